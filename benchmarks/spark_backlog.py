@@ -11,8 +11,8 @@ from benchmarks.java_tools import BenchmarkError
 from gateway.client.formats.unique_ids import UniqueIds
 from gateway.client.message_queue import MessageQueue
 from gateway.client.testing.server import GatewayServer
-from gateway.spark.cluster import Access, Cluster
-from gateway.spark.connection import request
+from gateway.spark.asking.cluster import Access, Cluster
+from gateway.spark.asking.connection import request
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.send import ShortSendMessageRequest

@@ -76,7 +76,7 @@ class Table:
 
     def count(self, topic: str) -> int:
         """Committed messages, asked of the broker."""
-        from gateway.spark.cluster import Access, Cluster
+        from gateway.spark.asking.cluster import Access, Cluster
 
         cluster = Cluster(Access(name_servers=(self.gateway.nameserver,)))
         try:

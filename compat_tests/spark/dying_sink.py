@@ -19,13 +19,13 @@ import psutil
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from gateway.spark import writer
-from gateway.spark.cluster import Cluster
-from gateway.spark.decisions import FOLDER, Halves
+from gateway.spark.asking.cluster import Cluster
 from gateway.spark.options import WriteOptions, write_options
-from gateway.spark.outcomes import tell_outcomes
 from gateway.spark.source import RocketMQDataSource
-from gateway.spark.writer import Sent, StreamWriter
+from gateway.spark.writing import writer
+from gateway.spark.writing.decisions import FOLDER, Halves
+from gateway.spark.writing.outcomes import tell_outcomes
+from gateway.spark.writing.writer import Sent, StreamWriter
 
 FORMAT: Final = "rocketmq-dying"
 _ORDER: Final = "die"

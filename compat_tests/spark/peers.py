@@ -18,7 +18,7 @@ from typing import Any
 from compat_tests.environment import remove_leftovers, start_engine
 from compat_tests.peers import PEERS, make_peer
 from gateway.client import AdminClient, Message, TransactionProducer, TransactionState
-from gateway.spark.cluster import Access, Cluster
+from gateway.spark.asking.cluster import Access, Cluster
 
 COUNT = 500
 SETTINGS = {"enablePropertyFilter": "true", "flushIntervalCommitLog": "20", "flushCommitLogLeastPages": "0"}

@@ -31,9 +31,9 @@ from compat_tests.spark.driver import submit_arguments
 from compat_tests.spark.trials import SPARK_GAVE_UP
 from compat_tests.spark.two_brokers import FAILS, GOES_ON, Message, World
 from gateway.client.message_queue import MessageQueue
-from gateway.spark.micro_batches import MicroBatches
 from gateway.spark.offsets import Checkpoint
 from gateway.spark.options import read_options
+from gateway.spark.reading.micro_batches import MicroBatches
 
 ACTIONS = 12
 RECONNECT_S = 5.0

@@ -35,9 +35,9 @@ from gateway.cli.clients.answer_checks import DEFAULT_GROUP, DecisionChecker
 from gateway.client import AdminClient, Message, Producer, ReceivedMessage, TransactionProducer, TransactionState
 from gateway.client.errors import RocketMQError
 from gateway.client.testing.server import GatewayServer
-from gateway.spark.cluster import Access, Cluster
-from gateway.spark.decisions import FOLDER, Decisions
+from gateway.spark.asking.cluster import Access, Cluster
 from gateway.spark.pipelines.archive import CHECKPOINT
+from gateway.spark.writing.decisions import FOLDER, Decisions
 
 LOCAL = "local[2,4]"
 EXECUTORS = "local-cluster[2,1,1024]"

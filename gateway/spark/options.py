@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 from gateway.client.connect.settings import ClientSettings, TlsSettings
 from gateway.client.errors import ConfigurationError
 from gateway.client.message_queue import MessageQueue
-from gateway.spark.cluster import Access
+from gateway.spark.asking.cluster import Access
 from gateway.spark.errors import OptionRefused
 from gateway.spark.offsets import EARLIEST, LATEST, QueueNumbers, parse_assignment, parse_offsets
 from gateway.spark.spelling import did_you_mean

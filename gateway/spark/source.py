@@ -17,7 +17,6 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from gateway.spark.batch_reader import BatchReader, NarrowedReader
 from gateway.spark.errors import OptionRefused, SchemaRefused
 from gateway.spark.options import (
     ReadOptions,
@@ -27,9 +26,10 @@ from gateway.spark.options import (
     wants_json_properties,
     write_options,
 )
-from gateway.spark.schema import WantedColumn, default_ddl, wanted_columns
-from gateway.spark.stream_reader import StreamReader
-from gateway.spark.writer import BatchWriter, StreamWriter
+from gateway.spark.reading.batch_reader import BatchReader, NarrowedReader
+from gateway.spark.reading.stream_reader import StreamReader
+from gateway.spark.table.schema import WantedColumn, default_ddl, wanted_columns
+from gateway.spark.writing.writer import BatchWriter, StreamWriter
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from gateway.cli.output import say
 
 if TYPE_CHECKING:
     from gateway.client import ReceivedMessage, TransactionState
-    from gateway.spark.decisions import Decisions
+    from gateway.spark.writing.decisions import Decisions
 
 DEFAULT_GROUP = "spark-rocketmq-producer"
 
@@ -31,7 +31,7 @@ def answer_checks(checkpoint: str, group: str, topics: tuple[str, ...], seconds:
     which harms nobody but the list of what is pending.
     """
     from gateway.client import TransactionProducer
-    from gateway.spark.decisions import Decisions
+    from gateway.spark.writing.decisions import Decisions
 
     checker = DecisionChecker(Decisions(checkpoint))
     producer = TransactionProducer(group, checker, namesrv=nameserver, topics=topics)
@@ -50,7 +50,7 @@ class DecisionChecker:
     def check(self, message: ReceivedMessage) -> TransactionState:
         """What was decided; a message that is none of the sink's is UNKNOWN."""
         from gateway.client import TransactionState
-        from gateway.spark.decisions import Verdict
+        from gateway.spark.writing.decisions import Verdict
         from wire.message.properties import PropertyName
 
         properties = message.record.property_map

@@ -83,7 +83,7 @@ def start_archive(spark: SparkSession, options: ArchiveOptions) -> Any:
 
 
 def _schema(options: ArchiveOptions) -> str:
-    from gateway.spark.schema import known_columns
+    from gateway.spark.table.schema import known_columns
 
     known = known_columns(json_properties=False)
     names = (*options.columns, "topic", "body", "queueId", _DAYS[options.date_of])

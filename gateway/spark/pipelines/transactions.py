@@ -27,7 +27,7 @@ from wire.message.properties import PropertyName
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from gateway.spark.cluster import Cluster
+    from gateway.spark.asking.cluster import Cluster
 
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
@@ -282,7 +282,7 @@ def _existing(options: TransactionOptions, topics: list[str]) -> list[str]:
 
 @contextmanager
 def _cluster(options: TransactionOptions) -> Iterator[Cluster]:
-    from gateway.spark.cluster import Cluster
+    from gateway.spark.asking.cluster import Cluster
     from gateway.spark.options import read_options
 
     given: dict[str, Any] = {**options.source, "subscribe": HALF_TOPIC, "allowSystemTopics": "true"}

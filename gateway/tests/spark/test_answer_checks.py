@@ -5,7 +5,7 @@ from typing import Any
 
 from gateway.cli.clients.answer_checks import DecisionChecker
 from gateway.client import ReceivedMessage, TransactionState
-from gateway.spark.decisions import Decisions, Half, Halves
+from gateway.spark.writing.decisions import Decisions, Half, Halves
 from gateway.tests.spark.messages import record
 from wire.message.record import parse_record
 

@@ -20,16 +20,16 @@ from gateway.client.blocking.loop_thread import LoopThread
 from gateway.client.errors import RequestTimeout, RocketMQError
 from gateway.client.message_queue import MessageQueue
 from gateway.client.tests.hostile_server import HostileServer
-from gateway.spark.cluster import Access, Cluster
-from gateway.spark.connection import open_connection, request
+from gateway.spark.asking.cluster import Access, Cluster
+from gateway.spark.asking.connection import open_connection, request
 from gateway.spark.errors import DataLoss, SparkSourceError
-from gateway.spark.planning import QueueRange, batch_ranges, split
-from gateway.spark.range_reader import RangeReader
-from gateway.spark.schema import wanted_columns
+from gateway.spark.reading.planning import QueueRange, batch_ranges, split
+from gateway.spark.reading.range_reader import RangeReader
+from gateway.spark.table.schema import wanted_columns
 from gateway.tests.spark.messages import record
 from gateway.tests.spark.pretend_cluster import PretendCluster, queue
-from gateway.tests.spark.test_planning import options
-from gateway.tests.spark.test_range_reader import offsets
+from gateway.tests.spark.reading.test_planning import options
+from gateway.tests.spark.reading.test_range_reader import offsets
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.frame import build_frame

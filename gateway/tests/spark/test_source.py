@@ -18,11 +18,11 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from gateway.spark.batch_reader import BatchReader, NarrowedReader
 from gateway.spark.errors import OptionRefused, SchemaRefused
+from gateway.spark.reading.batch_reader import BatchReader, NarrowedReader
+from gateway.spark.reading.stream_reader import StreamReader
 from gateway.spark.source import RocketMQDataSource
-from gateway.spark.stream_reader import StreamReader
-from gateway.spark.writer import BatchWriter, StreamWriter
+from gateway.spark.writing.writer import BatchWriter, StreamWriter
 
 NOWHERE = {"nameServer": "nowhere.invalid:1"}
 READ = {**NOWHERE, "subscribe": "orders"}

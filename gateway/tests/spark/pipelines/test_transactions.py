@@ -6,7 +6,7 @@ import pytest
 
 from gateway.spark.errors import OutcomesUnknown
 from gateway.spark.pipelines.transactions import HALF_TOPIC, check_state_stores
-from gateway.tests.spark.test_cluster import Network, a_cluster, success
+from gateway.tests.spark.asking.test_cluster import Network, a_cluster, success
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 

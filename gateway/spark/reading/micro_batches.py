@@ -1,0 +1,390 @@
+"""Which offsets the next micro-batch of a stream has: decided from the last ones, the ends of the queues and a clock.
+
+Pure over ``Bounds``. What Spark's contract demands of a stream that loses nothing:
+
+- where a stream began is not stored by Spark, so the end of the first batch carries it (``base``), and so does the end
+  of every batch in which a queue appears: a repeated batch begins where the first try began;
+- nothing new is the same offset again, to the letter;
+- a queue that is away keeps its offset in the checkpoint (``away``): when it is back, it is read from there on, unless
+  its broker says that it was deleted;
+- what a queue had that was not read, and is not there any more, is a loss: in a queue that is gone, in a store that
+  another one has replaced, in a queue that ends before the offset it was read to. A queue that was read to its end,
+  as far as that was seen, has lost nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from gateway.client.errors import BrokerError, BrokerNotFound, ConnectError, RequestTimeout, RocketMQError
+from gateway.client.message_queue import MessageQueue
+from gateway.spark.asking.cluster import Bounds
+from gateway.spark.errors import Away, DataLoss
+from gateway.spark.offsets import Checkpoint, QueueNumbers
+from gateway.spark.options import ReadOptions
+from gateway.spark.reading.planning import (
+    QueueRange,
+    allotted,
+    is_subscribed,
+    lost,
+    queue_text,
+    split,
+    start_offsets,
+    store_ids,
+    subscribed_queues,
+)
+from gateway.spark.reading.pulls import RETRIABLE
+
+log = logging.getLogger(__name__)
+
+QUEUES_LOOK_S: Final = 1.0
+"""So often name servers are asked for queues and, with a pattern, topics."""
+_LEAST_WAIT_S: Final = 0.05
+SAMPLE_AGE_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What one look at the brokers found.
+
+    :param starts: where each queue that is there goes on; ``ends`` where it ends.
+    :param away: where each queue that the stream goes on without will go on.
+    :param stores: what tells the store of each broker from another one.
+    """
+
+    starts: QueueNumbers
+    ends: QueueNumbers
+    away: QueueNumbers
+    stores: Mapping[str, str]
+
+    def is_as_before(self, start: Checkpoint) -> bool:
+        """Whether a checkpoint has the same queues, away or not, in the same stores."""
+        return self.starts.keys() == start.offsets.keys() and (self.away, self.stores) == (start.away, start.stores)
+
+
+class Sampled(Bounds, Protocol):
+    """Bounds that also know how large messages are."""
+
+    def mean_bytes(self, queue: MessageQueue, offset: int) -> int:
+        """The bytes of a message near an offset, roughly; 0 when that is not known."""
+
+
+class MicroBatches:
+    """Plans a stream.
+
+    :param now: a clock that does not go back, seconds; ``wait`` sleeps so many.
+    """
+
+    def __init__(
+        self, bounds: Sampled, options: ReadOptions, now: Callable[[], float], wait: Callable[[float], object]
+    ) -> None:
+        self._bounds = bounds
+        self._options = options
+        self._now = now
+        self._wait = wait
+        self._initial: Checkpoint | None = None
+        self._target: QueueNumbers | None = None
+        self._queues: tuple[float, tuple[MessageQueue, ...]] | None = None
+        self._ends: tuple[float, dict[MessageQueue, int]] | None = None
+        self._seen: dict[MessageQueue, int] = {}
+        self._samples: dict[MessageQueue, tuple[float, int]] = {}
+        self._batch_at: float | None = None
+        self._absent_since: float | None = None
+        self._failing_since: float | None = None
+
+    def initial(self) -> Checkpoint:
+        """Where the stream begins when it has no checkpoint. Spark asks twice and must be told the same."""
+        if self._initial is None:
+            queues = subscribed_queues(self._bounds, self._options)
+            offsets = start_offsets(self._bounds, self._options.start, queues)
+            self._initial = Checkpoint(offsets=offsets, stores=store_ids(self._bounds, offsets), base=offsets)
+        return self._initial
+
+    def fix_target(self) -> None:
+        """From now on go as far as the queues go now, and no further (the trigger AvailableNow).
+
+        One that the stream has begun to read and that is away now is read as far as it goes when it is back.
+        """
+        self._target = {}
+        self._ends = self._queues = None
+        try:
+            self._target = self._bounds.ends(subscribed_queues(self._bounds, self._options, absent_is_error=False))
+        except RocketMQError as error:
+            if not _may_pass(error):
+                raise
+            log.warning("the ends of queues are not known, they are asked for again: %s", error)
+
+    def reported(self) -> Checkpoint | None:
+        """Where the queues end, as far as was last seen; for Spark's progress reports."""
+        return None if self._ends is None else Checkpoint(offsets=self._ends[1])
+
+    def latest(self, start: Checkpoint, most: int | None) -> Checkpoint:
+        """The end of the next batch; ``start`` itself when there is nothing to do.
+
+        :param most: offsets the batch may have; None for all there are.
+        :raises DataLoss: what was not read is not there any more.
+        :raises RocketMQError: brokers could not be reached for too long; ``Away``: one is away for too long.
+        """
+        while (look := self._look(start)) is None:
+            if self._target is None:
+                return start  # Spark asks again
+            self._wait(max(self._options.poll_s, _LEAST_WAIT_S))  # to have nothing now would be the end of the query
+        starts = look.starts
+        if self._target is not None:
+            known = {queue: look.ends[queue] for queue in (*start.offsets, *start.away) if queue in look.ends}
+            self._target = {**known, **self._target}
+        ends = self._within_target(look.ends)
+        stops = {queue: max(end, starts[queue]) for queue, end in ends.items() if queue in starts}
+        backlog = {queue: stop - starts[queue] for queue, stop in stops.items()}
+        taken = self._admitted(backlog, starts, most)
+        added = {queue: offset for queue, offset in starts.items() if start.offsets.get(queue) != offset}
+        if not taken and not added and look.is_as_before(start):
+            return start
+        self._batch_at = self._now()
+        base = {**start.base, **added} if start.base is not None and start.base == start.offsets else added
+        offsets = {queue: offset + taken.get(queue, 0) for queue, offset in starts.items()}
+        unread = {queue: self._unread_end(queue, offset, start) or 0 for queue, offset in look.away.items()}
+        seen = {**look.ends, **unread}
+        return Checkpoint(
+            offsets=offsets,
+            stores=look.stores,
+            base=base or None,
+            away=look.away,
+            more={queue: seen[queue] for queue, offset in {**look.away, **offsets}.items() if seen[queue] > offset},
+        )
+
+    def ranges(self, start: Checkpoint, end: Checkpoint) -> list[QueueRange]:
+        """What a batch reads. Asks nobody: a batch that is repeated reads the same.
+
+        :raises DataLoss: an end before its start.
+        """
+        found: list[QueueRange] = []
+        base = end.base or {}
+        for queue, stop in sorted(end.offsets.items()):
+            begin = base.get(queue, start.offsets.get(queue))
+            name = queue_text(queue)
+            if begin is None:
+                raise DataLoss(name, 0, stop, "the checkpoint does not say where it begins")
+            if begin > stop:
+                reason = f"the batch begins at {begin}, its checkpoint says that it ends at {stop}"
+                lost(DataLoss(name, stop, begin, reason), fails=self._options.fail_on_data_loss)
+            elif begin < stop:
+                found.append(QueueRange(queue, begin, stop, end.stores.get(queue.broker_name, "")))
+        options = self._options
+        return split(found, min_partitions=options.min_partitions, max_records=options.max_records)
+
+    # --- where queues are ---------------------------------------------------------------------------------
+
+    def _look(self, start: Checkpoint) -> _Look | None:
+        """Where each queue goes on and ends; None while that cannot be told.
+
+        :raises RocketMQError: nobody could tell for too long; ``DataLoss``: what was not read is not there any more;
+            ``Away``: it waits at a broker that has been away for too long.
+        """
+        try:
+            ends = self._current_ends()
+            stores = store_ids(self._bounds, ends)  # after the ends: a store that is replaced in between is noticed
+            moved = {name for name, store in start.stores.items() if stores.get(name, store) != store}
+            if moved:
+                self._ends = None  # some may be those of the store before
+                ends = self._current_ends()
+            followed = self._followed(start, ends, moved)
+        except RocketMQError as error:
+            if not _may_pass(error):
+                raise
+            self._note_failure(error)
+            return None
+        self._failing_since = None
+        if followed is None:
+            return None
+        self._seen.update(ends)
+        starts, away = followed
+        brokers = {queue.broker_name for queue in (*starts, *away)}
+        known = {name: store for name, store in {**start.stores, **stores}.items() if name in brokers}
+        return _Look(starts, ends, away, known)
+
+    def _current_ends(self) -> dict[MessageQueue, int]:
+        """The ends of all queues; Spark asks without a pause, brokers are asked with one."""
+        now = self._now()
+        if self._ends is None or now - self._ends[0] >= self._options.poll_s:
+            if self._queues is None or now - self._queues[0] >= QUEUES_LOOK_S:
+                self._queues = now, subscribed_queues(self._bounds, self._options, absent_is_error=False)
+            self._ends = now, self._bounds.ends(self._queues[1])
+        return self._ends[1]
+
+    def _within_target(self, ends: QueueNumbers) -> QueueNumbers:
+        target = self._target
+        if target is None:
+            return ends
+        return {queue: min(end, target[queue]) for queue, end in ends.items() if queue in target}
+
+    def _followed(
+        self, start: Checkpoint, ends: QueueNumbers, moved: Collection[str]
+    ) -> tuple[dict[MessageQueue, int], dict[MessageQueue, int]] | None:
+        """Where each queue goes on, and where those that are away will; None while one is missing that may come back.
+
+        :param moved: the brokers that have another store than the one that was read.
+        """
+        gone = {
+            queue: offset
+            for queue, offset in start.offsets.items()
+            if queue not in ends and queue.broker_name not in moved
+        }
+        deleted = self._given_up(gone, start) if gone else frozenset()
+        if deleted is None:
+            return None
+        if not gone:
+            self._absent_since = None
+        known = {**start.away, **start.offsets}
+        for queue in [queue for queue in known if queue.broker_name in moved]:
+            reason = f"broker {queue.broker_name} has another store than the one that was read"
+            self._tell_unread(queue, known.pop(queue), start, reason)
+        starts = {queue: offset for queue, offset in known.items() if queue in ends}
+        for queue in starts.keys() & start.away.keys():
+            log.warning("%s is there again and is read from offset %d on", queue_text(queue), starts[queue])
+        self._replace_shorter(starts, ends, start)
+        limited_to = None if self._target is None else {*self._target, *start.offsets, *start.away}
+        new = [queue for queue in ends if queue not in starts and (limited_to is None or queue in limited_to)]
+        if new:
+            starts.update(self._bounds.begins(new))
+        return starts, {queue: offset for queue, offset in known.items() if queue not in ends and queue not in deleted}
+
+    def _replace_shorter(self, starts: dict[MessageQueue, int], ends: QueueNumbers, start: Checkpoint) -> None:
+        """Go on at the end of queues that end before the offset they were read to, and tell of what that skips."""
+        shorter = {queue: offset for queue, offset in starts.items() if ends[queue] < offset}
+        begins = self._bounds.begins(list(shorter)) if shorter else {}
+        for queue, offset in shorter.items():
+            reason = (
+                f"the queue was read to offset {offset} and ends at {ends[queue]} now: it was deleted and made again, "
+                f"or truncated"
+            )
+            self._tell_unread(queue, offset, start, reason)
+            if begins[queue] < ends[queue]:
+                loss = DataLoss(queue_text(queue), begins[queue], ends[queue], reason)
+                lost(loss, fails=self._options.fail_on_data_loss)
+            starts[queue] = ends[queue]
+
+    def _given_up(self, gone: QueueNumbers, start: Checkpoint) -> Collection[MessageQueue] | None:
+        """The missing queues that are deleted, when the stream goes on without the missing ones; None while it waits.
+
+        :raises DataLoss: one had what was not read, and that is to be an error.
+        :raises Away: likewise, and it may come back.
+        """
+        now = self._now()
+        if self._absent_since is None:
+            self._absent_since = now
+            log.warning("%d queues are not there, among them %s", len(gone), queue_text(min(gone)))
+        missing = {queue: offset for queue, offset in gone.items() if is_subscribed(queue, self._options)}
+        if missing and now - self._absent_since < self._options.reconnect_s:
+            return None
+        for queue in gone.keys() - missing.keys():
+            reason = (
+                "the checkpoint says that it was read, and this query does not subscribe to it: subscribe to it "
+                "again, or use another checkpointLocation"
+            )
+            lost(DataLoss(queue_text(queue), gone[queue], None, reason), fails=self._options.fail_on_data_loss)
+        registered = self._bounds.brokers() if missing else frozenset()
+        return [queue for queue in missing if self._is_deleted(queue, start, queue.broker_name in registered)]
+
+    def _is_deleted(self, queue: MessageQueue, start: Checkpoint, is_registered: bool) -> bool:
+        """Whether a missing queue is gone for good, so that another one in its place begins anew.
+
+        :raises DataLoss: it had what was not read, and that is to be an error.
+        :raises Away: likewise, and it may come back.
+        """
+        offset, reason = start.offsets[queue], "the queue is not there any more: its topic was deleted"
+        there = self._end_there(queue) if is_registered else None
+        if there is not None and there < offset:
+            self._tell_unread(queue, offset, start, reason)
+            return True
+        loss = DataLoss(queue_text(queue), offset, self._unread_end(queue, offset, start), reason)
+        if loss.count != 0 and self._options.fail_on_data_loss:
+            if is_registered and (there is None or there < (loss.end or 0)):
+                raise loss
+            if there != offset:
+                why = "its topic has fewer queues or no permission to read" if is_registered else "its broker is down"
+                raise Away(f"queue {loss.queue}", f"{why}, and {loss.what} are not read yet")
+        log.warning(
+            "%s is not there any more: its topic has fewer queues or no permission to read, or its broker is down. The "
+            "stream goes on without it%s, and reads it from offset %d on when it is back",
+            loss.queue,
+            "" if loss.count == 0 else f" although {loss.what} were not read",
+            offset,
+        )
+        return False
+
+    def _end_there(self, queue: MessageQueue) -> int | None:
+        """Where a queue ends that cannot be read; None when nothing leads to it."""
+        try:
+            return self._bounds.ends([queue])[queue]
+        except (BrokerNotFound, BrokerError):
+            return None
+
+    def _tell_unread(self, queue: MessageQueue, offset: int, start: Checkpoint, reason: str) -> None:
+        """Raise, or warn of, what a queue had that was not read."""
+        end = self._unread_end(queue, offset, start)
+        if end == offset:
+            log.warning("%s: %s. All that was seen of it was read, to offset %d", queue_text(queue), reason, offset)
+        else:
+            lost(DataLoss(queue_text(queue), offset, end, reason), fails=self._options.fail_on_data_loss)
+
+    def _unread_end(self, queue: MessageQueue, offset: int, start: Checkpoint) -> int | None:
+        """Where a queue that was read to an offset ended when it was seen last; None when that is not known."""
+        seen = self._seen.get(queue)
+        if seen is None and start.more is not None:
+            seen = start.more.get(queue, offset)
+        return None if seen is None else max(seen, offset)
+
+    def _note_failure(self, error: RocketMQError) -> None:
+        """:raises RocketMQError: it has failed for too long."""
+        now = self._now()
+        self._ends = self._queues = None
+        if self._failing_since is None:
+            self._failing_since = now
+            log.warning("the ends of queues are not known, trying again: %s", error)
+        if now - self._failing_since >= self._options.reconnect_s:
+            raise error
+
+    # --- how much -----------------------------------------------------------------------------------------
+
+    def _admitted(self, backlog: Mapping[MessageQueue, int], starts: QueueNumbers, most: int | None) -> QueueNumbers:
+        """How many offsets of each queue the next batch has; empty when it is not its time yet."""
+        total = sum(backlog.values())
+        if not total or self._waits_for_more(total):
+            return {}
+        budgets = [most] if most is not None else []
+        if self._options.max_bytes is not None:
+            budgets.append(self._budget_of_bytes(backlog, starts, self._options.max_bytes))
+        return allotted(backlog, min(budgets, default=total))
+
+    def _waits_for_more(self, total: int) -> bool:
+        least = self._options.min_offsets
+        if least is None or total >= least or self._target is not None:
+            return False
+        if self._batch_at is None:
+            self._batch_at = self._now()
+        return self._now() - self._batch_at < self._options.max_delay_s
+
+    def _budget_of_bytes(self, backlog: Mapping[MessageQueue, int], starts: QueueNumbers, max_bytes: int) -> int:
+        """How many offsets make so many bytes, by the size of messages at the start of each queue."""
+        sizes = {queue: self._mean_bytes(queue, starts[queue]) for queue, count in backlog.items() if count}
+        waiting_bytes = sum(sizes[queue] * backlog[queue] for queue in sizes)
+        total = sum(backlog.values())
+        return total if waiting_bytes <= max_bytes else max(total * max_bytes // waiting_bytes, 1)
+
+    def _mean_bytes(self, queue: MessageQueue, offset: int) -> int:
+        now = self._now()
+        known = self._samples.get(queue)
+        if known is None or now - known[0] >= SAMPLE_AGE_S:
+            known = self._samples[queue] = now, self._bounds.mean_bytes(queue, offset)
+        return known[1]
+
+
+def _may_pass(error: RocketMQError) -> bool:
+    """Whether it is worth while to ask again."""
+    if isinstance(error, BrokerError):
+        return error.code in RETRIABLE
+    return isinstance(error, ConnectError | RequestTimeout | BrokerNotFound)

@@ -1,0 +1,325 @@
+"""What is to be read: the queues of a subscription, where reading begins and ends, and the ranges of one task each.
+
+Pure over ``Bounds``: asked are names of topics, queues and their ends, nothing is read.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gateway.client.errors import RouteNotFound
+from gateway.client.message_queue import MessageQueue
+from gateway.spark.asking.cluster import Bounds
+from gateway.spark.errors import Away, DataLoss, OptionRefused, SparkSourceError
+from gateway.spark.offsets import EARLIEST, LATEST, QueueNumbers
+from gateway.spark.options import Bound, Edge, ReadOptions
+from gateway.spark.spelling import did_you_mean
+
+log = logging.getLogger(__name__)
+
+MAX_PARTITIONS: Final = 1_000_000
+"""Partitions of one read; Spark keeps some KiB for each task."""
+_SYSTEM_TOPICS: Final = frozenset(
+    {"TBW102", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT", "SCHEDULE_TOPIC_XXXX", "TRANS_CHECK_MAX_TIME_TOPIC"}
+    | {"CHECKPOINT_TOPIC", "BenchmarkTest"}
+)
+_SYSTEM_PREFIXES: Final = ("RMQ_SYS_", "rmq_sys_")
+_GROUP_PREFIXES: Final = ("%RETRY%", "%DLQ%")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class QueueRange:
+    """Offsets of one queue from ``start`` to before ``end``: what one task reads.
+
+    :param store: what tells the store that has them from another one; empty where the broker does not say.
+    """
+
+    queue: MessageQueue
+    start: int
+    end: int
+    store: str = ""
+
+    def __str__(self) -> str:
+        return f"{queue_text(self.queue)} [{self.start}, {self.end})"
+
+
+def queue_text(queue: MessageQueue) -> str:
+    """A queue for people."""
+    return f"{queue.topic}/{queue.broker_name}/{queue.queue_id}"
+
+
+def is_system_topic(topic: str) -> bool:
+    """Whether it is for the brokers' own use: half messages among others, which nobody has committed."""
+    return topic in _SYSTEM_TOPICS or topic.startswith(_SYSTEM_PREFIXES)
+
+
+def subscribed_queues(
+    bounds: Bounds, options: ReadOptions, *, absent_is_error: bool = True
+) -> tuple[MessageQueue, ...]:
+    """All queues that are to be read, sorted.
+
+    :param absent_is_error: False leaves out topics and queues that are not there (any more).
+    :raises RouteNotFound: there is no such topic; ``OptionRefused``: a system topic, or a queue that is not there;
+        ``Away``: a broker that the option ``requireBrokers`` names has no queue of them.
+    """
+    if options.pattern is not None:
+        matches = re.compile(options.pattern).fullmatch
+        topics: Iterable[str] = [name for name in bounds.topics() if matches(name) and _may_match(name, options)]
+    else:
+        topics = options.topics or sorted({queue.topic for queue in options.assignment})
+        for topic in topics:
+            if is_system_topic(topic) and not options.allow_system_topics:
+                raise OptionRefused(
+                    f"{topic} is a topic of the brokers' own: what it holds is not committed data. "
+                    f"allowSystemTopics=true reads it all the same"
+                )
+    found: list[MessageQueue] = []
+    for topic in topics:
+        queues = bounds.queues(topic)
+        if queues is None and absent_is_error:
+            raise _no_route(bounds, options, topic)
+        found.extend(queues or ())
+    if options.assignment:
+        absent = sorted(set(options.assignment) - set(found))
+        if absent and absent_is_error:
+            raise OptionRefused(f"assign names {_texts(absent)}: there is no such queue; there are {_texts(found)}")
+        found = [queue for queue in options.assignment if queue in set(found)]
+    missing = sorted(set(options.required_brokers or ()) - {queue.broker_name for queue in found})
+    if missing and absent_is_error:
+        reason = "it is down, not registered at the name servers or without the topic, and requireBrokers names it"
+        raise Away(f"broker {missing[0]}", reason)
+    return tuple(sorted(found))
+
+
+def is_subscribed(queue: MessageQueue, options: ReadOptions) -> bool:
+    """Whether a queue would be read if it were there."""
+    if options.pattern is not None:
+        return re.fullmatch(options.pattern, queue.topic) is not None and _may_match(queue.topic, options)
+    return queue in options.assignment if options.assignment else queue.topic in options.topics
+
+
+def _may_match(topic: str, options: ReadOptions) -> bool:
+    """Names a pattern does not reach by chance: topics of the system, and retry and dead-letter topics."""
+    assert options.pattern is not None
+    if topic.startswith(_GROUP_PREFIXES) and not options.pattern.startswith("%"):
+        return False
+    return options.allow_system_topics or not is_system_topic(topic)
+
+
+def _no_route(bounds: Bounds, options: ReadOptions, topic: str) -> RouteNotFound:
+    return RouteNotFound(topic, options.access.name_servers, f"no broker has it{did_you_mean(topic, bounds.topics())}")
+
+
+def start_offsets(bounds: Bounds, bound: Bound, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+    """Where each queue begins.
+
+    :raises OptionRefused: offsets or times that name other queues than there are, or a time after everything.
+    """
+    return _resolved(bounds, bound, queues, "starting")
+
+
+def end_offsets(bounds: Bounds, bound: Bound, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+    """Where each queue ends."""
+    return _resolved(bounds, bound, queues, "ending")
+
+
+def _resolved(bounds: Bounds, bound: Bound, queues: Sequence[MessageQueue], which: str) -> dict[MessageQueue, int]:
+    if bound.edge is Edge.EARLIEST:
+        return bounds.begins(queues)
+    if bound.edge is Edge.LATEST:
+        return bounds.ends(queues)
+    if bound.offsets is not None:
+        _check_named(f"{which}Offsets", bound.offsets, queues)
+        return _with_edges(bounds, bound.offsets, queues)
+    if bound.timestamp_ms is not None:
+        times: QueueNumbers = dict.fromkeys(queues, bound.timestamp_ms)
+    else:
+        assert bound.timestamps_ms is not None, "one of the four is given"
+        times = bound.timestamps_ms
+        _check_named(f"{which}OffsetsByTimestamp", times, queues)
+    found = bounds.at_time(queues, times)
+    if not bound.or_latest:
+        ends = bounds.ends(queues)
+        late = [queue for queue in queues if found[queue] >= ends[queue]]
+        if late:
+            raise OptionRefused(
+                f"nothing was stored in {_texts(late)} at the {which} time {times[late[0]]} (ms) or later; "
+                f"startingOffsetsByTimestampStrategy=latest begins such queues at their end"
+            )
+    return found
+
+
+def _with_edges(bounds: Bounds, offsets: QueueNumbers, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+    earliest = [queue for queue in queues if offsets[queue] == EARLIEST]
+    latest = [queue for queue in queues if offsets[queue] == LATEST]
+    return {
+        **{queue: offsets[queue] for queue in queues},
+        **(bounds.begins(earliest) if earliest else {}),
+        **(bounds.ends(latest) if latest else {}),
+    }
+
+
+def _check_named(option: str, named: QueueNumbers, queues: Sequence[MessageQueue]) -> None:
+    absent = sorted(set(named) - set(queues))
+    if absent:
+        raise OptionRefused(f"{option} names {_texts(absent)}: there is no such queue; there are {_texts(queues)}")
+    missing = sorted(set(queues) - set(named))
+    if missing:
+        raise OptionRefused(
+            f"{option} does not say where {_texts(missing)} begins or ends: name every queue, -2 stands for the "
+            f"earliest offset and -1 for the latest"
+        )
+
+
+def batch_ranges(bounds: Bounds, options: ReadOptions) -> list[QueueRange]:
+    """What a batch reads, in one range for each queue that has anything.
+
+    :raises OptionRefused: an end before its start; ``DataLoss``: offsets that the brokers do not have.
+    """
+    queues = subscribed_queues(bounds, options)
+    if not _names_its_brokers(options):
+        _warn_of_forgotten_brokers(queues)
+    _check_stores_named(options, queues)
+    _check_times(options, queues)
+    starts = start_offsets(bounds, options.start, queues)
+    ends = end_offsets(bounds, options.end, queues)
+    for queue in queues:
+        if ends[queue] < starts[queue] and (options.start.offsets or options.end.offsets):
+            raise OptionRefused(f"{queue_text(queue)}: the end {ends[queue]} is before the start {starts[queue]}")
+    ranges = [QueueRange(queue, starts[queue], ends[queue]) for queue in queues if starts[queue] < ends[queue]]
+    if options.start.offsets is not None or options.end.offsets is not None:
+        ranges = within_store(bounds, ranges, fails=options.fail_on_data_loss)
+    stores = store_ids(bounds, queues)
+    return [replace(entry, store=stores.get(entry.queue.broker_name, "")) for entry in ranges]
+
+
+def _names_its_brokers(options: ReadOptions) -> bool:
+    """Return whether a broker that the name servers have forgotten makes the query fail, or whether any brokers do."""
+    named = (bound.offsets or bound.timestamps_ms for bound in (options.start, options.end))
+    return options.required_brokers is not None or bool(options.assignment) or any(named)
+
+
+def _warn_of_forgotten_brokers(queues: Iterable[MessageQueue]) -> None:
+    """Say from which brokers a query reads: nobody can tell whether there is another one, which is down."""
+    brokers = ",".join(sorted({queue.broker_name for queue in queues}))
+    log.warning(
+        "this query reads the queues of %s. Name servers forget a broker that is down, and then a query leaves out its "
+        "messages: set requireBrokers=%s to make that an error, or requireBrokers=* to read whichever brokers there "
+        "are without this warning",
+        brokers or "no broker",
+        brokers or "NAME,NAME",
+    )
+
+
+def _check_times(options: ReadOptions, queues: Sequence[MessageQueue]) -> None:
+    """:raises OptionRefused: reading a queue would end at a time before the one it begins at."""
+    for queue in queues:
+        begin, end = _time_of(options.start, queue), _time_of(options.end, queue)
+        if begin is not None and end is not None and end < begin:
+            raise OptionRefused(
+                f"{queue_text(queue)}: the ending time {end} (ms) is before the starting time {begin} (ms)"
+            )
+
+
+def _time_of(bound: Bound, queue: MessageQueue) -> int | None:
+    return bound.timestamp_ms if bound.timestamp_ms is not None else (bound.timestamps_ms or {}).get(queue)
+
+
+def _check_stores_named(options: ReadOptions, queues: Sequence[MessageQueue]) -> None:
+    """:raises OptionRefused: storePath names brokers, and none of them has a queue that is read."""
+    named = {name for name, _ in options.store_paths}
+    brokers = sorted({queue.broker_name for queue in queues})
+    if named and brokers and "" not in named and named.isdisjoint(brokers):
+        raise OptionRefused(
+            f"storePath names the brokers {', '.join(sorted(named))}; the queues are at {', '.join(brokers)}"
+        )
+
+
+def store_ids(bounds: Bounds, queues: Iterable[MessageQueue]) -> dict[str, str]:
+    """What tells the stores of the queues' brokers from other ones, where brokers say. Asked after their ends: a store
+    that is replaced in between is noticed then.
+    """
+    found: dict[str, str] = {}
+    for name, topic in {queue.broker_name: queue.topic for queue in queues}.items():
+        found.update(bounds.store_ids([name], topic))
+    return found
+
+
+def within_store(bounds: Bounds, ranges: Sequence[QueueRange], *, fails: bool) -> list[QueueRange]:
+    """The ranges as far as the brokers have them.
+
+    :raises DataLoss: they do not have all, and that is to be an error.
+    """
+    queues = [entry.queue for entry in ranges]
+    begins, ends = bounds.begins(queues), bounds.ends(queues)
+    kept: list[QueueRange] = []
+    for entry in ranges:
+        begin, end = begins[entry.queue], ends[entry.queue]
+        start = max(entry.start, begin)
+        stop = max(min(entry.end, end), start)
+        name = queue_text(entry.queue)
+        if start > entry.start:
+            lost(DataLoss(name, entry.start, min(start, entry.end), f"the queue begins at {begin} now"), fails=fails)
+        if entry.end > end:
+            lost(DataLoss(name, max(end, entry.start), entry.end, f"the queue ends at {end}"), fails=fails)
+        if start < min(stop, entry.end):
+            kept.append(replace(entry, start=start, end=stop))
+    return kept
+
+
+def lost(loss: DataLoss, *, fails: bool) -> None:
+    """Raise, or warn of, what cannot be read."""
+    if fails:
+        raise loss
+    count = "an unknown number of" if loss.count is None else loss.count
+    log.warning("%s offsets of %s are skipped: %s cannot be read: %s", count, loss.queue, loss.what, loss.reason)
+
+
+def split(
+    ranges: Iterable[QueueRange], *, min_partitions: int | None = None, max_records: int | None = None
+) -> list[QueueRange]:
+    """Ranges cut so that none is longer than ``max_records`` and there are about ``min_partitions`` of them at least.
+
+    Long ranges are cut into more pieces than short ones, and all pieces of a range are about equally long.
+    """
+    whole = list(ranges)
+    total = sum(entry.end - entry.start for entry in whole)
+    pieces: list[QueueRange] = []
+    for entry in whole:
+        length = entry.end - entry.start
+        count = 1
+        if max_records is not None:
+            count = -(-length // max_records)
+        if min_partitions is not None and min_partitions > len(whole):
+            count = max(count, round(min_partitions * length / total), 1)
+        count = min(count, length)
+        if len(pieces) + count > MAX_PARTITIONS:
+            raise SparkSourceError(
+                f"queue {queue_text(entry.queue)}: offsets {entry.start} to {entry.end - 1} make more than "
+                f"{MAX_PARTITIONS} partitions; read fewer of them, or raise maxRecordsPerPartition"
+            )
+        cuts = [entry.start + length * piece // count for piece in range(count + 1)]
+        pieces += [replace(entry, start=begin, end=end) for begin, end in itertools.pairwise(cuts)]
+    return pieces
+
+
+def _texts(queues: Iterable[MessageQueue]) -> str:
+    names = [queue_text(queue) for queue in queues]
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def allotted(backlog: Mapping[MessageQueue, int], budget: int) -> dict[MessageQueue, int]:
+    """How many offsets of each queue fit into a budget: in proportion to what is there, at least one of each.
+
+    A budget below the number of queues is overdrawn by that rule, so that no queue is starved.
+    """
+    waiting = {queue: count for queue, count in backlog.items() if count > 0}
+    total = sum(waiting.values())
+    if total <= budget:
+        return waiting
+    return {queue: min(max(budget * count // total, 1), count) for queue, count in waiting.items()}

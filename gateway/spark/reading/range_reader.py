@@ -1,0 +1,235 @@
+"""Reading a range of a queue: pulls gathered into chunks, each made one Arrow batch.
+
+A range ends when its last offset has been answered for, never because an answer was empty. Offsets of a queue have no
+gaps, so unless the broker filters, one that is missing is a loss.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cached_property
+from threading import Event
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from gateway.client.errors import RocketMQError
+from gateway.spark.asking.cluster import Cluster
+from gateway.spark.errors import DataLoss, SparkSourceError
+from gateway.spark.options import ReadOptions
+from gateway.spark.reading.planning import QueueRange, lost, queue_text
+from gateway.spark.reading.pulls import Pulled, Pulls
+from gateway.spark.reading.sealed import SealedRange
+from gateway.spark.table.columns import ColumnReader
+from gateway.spark.table.records import Integers, Whole, queue_offsets, record_starts
+from gateway.spark.table.schema import WantedColumn
+from gateway.spark.worker_heap import keep_what_is_loaded
+from wire.errors import RecordError
+
+log = logging.getLogger(__name__)
+
+CHUNK_RECORDS: Final = 16_384
+CHUNK_BYTES: Final = 8 * 1024 * 1024
+"""A batch is made of at least so many records or bytes: small ones cost Spark more than their rows."""
+
+
+class RangeReader:
+    """Reads one range.
+
+    :param wait: sleeps so many seconds; ``now`` a clock that does not go back.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: ReadOptions,
+        wanted: tuple[WantedColumn, ...],
+        work: QueueRange,
+        *,
+        wait: Callable[[float], object] | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._work = work
+        self._queue = queue_text(work.queue)
+        self._wanted = wanted
+        self._tags = options.tag_expression.tags if options.expression_type == "TAG" else frozenset()
+        self._wait = wait or Event().wait
+        self._now = now
+        self._room = bytearray()
+        self._pulls = Pulls(cluster, options, work, wait=self._wait, now=now)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows of the range, in the order of their offsets.
+
+        :raises DataLoss: some are not there any more; ``RocketMQError``: the broker cannot be reached or refuses.
+        """
+        expected = self._work.start
+        store = self._options.store_path(self._work.queue.broker_name)
+        if store is not None:
+            for batch, next_offset in self._from_files(store):
+                expected = next_offset
+                if batch.num_rows:
+                    yield batch
+        if expected < self._work.end:
+            yield from self._from_broker(expected)
+        keep_what_is_loaded()
+
+    def _columns(self, *, check_bodies: bool) -> ColumnReader:
+        queue = self._work.queue
+        return ColumnReader(
+            self._wanted,
+            topic=queue.topic,
+            broker_name=queue.broker_name,
+            queue_id=queue.queue_id,
+            fails=self._options.fails_on_bad_bodies,
+            check_bodies=check_bodies,
+        )
+
+    @cached_property
+    def _broker_columns(self) -> ColumnReader:
+        """For what the broker sends. A gateway has compared bodies with their checksums already, Apache RocketMQ has
+        not; nor does anybody know whether it has when damaged bodies are to be told apart.
+        """
+        options, queue = self._options, self._work.queue
+        check_bodies = options.check_bodies
+        if check_bodies is None:
+            try:
+                check_bodies = not options.fails_on_bad_bodies or not self._cluster.store_ids(
+                    (queue.broker_name,), queue.topic
+                )
+            except RocketMQError:
+                check_bodies = True
+        return self._columns(check_bodies=check_bodies)
+
+    def _from_files(self, store: str) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """The rows that lie in closed files, and the offset after those of each batch; the rest is the broker's.
+
+        :raises SparkSourceError: the files cannot be reached, or are not those of the broker.
+        """
+        columns = self._columns(check_bodies=self._options.check_bodies is not False)
+        try:
+            sealed = SealedRange(store, self._work)
+        except OSError as error:
+            raise self._unreadable(error) from error
+        try:
+            first = sealed.first_record()
+            if first is None or not self._is_the_brokers(first):
+                return
+            for span in sealed.spans():
+                yield columns.read_groups(span.groups, self._tags), span.next_offset
+        except RocketMQError:  # among them are errors of the system, too
+            raise
+        except FileNotFoundError as error:  # retention took one
+            log.warning("%s: the broker is asked for the rest, since a file is not there: %s", self._work, error)
+        except OSError as error:
+            raise self._unreadable(error) from error
+        finally:
+            sealed.close()
+
+    def _unreadable(self, error: OSError) -> SparkSourceError:
+        return SparkSourceError(
+            f"queue {self._queue}: the files of storePath cannot be read on {socket.gethostname()}: {error}. Every "
+            f"worker must reach them; without storePath the broker is asked"
+        )
+
+    def _is_the_brokers(self, record: bytes) -> bool:
+        """Whether the broker has the same record at the start of the range; False when it has none any more.
+
+        :raises SparkSourceError: it has another one.
+        """
+        queue, start = self._work.queue, self._work.start
+        everything = replace(self._options, expression="*", expression_type="TAG")
+        first = replace(self._work, end=start + 1)
+        pulls = Pulls(self._cluster, everything, first, wait=self._wait, now=self._now)
+        pulled = next(pulls.answers())
+        if pulled.is_loss:
+            return False  # and is told of again when the broker is asked for all of it
+        if pulled.body[: len(record)] == record:
+            return True
+        raise SparkSourceError(
+            f"queue {self._queue}: offset {self._work.start} is another record in the files of storePath than at "
+            f"broker {queue.broker_name}: that is the store of another broker, or an old copy"
+        )
+
+    def _from_broker(self, expected: int) -> Iterator[pa.RecordBatch]:
+        for chunk in self._chunks(expected):
+            next_offset = chunk[-1].next_offset
+            if not chunk[0].is_loss:
+                batch = self._batch(self._joined(chunk), expected, next_offset)
+                if batch is not None:
+                    yield batch
+            expected = next_offset
+
+    def _joined(self, chunk: list[Pulled]) -> Whole:
+        """The bodies one after the other, in room that the next chunk will take: a batch is a copy of what it needs."""
+        if len(chunk) == 1:
+            return chunk[0].body
+        size = sum(len(pulled.body) for pulled in chunk)
+        if size > len(self._room):
+            self._room = bytearray(size)
+        at = 0
+        for pulled in chunk:
+            self._room[at : at + len(pulled.body)] = pulled.body
+            at += len(pulled.body)
+        return memoryview(self._room)[:size]
+
+    def _batch(self, buffer: Whole, begin: int, next_offset: int) -> pa.RecordBatch | None:
+        """The rows of a chunk that answers for the offsets from ``begin`` to before ``next_offset``."""
+        try:
+            starts = record_starts(buffer)
+            offsets = queue_offsets(buffer, starts)
+            within = (offsets >= begin) & (offsets < self._work.end)
+            if not within.all():
+                starts, offsets = starts[within], offsets[within]
+            if not self._options.is_filtered:
+                self._check_dense(offsets, begin, min(next_offset, self._work.end))
+            batch = self._broker_columns.read(buffer, starts, self._tags) if len(starts) else None
+        except RecordError as error:
+            raise SparkSourceError(
+                f"queue {self._queue}, offsets {begin} to {next_offset - 1}: what the broker sent is damaged: {error}"
+            ) from error
+        return batch if batch is not None and batch.num_rows else None
+
+    def _chunks(self, begin: int) -> Iterator[list[Pulled]]:
+        """Answers from an offset on, gathered until they are worth a batch."""
+        chunk: list[Pulled] = []
+        size = 0
+        for pulled in self._pulls.answers(begin):
+            if pulled.is_loss and chunk:
+                yield chunk
+                chunk = []
+            chunk.append(pulled)
+            size += len(pulled.body)
+            if pulled.is_loss or size >= CHUNK_BYTES or pulled.next_offset - begin >= CHUNK_RECORDS:
+                yield chunk
+                begin, chunk, size = pulled.next_offset, [], 0
+        if chunk:
+            yield chunk
+
+    def _check_dense(self, offsets: Integers, begin: int, end: int) -> None:
+        """Refuse gaps, and what is there twice.
+
+        :raises DataLoss: an offset between ``begin`` and ``end`` has no record.
+        :raises RecordError: offsets do not rise.
+        """
+        if len(offsets) == end - begin and (offsets == np.arange(begin, end)).all():
+            return
+        if (np.diff(offsets) <= 0).any():
+            raise RecordError("the offsets of its records do not rise")
+        for first, last in _gaps(offsets[(offsets >= begin) & (offsets < end)], begin, end):
+            reason = "the broker passed over them (removed by retention, by compaction, or damaged)"
+            lost(DataLoss(self._queue, first, last + 1, reason), fails=self._options.fail_on_data_loss)
+
+
+def _gaps(offsets: Integers, begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """First and last of each row of numbers between ``begin`` and ``end`` that are not among rising ``offsets``."""
+    bounds = np.concatenate(([begin - 1], offsets, [max(end, begin)]))
+    for place in np.flatnonzero(np.diff(bounds) > 1).tolist():
+        yield int(bounds[place]) + 1, int(bounds[place + 1]) - 1

@@ -1,0 +1,1 @@
+"""Tests of the requests that the Spark source sends, against pretended servers."""

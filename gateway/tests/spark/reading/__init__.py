@@ -1,0 +1,1 @@
+"""Tests of planning and reading: batch queries and streams."""

@@ -1,0 +1,1 @@
+"""Tests of the columns, and of records as Arrow columns."""

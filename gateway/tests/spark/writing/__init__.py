@@ -1,0 +1,1 @@
+"""Tests of the sink and of its half messages."""
