@@ -35,6 +35,7 @@ from gateway.spark.reading.planning import (
     start_offsets,
     store_ids,
     subscribed_queues,
+    with_stores,
 )
 from gateway.spark.reading.pulls import RETRIABLE
 
@@ -88,7 +89,7 @@ class MicroBatches:
         self._initial: Checkpoint | None = None
         self._target: QueueNumbers | None = None
         self._queues: tuple[float, tuple[MessageQueue, ...]] | None = None
-        self._ends: tuple[float, dict[MessageQueue, int]] | None = None
+        self._ends: tuple[float, dict[MessageQueue, int], dict[str, str]] | None = None
         self._seen: dict[MessageQueue, int] = {}
         self._samples: dict[MessageQueue, tuple[float, int]] = {}
         self._batch_at: float | None = None
@@ -99,8 +100,10 @@ class MicroBatches:
         """Where the stream begins when it has no checkpoint. Spark asks twice and must be told the same."""
         if self._initial is None:
             queues = subscribed_queues(self._bounds, self._options)
-            offsets = start_offsets(self._bounds, self._options.start, queues)
-            self._initial = Checkpoint(offsets=offsets, stores=store_ids(self._bounds, offsets), base=offsets)
+            offsets, stores = with_stores(
+                self._bounds, queues, lambda: start_offsets(self._bounds, self._options.start, queues)
+            )
+            self._initial = Checkpoint(offsets=offsets, stores=stores, base=offsets)
         return self._initial
 
     def fix_target(self) -> None:
@@ -185,12 +188,8 @@ class MicroBatches:
             ``Away``: it waits at a broker that has been away for too long.
         """
         try:
-            ends = self._current_ends()
-            stores = store_ids(self._bounds, ends)  # after the ends: a store that is replaced in between is noticed
+            ends, stores = self._current()
             moved = {name for name, store in start.stores.items() if stores.get(name, store) != store}
-            if moved:
-                self._ends = None  # some may be those of the store before
-                ends = self._current_ends()
             followed = self._followed(start, ends, moved)
         except RocketMQError as error:
             if not _may_pass(error):
@@ -206,14 +205,21 @@ class MicroBatches:
         known = {name: store for name, store in {**start.stores, **stores}.items() if name in brokers}
         return _Look(starts, ends, away, known)
 
-    def _current_ends(self) -> dict[MessageQueue, int]:
-        """The ends of all queues; Spark asks without a pause, brokers are asked with one."""
-        now = self._now()
-        if self._ends is None or now - self._ends[0] >= self._options.poll_s:
-            if self._queues is None or now - self._queues[0] >= QUEUES_LOOK_S:
-                self._queues = now, subscribed_queues(self._bounds, self._options, absent_is_error=False)
-            self._ends = now, self._bounds.ends(self._queues[1])
-        return self._ends[1]
+    def _current(self) -> tuple[dict[MessageQueue, int], dict[str, str]]:
+        """Return the ends of all queues and the stores that have these ends.
+
+        Spark asks without a pause, brokers are asked with one. A store that has changed meanwhile has other ends.
+        """
+        now, known = self._now(), self._ends
+        if known is not None and now - known[0] >= self._options.poll_s:
+            known = None
+        if self._queues is None or (known is None and now - self._queues[0] >= QUEUES_LOOK_S):
+            self._queues = now, subscribed_queues(self._bounds, self._options, absent_is_error=False)
+        queues = self._queues[1]
+        if known is None or known[2] != store_ids(self._bounds, queues):
+            known = now, *with_stores(self._bounds, queues, lambda: self._bounds.ends(queues))
+        self._ends = known
+        return known[1:]
 
     def _within_target(self, ends: QueueNumbers) -> QueueNumbers:
         target = self._target

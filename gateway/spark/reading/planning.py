@@ -8,9 +8,9 @@ from __future__ import annotations
 import itertools
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from gateway.client.errors import RouteNotFound
 from gateway.client.message_queue import MessageQueue
@@ -21,6 +21,8 @@ from gateway.spark.options import Bound, Edge, ReadOptions
 from gateway.spark.spelling import did_you_mean
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 MAX_PARTITIONS: Final = 1_000_000
 """Partitions of one read; Spark keeps some KiB for each task."""
@@ -186,6 +188,11 @@ def batch_ranges(bounds: Bounds, options: ReadOptions) -> list[QueueRange]:
         _warn_of_forgotten_brokers(queues)
     _check_stores_named(options, queues)
     _check_times(options, queues)
+    ranges, stores = with_stores(bounds, queues, lambda: _ranges(bounds, options, queues))
+    return [replace(entry, store=stores.get(entry.queue.broker_name, "")) for entry in ranges]
+
+
+def _ranges(bounds: Bounds, options: ReadOptions, queues: Sequence[MessageQueue]) -> list[QueueRange]:
     starts = start_offsets(bounds, options.start, queues)
     ends = end_offsets(bounds, options.end, queues)
     for queue in queues:
@@ -194,8 +201,7 @@ def batch_ranges(bounds: Bounds, options: ReadOptions) -> list[QueueRange]:
     ranges = [QueueRange(queue, starts[queue], ends[queue]) for queue in queues if starts[queue] < ends[queue]]
     if options.start.offsets is not None or options.end.offsets is not None:
         ranges = within_store(bounds, ranges, fails=options.fail_on_data_loss)
-    stores = store_ids(bounds, queues)
-    return [replace(entry, store=stores.get(entry.queue.broker_name, "")) for entry in ranges]
+    return ranges
 
 
 def _names_its_brokers(options: ReadOptions) -> bool:
@@ -241,13 +247,25 @@ def _check_stores_named(options: ReadOptions, queues: Sequence[MessageQueue]) ->
 
 
 def store_ids(bounds: Bounds, queues: Iterable[MessageQueue]) -> dict[str, str]:
-    """What tells the stores of the queues' brokers from other ones, where brokers say. Asked after their ends: a store
-    that is replaced in between is noticed then.
-    """
+    """Return what tells the stores of the queues' brokers from other ones, where brokers say."""
     found: dict[str, str] = {}
     for name, topic in {queue.broker_name: queue.topic for queue in queues}.items():
         found.update(bounds.store_ids([name], topic))
     return found
+
+
+def with_stores(bounds: Bounds, queues: Sequence[MessageQueue], ask: Callable[[], T]) -> tuple[T, dict[str, str]]:
+    """Return an answer about queues, and the stores of the queues' brokers that the answer is about.
+
+    The question is repeated until the stores are the same before and after it. Otherwise a part of the answer may be
+    about a store that another one has replaced meanwhile.
+    """
+    stores = store_ids(bounds, queues)
+    while True:
+        before, answer = stores, ask()
+        stores = store_ids(bounds, queues)
+        if stores == before:
+            return answer, stores
 
 
 def within_store(bounds: Bounds, ranges: Sequence[QueueRange], *, fails: bool) -> list[QueueRange]:

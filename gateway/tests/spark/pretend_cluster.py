@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from gateway.client.errors import BrokerNotFound, RocketMQError
 from gateway.client.message_queue import MessageQueue
@@ -13,6 +13,8 @@ from wire.codes import ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.declare import build_header, parse_header
 from wire.headers.pull import PullMessageRequest, PullMessageResponse
+
+T = TypeVar("T")
 
 BROKER = "broker-a"
 
@@ -142,6 +144,41 @@ class PretendCluster:
             return pull_answer(ResponseCode.SUCCESS, asked.queue_offset + len(given), first, end, b"".join(given))
         code = ResponseCode.PULL_NOT_FOUND if place == len(its) else ResponseCode.PULL_OFFSET_MOVED
         return pull_answer(code, min(max(asked.queue_offset, first), end), first, end)
+
+
+class ChangingCluster(PretendCluster):
+    """A cluster in which things happen between one question and the next."""
+
+    def __init__(self, queues: Mapping[MessageQueue, Sequence[bytes]]) -> None:
+        super().__init__(queues)
+        self.registered |= {name.broker_name for name in queues}
+        self._after: dict[str, tuple[Callable[[], object], ...]] = {}
+
+    def after(self, question: str, *actions: Callable[[], object]) -> None:
+        """Let something happen when a question, the name of a method, has been answered the next time."""
+        self._after[question] = actions
+
+    def empty(self, name: MessageQueue, store: str, count: int) -> None:
+        """Put a broker back with another store, which has some messages in one queue."""
+        self.stores[name.broker_name] = store
+        self.hidden.discard(name)
+        self.first.pop(name, None)
+        self.records[name] = []
+        self.fill(name, count)
+
+    def begins(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+        return self._answered("begins", super().begins(queues))
+
+    def ends(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+        return self._answered("ends", super().ends(queues))
+
+    def store_ids(self, broker_names: Iterable[str], topic: str) -> dict[str, str]:
+        return self._answered("store_ids", super().store_ids(broker_names, topic))
+
+    def _answered(self, question: str, answer: T) -> T:
+        for happen in self._after.pop(question, ()):
+            happen()
+        return answer
 
 
 def pull_answer(code: int, next_offset: int, first: int, end: int, body: bytes = b"") -> RemotingCommand:

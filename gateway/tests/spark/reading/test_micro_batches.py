@@ -15,9 +15,11 @@ from gateway.spark.errors import Away, DataLoss
 from gateway.spark.offsets import Checkpoint
 from gateway.spark.reading.micro_batches import MicroBatches
 from gateway.spark.reading.planning import QueueRange
-from gateway.tests.spark.pretend_cluster import BROKER, PretendCluster, queue
+from gateway.tests.spark.pretend_cluster import BROKER, ChangingCluster, PretendCluster, queue
 from gateway.tests.spark.reading.test_planning import stream_options
 from wire.codes import ResponseCode
+
+OTHER = queue(0, broker_name="broker-b")
 
 
 class Stream:
@@ -481,6 +483,48 @@ def test_a_queue_that_was_away_in_another_store_begins_anew_in_this_one(
     assert third.away == {}
     cluster.hidden.clear()
     assert stream.ranges(third, stream.latest(third)) == ["orders/broker-a/0 [0, 10)"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_broker_that_comes_back_emptied_while_another_is_looked_at_begins_anew(
+    caplog: pytest.LogCaptureFixture, fails: bool
+) -> None:
+    cluster = ChangingCluster({queue(0): [], OTHER: []})
+    cluster.empty(queue(0), "one", 10)
+    cluster.empty(OTHER, "three", 2)
+    stream = Stream(cluster, failOnDataLoss=fails)
+    first = stream.latest(stream.initial())
+    assert first.offsets == {queue(0): 10, OTHER: 2}
+    cluster.hidden.add(OTHER)
+    cluster.empty(queue(0), "two", 10)
+    cluster.after("store_ids", lambda: cluster.empty(OTHER, "four", 5), lambda: stream.wait(1.0))
+    second = next(end for _ in range(3) if (end := stream.latest(first)) is not first)
+    assert second.stores == {BROKER: "two", "broker-b": "four"}
+    assert stream.ranges(first, second) == ["orders/broker-a/0 [0, 10)", "orders/broker-b/0 [0, 5)"]
+    assert "skipped" not in caplog.text
+
+
+def test_a_store_that_is_replaced_twice_during_a_look_is_read_as_far_as_the_last_one_goes() -> None:
+    cluster = ChangingCluster({queue(0): []})
+    cluster.empty(queue(0), "one", 10)
+    stream = Stream(cluster)
+    first = stream.latest(stream.initial())
+    cluster.empty(queue(0), "two", 10)
+    cluster.after("store_ids", lambda: cluster.empty(queue(0), "three", 3))
+    second = stream.latest(first)
+    assert second.stores == {BROKER: "three"}
+    assert stream.ranges(first, second) == ["orders/broker-a/0 [0, 3)"]
+
+
+@pytest.mark.parametrize("edge", ["earliest", "latest"])
+def test_a_stream_begins_in_one_store(edge: str) -> None:
+    cluster = ChangingCluster({queue(0): []})
+    cluster.empty(queue(0), "one", 10)
+    cluster.expire(queue(0), 5)
+    cluster.after("begins" if edge == "earliest" else "ends", lambda: cluster.empty(queue(0), "two", 3))
+    initial = Stream(cluster, startingOffsets=edge).initial()
+    assert initial.stores == {BROKER: "two"}
+    assert initial.offsets == {queue(0): 0 if edge == "earliest" else 3}
 
 
 def test_a_task_is_told_which_store_it_is_to_read(cluster: PretendCluster) -> None:

@@ -16,7 +16,7 @@ from gateway.spark.errors import Away, DataLoss, OptionRefused
 from gateway.spark.options import ReadOptions, read_options
 from gateway.spark.reading.planning import QueueRange, allotted, batch_ranges, is_system_topic, split, subscribed_queues
 from gateway.tests.spark.messages import STORED_AT_MS
-from gateway.tests.spark.pretend_cluster import BROKER, PretendCluster, queue
+from gateway.tests.spark.pretend_cluster import BROKER, ChangingCluster, PretendCluster, queue
 
 
 def options(**given: Any) -> ReadOptions:
@@ -51,6 +51,13 @@ def test_a_batch_is_all_there_is(cluster: PretendCluster) -> None:
         QueueRange(queue(0), 0, 10),
         QueueRange(queue(0, "paid"), 0, 3),
     ]
+
+
+def test_a_batch_reads_one_store() -> None:
+    cluster = ChangingCluster({queue(0): []})
+    cluster.empty(queue(0), "one", 10)
+    cluster.after("ends", lambda: cluster.empty(queue(0), "two", 3))
+    assert batch_ranges(cluster, options()) == [QueueRange(queue(0), 0, 3, "two")]
 
 
 def test_a_batch_over_given_offsets_asks_brokers_before_it_believes_what_it_remembers_of_their_stores() -> None:

@@ -37,6 +37,8 @@ Message: TypeAlias = tuple[str, MessageQueue, int]
 """The store, the queue and the offset of a message."""
 
 ACTIONS_PER_S = 0.2
+REPLACED_BETWEEN_QUESTIONS = 0.05
+"""How often a broker has another store at the next question."""
 RECONNECT_S = 30.0
 PER_PULL = 3
 WANTED = wanted_columns([("queueOffset", "bigint"), ("body", "binary")], json_properties=False)
@@ -49,6 +51,7 @@ class Broker:
 
     :param store: the name of its store; another one after it was emptied.
     :param hidden: the queues that cannot be read for now.
+    :param back_at: when it was started last.
     :param link: what its clients are connected to; another one after each start.
     """
 
@@ -58,6 +61,7 @@ class Broker:
     is_up: bool = True
     is_registered: bool = True
     hidden: set[MessageQueue] = field(default_factory=set)
+    back_at: float = 0.0
     link: Link | None = None
 
 
@@ -135,9 +139,7 @@ class World:
         chance = self.chance.random()
         if not broker.is_up:
             if chance < 0.3:
-                broker.store, broker.records = self._new_store(), {}
-                for _ in range(self.chance.choice((0, 1, 9))):  # as if it were back and had new ones at once
-                    self._write(broker)
+                self._empty(broker)
             elif chance < 0.55:
                 broker.is_registered = False
             else:
@@ -150,6 +152,18 @@ class World:
         else:
             broker.hidden ^= {queue(1, broker_name=broker.name)}
 
+    def _between_questions(self) -> None:
+        """Let a broker, now and then, be emptied and brought back before the next question."""
+        if not self.is_calm and self.chance.random() < REPLACED_BETWEEN_QUESTIONS:
+            broker = self.chance.choice(list(self.brokers_by_name.values()))
+            self._empty(broker)
+            self._start(broker)
+
+    def _empty(self, broker: Broker) -> None:
+        broker.store, broker.records = self._new_store(), {}
+        for _ in range(self.chance.choice((0, 1, 9))):  # as if it were back and had new ones at once
+            self._write(broker)
+
     def _write(self, broker: Broker) -> None:
         self._empty_queues(broker)
         name = self.chance.choice(sorted(broker.records))
@@ -161,6 +175,7 @@ class World:
 
     def _start(self, broker: Broker) -> None:
         broker.is_up = broker.is_registered = True
+        broker.back_at = self.now
         broker.link = Link(self, broker)
 
     def _empty_queues(self, broker: Broker) -> None:
@@ -185,9 +200,11 @@ class World:
         return frozenset(broker.name for broker in self.brokers_by_name.values() if broker.is_registered)
 
     def begins(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+        self._between_questions()
         return {name: 0 * len(self._records(name)) for name in queues}
 
     def ends(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+        self._between_questions()
         return {name: len(self._records(name)) for name in queues}
 
     def at_time(self, queues: Sequence[MessageQueue], timestamp_ms: Any) -> dict[MessageQueue, int]:
@@ -195,6 +212,7 @@ class World:
 
     def store_ids(self, broker_names: Iterable[str], topic: str) -> dict[str, str]:
         self.pass_time(0.01)
+        self._between_questions()
         for name in broker_names:
             self.broker(name, topic)
         return {name: self.brokers_by_name[name].store for name in broker_names}
@@ -334,11 +352,14 @@ class Driver:
                 assert message in self.rows or message in self.told, f"{message} is missing without a word"
 
     def _check_away(self, error: Exception) -> None:
-        """A query may stop because a queue is away, not because one was away for a moment."""
+        """A query may stop because a queue is away, not because one was away for a moment. A broker may come back
+        during the look that finds it away for too long.
+        """
         if isinstance(error, Away):
             _, broker_name, number = error.what.split("/")
             broker = self.world.brokers_by_name[broker_name]
-            assert not broker.is_up or queue(int(number), broker_name=broker_name) in broker.hidden
+            is_hidden = queue(int(number), broker_name=broker_name) in broker.hidden
+            assert not broker.is_up or is_hidden or self.world.now - broker.back_at < 1.0
 
     @contextmanager
     def _listening(self) -> Iterator[None]:
