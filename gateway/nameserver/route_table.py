@@ -5,7 +5,8 @@
     address → when it last showed itself, its data version, its channel
 
 A broker that leaves is out of every route at once; what it had is taken out of the index of topics piece by piece.
-Whatever a broker does costs what this broker has, however many others there are.
+Whatever a broker does costs what this broker has, however many others there are. A broker that is registered over a
+second connection goes back to the first one when the second one closes (``Displaced``).
 
 Upstream: ``RouteInfoManager`` of 5.x. Left out: acting masters (a slave answering for a lost master), static
 topics, and filter servers, which no client since 4.x asks for.
@@ -14,13 +15,14 @@ topics, and filter servers, which no client since 4.x asks for.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 from msgspec import structs
 
 from gateway.nameserver.addresses import BrokerAddress, seen_from
+from gateway.nameserver.displaced import Displaced
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work, finish
 from wire.bodies.route import MASTER_ID, BrokerData, ClusterInfo, QueueData, TopicRouteData
 from wire.bodies.topics import DataVersion, TopicConfig
@@ -144,12 +146,12 @@ class _BrokerGroup:
     def queues(self, topic: str) -> QueueData:
         """The queues of a topic, with the permission that holds now."""
         told = self.topics[topic]
-        if told.changes == self._changes:
+        if told.changes == self._changes and MASTER_ID in self.addresses:
             return told.queues
         perm = told.queues.perm
         if told.changes < self._opened_at:
             perm = Permission.READ_WRITE
-        if max(told.changes, self._opened_at) < self._wiped_at:
+        if max(told.changes, self._opened_at) < self._wiped_at or MASTER_ID not in self.addresses:
             perm &= ~Permission.WRITE
         return structs.replace(told.queues, perm=int(perm))
 
@@ -186,6 +188,7 @@ class RouteTable:
         self._topics: dict[str, dict[str, _BrokerGroup]] = {}
         self._live: dict[BrokerAddress, LiveBroker] = {}
         self._by_channel: dict[int, dict[BrokerAddress, None]] = {}
+        self._displaced: Displaced[LiveBroker] = Displaced()
         self._entries = 0
         self._leaving: deque[_BrokerGroup] = deque()
 
@@ -212,15 +215,16 @@ class RouteTable:
         refusal = self._refusal(group, registration)
         if refusal is not None:
             return Registered(refusal=refusal)
-        self._leave_former_name(registration)
+        before = self._live.get(registration.address)
+        if before is not None and _was_elsewhere(before, registration):
+            self._leave_former_name(before, registration)
+            before = None
         group = self._groups.get(registration.broker_name)
         if group is None:
             group = _BrokerGroup(registration.broker_name, registration.cluster)
             self._groups[registration.broker_name] = group
-        is_new = self._place(group, registration)
-        before = self._live.get(registration.address)
+        is_new = self._place(group, before, _live(registration, now_ms))
         is_same = not is_new and before is not None and before.data_version == registration.data_version
-        self._keep_live(_live(registration, now_ms))
         if registration.broker_id == MASTER_ID:
             is_there = yield from self._take_topics(group, registration, is_same)
             if not is_there:
@@ -232,13 +236,16 @@ class RouteTable:
         group = self._groups.get(broker_name)
         if group is None or group.addresses.get(broker_id) != address:
             return False
-        self._drop_live(address)
-        del group.addresses[broker_id]
-        if not group.addresses:
-            del self._groups[broker_name]
-            self._leave(group)
-        elif MASTER_ID not in group.addresses:
-            group.wipe()
+        behind = self._displaced.take(address)
+        others = [other for other in behind if (other.broker_name, other.address) != (broker_name, address)]
+        live = self._live.get(address)
+        if live is None or live.broker_name != broker_name:  # another name has its address
+            for other in others:
+                self._displaced.keep(address, other)
+            del group.addresses[broker_id]
+            self._tidy(group)
+        else:
+            self._depart(live, others)
         return True
 
     def heartbeat(self, address: BrokerAddress, now_ms: int) -> bool:
@@ -251,15 +258,21 @@ class RouteTable:
 
     def expire(self, now_ms: int) -> list[LiveBroker]:
         """Remove and return the brokers that were silent for too long."""
-        silent = [live for live in self._live.values() if now_ms - live.seen_at_ms > live.timeout_ms]
-        self._remove(silent)
-        return silent
+        gone: list[LiveBroker] = []
+        while silent := [live for live in self._live.values() if now_ms - live.seen_at_ms > live.timeout_ms]:
+            gone += silent
+            for live in silent:
+                self._depart(live, self._displaced.take(live.address))
+        return gone
 
     def channel_closed(self, channel_id: int) -> list[LiveBroker]:
-        """Remove and return the brokers that registered over this channel."""
+        """Remove and return the brokers that registered over this channel, but for those that others registered too."""
+        for live in self._displaced.closed(channel_id):
+            self._leave_place(live)
         gone = [self._live[address] for address in self._by_channel.get(channel_id, ())]
-        self._remove(gone)
-        return gone
+        for live in gone:
+            self._depart(live, self._displaced.take(live.address))
+        return [live for live in gone if live.address not in self._live]
 
     def data_version(self, address: BrokerAddress) -> DataVersion | None:
         """The data version of a broker's last registration."""
@@ -430,28 +443,37 @@ class RouteTable:
         live = self._live.get(holder)
         return live is not None and live.data_version.state_version > registration.data_version.state_version
 
-    def _leave_former_name(self, registration: Registration) -> None:
-        """An address is one process: with another name or cluster it is no longer what it was."""
-        live = self._live.get(registration.address)
-        if live is not None:
-            now = registration.cluster, registration.broker_name
-            if (live.cluster, live.broker_name) != now:
-                self.unregister(live.broker_name, live.broker_id, live.address)
+    def _leave_former_name(self, live: LiveBroker, registration: Registration) -> None:
+        """An address is one process: with another name it is no longer what it was.
 
-    def _place(self, group: _BrokerGroup, registration: Registration) -> bool:
-        """Put the address at its id, and only there; True when it was not there before."""
-        group.cluster = registration.cluster
-        address, broker_id = registration.address, registration.broker_id
-        live = self._live.get(address)
-        if live is not None and live.broker_id != broker_id:
-            del group.addresses[live.broker_id]
-            if live.broker_id == MASTER_ID:
-                group.wipe()
-        before = group.addresses.get(broker_id)
+        When another connection gives it that name, its former one stays for as long as its own connection is open.
+        """
+        if live.channel_id == registration.channel_id or not self._displaced.keep(live.address, live):
+            self.unregister(live.broker_name, live.broker_id, live.address)
+        else:
+            self._drop_live(live.address)
+
+    def _place(self, group: _BrokerGroup, before: LiveBroker | None, live: LiveBroker) -> bool:
+        """Put a broker at its id, and only there; True when its address was not there before.
+
+        :param before: what the address was registered as, with this name.
+        """
+        group.cluster = live.cluster
+        address, broker_id = live.address, live.broker_id
+        there = group.addresses.get(broker_id)
+        holder = None if there is None or there == address else self._live.get(there)
+        behind = self._displaced.take(address)
+        if holder is not None:
+            behind += self._displaced.take(holder.address)
+        behind += [former for former in (holder, before) if former is not None]
+        if holder is not None:
+            self._drop_live(holder.address)
+        if before is not None and before.broker_id != broker_id:
+            del group.addresses[before.broker_id]
         group.addresses[broker_id] = address
-        if before is not None and before != address:
-            self._drop_live(before)
-        return before != address
+        self._keep_live(live)
+        self._settle(behind)
+        return there != address
 
     def _take_topics(self, group: _BrokerGroup, registration: Registration, is_same: bool) -> Work[bool]:
         """Take what changed; of the master that told of this version already, what is missing only.
@@ -495,9 +517,59 @@ class RouteTable:
         ha_address = None if live is None else live.ha_address
         return Registered(master_address=master, master_ha_address=ha_address, is_new=is_new)
 
-    def _remove(self, brokers: Iterable[LiveBroker]) -> None:
-        for live in brokers:
-            self.unregister(live.broker_name, live.broker_id, live.address)
+    def _depart(self, live: LiveBroker, behind: Sequence[LiveBroker]) -> None:
+        """A broker leaves; those behind it come back, the latest of them first."""
+        self._drop_live(live.address)
+        group = self._groups[live.broker_name]
+        del group.addresses[live.broker_id]
+        self._settle(behind)
+        self._tidy(group)
+
+    def _settle(self, behind: Sequence[LiveBroker]) -> None:
+        """Put brokers back whose places are free, the latest first; the others stay behind those that are there."""
+        for displaced in [each for each in reversed(behind) if not self._is_put_back(each)][::-1]:
+            group = self._groups.get(displaced.broker_name)
+            holder = None if group is None else group.addresses.get(displaced.broker_id)
+            instead = self._live.get(displaced.address) or (None if holder is None else self._live.get(holder))
+            if (
+                instead is None
+                or instead.channel_id == displaced.channel_id
+                or not self._displaced.keep(instead.address, displaced)
+            ):
+                self._leave_place(displaced)
+
+    def _is_put_back(self, displaced: LiveBroker) -> bool:
+        """Put a broker back if nobody has its address or its place.
+
+        Its routes may have been changed meanwhile, so its data version becomes one that has it tell all of them again.
+        """
+        group, address = self._groups.get(displaced.broker_name), displaced.address
+        if group is None or address in self._live or group.addresses.get(displaced.broker_id, address) != address:
+            return False
+        group.cluster = displaced.cluster
+        group.addresses[displaced.broker_id] = address
+        version = structs.replace(displaced.data_version, counter=-1)
+        self._keep_live(structs.replace(displaced, data_version=version))
+        return True
+
+    def _leave_place(self, displaced: LiveBroker) -> None:
+        """Take away the address that a broker still has under the name it had, when another name has it now."""
+        group = self._groups.get(displaced.broker_name)
+        if group is None:
+            return
+        live = self._live.get(displaced.address)
+        is_there = live is not None and (live.broker_name, live.broker_id) == (group.name, displaced.broker_id)
+        if not is_there and group.addresses.get(displaced.broker_id) == displaced.address:
+            del group.addresses[displaced.broker_id]
+        self._tidy(group)
+
+    def _tidy(self, group: _BrokerGroup) -> None:
+        """Let a group without brokers leave; one without master takes no messages until a master tells its topics."""
+        if not group.addresses:
+            del self._groups[group.name]
+            self._leave(group)
+        elif MASTER_ID not in group.addresses:
+            group.wipe()
 
     # Living brokers, also by their channel
 
@@ -575,6 +647,13 @@ def _addresses(group: _BrokerGroup, reached_at: str) -> dict[int, str]:
 def _is_master(group: _BrokerGroup, registration: Registration) -> bool:
     """Whether a registering master is still at its place."""
     return not group.is_gone and group.addresses.get(MASTER_ID) == registration.address
+
+
+def _was_elsewhere(before: LiveBroker, registration: Registration) -> bool:
+    """Whether an address had another name, or another cluster according to the same connection."""
+    if before.broker_name != registration.broker_name:
+        return True
+    return before.cluster != registration.cluster and before.channel_id == registration.channel_id
 
 
 def _live(registration: Registration, now_ms: int) -> LiveBroker:

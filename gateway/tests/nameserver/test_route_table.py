@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from gateway.nameserver.addresses import AutoAddress
+from gateway.nameserver.displaced import MAX_BEHIND
 from gateway.nameserver.route_table import DEFAULT_BROKER_TIMEOUT_MS, Registration, RouteLimits, RouteTable
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work, finish
 from gateway.tests.nameserver.registrations import SYSTEM_TOPICS, registration, slave, topics
@@ -503,6 +504,106 @@ def test_write_permission_is_wiped_and_given_back() -> None:
     assert table.wipe_write_permission("stranger") == 0
 
 
+# A connection that registers another one's broker
+
+HONEST = registration("orders", channel_id=1)
+STRANGERS: dict[str, dict[str, Any]] = {
+    "the same": {},
+    "another address": {"address": "192.0.2.66:10911"},
+    "another id": {"broker_id": 5},
+    "another name": {"broker_name": "broker-z"},
+    "another cluster": {"cluster": "other"},
+    "another name and id": {"broker_name": "broker-z", "broker_id": 5},
+}
+"""What a stranger's registration has otherwise than that of the honest broker."""
+
+
+@pytest.mark.parametrize("channel_id", [1, None])
+@pytest.mark.parametrize("otherwise", STRANGERS.values(), ids=STRANGERS)
+def test_a_broker_that_a_stranger_registered_stays_when_the_strangers_connection_closes(
+    otherwise: dict[str, Any], channel_id: int | None
+) -> None:
+    honest = structs.replace(HONEST, channel_id=channel_id)
+    table = table_of(honest)
+    before = route_of(table, "orders")
+    table.register(registration(channel_id=2, counter=7, **otherwise), 0)
+    table.channel_closed(2)
+    assert route_of(table, "orders") == before
+    assert list(table.cluster_info(HERE).broker_addr_table) == ["broker-a"]
+    assert table.data_version(HONEST.address) != HONEST.data_version, "it is asked to tell all of it again"
+    assert table.register(structs.replace(honest, data_version=DataVersion(8)), 1).refusal is None
+    assert table.unregister("broker-a", 0, HONEST.address)
+    assert table.route("orders", HERE) is None
+
+
+@pytest.mark.parametrize("otherwise", STRANGERS.values(), ids=STRANGERS)
+def test_a_stranger_stays_no_longer_than_the_brokers_next_registration(otherwise: dict[str, Any]) -> None:
+    table = table_of(HONEST, registration(channel_id=2, counter=7, **otherwise))
+    assert table.register(HONEST, 0).refusal is None
+    assert table.channel_closed(2) == [] or otherwise.get("broker_name")
+    assert [live.broker_name for live in table.channel_closed(1)] == ["broker-a"]
+    assert table.cluster_info(HERE).broker_addr_table == {}
+
+
+def test_a_restarted_broker_stays_when_its_former_connection_closes_later() -> None:
+    table = table_of(HONEST, registration("orders", channel_id=2, counter=2))
+    assert table.channel_closed(1) == []
+    assert route_of(table, "orders")
+    assert [live.broker_name for live in table.channel_closed(2)] == ["broker-a"]
+    assert table.route("orders", HERE) is None
+
+
+def test_a_broker_whose_own_connection_closed_meanwhile_is_not_put_back() -> None:
+    for otherwise in STRANGERS.values():
+        table = table_of(HONEST, registration(channel_id=2, **otherwise))
+        table.channel_closed(1)
+        table.channel_closed(2)
+        assert table.cluster_info(HERE).broker_addr_table == {}
+        assert table.topics() == []
+
+
+def test_the_last_of_the_open_connections_has_the_broker() -> None:
+    table = table_of(HONEST, *(registration(channel_id=channel, timeout_ms=channel) for channel in (2, 3, 4)))
+    table.channel_closed(3)
+    table.channel_closed(4)
+    assert [live.timeout_ms for live in table.expire(3)] == [2]
+    assert [live.broker_name for live in table.channel_closed(1)] == ["broker-a"]
+    assert table.channel_closed(2) == []
+    assert table.cluster_info(HERE).broker_addr_table == {}
+
+
+def test_a_broker_is_put_back_when_a_stranger_unregisters_at_its_place() -> None:
+    table = table_of(HONEST, registration(channel_id=2, address="192.0.2.66:10911"))
+    assert table.unregister("broker-a", 0, "192.0.2.66:10911")
+    assert route_of(table, "orders").broker_datas[0].broker_addrs == {0: HONEST.address}
+
+
+def test_a_broker_that_unregistered_is_not_put_back() -> None:
+    table = table_of(HONEST, registration(channel_id=2, counter=7))
+    assert table.unregister("broker-a", 0, HONEST.address)
+    table.channel_closed(2)
+    assert table.route("orders", HERE) is None
+
+
+def test_a_broker_that_was_wiped_stays_wiped() -> None:
+    table = table_of(HONEST)
+    table.wipe_write_permission("broker-a")
+    table.register(registration(channel_id=2, broker_id=5), 0)
+    table.channel_closed(2)
+    assert perms(table, "orders") == {"broker-a": Permission.READ}
+
+
+def test_few_registrations_are_remembered_behind_one() -> None:
+    connections = range(2, 2 + 3 * MAX_BEHIND)
+    table = table_of(HONEST, *(registration(channel_id=channel) for channel in connections))
+    for channel in connections[MAX_BEHIND:]:
+        table.channel_closed(channel)
+    assert route_of(table, "orders")
+    for channel in connections[:MAX_BEHIND]:
+        table.channel_closed(channel)
+    assert route_of(table, "orders"), "the first ones are"
+
+
 # Any sequence of all this
 
 BROKERS = st.sampled_from(["broker-a", "broker-b"])
@@ -551,7 +652,7 @@ def take(table: RouteTable, taken: tuple[str, str, int, int, int], now_ms: int) 
                 broker_name=name,
                 broker_id=broker_id,
                 address=address,
-                channel_id=host,
+                channel_id=1 + (host + number) % 4,
                 counter=number,
             ),
             now_ms,

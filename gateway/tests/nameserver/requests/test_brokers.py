@@ -217,6 +217,18 @@ def test_a_broker_whose_connection_closes_is_gone_at_once(server: RunningNameSer
     assert route_code(client, "orders") == ResponseCode.TOPIC_NOT_EXIST
 
 
+def test_a_broker_stays_when_a_stranger_registers_it_and_leaves(server: RunningNameServer) -> None:
+    broker, stranger, client = server.connect(), server.connect(), server.connect()
+    register(broker, "orders")
+    register(stranger)
+    stranger.leave()
+    assert route_code(client, "orders") == ResponseCode.SUCCESS
+    register(broker, "orders", "bills")
+    assert route_code(client, "bills") == ResponseCode.SUCCESS
+    broker.leave()
+    assert route_code(client, "orders") == ResponseCode.TOPIC_NOT_EXIST
+
+
 def test_a_silent_broker_is_gone_after_two_minutes_and_its_connection_closed(tmp_path: Path) -> None:
     server = RunningNameServer(tmp_path, server_channel_max_idle_time_seconds=86_400)
     broker = server.connect()
