@@ -226,9 +226,9 @@ def main() -> None:
 
 
 def _follow_tables(events: Events) -> None:
-    from gateway.metadata import write_behind
-    from gateway.metadata.json_file import JsonFile
-    from gateway.metadata.write_behind import WriteBehind
+    from gateway.metadata.saved import write_behind
+    from gateway.metadata.saved.json_file import JsonFile
+    from gateway.metadata.saved.write_behind import WriteBehind
     from gateway.store.durability.flushing import Flushing
     from gateway.store.space.deletion import Deletion
 

@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred
 
 from gateway.errors import RequestRefused
 from gateway.in_thread import InThread
-from gateway.metadata.write_behind import Saved
+from gateway.metadata.saved.write_behind import Saved
 from wire.codes import ResponseCode
 
 T = TypeVar("T")

@@ -37,12 +37,12 @@ from gateway.membership.heartbeats import Heartbeats
 from gateway.membership.notices import MemberNotices
 from gateway.membership.producers import Producers
 from gateway.membership.queue_locks import QueueLocks
-from gateway.metadata.broker_name import FILE_NAME as NAME_FILE_NAME
-from gateway.metadata.broker_name import keep_name
 from gateway.metadata.groups import Groups
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.metadata.request_modes import RequestModes
+from gateway.metadata.saved.broker_name import FILE_NAME as NAME_FILE_NAME
+from gateway.metadata.saved.broker_name import keep_name
 from gateway.metadata.topics import Topics, topics_in_file
 from gateway.remoting.turns import Turns
 from gateway.schedule.delay_levels import DelayLevels

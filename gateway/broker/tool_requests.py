@@ -201,7 +201,7 @@ def _timer_state(parts: BrokerParts) -> RequestGroup:
 def _broker_info(parts: BrokerParts) -> RequestGroup:
     from gateway.broker.requests.rare.broker_info import BrokerInfo
     from gateway.broker.upkeep.store_identity import FILE_NAME, store_identity
-    from gateway.metadata.json_file import JsonFile
+    from gateway.metadata.saved.json_file import JsonFile
 
     return BrokerInfo(
         live=parts.live,

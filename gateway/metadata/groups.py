@@ -15,11 +15,11 @@ from msgspec.structs import replace
 
 from gateway.errors import RequestRefused
 from gateway.in_thread import InThread, in_this_thread
-from gateway.metadata.config_disk import ConfigDisk
-from gateway.metadata.data_versions import next_version
 from gateway.metadata.makers import CLIENTS, NOBODY, Makers
 from gateway.metadata.names import SYSTEM_GROUP_PREFIX, TRANSACTION_GROUP, group_name_fault
-from gateway.metadata.saved_table import SavedTable
+from gateway.metadata.saved.config_disk import ConfigDisk
+from gateway.metadata.saved.data_versions import next_version
+from gateway.metadata.saved.saved_table import SavedTable
 from gateway.telemetry.logs import EventLog
 from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.bodies.topics import DataVersion

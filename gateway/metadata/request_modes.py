@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.errors import RequestRefused
 from gateway.in_thread import InThread, in_this_thread
-from gateway.metadata.saved_table import SavedTable
+from gateway.metadata.saved.saved_table import SavedTable
 from wire.bodies.pop import MessageRequestMode
 from wire.codes import ResponseCode
 from wire.disk.config_json import MessageRequestModesFile
 
 if TYPE_CHECKING:
-    from gateway.metadata.config_disk import ConfigDisk
+    from gateway.metadata.saved.config_disk import ConfigDisk
 
 MAX_MODES = 100_000
 """Pairs of topic and group."""

@@ -17,13 +17,13 @@ from msgspec.structs import replace
 from gateway.errors import RequestRefused
 from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata import names
-from gateway.metadata.config_disk import ConfigDisk
-from gateway.metadata.data_versions import next_version
-from gateway.metadata.json_file import JsonFile
-from gateway.metadata.known_texts import FILE_DEPTH, KnownTexts
 from gateway.metadata.lite_attributes import is_parent
 from gateway.metadata.makers import CLIENTS, NOBODY, Makers
-from gateway.metadata.saved_table import SavedTable
+from gateway.metadata.saved.config_disk import ConfigDisk
+from gateway.metadata.saved.data_versions import next_version
+from gateway.metadata.saved.json_file import JsonFile
+from gateway.metadata.saved.known_texts import FILE_DEPTH, KnownTexts
+from gateway.metadata.saved.saved_table import SavedTable
 from gateway.telemetry.logs import EventLog
 from wire.bodies.topics import MAX_QUEUES, DataVersion, TopicConfig
 from wire.codes import ResponseCode

@@ -19,8 +19,8 @@ from twisted.internet.defer import Deferred
 
 from gateway.errors import RequestRefused
 from gateway.in_thread import InThread
-from gateway.metadata.json_file import JsonFile
-from gateway.metadata.write_behind import WriteBehind
+from gateway.metadata.saved.json_file import JsonFile
+from gateway.metadata.saved.write_behind import WriteBehind
 from gateway.shares import Shares
 from wire.codes import ResponseCode
 from wire.disk.config_json import build_kv_config, parse_kv_config

@@ -35,7 +35,7 @@ PORT_OPTION = "--nameserver-port (--port for a name server alone)"
 class NameServer(Service):
     """One name server.
 
-    :param in_thread: where the key-value file is written; see ``gateway.metadata.write_behind``.
+    :param in_thread: where the key-value file is written; see ``gateway.metadata.saved.write_behind``.
     :param near_brokers: whether brokers that register from a loopback address are reached wherever this name server is.
     :raises GatewayError: the key-value file cannot be read.
     """

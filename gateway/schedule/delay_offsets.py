@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gateway.in_thread import InThread
-from gateway.metadata.config_disk import ConfigDisk
-from gateway.metadata.json_file import JsonFile
-from gateway.metadata.write_behind import WriteBehind
+from gateway.metadata.saved.config_disk import ConfigDisk
+from gateway.metadata.saved.json_file import JsonFile
+from gateway.metadata.saved.write_behind import WriteBehind
 from wire.disk.config_json import DelayOffsetsFile
 
 

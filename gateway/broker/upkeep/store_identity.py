@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from gateway.metadata.json_file import JsonFile
+from gateway.metadata.saved.json_file import JsonFile
 from wire.errors import BodyError
 
 FILE_NAME = "storeId.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gateway.errors import GatewayError
-from gateway.metadata.broker_name import KeptName, kept_name
+from gateway.metadata.saved.broker_name import KeptName, kept_name
 from gateway.settings.load import Loaded
 
 KEY = "brokerName"

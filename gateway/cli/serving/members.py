@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from gateway.cli.serving.kept_name import KEY, goes_on_as
 from gateway.errors import ConfigurationError
-from gateway.metadata.broker_name import FILE_NAME, kept_name
+from gateway.metadata.saved.broker_name import FILE_NAME, kept_name
 from gateway.settings import Address, Settings
 from gateway.settings.declare import text_of
 from gateway.settings.load import DEFAULT, Loaded

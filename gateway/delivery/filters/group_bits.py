@@ -22,14 +22,14 @@ from msgspec import structs
 from gateway.delivery.filters.bloom import BloomShape, bit_map
 from gateway.delivery.filters.sql92 import EXPRESSION_TYPE_SQL92, ExpressionError, Sql92Filter, sql92_filter
 from gateway.in_thread import InThread, in_this_thread
-from gateway.metadata.saved_table import SavedTable
-from gateway.metadata.write_behind import Saved
+from gateway.metadata.saved.saved_table import SavedTable
+from gateway.metadata.saved.write_behind import Saved
 from wire.disk.config_json import ConsumerFiltersFile, GroupBits, GroupFilterEntry, TopicFilters
 
 if TYPE_CHECKING:
     from gateway.clock import Milliseconds
     from gateway.delivery.filters.turns import FilterTurns
-    from gateway.metadata.config_disk import ConfigDisk
+    from gateway.metadata.saved.config_disk import ConfigDisk
     from gateway.store.queues.extended_units import AcceptsExtension
     from wire.bodies.subscriptions import SubscriptionData
 

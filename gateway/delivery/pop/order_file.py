@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.delivery.pop.order import entries_of
 from gateway.in_thread import InThread, in_this_thread
-from gateway.metadata.saved_table import SavedTable
-from gateway.metadata.write_behind import Saved
+from gateway.metadata.saved.saved_table import SavedTable
+from gateway.metadata.saved.write_behind import Saved
 from wire.disk.config_json import ConsumerOrderInfoFile
 
 if TYPE_CHECKING:
     from gateway.delivery.pop.order import OrderTable
-    from gateway.metadata.config_disk import ConfigDisk
+    from gateway.metadata.saved.config_disk import ConfigDisk
 
 FILE_NAME = "consumerOrderInfo.json"
 APPLIED_END = "gatewayAppliedEnd"

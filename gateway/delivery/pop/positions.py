@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gateway.metadata.offsets import ConsumerOffsets
-    from gateway.metadata.write_behind import Saved
+    from gateway.metadata.saved.write_behind import Saved
 
 Key = tuple[str, str, int]
 """Topic, group, queue."""

@@ -12,8 +12,8 @@ from typing import Any
 
 from librt.strings import BytesWriter
 
-from gateway.metadata.json_file import JsonFile
 from gateway.metadata.offsets import ConsumerOffsets
+from gateway.metadata.saved.json_file import JsonFile
 from gateway.schedule.delay_service import DelayService
 from gateway.schedule.timer_log import TimerLog, Unwritten
 from gateway.schedule.timer_recovery import TimerRecovery

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway.clock import Milliseconds
-from gateway.metadata.json_file import JsonFile
+from gateway.metadata.saved.json_file import JsonFile
 from gateway.transaction.counts import TransactionCounts
 from wire.bodies.topics import DataVersion
 from wire.disk.transaction_metrics import TopicCount, TransactionMetricsFile

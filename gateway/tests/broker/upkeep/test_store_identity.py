@@ -8,7 +8,7 @@ import pytest
 
 from gateway.broker.upkeep.store_identity import FILE_NAME, store_identity
 from gateway.errors import GatewayError
-from gateway.metadata.json_file import JsonFile
+from gateway.metadata.saved.json_file import JsonFile
 
 
 def test_a_store_keeps_its_identity(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import GatewayError
-from gateway.metadata.json_file import JsonFile
+from gateway.metadata.saved.json_file import JsonFile
 from gateway.schedule.delay_offsets import DelayOffsets
 from gateway.store.errors import ForeignFile, LogBeginsLate, LogDamaged, StoreNotAccessible
 from gateway.store.message_store import MessageStore

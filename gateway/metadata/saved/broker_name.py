@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gateway.errors import GatewayError
-from gateway.metadata.config_disk import ConfigDisk, RealConfigDisk
+from gateway.metadata.saved.config_disk import ConfigDisk, RealConfigDisk
 from gateway.settings.broker import name_expected
 
 FILE_NAME = "gateway-broker-name"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from gateway.errors import GatewayError
-from gateway.metadata.config_disk import ConfigDisk, RealConfigDisk
+from gateway.metadata.saved.config_disk import ConfigDisk, RealConfigDisk
 from gateway.telemetry.logs import EventLog
 from wire.errors import RemoteError
 

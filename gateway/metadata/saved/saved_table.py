@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from gateway.in_thread import InThread, in_this_thread
-from gateway.metadata.config_disk import ConfigDisk
-from gateway.metadata.json_file import JsonFile
-from gateway.metadata.write_behind import Saved, WriteBehind
+from gateway.metadata.saved.config_disk import ConfigDisk
+from gateway.metadata.saved.json_file import JsonFile
+from gateway.metadata.saved.write_behind import Saved, WriteBehind
 
 Content = TypeVar("Content")
 

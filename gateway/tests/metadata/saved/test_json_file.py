@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import GatewayError
-from gateway.metadata.json_file import JsonFile
+from gateway.metadata.saved.json_file import JsonFile
 from wire.errors import LayoutError
 
 

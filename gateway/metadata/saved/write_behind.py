@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gateway.in_thread import InThread
-from gateway.metadata.json_file import JsonFile
+from gateway.metadata.saved.json_file import JsonFile
 from gateway.telemetry.logs import EventLog
 
 log = EventLog("metadata")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gateway.in_thread import in_this_thread
-from gateway.metadata.json_file import JsonFile
-from gateway.metadata.write_behind import WriteBehind
+from gateway.metadata.saved.json_file import JsonFile
+from gateway.metadata.saved.write_behind import WriteBehind
 
 
 class HeldThread:

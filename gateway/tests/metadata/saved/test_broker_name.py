@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import GatewayError
-from gateway.metadata.broker_name import FILE_NAME, keep_name, kept_name
-from gateway.metadata.config_disk import RealConfigDisk
+from gateway.metadata.saved.broker_name import FILE_NAME, keep_name, kept_name
+from gateway.metadata.saved.config_disk import RealConfigDisk
 
 
 class CountingDisk(RealConfigDisk):
