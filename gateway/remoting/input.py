@@ -18,7 +18,7 @@ from gateway.telemetry.logs import EventLog
 from wire.command import ONEWAY_FLAG, RemotingCommand
 from wire.connection import Connection
 from wire.errors import RemoteError
-from wire.headers.whole import WHOLE_HEADERS
+from wire.quick.whole import WHOLE_HEADERS
 
 log = EventLog("remoting")
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from librt.strings import BytesWriter
 
     from gateway.store.queues.consume_queue import ConsumeQueue
-    from wire.message.message_run import MessageRun
     from wire.message.record import OutgoingMessage
+    from wire.quick.message_run import MessageRun
 
 Places: TypeAlias = "tuple[tuple[ConsumeQueue, int], ...]"
 """Units that a message has besides that of its own offset: in light queues, or of its batch."""

@@ -36,7 +36,6 @@ from wire.frame import build_frame, parse_frame
 from wire.headers.declare import parse_header, read_header
 from wire.headers.name_server import PutKVConfigRequest
 from wire.headers.send import SendMessageRequest
-from wire.headers.whole import WHOLE_HEADERS
 from wire.message.batch import MAX_BATCH_PARTS, BatchPart, build_batch, parse_batch, split_batch
 from wire.message.light_queues import named_places
 from wire.message.message_id import parse_offset_message_id
@@ -44,6 +43,7 @@ from wire.message.properties import parse_properties
 from wire.message.recall_handle import parse_recall_handle
 from wire.message.record import parse_record, parse_record_ends, parse_records, tail_start
 from wire.message.tags import parse_tag_expression
+from wire.quick.whole import WHOLE_HEADERS
 from wire.tests.bodies.shapes import body_classes, shapes
 from wire.tests.growth import MOST_PER_DOUBLING, growth_per_doubling
 from wire.tests.message.samples import record

@@ -24,9 +24,9 @@ from gateway.store.queues.consume_queue import ConsumeQueue
 from gateway.store.queues.consume_queues import ConsumeQueues
 from wire.errors import LocalError
 from wire.message.inner_batch import INNER_BATCH, inner_count, is_inner_batch
-from wire.message.message_run import MessageRun
 from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, build_properties
 from wire.message.record import LARGE_BODY_BYTES, OutgoingMessage, build_record, record_parts, write_record
+from wire.quick.message_run import MessageRun
 
 OnStored: TypeAlias = Callable[[PutResult], None]
 OnAllStored: TypeAlias = Callable[[list[PutResult]], None]

@@ -8,8 +8,8 @@ from gateway.tests.crash.messages import QUEUES, outgoing
 from gateway.tests.crash.stage import Steps
 from wire.message.batch import BatchPart, build_batch
 from wire.message.light_queues import LIGHT_QUEUE_ID, is_light_queue
-from wire.message.message_run import MessageRun
 from wire.message.properties import PropertyName, build_properties
+from wire.quick.message_run import MessageRun
 
 LIGHT_QUEUES = ("%LMQ%x",), ("%LMQ%y",), ("%LMQ%x", "%LMQ%y"), ("%LMQ%y", "other", "%LMQ%x", "%LMQ%y")
 

@@ -21,7 +21,6 @@ from gateway.delivery.pop.receipts import ORDER_REVIVE_QUEUE, Receipt, parse_rec
 from gateway.delivery.pop.revive_log import state_of
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right
-from wire.answer_form import AnswerForm
 from wire.bodies.pop import BatchAck, BatchAckMessage
 from wire.codes import RequestCode, ResponseCode, SerializeType
 from wire.disk.revive_log import CheckPointRecord
@@ -31,6 +30,7 @@ from wire.message.light_queues import LIGHT_QUEUE_ID, LIGHT_QUEUE_PREFIX
 from wire.message.lite_topics import lite_queue
 from wire.message.properties import PropertyName
 from wire.message.record import StoredMessage
+from wire.quick.answer_form import AnswerForm
 
 if TYPE_CHECKING:
     from gateway.broker.cold_reads import ColdReads

@@ -27,12 +27,12 @@ from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.settling import Reply, Source
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.declare import read_header
-from wire.headers.ended import EndedHeader, ended
 from wire.headers.transaction import EndTransactionRequest, ResumeCheckHalfMessageRequest
 from wire.message.flags import SysFlag
 from wire.message.message_id import parse_offset_message_id
 from wire.message.properties import PropertyName
 from wire.message.record import StoredMessage
+from wire.quick.ended import EndedHeader, ended
 
 if TYPE_CHECKING:
     from gateway.broker.named_messages import NamedMessages

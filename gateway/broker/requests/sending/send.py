@@ -38,12 +38,10 @@ from gateway.remoting.declared import Right
 from gateway.schedule.redirect import TIMER_PROPERTIES, delay_level, redirect_delayed
 from gateway.schedule.timer_message import recall_handle, wants_timer
 from gateway.store.put_result import PutStatus, WaitFor
-from wire.answer_form import AnswerForm
 from wire.codes import RequestCode, ResponseCode
 from wire.digits import write_decimal
 from wire.headers.declare import read_header
 from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
-from wire.headers.sent import SentHeader
 from wire.message.flags import Permission, SysFlag
 from wire.message.inner_batch import INNER_BATCH, is_inner_batch
 from wire.message.light_queues import MAX_NAME_CHARACTERS, is_light_queue
@@ -53,9 +51,11 @@ from wire.message.message_id import (
     build_offset_message_ids,
     write_offset_message_id,
 )
-from wire.message.message_run import MessageRun
 from wire.message.properties import PropertyName, append_properties, build_properties, parse_properties
 from wire.message.record import OutgoingMessage
+from wire.quick.answer_form import AnswerForm
+from wire.quick.message_run import MessageRun
+from wire.quick.sent import SentHeader
 
 if TYPE_CHECKING:
     from gateway.metadata.groups import Groups

@@ -11,15 +11,15 @@ from gateway.tests.broker.send_requests import short
 from gateway.tests.broker.whole_broker import WholeBroker, sending
 from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
-from wire.headers.ended import end_reader
-from wire.headers.known_forms import FormReader
 from wire.headers.send import ShortSendMessageRequest
-from wire.headers.sent import send_reader
 from wire.headers.transaction import EndTransactionRequest
-from wire.headers.whole import WHOLE_HEADERS, decoder
 from wire.message.flags import SysFlag
 from wire.message.message_id import parse_offset_message_id
 from wire.message.properties import build_properties
+from wire.quick.ended import end_reader
+from wire.quick.known_forms import FormReader
+from wire.quick.sent import send_reader
+from wire.quick.whole import WHOLE_HEADERS, decoder
 
 START = b'{"code":310,'
 PLAIN = {"UNIQ_KEY": "", "WAIT": "true"}

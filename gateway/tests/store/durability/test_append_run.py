@@ -37,10 +37,10 @@ from gateway.tests.store.small_store import (
 from wire.disk.consume_queue import UNIT
 from wire.message.batch import BatchPart, build_batch
 from wire.message.flags import SysFlag
-from wire.message.message_run import MessageRun
 from wire.message.properties import build_properties
 from wire.message.record import OutgoingMessage
 from wire.message.tags import tags_code
+from wire.quick.message_run import MessageRun
 from wire.tests.message.strategies import QUICK, hosts, int32s, int64s, property_maps
 
 EVER = 1 << 60

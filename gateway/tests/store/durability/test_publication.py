@@ -33,7 +33,7 @@ from gateway.tests.store.small_store import (
     small_store,
 )
 from wire.message.batch import BatchPart, build_batch
-from wire.message.message_run import MessageRun
+from wire.quick.message_run import MessageRun
 
 AHEAD = replace(SMALL, file_ahead_bytes=LOG_FILE_BYTES // 4)
 

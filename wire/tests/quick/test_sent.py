@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 
 from wire.command import RemotingCommand
-from wire.headers.known_forms import (
+from wire.headers.send import ShortSendMessageRequest
+from wire.quick.known_forms import (
     LEARNED_OF,
     MAX_FORMS,
     MAX_FRESH,
@@ -14,10 +15,9 @@ from wire.headers.known_forms import (
     MAX_SAMPLE_BYTES,
     FormReader,
 )
-from wire.headers.send import ShortSendMessageRequest
-from wire.headers.sent import SentHeader, send_reader
-from wire.headers.whole import decoder
-from wire.tests.headers.known_reading import assert_read_as_ever, changed
+from wire.quick.sent import SentHeader, send_reader
+from wire.quick.whole import decoder
+from wire.tests.quick.known_reading import assert_read_as_ever, changed
 
 HALF = r"TRAN_MSG\u0001true\u0002"
 

@@ -18,7 +18,7 @@ from wire.headers.declare import Header, read_header
 from wire.headers.pull import PullMessageRequest
 from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
 from wire.headers.transaction import EndTransactionRequest
-from wire.headers.whole import WHOLE_HEADERS
+from wire.quick.whole import WHOLE_HEADERS
 
 HEADER_OF: dict[int, type[Header]] = {
     310: ShortSendMessageRequest,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given, settings
 
-from wire.headers.ended import EndedHeader, end_reader, ended
-from wire.headers.known_forms import FormReader
 from wire.headers.transaction import EndTransactionRequest
-from wire.headers.whole import decoder
-from wire.tests.headers.known_reading import assert_read_as_ever, changed
+from wire.quick.ended import EndedHeader, end_reader, ended
+from wire.quick.known_forms import FormReader
+from wire.quick.whole import decoder
+from wire.tests.quick.known_reading import assert_read_as_ever, changed
 
 
 def header(

@@ -16,12 +16,12 @@ import msgspec
 from wire.codes import RequestCode
 from wire.frame import WholeReader
 from wire.headers.declare import Header
-from wire.headers.ended import end_reader
 from wire.headers.pull import PullMessageRequest
 from wire.headers.send import ShortSendMessageRequest
-from wire.headers.sent import send_reader
 from wire.headers.transaction import EndTransactionRequest
 from wire.json_header import NO_OPAQUE, WHOLE_START_BYTES, Int32
+from wire.quick.ended import end_reader
+from wire.quick.sent import send_reader
 
 H = TypeVar("H", bound=Header)
 

@@ -12,9 +12,9 @@ from mypy_extensions import mypyc_attr
 
 from wire.command import RemotingCommand
 from wire.compiled import IS_COMPILED
-from wire.header_form import HeaderForm, Spot
-from wire.headers.known_forms import OTHER_NUMBER, OTHER_WORD, FormReader, KnownForm
 from wire.headers.transaction import EndTransactionRequest
+from wire.quick.header_form import HeaderForm, Spot
+from wire.quick.known_forms import OTHER_NUMBER, OTHER_WORD, FormReader, KnownForm
 
 _SPOTS: Final = (
     Spot(b'"tranStateTableOffset":"', 18),

@@ -8,8 +8,8 @@ from wire.connection import Connection
 from wire.errors import RemoteError
 from wire.frame import FRAME_HEAD
 from wire.headers.declare import Header, read_header
-from wire.headers.known_forms import FormReader
 from wire.json_header import WHOLE_START_BYTES
+from wire.quick.known_forms import FormReader
 
 
 def reading(reader: FormReader | None, text: bytes, declared: type[Header]) -> tuple[object, ...] | str:

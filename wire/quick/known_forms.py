@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from wire.command import RemotingCommand
 from wire.compiled import IS_COMPILED
 from wire.frame import WholeReader
-from wire.header_form import HeaderForm, Spot
+from wire.quick.header_form import HeaderForm, Spot
 
 MAX_FORMS: Final = 8
 """Forms that were of use; another takes the place of the one that was used longest ago."""

@@ -12,10 +12,10 @@ from mypy_extensions import mypyc_attr
 
 from wire.command import RemotingCommand
 from wire.compiled import IS_COMPILED
-from wire.header_form import HeaderForm, Spot
-from wire.headers.known_forms import OTHER_NUMBER, OTHER_WORD, FormReader, KnownForm
 from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
 from wire.message.properties import PropertyName
+from wire.quick.header_form import HeaderForm, Spot
+from wire.quick.known_forms import OTHER_NUMBER, OTHER_WORD, FormReader, KnownForm
 
 _PAIR_END: Final = "\x02"
 _SPOTS: Final = (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wire.header_form import MAX_WORD, HeaderForm, Spot
+from wire.quick.header_form import MAX_WORD, HeaderForm, Spot
 
 SAMPLE = rb'{"fields":{"e":"12","i":"KEY\u00010A0B\u0002WAIT"},"opaque":345,"version":513}'
 SPOTS = (Spot(b'"opaque":', 9), Spot(b'"e":"', 18), Spot(rb"KEY\u0001", 0))

@@ -22,9 +22,9 @@ from wire.layout_writers import write_record_head
 from wire.message.batch import split_batch
 from wire.message.flags import SysFlag
 from wire.message.properties import parse_properties
-from wire.message.property_form import PropertyForm
 from wire.message.record import OutgoingMessage, address_flags, topic_field, write_tail
 from wire.message.record_layout import HEADS
+from wire.quick.property_form import PropertyForm
 
 _NO_ADDRESS_FLAGS: Final = ~SysFlag.HOSTS_MASK
 _TOPIC_TAIL_BYTES: Final = 2

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from wire.errors import BodyError, LocalError
 from wire.message.batch import BatchPart, build_batch
-from wire.message.message_run import MessageRun
 from wire.message.properties import build_properties, parse_properties
 from wire.message.record import OutgoingMessage, build_record, parse_record
 from wire.message.record_layout import MAX_TOPIC_BYTES
 from wire.message.tags import tags_code
+from wire.quick.message_run import MessageRun
 from wire.tests.message.strategies import QUICK, hosts, int32s, int64s, property_maps, topics
 
 HOST = bytes(8)

@@ -1,0 +1,1 @@
+"""Tests of the shorter ways: they give what the plain ways give."""
