@@ -109,8 +109,8 @@ BODIES = (
     "wire.bodies.consumers.ProducerInfo",
     "wire.bodies.route.ClusterInfo",
     "wire.bodies.route.BrokerData",
-    "wire.bodies.statistics.ConsumerOffsetTable",
-    "wire.bodies.statistics.ConsumeStatsList",
+    "wire.bodies.tools.statistics.ConsumerOffsetTable",
+    "wire.bodies.tools.statistics.ConsumeStatsList",
 )
 
 HEAD = """# Reference of the Python client

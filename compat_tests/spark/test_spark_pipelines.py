@@ -18,7 +18,7 @@ from gateway.spark.pipelines.archive import ArchiveOptions, start_archive
 from gateway.spark.pipelines.replay import ReplayOptions, replay
 from gateway.spark.pipelines.report import figures, page
 from gateway.spark.pipelines.transactions import TransactionOptions, lives, write_table
-from wire.bodies.transactions import Transaction
+from wire.bodies.tools.transactions import Transaction
 from wire.codes import RequestCode
 from wire.headers.transaction import CheckTransactionRequest, ShowTransactionRequest
 

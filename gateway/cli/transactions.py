@@ -21,7 +21,7 @@ from wire.safe_text import safe_text
 
 if TYPE_CHECKING:
     from gateway.cli.broker_call import BrokerCall
-    from wire.bodies.transactions import Transaction, TransactionStatistics
+    from wire.bodies.tools.transactions import Transaction, TransactionStatistics
     from wire.codes import RequestCode
     from wire.headers.declare import Header
 
@@ -180,7 +180,7 @@ def list_(
     """List pending half messages, the oldest first."""
     from msgspec.structs import asdict
 
-    from wire.bodies.transactions import TransactionList
+    from wire.bodies.tools.transactions import TransactionList
     from wire.codes import RequestCode
     from wire.headers.transaction import ListTransactionsRequest
 
@@ -353,7 +353,7 @@ def stats(groups: int, broker: str, as_json: bool) -> None:
     """Figures of all transactions, and the groups with the most pending ones."""
     from msgspec.structs import asdict
 
-    from wire.bodies.transactions import TransactionStatistics
+    from wire.bodies.tools.transactions import TransactionStatistics
     from wire.codes import RequestCode
     from wire.headers.transaction import TransactionStatisticsRequest
 
@@ -383,7 +383,7 @@ def _calling(broker: str) -> Iterator[BrokerCall]:
 
 
 def _ask(call: BrokerCall, code: RequestCode, header: Header) -> Transaction:
-    from wire.bodies.transactions import Transaction
+    from wire.bodies.tools.transactions import Transaction
 
     return Transaction.parse(call.ask(code, header))
 

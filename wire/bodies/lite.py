@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from wire.bodies.declare import Body, JsonObject, Ordinals, RequestBody, field
-from wire.bodies.statistics import OffsetWrapper, TopicOffset
+from wire.bodies.tools.statistics import OffsetWrapper, TopicOffset
 
 
 class SubscriptionAction(StrEnum):

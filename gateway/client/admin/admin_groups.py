@@ -12,13 +12,13 @@ from gateway.client.connect.answers import body_of
 from gateway.client.errors import BrokerError
 from gateway.client.names import check_group
 from wire.bodies.consumers import ConsumerConnection, ProducerConnection, ProducerInfo, ProducerTableInfo
-from wire.bodies.statistics import GroupList
 from wire.bodies.subscriptions import (
     QuerySubscriptionAnswer,
     SubscriptionData,
     SubscriptionGroupConfig,
     SubscriptionGroupTable,
 )
+from wire.bodies.tools.statistics import GroupList
 from wire.bodies.topics import TopicList
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.admin import ConsumeMessageDirectlyResultRequest, GetConsumerRunningInfoRequest

@@ -13,7 +13,7 @@ from gateway.client.connect.answers import body_of, header_of
 from gateway.client.errors import ConfigurationError, ProtocolError
 from gateway.client.message_queue import MessageQueue
 from wire.bodies.consumers import ConsumerConnection
-from wire.bodies.statistics import ConsumerOffsetTable, ConsumeStats
+from wire.bodies.tools.statistics import ConsumerOffsetTable, ConsumeStats
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.declare import Header
 from wire.headers.groups import GetConsumerConnectionListRequest

@@ -17,7 +17,7 @@ from gateway.client.connect.routes import TopicRoute, topic_route
 from gateway.client.errors import ConfigurationError, RequestTimeout, RouteNotFound
 from gateway.client.message_queue import MessageQueue
 from gateway.client.names import check_topic
-from wire.bodies.statistics import TopicStatsTable
+from wire.bodies.tools.statistics import TopicStatsTable
 from wire.bodies.topics import SINGLE_TAG, TopicConfig, TopicList
 from wire.codes import RequestCode
 from wire.headers.name_server import DeleteTopicFromNamesrvRequest, GetTopicsByClusterRequest

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from gateway.client.message_queue import MessageQueue
     from wire.bodies.consumers import ConsumerConnection, ProducerConnection, ProducerInfo
     from wire.bodies.route import ClusterInfo
-    from wire.bodies.statistics import ConsumerOffsetTable, ConsumeStatsList
     from wire.bodies.subscriptions import SubscriptionData, SubscriptionGroupConfig
+    from wire.bodies.tools.statistics import ConsumerOffsetTable, ConsumeStatsList
     from wire.bodies.topics import TopicConfig
 
 T = TypeVar("T")

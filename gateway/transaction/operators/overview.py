@@ -26,7 +26,7 @@ from gateway.transaction.states import State
 from gateway.transaction.tables.check_turns import CheckTurns
 from gateway.transaction.tables.outcomes import Outcomes
 from gateway.transaction.tables.pending import Pending
-from wire.bodies.transactions import Transaction, TransactionGroup, TransactionStatistics
+from wire.bodies.tools.transactions import Transaction, TransactionGroup, TransactionStatistics
 from wire.errors import RemoteError
 from wire.message.message_id import parse_offset_message_id, unpack_host
 from wire.message.properties import PropertyName

@@ -24,7 +24,7 @@ Shape: TypeAlias = Callable[[int], str]
 def body_classes() -> list[type[JsonObject]]:
     """All classes of bodies, of their parts and of files."""
     modules = [
-        importlib.import_module(f"wire.bodies.{module.name}") for module in pkgutil.iter_modules(wire.bodies.__path__)
+        importlib.import_module(module.name) for module in pkgutil.walk_packages(wire.bodies.__path__, "wire.bodies.")
     ]
     modules.append(config_json)
     found = {

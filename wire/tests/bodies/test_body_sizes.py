@@ -18,9 +18,9 @@ from wire.bodies.heartbeat import ConsumerData, HeartbeatData
 from wire.bodies.message_queue import MessageQueue
 from wire.bodies.registration import RegisterBrokerBody, TopicsAndMappings
 from wire.bodies.route import TopicRouteData
-from wire.bodies.statistics import ConsumeStats, OffsetWrapper
 from wire.bodies.steps import ENTRIES_PER_STEP, finish
 from wire.bodies.subscriptions import SubscriptionData
+from wire.bodies.tools.statistics import ConsumeStats, OffsetWrapper
 from wire.bodies.topics import CreateTopicList, TopicConfig
 from wire.errors import BodyError
 from wire.tests.bodies.shapes import body_classes, shapes

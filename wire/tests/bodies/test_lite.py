@@ -18,7 +18,7 @@ from wire.bodies.lite import (
     OffsetKind,
     ParentTopicInfo,
 )
-from wire.bodies.statistics import OffsetWrapper, TopicOffset
+from wire.bodies.tools.statistics import OffsetWrapper, TopicOffset
 from wire.errors import BodyError
 
 

@@ -17,9 +17,9 @@ from gateway.remoting.long_lists import MAX_LIST_BYTES, item_text, list_text, to
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from wire.bodies.fastjson import PreparedText
 from wire.bodies.message_queue import MessageQueue
-from wire.bodies.statistics import ConsumeStats, ConsumeStatsList, OffsetWrapper
 from wire.bodies.subscriptions import GroupForbidden, QuerySubscriptionAnswer
-from wire.bodies.time_spans import ConsumeTimeSpans, QueueTimeSpan
+from wire.bodies.tools.statistics import ConsumeStats, ConsumeStatsList, OffsetWrapper
+from wire.bodies.tools.time_spans import ConsumeTimeSpans, QueueTimeSpan
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.admin import GetConsumeStatsInBrokerRequest
 from wire.headers.subscriptions import UpdateGroupForbiddenRequest

@@ -8,7 +8,7 @@ from gateway.broker.figures.flows import DAY, HOUR, MINUTE, Amount
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Answer
-from wire.bodies.statistics import BrokerStatsData, BrokerStatsItem
+from wire.bodies.tools.statistics import BrokerStatsData, BrokerStatsItem
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.admin import ViewBrokerStatsDataRequest
 

@@ -12,7 +12,7 @@ from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Answer
 from gateway.remoting.long_lists import table_text
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
-from wire.bodies.statistics import ConsumerOffsetTable, CorrectionOffsets
+from wire.bodies.tools.statistics import ConsumerOffsetTable, CorrectionOffsets
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.config_json import DelayOffsetsFile
 from wire.headers.offsets import CloneGroupOffsetRequest, QueryCorrectionOffsetRequest

@@ -24,7 +24,7 @@ from wire.bodies.lite import (
     LiteTopicInfo,
     ParentTopicInfo,
 )
-from wire.bodies.statistics import OffsetWrapper, TopicOffset
+from wire.bodies.tools.statistics import OffsetWrapper, TopicOffset
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.lite import (
     GetLiteClientInfoRequest,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Answer
-from wire.bodies.replication import ReplicationState
+from wire.bodies.tools.replication import ReplicationState
 from wire.codes import RequestCode
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from gateway.remoting.long_lists import list_text
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from gateway.telemetry.logs import EventLog
 from wire.bodies.message_queue import MessageQueue
-from wire.bodies.statistics import QueueOffset, ResetOffsetBody, ResetOffsetBodyForC
+from wire.bodies.tools.statistics import QueueOffset, ResetOffsetBody, ResetOffsetBodyForC
 from wire.codes import LanguageCode, RequestCode, ResponseCode
 from wire.headers.offsets import ResetOffsetRequest
 

@@ -14,7 +14,7 @@ from gateway.remoting.dispatch import Answer
 from gateway.remoting.long_lists import list_text
 from wire.bodies.fastjson import PreparedText
 from wire.bodies.message_queue import MessageQueue
-from wire.bodies.statistics import ConsumeStats, GroupList, OffsetWrapper, TopicOffset, TopicStatsTable
+from wire.bodies.tools.statistics import ConsumeStats, GroupList, OffsetWrapper, TopicOffset, TopicStatsTable
 from wire.bodies.topics import TopicList
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.topics import (

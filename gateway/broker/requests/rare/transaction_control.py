@@ -20,7 +20,7 @@ from gateway.telemetry.logs import EventLog
 from gateway.transaction.operators.overview import Selection
 from gateway.transaction.settling import SUCCESS, Reply
 from gateway.transaction.states import Event
-from wire.bodies.transactions import Transaction, TransactionList
+from wire.bodies.tools.transactions import Transaction, TransactionList
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.transaction import (
     CheckTransactionRequest,

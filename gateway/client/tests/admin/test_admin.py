@@ -26,9 +26,9 @@ from gateway.client.message import MessageQueue
 from gateway.client.tests.scripted_broker import ScriptedBroker, run
 from wire.bodies.consumers import Connection, ConsumerConnection
 from wire.bodies.route import BrokerData, ClusterInfo
-from wire.bodies.statistics import ConsumeStats, OffsetWrapper
-from wire.bodies.statistics import MessageQueue as QueueKey
 from wire.bodies.subscriptions import SubscriptionGroupConfig
+from wire.bodies.tools.statistics import ConsumeStats, OffsetWrapper
+from wire.bodies.tools.statistics import MessageQueue as QueueKey
 from wire.bodies.topics import TopicConfig, TopicList
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand

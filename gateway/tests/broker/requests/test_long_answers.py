@@ -11,8 +11,8 @@ import pytest
 from gateway.broker.requests.queue_rows import MAX_ROWS
 from gateway.remoting.turns import ENTRIES_PER_TURN
 from gateway.tests.broker.whole_broker import WholeBroker
-from wire.bodies.statistics import ConsumeStats
 from wire.bodies.subscriptions import SubscriptionGroupConfig, SubscriptionGroupTable
+from wire.bodies.tools.statistics import ConsumeStats
 from wire.bodies.topics import TopicConfig, TopicConfigTable
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand

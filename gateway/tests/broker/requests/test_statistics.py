@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.tests.broker.requests.small_broker import SmallBroker
 from wire.bodies.message_queue import MessageQueue
-from wire.bodies.statistics import ConsumeStats, GroupList, OffsetWrapper, TopicOffset, TopicStatsTable
+from wire.bodies.tools.statistics import ConsumeStats, GroupList, OffsetWrapper, TopicOffset, TopicStatsTable
 from wire.bodies.topics import TopicConfig, TopicList
 from wire.codes import RequestCode, ResponseCode
 

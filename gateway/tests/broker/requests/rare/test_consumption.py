@@ -6,9 +6,9 @@ from typing import Any
 
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker, pulling
 from wire.bodies.message_queue import MessageQueue
-from wire.bodies.statistics import ConsumeStatsList
 from wire.bodies.subscriptions import GroupForbidden, QuerySubscriptionAnswer, SubscriptionGroupTable
-from wire.bodies.time_spans import ConsumeTimeSpans, QueueTimeSpan
+from wire.bodies.tools.statistics import ConsumeStatsList
+from wire.bodies.tools.time_spans import ConsumeTimeSpans, QueueTimeSpan
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.admin import GetConsumeStatsInBrokerRequest
 from wire.headers.subscriptions import UpdateGroupForbiddenRequest

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gateway.tests.broker.whole_broker import WholeBroker, pulling, sending
-from wire.bodies.statistics import BrokerStatsData
 from wire.bodies.subscriptions import SubscriptionGroupConfig
+from wire.bodies.tools.statistics import BrokerStatsData
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.admin import ViewBrokerStatsDataRequest
 from wire.headers.send import ConsumerSendMsgBackRequest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.broker.requests.rare.group_offsets import NO_CORRECTION
 from gateway.tests.broker.whole_broker import WholeBroker
-from wire.bodies.statistics import ConsumerOffsetTable, CorrectionOffsets
+from wire.bodies.tools.statistics import ConsumerOffsetTable, CorrectionOffsets
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.config_json import DelayOffsetsFile
 from wire.headers.offsets import CloneGroupOffsetRequest, QueryCorrectionOffsetRequest

@@ -14,7 +14,7 @@ from gateway.tests.membership.subscriptions import subscription
 from gateway.tests.remoting.conversation import Peer
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
 from wire.bodies.message_queue import MessageQueue
-from wire.bodies.statistics import QueueOffset, ResetOffsetBody, ResetOffsetBodyForC
+from wire.bodies.tools.statistics import QueueOffset, ResetOffsetBody, ResetOffsetBodyForC
 from wire.codes import LanguageCode, RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.declare import parse_header

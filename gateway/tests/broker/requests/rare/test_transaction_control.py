@@ -13,7 +13,7 @@ from gateway.settings.transaction import OperatorAccess
 from gateway.tests.broker.whole_broker import WholeBroker
 from gateway.tests.remoting.conversation import Peer
 from wire.bodies.heartbeat import HeartbeatData
-from wire.bodies.transactions import Transaction, TransactionList, TransactionStatistics
+from wire.bodies.tools.transactions import Transaction, TransactionList, TransactionStatistics
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.transaction import (

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.bodies.statistics import (
+from wire.bodies.tools.statistics import (
     BrokerStatsData,
     BrokerStatsItem,
     ConsumerOffsetTable,
