@@ -17,7 +17,7 @@ from compat_tests.soak.failing_files import FailingFiles
 from gateway.cli.main import Commands
 from gateway.cli.options import load_options, settings_options
 from gateway.cli.serving.run import run
-from gateway.settings.load import Role
+from gateway.settings.files.load import Role
 
 ORDER = Path(sys.argv[1])
 

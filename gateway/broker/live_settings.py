@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 from gateway.errors import RequestRefused
-from gateway.settings import Settings, together
-from gateway.settings.apache_keys import apache_keys
+from gateway.settings import Settings
 from gateway.settings.declare import Declaration, Mark, declarations, text_of
+from gateway.settings.files import together
+from gateway.settings.files.apache_keys import apache_keys
 from gateway.telemetry.logs import EventLog
 from wire.codes import ResponseCode
 

@@ -12,7 +12,7 @@ from gateway.cli.options import load_options, settings_options
 from gateway.cli.output import say, say_lines
 
 if TYPE_CHECKING:
-    from gateway.settings.load import Loaded
+    from gateway.settings.files.load import Loaded
 
 ROLES = ("serve", "broker", "nameserver")
 FORMATS = ("table", "properties", "json")
@@ -45,7 +45,7 @@ def config(
 ) -> None:
     """Print the settings: value, source and meaning of each."""
     from gateway.cli.serving.kept_name import with_kept_name
-    from gateway.settings.load import Role
+    from gateway.settings.files.load import Role
 
     loaded = load_options(Role(role_name), config_file, assignments, **options)
     if role_name != Role.NAMESERVER:
@@ -77,7 +77,7 @@ def as_table(loaded: Loaded, changed: bool = False) -> str:
 
 def as_properties(loaded: Loaded, changed: bool = False) -> str:
     """A file that ``-c`` reads back; sources and meanings are comments, kept entries come last."""
-    from gateway.settings.properties import escape_property
+    from gateway.settings.files.properties import escape_property
 
     lines = []
     for title, rows in _sections(loaded, changed):
@@ -92,7 +92,7 @@ def as_properties(loaded: Loaded, changed: bool = False) -> str:
 def as_json(loaded: Loaded, changed: bool = False) -> str:
     """A list of objects for programs: key, section, value, source, default, expected, description, environment."""
     from gateway.settings.declare import text_of
-    from gateway.settings.load import DEFAULT
+    from gateway.settings.files.load import DEFAULT
     from gateway.settings.tree import Settings
 
     defaults = Settings()
@@ -133,7 +133,7 @@ def space_in_words(loaded: Loaded) -> str:
 def _sections(loaded: Loaded, changed: bool) -> list[tuple[str, list[Row]]]:
     """Titles and rows of the sections that have any row to show."""
     from gateway.settings.declare import text_of
-    from gateway.settings.load import DEFAULT
+    from gateway.settings.files.load import DEFAULT
 
     found = []
     for title, rows in loaded.sections():

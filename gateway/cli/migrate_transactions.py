@@ -69,7 +69,7 @@ def migrate_transactions(
     """Move pending transactions of DIR to another state store."""
     from gateway.cli.options import load_options
     from gateway.errors import ConfigurationError
-    from gateway.settings.load import Role
+    from gateway.settings.files.load import Role
     from gateway.settings.transaction import database_expected
     from gateway.store_tool.files.directory import opened
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from gateway.settings.load import Loaded, Role
+    from gateway.settings.files.load import Loaded, Role
 
 Command = Callable[..., Any]
 
@@ -84,7 +84,7 @@ def settings_options(*dedicated: str) -> Callable[[Command], Command]:
 
 def load_options(role: Role, config_file: Path | None, assignments: tuple[str, ...], **options: str | None) -> Loaded:
     """The settings from all sources; ``options`` are the dedicated ones by click's parameter name."""
-    from gateway.settings.load import Entry, Role, load_settings
+    from gateway.settings.files.load import Entry, Role, load_settings
 
     keys = dict(OPTION_KEYS)
     if role is Role.NAMESERVER:

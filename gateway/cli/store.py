@@ -455,7 +455,7 @@ def _load(config_file: Path | None, assignments: tuple[str, ...]) -> tuple[Store
     """The store's settings and the delays of levels, from where every command takes them."""
     from gateway.cli.options import load_options
     from gateway.schedule.delay_levels import DelayLevels
-    from gateway.settings.load import Role
+    from gateway.settings.files.load import Role
 
     settings = load_options(Role.BROKER, config_file, assignments).settings
     levels = DelayLevels.parse(settings.message_delay_level)

@@ -21,7 +21,7 @@ from gateway.client.consume.pop.pop_handles import parse_receipt as parse_client
 from gateway.delivery.pop.receipts import parse_receipt
 from gateway.metadata.attributes import changed_attributes
 from gateway.settings.addresses import parse_address, parse_addresses, parse_advertised
-from gateway.settings.properties import parse_properties_file
+from gateway.settings.files.properties import parse_properties_file
 from gateway.transaction.records.op_messages import parse_op
 from gateway.transaction.records.property_scan import parse_head
 from wire.bodies.declare import JsonObject
@@ -291,7 +291,7 @@ COVERED: Covered = {
     "gateway.settings.addresses.parse_address": (parse_address, TEXTS),
     "gateway.settings.addresses.parse_addresses": (parse_addresses, TEXTS),
     "gateway.settings.addresses.parse_advertised": (parse_advertised, TEXTS),
-    "gateway.settings.properties.parse_properties_file": (
+    "gateway.settings.files.properties.parse_properties_file": (
         lambda text: parse_properties_file(text, "body"),
         {
             **{name: as_bytes(make) for name, make in TEXTS.items()},
@@ -313,9 +313,9 @@ OWN = {
     "gateway.client.consume.local_offsets.parse_offsets": "a file of the client's own",
     "gateway.client.formats.outgoing.split_batch": "the client's own messages",
     "gateway.schedule.delay_levels.DelayLevels.parse": "a setting, read at start",
-    "gateway.settings.load.read_assignments": "the command line",
-    "gateway.settings.load.read_environment": "the environment",
-    "gateway.settings.load.read_file": "reads a file; its text is parse_properties_file's",
+    "gateway.settings.files.load.read_assignments": "the command line",
+    "gateway.settings.files.load.read_environment": "the environment",
+    "gateway.settings.files.load.read_file": "reads a file; its text is parse_properties_file's",
     "gateway.spark.offsets.Checkpoint.parse": "a file of Spark's",
     "gateway.spark.offsets.parse_assignment": "an option of the job",
     "gateway.spark.offsets.parse_offsets": "an option of the job",

@@ -46,7 +46,7 @@ OWN_PATTERNS = {
 
 EXCUSED = {
     (
-        "gateway/settings/properties.py",
+        "gateway/settings/files/properties.py",
         "'((?:\\\\\\\\.|[^\\\\\\\\:= \\\\t\\\\f]++)*)([ \\\\t\\\\f]*+[:=]?[ \\\\t\\\\f]*+)(.*)'",
     ): "ends with what matches everything, so that it never goes back",
     ("gateway/spark/registration.py", '\'version "([^"]+)"\''): "searched for once, in what ``java -version`` prints",

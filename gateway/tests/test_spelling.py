@@ -7,8 +7,8 @@ import re
 import pytest
 
 from gateway.settings import Settings
-from gateway.settings.apache_keys import apache_keys
 from gateway.settings.declare import declarations, environment_name
+from gateway.settings.files.apache_keys import apache_keys
 from gateway.spelling import NEGATIONS, OPPOSITES, are_opposed, nearest
 
 KEYS = sorted({*declarations(Settings), *apache_keys()})

@@ -33,7 +33,7 @@ def broker(config_file: Path | None, assignments: tuple[str, ...], supervised: b
     from gateway.cli.serving.kept_name import with_kept_name
     from gateway.cli.serving.run import run
     from gateway.errors import ConfigurationError
-    from gateway.settings.load import Role
+    from gateway.settings.files.load import Role
 
     loaded = with_kept_name(load_options(Role.BROKER, config_file, assignments, **options))
     if not loaded.settings.name_server_addresses:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gateway.errors import GatewayError
 from gateway.metadata.saved.broker_name import KeptName, kept_name
-from gateway.settings.load import Loaded
+from gateway.settings.files.load import Loaded
 
 KEY = "brokerName"
 

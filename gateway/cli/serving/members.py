@@ -17,7 +17,7 @@ from gateway.errors import ConfigurationError
 from gateway.metadata.saved.broker_name import FILE_NAME, kept_name
 from gateway.settings import Address, Settings
 from gateway.settings.declare import text_of
-from gateway.settings.load import DEFAULT, Loaded
+from gateway.settings.files.load import DEFAULT, Loaded
 
 PORT_DISTANCE = 10
 """Between the ports of two brokers: a broker has listenPort - 2, too, and tools expect listenPort + 1 to be its own."""

@@ -26,6 +26,6 @@ def nameserver(config_file: Path | None, assignments: tuple[str, ...], **options
     """Run a name server alone."""
     load_deferreds()
     from gateway.cli.serving.run import run
-    from gateway.settings.load import Role
+    from gateway.settings.files.load import Role
 
     run(Role.NAMESERVER, load_options(Role.NAMESERVER, config_file, assignments, **options))

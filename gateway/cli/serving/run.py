@@ -28,7 +28,7 @@ from gateway.cli.stop_signals import IMPATIENCE_S, STOPPING, WITHOUT_EFFECT, wan
 from gateway.errors import GatewayError
 from gateway.remoting.descriptors import MOST_RESERVED_SHARE, open_files_limit
 from gateway.settings.addresses import Address, is_loopback
-from gateway.settings.load import Loaded, Role
+from gateway.settings.files.load import Loaded, Role
 from gateway.telemetry.logs import EventLog
 
 if TYPE_CHECKING:

@@ -53,7 +53,7 @@ def serve(config_file: Path | None, assignments: tuple[str, ...], brokers: int, 
 
     load_deferreds()
     from gateway.cli.serving.run import run
-    from gateway.settings.load import Role
+    from gateway.settings.files.load import Role
 
     loaded = load_options(Role.SERVE, config_file, assignments, **options)
     check_directory(loaded.settings.store_path_root_dir, brokers)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from gateway.clock import wall_clock_ms
 from gateway.errors import ConfigurationError
 from gateway.settings.addresses import Address, reachable
-from gateway.settings.load import Role
+from gateway.settings.files.load import Role
 from gateway.settings.tree import Settings
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from gateway.cli.main import cli
 from gateway.settings import Settings
 from gateway.settings.declare import declarations
-from gateway.settings.load import Role, load_settings
+from gateway.settings.files.load import Role, load_settings
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from gateway.cli.options import OPTION_KEYS, load_options
 from gateway.settings import Settings
 from gateway.settings.declare import declarations
-from gateway.settings.load import Role
+from gateway.settings.files.load import Role
 
 
 def test_every_option_stands_for_a_setting_that_exists() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.errors import ConfigurationError
-from gateway.settings.load import Role, load_settings
+from gateway.settings.files.load import Role, load_settings
 from gateway.settings.transaction import TransactionStateStore, database_expected
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import gateway
 from gateway.settings import Settings
-from gateway.settings.apache_keys import apache_keys
 from gateway.settings.declare import declarations, text_of
+from gateway.settings.files.apache_keys import apache_keys
 
 DIFFERS_ON_PURPOSE = {
     "enablePropertyFilter": "a consumer that filters by SQL92 works without a change of the broker",

@@ -16,7 +16,7 @@ from gateway.errors import ConfigurationError, RequestRefused
 from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Answer
 from gateway.settings.declare import declarations, text_of
-from gateway.settings.properties import escape_property, parse_properties_file
+from gateway.settings.files.properties import escape_property, parse_properties_file
 from gateway.settings.tree import Settings
 from wire.bodies.kv_table import KVTable
 from wire.bodies.topics import DataVersion

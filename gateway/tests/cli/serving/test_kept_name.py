@@ -13,7 +13,7 @@ from gateway.cli.serving import run
 from gateway.cli.serving.kept_name import with_kept_name
 from gateway.errors import GatewayError
 from gateway.metadata.saved.broker_name import FILE_NAME, keep_name, kept_name
-from gateway.settings.load import Loaded, Role, load_settings
+from gateway.settings.files.load import Loaded, Role, load_settings
 from gateway.tests.broker.whole_broker import WholeBroker
 
 

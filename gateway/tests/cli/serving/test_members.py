@@ -9,7 +9,7 @@ import pytest
 from gateway.cli.serving.members import Member, check_directory, directory, members
 from gateway.errors import ConfigurationError
 from gateway.settings import Address
-from gateway.settings.load import Loaded, Role, load_settings
+from gateway.settings.files.load import Loaded, Role, load_settings
 
 
 def loaded(*assignments: str) -> Loaded:

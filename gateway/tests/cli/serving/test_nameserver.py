@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 from gateway.cli.main import cli
 from gateway.cli.serving import run
-from gateway.settings.load import Loaded, Role
+from gateway.settings.files.load import Loaded, Role
 
 
 def test_the_port_is_the_name_servers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from gateway.cli.main import cli
 from gateway.cli.serving import run
-from gateway.settings.load import Loaded, Role
+from gateway.settings.files.load import Loaded, Role
 
 
 def test_every_option_becomes_a_setting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

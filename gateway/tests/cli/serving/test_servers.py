@@ -14,7 +14,7 @@ from twisted.internet.testing import MemoryReactorClock
 from gateway.cli.serving.servers import ListeningNameServer, make_parts
 from gateway.errors import ConfigurationError
 from gateway.settings import Settings
-from gateway.settings.load import Role
+from gateway.settings.files.load import Role
 
 
 class PoolReactor(MemoryReactorClock):
@@ -61,7 +61,7 @@ def test_the_name_server_is_there_before_the_brokers_code_is_loaded() -> None:
         "from twisted.internet.testing import MemoryReactorClock\n"
         "from gateway.cli.serving.servers import make_parts\n"
         "from gateway.settings import Settings\n"
-        "from gateway.settings.load import Role\n"
+        "from gateway.settings.files.load import Role\n"
         "parts = make_parts(Role.SERVE, Settings(nameserver_port=9876), MemoryReactorClock())\n"
         "assert next(parts).label == 'nameserver'\n"
         "prefixes = ('gateway.broker', 'gateway.store', 'gateway.delivery', 'gateway.transaction')\n"

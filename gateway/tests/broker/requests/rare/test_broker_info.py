@@ -14,7 +14,7 @@ from gateway.broker.figures.traffic import Traffic
 from gateway.broker.live_settings import LiveSettings
 from gateway.broker.requests.rare.broker_info import BrokerInfo
 from gateway.in_thread import in_this_thread
-from gateway.settings.properties import parse_properties_file
+from gateway.settings.files.properties import parse_properties_file
 from gateway.settings.tree import Settings
 from gateway.telemetry.metrics import Registry
 from gateway.tests.remoting.conversation import Conversation, Peer

@@ -9,9 +9,9 @@ import pytest
 
 from gateway.errors import ConfigurationError
 from gateway.settings import Settings
-from gateway.settings.apache_keys import REFUSED, REPLICATION, apache_keys
 from gateway.settings.declare import declarations
-from gateway.settings.load import DEFAULT, Entry, Loaded, Role, load_settings
+from gateway.settings.files.apache_keys import REFUSED, REPLICATION, apache_keys
+from gateway.settings.files.load import DEFAULT, Entry, Loaded, Role, load_settings
 from gateway.settings.store import FlushDiskType
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.settings.apache_keys import REFUSED, apache_keys
+from gateway.settings.files.apache_keys import REFUSED, apache_keys
 
 
 def test_all_keys_of_all_five_classes_are_there() -> None:

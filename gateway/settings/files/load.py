@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gateway.errors import ConfigurationError
-from gateway.settings import together
-from gateway.settings.apache_keys import NO_SLAVES, REFUSED, apache_keys, is_honoured, without_effect
 from gateway.settings.broker import BrokerRole
 from gateway.settings.declare import (
     ENVIRONMENT_PREFIX,
@@ -26,7 +24,9 @@ from gateway.settings.declare import (
     declarations,
     environment_name,
 )
-from gateway.settings.properties import parse_properties_file
+from gateway.settings.files import together
+from gateway.settings.files.apache_keys import NO_SLAVES, REFUSED, apache_keys, is_honoured, without_effect
+from gateway.settings.files.properties import parse_properties_file
 from gateway.settings.tree import SECTIONS, Settings
 from gateway.spelling import nearest
 

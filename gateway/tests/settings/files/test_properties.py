@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import ConfigurationError
-from gateway.settings import properties
-from gateway.settings.properties import escape_property, parse_properties_file
+from gateway.settings.files import properties
+from gateway.settings.files.properties import escape_property, parse_properties_file
 
 
 def pairs(text: str) -> list[tuple[str, str]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gateway.settings import Settings
-from gateway.settings.load import Loaded, Role, load_settings
-from gateway.settings.together import ANY_AGE, INNER_AND_OUTER, OLD, REFUSE, conflict, never_reached
+from gateway.settings.files.load import Loaded, Role, load_settings
+from gateway.settings.files.together import ANY_AGE, INNER_AND_OUTER, OLD, REFUSE, conflict, never_reached
 
 
 def with_set(*assignments: str, role: Role = Role.SERVE) -> Loaded:
