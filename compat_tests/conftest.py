@@ -77,7 +77,7 @@ def clients(engine: None) -> Iterator[Callable[[str], JavaClient]]:
         yield functools.cache(lambda version: stack.enter_context(java_client(version)))
 
 
-# Not for the whole session: Apache RocketMQ 5.5.0 takes a whole core from its first transaction on.
+# Not for the whole session: Apache RocketMQ takes a part of a core also when nobody asks it.
 @pytest.fixture(scope="module", params=PAIRS, ids=lambda pair: f"{pair[0]}-client-{pair[1]}")
 def scene(
     request: pytest.FixtureRequest,
