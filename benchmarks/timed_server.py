@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gateway.cli.serving import run
-from gateway.remoting import deputy
+from gateway.reactor import deputy
 from gateway.store.disk.files import Buffer, RealFiles
 
 if TYPE_CHECKING:

@@ -19,16 +19,16 @@ from gateway.broker.announcing.registration import NameServerLink, NameServerReg
 from gateway.broker.client_requests import register_client_requests
 from gateway.broker.door import Door
 from gateway.broker.jobs import jobs
-from gateway.broker.log_thread import LogThread, has_few_processors
 from gateway.broker.parts import BrokerParts
 from gateway.broker.tool_requests import register_tool_requests
 from gateway.broker.upkeep.upkeep import Upkeep
+from gateway.reactor.log_thread import LogThread, has_few_processors
+from gateway.reactor.thread_pool import in_thread_pool
+from gateway.reactor.turn_end import TurnEnd
 from gateway.remoting.client import RemotingClient
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.flush_group import FlushGroup
 from gateway.remoting.server import RemotingServer
-from gateway.remoting.thread_pool import in_thread_pool
-from gateway.remoting.turn_end import TurnEnd
 from gateway.settings import Address, FlushDiskType
 from gateway.settings.metrics import MetricsExporter
 from gateway.telemetry.logs import EventLog
@@ -79,7 +79,7 @@ class BrokerService:
         self._settings = settings
         self._reactor = reactor
         self._flush_group = FlushGroup(reactor)
-        self._turn_end = TurnEnd(reactor, self._flush_group)
+        self._turn_end = TurnEnd(reactor, self._flush_group.carry_out)
         # With ASYNC_FLUSH nobody waits for it.
         is_awaited = settings.flush_disk_type is FlushDiskType.SYNC_FLUSH
         self._log_thread = LogThread(

@@ -23,8 +23,8 @@ from gateway.nameserver.requests.configuration import ConfigurationRequests
 from gateway.nameserver.requests.routes import RouteRequests
 from gateway.nameserver.requests.topics import TopicRequests
 from gateway.nameserver.route_table import RouteLimits, RouteTable
+from gateway.reactor.interface import NetworkReactor
 from gateway.remoting.dispatch import Dispatch
-from gateway.remoting.reactor import NetworkReactor
 from gateway.remoting.server import RemotingServer
 from gateway.remoting.turns import Turns
 from gateway.settings import NameServerSettings, Settings

@@ -16,6 +16,7 @@ from twisted.internet.interfaces import IAddress, IConnector
 from twisted.internet.protocol import ClientFactory
 from twisted.python.failure import Failure
 
+from gateway.reactor.interface import NetworkReactor
 from gateway.remoting.answer_room import AnswerRoom
 from gateway.remoting.channel import Channel
 from gateway.remoting.flush_group import FlushGroup
@@ -23,7 +24,6 @@ from gateway.remoting.incomplete_frames import IncompleteFrames
 from gateway.remoting.input import Commands
 from gateway.remoting.pending import CallFailed
 from gateway.remoting.protocol import RemotingProtocol
-from gateway.remoting.reactor import NetworkReactor
 from gateway.settings import Address, RemotingSettings
 from wire.command import RemotingCommand
 from wire.headers.declare import Header

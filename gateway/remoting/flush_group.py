@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from gateway.remoting.reactor import TimeSource
+from gateway.reactor.interface import TimeSource
 
 
 class Flushable(Protocol):

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 
 from gateway.errors import GatewayError
-from gateway.remoting.reactor import TimeSource
+from gateway.reactor.interface import TimeSource
 from wire.command import RemotingCommand
 
 MAX_OPAQUE = 0x7FFFFFFF

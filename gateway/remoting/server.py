@@ -20,6 +20,7 @@ from twisted.internet.protocol import Factory, connectionDone
 from twisted.python.failure import Failure
 
 from gateway.errors import GatewayError
+from gateway.reactor.interface import NetworkReactor
 from gateway.remoting.answer_room import AnswerRoom
 from gateway.remoting.channel import Channel
 from gateway.remoting.descriptors import takes_reserve
@@ -27,7 +28,6 @@ from gateway.remoting.flush_group import FlushGroup
 from gateway.remoting.incomplete_frames import IncompleteFrames
 from gateway.remoting.input import Commands
 from gateway.remoting.protocol import RemotingProtocol
-from gateway.remoting.reactor import NetworkReactor
 from gateway.settings import Address, RemotingSettings
 from gateway.telemetry.logs import EventLog
 

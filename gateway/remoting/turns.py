@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from gateway.errors import RequestRefused
-from gateway.remoting.reactor import TimeSource
+from gateway.reactor.interface import TimeSource
 from gateway.shares import Shares
 from wire.codes import ResponseCode
 

@@ -21,11 +21,11 @@ from twisted.internet.interfaces import IDelayedCall
 from gateway.broker.awaiting import thread_result
 from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata.saved.known_texts import KnownTexts
+from gateway.reactor.interface import TimeSource
 from gateway.remoting.channel import Channel
 from gateway.remoting.client import RemotingClient
 from gateway.remoting.long_lists import MAX_LIST_BYTES
 from gateway.remoting.pending import CallFailed
-from gateway.remoting.reactor import TimeSource
 from gateway.settings import Address, Advertised, BrokerSettings
 from gateway.telemetry.logs import EventLog
 from wire.bodies.registration import RegisterBrokerBody

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from twisted.python.failure import Failure
 
     from gateway.broker.pages.answers import Answer, Answered
+    from gateway.reactor.interface import TimeSource
     from gateway.remoting.answer_room import AnswerRoom
-    from gateway.remoting.reactor import TimeSource
 
 log = EventLog("pages")
 

@@ -16,7 +16,7 @@ from gateway.telemetry.logs import EventLog
 
 if TYPE_CHECKING:
     from gateway.broker.pages.answers import Answered
-    from gateway.remoting.reactor import TimeSource
+    from gateway.reactor.interface import TimeSource
     from gateway.telemetry.metrics import Registry
 
 log = EventLog("pages")

@@ -20,8 +20,8 @@ from gateway.telemetry.logs import EventLog
 
 if TYPE_CHECKING:
     from gateway.broker.pages.answers import Answered, Page
+    from gateway.reactor.interface import TimeSource
     from gateway.remoting.answer_room import AnswerRoom
-    from gateway.remoting.reactor import TimeSource
 
 log = EventLog("pages")
 

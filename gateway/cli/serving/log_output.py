@@ -7,7 +7,7 @@ import sys
 
 from twisted.logger import STDLibLogObserver, globalLogBeginner
 
-from gateway.remoting.reactor import TimeSource
+from gateway.reactor.interface import TimeSource
 from gateway.telemetry.logs import LimitedLines, write_lines_to
 
 TELL_LEFT_OUT_EVERY_S = 60.0

@@ -346,7 +346,7 @@ def install_reactor() -> Any:
     if sys.platform == "linux":
         from twisted.internet.main import installReactor
 
-        from gateway.remoting.quick_epoll import QuickEpollReactor
+        from gateway.reactor.quick_epoll import QuickEpollReactor
 
         installReactor(QuickEpollReactor())  # type: ignore[no-untyped-call]
     # The one place that takes the real reactor; everything else is handed it.

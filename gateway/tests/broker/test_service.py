@@ -16,12 +16,12 @@ from twisted.internet.defer import Deferred, ensureDeferred, succeed
 from twisted.internet.error import CannotListenError
 from twisted.internet.testing import MemoryReactorClock
 
-from gateway.broker.quick_disk import QuickDisk
 from gateway.broker.service import BrokerService
 from gateway.broker.upkeep.last_save import NotAllSaved
 from gateway.errors import GatewayError
 from gateway.nameserver.direct import DirectRegistration
 from gateway.nameserver.route_table import RouteTable
+from gateway.reactor.quick_disk import QuickDisk
 from gateway.remoting.protocol import RemotingProtocol
 from gateway.settings import FlushDiskType
 from gateway.settings.metrics import MetricsExporter

@@ -123,7 +123,7 @@ def test_a_server_is_loaded_without_asyncio_which_works_afterwards() -> None:
         "put_off()\nload_deferreds()\n"
         "import gateway.cli.serving.run, gateway.cli.serving.servers\n"
         "import gateway.broker.service, gateway.nameserver.service\n"
-        "import twisted.internet.epollreactor, gateway.remoting.quick_epoll\n"
+        "import twisted.internet.epollreactor, gateway.reactor.quick_epoll\n"
         "brought = {'asyncio', 'ssl'} & set(sys.modules)\n"
         "assert not brought, brought\n"
         "import asyncio\n"

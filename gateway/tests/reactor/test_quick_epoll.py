@@ -16,9 +16,9 @@ from twisted.python.failure import Failure
 
 epoll = pytest.importorskip("select").epoll  # Linux only
 
-from gateway.remoting import deputy, quick_epoll  # noqa: E402
-from gateway.remoting.deputy import Deputy  # noqa: E402
-from gateway.remoting.quick_epoll import QuickEpollReactor  # noqa: E402
+from gateway.reactor import deputy, quick_epoll  # noqa: E402
+from gateway.reactor.deputy import Deputy  # noqa: E402
+from gateway.reactor.quick_epoll import QuickEpollReactor  # noqa: E402
 
 DEADLINE_S = 10.0
 

@@ -9,7 +9,7 @@ from threading import Event, current_thread
 
 import pytest
 
-from gateway.remoting.deputy import Deputy
+from gateway.reactor.deputy import Deputy
 
 LONGEST_WAIT_S = 10
 

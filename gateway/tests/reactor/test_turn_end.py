@@ -8,8 +8,8 @@ import pytest
 from twisted.internet.selectreactor import SelectReactor
 from twisted.internet.task import Clock
 
+from gateway.reactor.turn_end import TurnEnd
 from gateway.remoting.flush_group import FlushGroup
-from gateway.remoting.turn_end import TurnEnd
 
 
 class Iterations:
@@ -26,7 +26,7 @@ class Iterations:
 
 def test_what_a_read_asks_for_runs_when_all_is_read() -> None:
     reactor = Iterations()
-    end = TurnEnd(reactor, FlushGroup(Clock()))
+    end = TurnEnd(reactor, FlushGroup(Clock()).carry_out)
     order: list[str] = []
 
     def reads() -> None:
@@ -41,7 +41,7 @@ def test_what_a_read_asks_for_runs_when_all_is_read() -> None:
 def test_what_came_while_the_first_was_read_belongs_to_the_turn() -> None:
     reactor = Iterations()
     arriving, read = ["second", "first"], list[str]()
-    end = TurnEnd(reactor, FlushGroup(Clock()))
+    end = TurnEnd(reactor, FlushGroup(Clock()).carry_out)
 
     def reads() -> None:
         if arriving:
@@ -56,14 +56,14 @@ def test_what_came_while_the_first_was_read_belongs_to_the_turn() -> None:
 
 def test_it_is_looked_once_when_there_is_nothing_to_end() -> None:
     reactor = Iterations()
-    TurnEnd(reactor, FlushGroup(Clock()))
+    TurnEnd(reactor, FlushGroup(Clock()).carry_out)
     reactor.doIteration(5)
     assert reactor.delays == [5]
 
 
 def test_the_reactor_does_not_wait_while_something_is_to_run() -> None:
     reactor = Iterations()
-    end = TurnEnd(reactor, FlushGroup(Clock()))
+    end = TurnEnd(reactor, FlushGroup(Clock()).carry_out)
     end.call(lambda: end.call(lambda: None))
     reactor.doIteration(None)
     reactor.doIteration(None)
@@ -73,7 +73,7 @@ def test_the_reactor_does_not_wait_while_something_is_to_run() -> None:
 
 def test_a_function_that_fails_keeps_neither_the_others_nor_the_reactor(caplog: pytest.LogCaptureFixture) -> None:
     reactor = Iterations()
-    end = TurnEnd(reactor, FlushGroup(Clock()))
+    end = TurnEnd(reactor, FlushGroup(Clock()).carry_out)
     ran: list[int] = []
     end.call(lambda: ran.append(1 // 0))
     end.call(lambda: ran.append(2))
@@ -94,7 +94,7 @@ class Written:
 
 def test_what_a_function_answers_is_written_before_the_next_one_runs() -> None:
     reactor, group = Iterations(), FlushGroup(Clock())
-    end = TurnEnd(reactor, group)
+    end = TurnEnd(reactor, group.carry_out)
     order: list[str] = []
     end.call(lambda: group.mark(Written(order)))
     end.call(lambda: order.append("next"))
@@ -105,7 +105,7 @@ def test_what_a_function_answers_is_written_before_the_next_one_runs() -> None:
 def test_a_reactor_without_iterations_uses_its_timers() -> None:
     clock = Clock()
     ran: list[int] = []
-    TurnEnd(clock, FlushGroup(clock)).call(lambda: ran.append(1))
+    TurnEnd(clock, FlushGroup(clock).carry_out).call(lambda: ran.append(1))
     assert ran == []
     clock.advance(0)
     assert ran == [1]
@@ -115,7 +115,7 @@ def test_what_a_timer_of_such_a_reactor_answers_is_written_at_once() -> None:
     clock = Clock()
     group = FlushGroup(clock)
     order: list[str] = []
-    TurnEnd(clock, group).call(lambda: group.mark(Written(order)))
+    TurnEnd(clock, group.carry_out).call(lambda: group.mark(Written(order)))
     clock.advance(0)
     assert order == ["written"]
     assert clock.getDelayedCalls() == []
@@ -123,7 +123,7 @@ def test_what_a_timer_of_such_a_reactor_answers_is_written_at_once() -> None:
 
 def test_twisted_s_own_loop_runs_them() -> None:
     reactor = SelectReactor()
-    end = TurnEnd(reactor, FlushGroup(Clock()))
+    end = TurnEnd(reactor, FlushGroup(Clock()).carry_out)
     left = [1, 2, 3]
 
     def step() -> None:

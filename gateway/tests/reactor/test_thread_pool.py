@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gateway.remoting.thread_pool import in_thread_pool
+from gateway.reactor.thread_pool import in_thread_pool
 
 
 class DirectReactor:

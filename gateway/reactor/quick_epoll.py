@@ -25,7 +25,7 @@ from twisted.internet.main import CONNECTION_DONE, CONNECTION_LOST
 from twisted.internet.tcp import Server
 from twisted.python import log
 
-from gateway.remoting.deputy import Deputy
+from gateway.reactor.deputy import Deputy
 
 EXPECTED_WITHIN_S: Final = 0.001
 """For so long at most connections are left alone for a call that is expected: what came meanwhile is read together."""

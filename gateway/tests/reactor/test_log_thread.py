@@ -11,8 +11,8 @@ from weakref import ref
 import pytest
 from twisted.internet.interfaces import IReactorFromThreads
 
-from gateway.broker.log_thread import LogThread
-from gateway.broker.quick_disk import QUICK_S
+from gateway.reactor.log_thread import LogThread
+from gateway.reactor.quick_disk import QUICK_S
 
 LONGEST_WAIT_S = 10
 

@@ -3,7 +3,7 @@
 Twisted's thread pool would do, but costs two lock hand-overs more for each batch; with one batch in flight at
 a time a thread of its own and a queue are enough.
 
-Where processors are few and the disk is quick, the reactor's thread syncs by itself: see ``gateway.remoting.deputy``.
+Where processors are few and the disk is quick, the reactor's thread syncs by itself: see ``gateway.reactor.deputy``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from twisted.internet.interfaces import IReactorFromThreads
 
-from gateway.broker.quick_disk import QuickDisk
+from gateway.reactor.quick_disk import QuickDisk
 
 Outcome = Callable[[Any], None]
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gateway.remoting.flush_group import FlushGroup
 from gateway.telemetry.logs import EventLog
 
 log = EventLog("remoting")
@@ -26,14 +25,14 @@ class TurnEnd:
 
     :param reactor: one with ``doIteration``, which is what Twisted's reactors implement to read and wait once. Any
         other, the memory reactor of tests among them, gets timers without delay.
-    :param flush_group: what a function answered is written out right after it, before the next one runs.
+    :param carry_out: calls a function, and writes out what that answered before the next one runs.
     """
 
-    __slots__ = ("_flush_group", "_functions", "_iterate", "_reactor")
+    __slots__ = ("_carry_out", "_functions", "_iterate", "_reactor")
 
-    def __init__(self, reactor: Any, flush_group: FlushGroup) -> None:
+    def __init__(self, reactor: Any, carry_out: Callable[[Callable[[], None]], None]) -> None:
         self._reactor = reactor
-        self._flush_group = flush_group
+        self._carry_out = carry_out
         self._functions: list[Callable[[], None]] = []
         self._iterate: Callable[[float | None], None] | None = getattr(reactor, "doIteration", None)
         if self._iterate is not None:
@@ -42,7 +41,7 @@ class TurnEnd:
     def call(self, function: Callable[[], None]) -> None:
         """Run a function at the end of this turn; on the reactor's thread only."""
         if self._iterate is None:
-            self._reactor.callLater(0, self._flush_group.carry_out, function)
+            self._reactor.callLater(0, self._carry_out, function)
         else:
             self._functions.append(function)
 
@@ -55,6 +54,6 @@ class TurnEnd:
         functions, self._functions = self._functions, []
         for function in functions:
             try:
-                self._flush_group.carry_out(function)
+                self._carry_out(function)
             except Exception as error:  # noqa: BLE001 - the loop goes on, as Twisted's own does after a failed timer
                 log.error("end of turn failed", failure=error)
