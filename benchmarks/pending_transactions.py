@@ -19,7 +19,8 @@ from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
@@ -49,6 +50,9 @@ from wire.headers.transaction import CheckTransactionStateRequest, EndTransactio
 from wire.message.flags import SysFlag
 from wire.message.properties import build_properties
 from wire.message.record import OutgoingMessage
+
+if TYPE_CHECKING:
+    from gateway.broker.desk import Desk
 
 COUNT = 1_000_000
 START_MS = 1_750_000_000_000
@@ -133,7 +137,8 @@ class Broker:
             in_thread=in_this_thread,
         )
         named = NamedMessages(self.store, ColdReads(in_this_thread, threads=1, limit=1))
-        end = EndTransaction(transactions=self.transactions, named=named, clock_ms=self.now_ms)
+        desk = SimpleNamespace(transactions=self.transactions, named=named, steady_ms=self.now_ms)
+        end = EndTransaction(cast("Desk", desk))
         self.dispatch = Dispatch()
         end.register(self.dispatch)
 

@@ -29,8 +29,8 @@ from twisted.internet.interfaces import ITransport
 from twisted.internet.task import Clock
 
 from benchmarks.scale import HOST
-from gateway.broker.client_requests import register_client_requests
 from gateway.broker.parts import BrokerParts
+from gateway.broker.request_loader import load_requests
 from gateway.cli.serving.run import settle_memory
 from gateway.cli.version import is_compiled
 from gateway.clock import wall_clock_ms
@@ -126,7 +126,7 @@ class Broker:
             listen_port=lambda: 10911,
         )
         self.parts.open()
-        register_client_requests(self.parts, dispatch)
+        load_requests(self.parts, dispatch)
         server = RemotingServer(cast(Any, clock), dispatch, [], settings, self._flush_group)
         protocol = server.new_protocol(None)
         assert protocol is not None, "there is room for one"

@@ -12,9 +12,8 @@ from tempfile import TemporaryDirectory
 
 from twisted.internet.task import Clock
 
-from gateway.broker.client_requests import register_client_requests
 from gateway.broker.parts import BrokerParts
-from gateway.broker.tool_requests import register_tool_requests
+from gateway.broker.request_loader import load_requests
 from gateway.in_thread import in_this_thread
 from gateway.nameserver.service import NameServer
 from gateway.remoting.declared import Size
@@ -152,8 +151,7 @@ def _declared(directory: Path) -> tuple[dict[int, Entry], dict[int, Entry]]:
         in_thread=in_this_thread,
         listen_port=lambda: settings.listen_port,
     )
-    register_client_requests(parts, dispatch)
-    register_tool_requests(parts, dispatch)
+    load_requests(parts, dispatch)
     name_server = NameServer(settings, lambda: 0, reactor, in_this_thread)
     return _by_code(dispatch), _by_code(name_server.dispatch)
 

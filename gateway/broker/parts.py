@@ -1,7 +1,7 @@
 """What a broker is made of: every part, made once and handed to those that need it.
 
-Wiring only: no part is looked up, each gets its collaborators here. ``service`` says when they start and
-stop.
+Wiring only: no part is looked up, each gets its collaborators here, and requests take them from these parts as from a
+``Desk``. ``service`` says when they start and stop.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from gateway.broker.figures.flows import Flows
 from gateway.broker.figures.throughput import Throughput, Totals
 from gateway.broker.figures.traffic import Traffic
 from gateway.broker.live_settings import LiveSettings
+from gateway.broker.named_messages import NamedMessages
 from gateway.broker.upkeep.expiry import Expiry
 from gateway.broker.upkeep.last_save import LastSave, NotAllSaved, save_all
 from gateway.delivery.filters.bloom import BloomShape
@@ -71,7 +72,7 @@ from wire.message.record import OutgoingMessage
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gateway.broker.requests.rare.assignments import QueuesOf
+    from gateway.broker.desk import QueuesOf
     from gateway.clock import Milliseconds
     from gateway.store.disk.files import FileLayer
     from gateway.store.put_result import PutOutcome
@@ -124,6 +125,7 @@ class BrokerParts:
         self.in_thread = in_thread
         self.soon = soon
         self.read_queues = read_queues
+        self.random_below: Callable[[int], int] = randbelow
         self.cold_reads = ColdReads(in_thread, threads=settings.cold_read_threads, limit=settings.cold_reads_limit)
         self.store_hosts = StoreHosts(settings, listen_port)
         self.traffic = Traffic()
@@ -147,6 +149,7 @@ class BrokerParts:
             registry=self.registry,
             topics=lambda: topics_in_file(config / "topics.json"),
         )
+        self.named = NamedMessages(self.store, self.cold_reads)
         self.expiry = Expiry(
             store=self.store,
             clock_ms=clock,
@@ -441,7 +444,7 @@ class BrokerParts:
             self.clock(),
             self.timer_terms,
             waiting_in=timers.waiting_in if timers is not None else lambda _: 0,
-            random_below=randbelow,
+            random_below=self.random_below,
         )
         if placed is not message and timers is not None and timers.is_full:
             raise RequestRefused(

@@ -16,11 +16,10 @@ from twisted.internet.defer import TimeoutError as DeferredTimeout
 from gateway.broker.admission import Admission
 from gateway.broker.announcing.advertised import fixed_address, unheard, unheard_at
 from gateway.broker.announcing.registration import NameServerLink, NameServerRegistration, RemoteNameServer
-from gateway.broker.client_requests import register_client_requests
 from gateway.broker.door import Door
 from gateway.broker.jobs import jobs
 from gateway.broker.parts import BrokerParts
-from gateway.broker.tool_requests import register_tool_requests
+from gateway.broker.request_loader import load_requests
 from gateway.broker.upkeep.upkeep import Upkeep
 from gateway.reactor.log_thread import LogThread, has_few_processors
 from gateway.reactor.thread_pool import in_thread_pool
@@ -139,8 +138,7 @@ class BrokerService:
         self._parts.open()
         self._log_thread.start()
         self._started = True
-        register_client_requests(self._parts, self._dispatch)
-        register_tool_requests(self._parts, self._dispatch)
+        load_requests(self._parts, self._dispatch)
         if self._metrics is not None:
             self._metrics.start()
         self._server.startService()

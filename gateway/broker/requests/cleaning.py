@@ -6,7 +6,7 @@ file, because without it its offsets would begin at 0 again, and groups would sk
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from gateway.broker.requests.deleting import delete_queues
 from gateway.remoting.declared import Right
@@ -15,30 +15,18 @@ from wire.codes import RequestCode
 from wire.message.light_queues import is_light_queue
 
 if TYPE_CHECKING:
-    from gateway.in_thread import InThread
-    from gateway.metadata.topics import Topics
+    from gateway.broker.desk import Desk
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.store.message_store import MessageStore
-
-
-class Expiry(Protocol):
-    """The rounds of deletion, as far as operators are concerned."""
-
-    def ask(self) -> None:
-        """Let the next rounds delete what is expired, whatever the hour."""
-
-    async def remove_other_files(self) -> None:
-        """Remove the queue files that were taken out of sight."""
 
 
 class CleaningRequests:
     """Answers CLEAN_EXPIRED_CONSUMEQUEUE (306), CLEAN_UNUSED_TOPIC (316) and DELETE_EXPIRED_COMMITLOG (329)."""
 
-    def __init__(self, *, store: MessageStore, topics: Topics, expiry: Expiry, in_thread: InThread) -> None:
-        self._store = store
-        self._topics = topics
-        self._expiry = expiry
-        self._in_thread = in_thread
+    def __init__(self, desk: Desk) -> None:
+        self._store = desk.store
+        self._topics = desk.topics
+        self._expiry = desk.expiry
+        self._in_thread = desk.in_thread
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""

@@ -27,11 +27,10 @@ from wire.headers.groups import (
 )
 
 if TYPE_CHECKING:
+    from gateway.broker.desk import Desk
     from gateway.membership.clients import Client
-    from gateway.membership.consumers import Consumers
-    from gateway.membership.producers import Producers
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Turns, Work
+    from gateway.remoting.turns import Work
 
 
 class ConnectedClients:
@@ -39,10 +38,10 @@ class ConnectedClients:
     GET_PRODUCER_CONNECTION_LIST (204) and GET_ALL_PRODUCER_INFO (328).
     """
 
-    def __init__(self, *, producers: Producers, consumers: Consumers, turns: Turns) -> None:
-        self._turns = turns
-        self._producers = producers
-        self._consumers = consumers
+    def __init__(self, desk: Desk) -> None:
+        self._turns = desk.turns
+        self._producers = desk.producers
+        self._consumers = desk.consumers
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""

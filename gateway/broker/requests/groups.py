@@ -26,10 +26,9 @@ from wire.headers.subscriptions import GetAllSubscriptionGroupRequest, GetAllSub
 if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
-    from gateway.metadata.groups import Groups
-    from gateway.metadata.offsets import ConsumerOffsets
+    from gateway.broker.desk import Desk
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Turns, Work
+    from gateway.remoting.turns import Work
 
 MAX_GROUPS_PER_REQUEST = 10_000
 MAX_RETRY_QUEUES = 1_024
@@ -41,10 +40,10 @@ class GroupRequests:
     GET_SUBSCRIPTIONGROUP_CONFIG (352).
     """
 
-    def __init__(self, *, groups: Groups, offsets: ConsumerOffsets, turns: Turns) -> None:
-        self._turns = turns
-        self._groups = groups
-        self._offsets = offsets
+    def __init__(self, desk: Desk) -> None:
+        self._turns = desk.turns
+        self._groups = desk.groups
+        self._offsets = desk.offsets
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""

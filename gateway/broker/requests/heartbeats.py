@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from gateway.delivery.filters.sql92 import ExpressionError
 from gateway.delivery.filters.subscribed import (
     MAX_HEARTBEAT_CHARACTERS,
-    SubscribedFilters,
     check_expression_type,
     compiled,
 )
@@ -24,30 +23,19 @@ from wire.codes import RequestCode, ResponseCode
 from wire.headers.groups import HeartbeatResponse, UnregisterClientRequest
 
 if TYPE_CHECKING:
-    from gateway.delivery.filters.turns import FilterTurns
-    from gateway.membership.heartbeats import Heartbeats
+    from gateway.broker.desk import Desk
     from gateway.remoting.dispatch import Dispatch, Request
     from wire.bodies.subscriptions import SubscriptionData
 
 
 class HeartbeatRequests:
-    """Answers HEART_BEAT (34), UNREGISTER_CLIENT (35) and CHECK_CLIENT_CONFIG (46).
+    """Answers HEART_BEAT (34), UNREGISTER_CLIENT (35) and CHECK_CLIENT_CONFIG (46)."""
 
-    :param property_filter_enabled: whether consumers may filter by more than tags.
-    """
-
-    def __init__(
-        self,
-        *,
-        heartbeats: Heartbeats,
-        filters: SubscribedFilters,
-        turns: FilterTurns,
-        property_filter_enabled: bool = True,
-    ) -> None:
-        self._turns = turns
-        self._heartbeats = heartbeats
-        self._filters = filters
-        self._property_filter_enabled = property_filter_enabled
+    def __init__(self, desk: Desk) -> None:
+        self._turns = desk.filter_turns
+        self._heartbeats = desk.heartbeats
+        self._filters = desk.filters
+        self._property_filter_enabled = desk.settings.enable_property_filter
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""

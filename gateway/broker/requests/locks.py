@@ -16,11 +16,8 @@ from wire.bodies.locks import LockBatchRequest, LockBatchResponse, UnlockBatchRe
 from wire.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:
-    from gateway.membership.queue_locks import QueueLocks
-    from gateway.metadata.groups import Groups
-    from gateway.metadata.topics import Topics
+    from gateway.broker.desk import Desk
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Turns
     from wire.bodies.message_queue import MessageQueue
 
 MAX_QUEUES_PER_REQUEST = 16_384
@@ -30,11 +27,11 @@ MAX_QUEUES_PER_REQUEST = 16_384
 class LockRequests:
     """Answers LOCK_BATCH_MQ (41) and UNLOCK_BATCH_MQ (42)."""
 
-    def __init__(self, *, locks: QueueLocks, topics: Topics, groups: Groups, turns: Turns) -> None:
-        self._locks = locks
-        self._turns = turns
-        self._topics = topics
-        self._groups = groups
+    def __init__(self, desk: Desk) -> None:
+        self._locks = desk.locks
+        self._turns = desk.turns
+        self._topics = desk.topics
+        self._groups = desk.groups
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""

@@ -32,12 +32,8 @@ from wire.message.light_queues import LIGHT_QUEUE_ID
 from wire.message.lite_topics import lite_queue
 
 if TYPE_CHECKING:
-    from gateway.broker.cold_reads import ColdReads
-    from gateway.metadata.groups import Groups
-    from gateway.metadata.offsets import ConsumerOffsets
-    from gateway.metadata.topics import Topics
+    from gateway.broker.desk import Desk
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.store.message_store import MessageStore
 
 BOUNDARY_UPPER = "UPPER"
 COMMITTED = "committed"
@@ -48,20 +44,12 @@ class OffsetRequests:
     GET_MAX_OFFSET (30), GET_MIN_OFFSET (31) and GET_EARLIEST_MSG_STORETIME (32).
     """
 
-    def __init__(
-        self,
-        *,
-        store: MessageStore,
-        topics: Topics,
-        groups: Groups,
-        offsets: ConsumerOffsets,
-        cold_reads: ColdReads,
-    ) -> None:
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._cold_reads = cold_reads
+    def __init__(self, desk: Desk) -> None:
+        self._store = desk.store
+        self._topics = desk.topics
+        self._groups = desk.groups
+        self._offsets = desk.offsets
+        self._cold_reads = desk.cold_reads
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""

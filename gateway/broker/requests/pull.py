@@ -19,10 +19,10 @@ from msgspec.structs import replace
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.posted import posted_filter
 from gateway.delivery.filters.record_filter import Work
-from gateway.delivery.filters.subscribed import SubscribedFilters, check_expression_type
+from gateway.delivery.filters.subscribed import check_expression_type
 from gateway.delivery.filters.tags import is_tag_type, tag_filter
-from gateway.delivery.filters.turns import READ_STEPS, FilterTurns
-from gateway.delivery.long_poll import HeldPull, HeldPulls
+from gateway.delivery.filters.turns import READ_STEPS
+from gateway.delivery.long_poll import LONGEST_HOLD_MS, HeldPull
 from gateway.errors import RequestRefused
 from gateway.metadata.names import TRANSACTION_GROUP
 from gateway.remoting.declared import Right
@@ -39,17 +39,9 @@ from wire.message.light_queues import LIGHT_QUEUE_ID
 from wire.message.lite_topics import lite_queue
 
 if TYPE_CHECKING:
-    from gateway.broker.cold_reads import ColdReads
-    from gateway.broker.figures.flows import Flows
-    from gateway.broker.figures.traffic import Traffic
-    from gateway.clock import Milliseconds
-    from gateway.membership.consumers import Consumers
-    from gateway.metadata.groups import Groups
-    from gateway.metadata.offsets import ConsumerOffsets
-    from gateway.metadata.topics import Topics
+    from gateway.broker.desk import Desk
     from gateway.remoting.dispatch import Dispatch, Request
     from gateway.settings import Settings
-    from gateway.store.message_store import MessageStore
     from wire.bodies.subscriptions import SubscriptionData, SubscriptionGroupConfig
 
 log = EventLog("pull")
@@ -82,10 +74,9 @@ class PullLimits:
     property_filter_enabled: bool
     long_polling: bool
     short_polling_ms: int
-    longest_hold_ms: int
 
     @classmethod
-    def from_settings(cls, settings: Settings, longest_hold_ms: int) -> PullLimits:
+    def from_settings(cls, settings: Settings) -> PullLimits:
         """The limits that the settings ask for."""
         return cls(
             broker_permission=settings.broker_permission,
@@ -99,43 +90,26 @@ class PullLimits:
             property_filter_enabled=settings.enable_property_filter,
             long_polling=settings.long_polling_enable,
             short_polling_ms=settings.short_polling_time_ms,
-            longest_hold_ms=longest_hold_ms,
         )
 
 
 class PullMessage:
     """Answers PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361)."""
 
-    def __init__(
-        self,
-        *,
-        store: MessageStore,
-        topics: Topics,
-        groups: Groups,
-        consumers: Consumers,
-        offsets: ConsumerOffsets,
-        held: HeldPulls,
-        limits: PullLimits,
-        clock: Milliseconds,
-        cold_reads: ColdReads,
-        traffic: Traffic,
-        flows: Flows,
-        filters: SubscribedFilters,
-        turns: FilterTurns,
-    ) -> None:
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._consumers = consumers
-        self._offsets = offsets
-        self._held = held
-        self._limits = limits
-        self._clock = clock
-        self._cold_reads = cold_reads
-        self._traffic = traffic
-        self._flows = flows
-        self._filters = filters
-        self._turns = turns
+    def __init__(self, desk: Desk) -> None:
+        self._store = desk.store
+        self._topics = desk.topics
+        self._groups = desk.groups
+        self._consumers = desk.consumers
+        self._offsets = desk.offsets
+        self._held = desk.held
+        self._limits = PullLimits.from_settings(desk.settings)
+        self._clock = desk.clock
+        self._cold_reads = desk.cold_reads
+        self._traffic = desk.traffic
+        self._flows = desk.flows
+        self._filters = desk.filters
+        self._turns = desk.filter_turns
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -144,7 +118,7 @@ class PullMessage:
 
     def use(self, settings: Settings) -> None:
         """Go on with changed settings."""
-        self._limits = PullLimits.from_settings(settings, self._limits.longest_hold_ms)
+        self._limits = PullLimits.from_settings(settings)
 
     def pull(self, request: Request) -> None:
         """Check, read, and answer or hold; in a later turn where filters have used up this one."""
@@ -375,7 +349,7 @@ class PullMessage:
     def _hold(self, request: Request, header: PullMessageRequest, accepts: MessageFilter) -> bool:
         limits = self._limits
         hold_ms = header.suspend_timeout_millis if limits.long_polling else limits.short_polling_ms
-        hold_ms = min(hold_ms, limits.longest_hold_ms)
+        hold_ms = min(hold_ms, LONGEST_HOLD_MS)
         if hold_ms <= 0:
             return False
 

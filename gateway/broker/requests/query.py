@@ -20,10 +20,8 @@ from wire.headers.query import QueryMessageRequest, QueryMessageResponse, ViewMe
 from wire.message.record_check import check_record
 
 if TYPE_CHECKING:
-    from gateway.broker.cold_reads import ColdReads
+    from gateway.broker.desk import Desk
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.settings.store import StoreSettings
-    from gateway.store.message_store import MessageStore
 
 MAX_ANSWER_BYTES = 8 << 20
 """Records of one answer, well below the largest frame; at least one record is always given."""
@@ -46,10 +44,10 @@ _NOTHING = Found(b"", 0, 0)
 class QueryMessages:
     """Answers QUERY_MESSAGE (12) and VIEW_MESSAGE_BY_ID (33)."""
 
-    def __init__(self, *, store: MessageStore, settings: StoreSettings, cold_reads: ColdReads) -> None:
-        self._store = store
-        self._settings = settings
-        self._cold_reads = cold_reads
+    def __init__(self, desk: Desk) -> None:
+        self._store = desk.store
+        self._settings = desk.settings
+        self._cold_reads = desk.cold_reads
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""

@@ -5,7 +5,7 @@ Upstream: ``AdminBrokerProcessor``, version 5.3.3. A change is answered when it 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -33,13 +33,10 @@ from wire.headers.topics import (
 if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
-    from gateway.in_thread import InThread
-    from gateway.metadata.offsets import ConsumerOffsets
-    from gateway.metadata.topics import Topics
+    from gateway.broker.desk import Desk
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Turns, Work
+    from gateway.remoting.turns import Work
     from gateway.settings import Settings
-    from gateway.store.message_store import MessageStore
 
 MAX_TOPICS_PER_REQUEST = 10_000
 HIGHEST_PERM = 7
@@ -49,32 +46,17 @@ FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 class TopicRequests:
     """Answers UPDATE_AND_CREATE_TOPIC (17), UPDATE_AND_CREATE_TOPIC_LIST (18), GET_ALL_TOPIC_CONFIG (21),
     DELETE_TOPIC_IN_BROKER (215), GET_SYSTEM_TOPIC_LIST_FROM_BROKER (305) and GET_TOPIC_CONFIG (351).
-
-    :param deleted: told of a deleted topic; names the light queues that go with it.
-    :param subscribers: the groups with connected consumers that subscribe to a topic, with the client ids of the
-        members of broadcasting groups.
     """
 
-    def __init__(
-        self,
-        *,
-        topics: Topics,
-        offsets: ConsumerOffsets,
-        store: MessageStore,
-        in_thread: InThread,
-        deleted: Callable[[str], Awaitable[Iterable[str]]],
-        turns: Turns,
-        subscribers: Callable[[str], Mapping[str, Sequence[str]]] = lambda _topic: {},
-        mixed_allowed: bool = True,
-    ) -> None:
-        self._topics = topics
-        self._offsets = offsets
-        self._store = store
-        self._in_thread = in_thread
-        self._deleted = deleted
-        self._subscribers = subscribers
-        self._turns = turns
-        self._mixed_allowed = mixed_allowed
+    def __init__(self, desk: Desk) -> None:
+        self._topics = desk.topics
+        self._offsets = desk.offsets
+        self._store = desk.store
+        self._in_thread = desk.in_thread
+        self._deleted = desk.forget_topic
+        self._subscribers = desk.consumers.readers_of_topic
+        self._turns = desk.turns
+        self._mixed_allowed = desk.settings.enable_mixed_message_type
 
     def use(self, settings: Settings) -> None:
         """Go on with changed settings."""

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.delivery.deadlines import Deadlines
+from gateway.delivery.long_poll import LONGEST_HOLD_MS
 from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
 from gateway.shares import Shares
 
@@ -80,9 +81,9 @@ class HeldPop:
         self.woken = False
 
 
-def longest_wait_ms(poll_time_ms: int, longest_hold_ms: int) -> int:
+def longest_wait_ms(poll_time_ms: int) -> int:
     """For how long one is held who asks to wait for ``poll_time_ms``."""
-    return min(max(poll_time_ms, 0), longest_hold_ms)
+    return min(max(poll_time_ms, 0), LONGEST_HOLD_MS)
 
 
 class HeldPops:

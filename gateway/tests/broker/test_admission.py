@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.broker.client_requests import register_client_requests
-from gateway.broker.tool_requests import register_tool_requests
+from gateway.broker.request_loader import load_requests
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Dispatch, Request
@@ -21,8 +20,7 @@ def refuse(request: Request, right: Right) -> None:
 def test_every_request_of_a_broker_passes_admission(tmp_path: Path) -> None:
     broker = WholeBroker(tmp_path)
     dispatch = Dispatch(refuse)
-    register_client_requests(broker.parts, dispatch)
-    register_tool_requests(broker.parts, dispatch)
+    load_requests(broker.parts, dispatch)
     peer = Conversation(dispatch).connect()
     entries = dispatch.entries()
     assert [entry.code for entry in entries] == [entry.code for entry in broker.conversation.dispatch.entries()]

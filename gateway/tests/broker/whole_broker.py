@@ -13,10 +13,9 @@ from typing import Any
 from twisted.internet.defer import ensureDeferred
 
 from gateway.broker.admission import Admission
-from gateway.broker.client_requests import register_client_requests
 from gateway.broker.jobs import jobs
 from gateway.broker.parts import BrokerParts
-from gateway.broker.tool_requests import register_tool_requests
+from gateway.broker.request_loader import load_requests
 from gateway.broker.upkeep.upkeep import Upkeep
 from gateway.in_thread import InThread, in_this_thread
 from gateway.remoting.dispatch import Dispatch
@@ -73,8 +72,7 @@ class WholeBroker:
         )
         left_open(self.parts.transactions._journal.close)
         self.parts.open()
-        register_client_requests(self.parts, self.conversation.dispatch)
-        register_tool_requests(self.parts, self.conversation.dispatch)
+        load_requests(self.parts, self.conversation.dispatch)
         self.parts.start()
         self._upkeep = Upkeep(self.reactor, jobs(self.parts))
         self._upkeep.start()

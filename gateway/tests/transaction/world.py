@@ -19,6 +19,7 @@ from gateway.remoting.channel import Channel
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.flush_group import FlushGroup
 from gateway.store.put_result import PutResult
+from gateway.tests.desks import desk_of
 from gateway.tests.left_open import left_open
 from gateway.tests.remoting.conversation import SETTINGS, MemoryTransport
 from gateway.tests.transaction.memory_log import MemoryLog
@@ -156,10 +157,9 @@ class World:
         left_open(self.transactions._journal.close)
         self.log.listeners.append(self.transactions.half_stored)
         self.found = self.transactions.rebuild()
+        named = NamedMessages(self.log, ColdReads(threads, threads=2, limit=100))
         self.end_transaction = EndTransaction(
-            transactions=self.transactions,
-            named=NamedMessages(self.log, ColdReads(threads, threads=2, limit=100)),
-            clock_ms=self.now_ms,
+            desk_of(transactions=self.transactions, named=named, steady_ms=self.now_ms)
         )
         self.dispatch = Dispatch()
         self.end_transaction.register(self.dispatch)

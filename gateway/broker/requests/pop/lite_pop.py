@@ -32,21 +32,12 @@ from wire.headers.pop import PopMessageRequest
 from wire.message.light_queues import LIGHT_QUEUE_ID
 
 if TYPE_CHECKING:
-    from gateway.broker.cold_reads import ColdReads
-    from gateway.broker.figures.flows import Flows
-    from gateway.broker.figures.traffic import Traffic
-    from gateway.clock import Milliseconds
-    from gateway.delivery.filters.turns import FilterTurns
-    from gateway.delivery.lite.lite_topics import LiteTopics
+    from gateway.broker.desk import Desk
     from gateway.delivery.lite.subscriptions import LiteClient
-    from gateway.delivery.pop.order import OrderInfo, OrderTable
-    from gateway.delivery.pop.positions import Positions
-    from gateway.delivery.pop.revive_log import ReviveLog
+    from gateway.delivery.pop.order import OrderInfo
     from gateway.metadata.groups import Groups
-    from gateway.metadata.topics import Topics
     from gateway.remoting.dispatch import Dispatch, Request
     from gateway.settings import Settings
-    from gateway.store.message_store import MessageStore
 
 
 class _LitePop(Pop):
@@ -64,45 +55,16 @@ class _LitePop(Pop):
 class PopLite:
     """Answers POP_LITE_MESSAGE (200070)."""
 
-    def __init__(
-        self,
-        *,
-        store: MessageStore,
-        topics: Topics,
-        groups: Groups,
-        lite: LiteTopics,
-        positions: Positions,
-        orders: OrderTable,
-        revive_log: ReviveLog,
-        settings: Settings,
-        longest_hold_ms: int,
-        clock_ms: Milliseconds,
-        cold_reads: ColdReads,
-        traffic: Traffic,
-        flows: Flows,
-        turns: FilterTurns,
-    ) -> None:
-        self._topics = topics
-        self._groups = groups
-        self._lite = lite
-        self._log = revive_log
-        self._permission = settings.broker_permission
-        self._longest_hold_ms = longest_hold_ms
-        self._clock_ms = clock_ms
-        self._traffic = traffic
-        self._flows = flows
-        self._taking = PopTaking(
-            store=store,
-            positions=positions,
-            orders=orders,
-            cold_reads=cold_reads,
-            max_bytes=settings.max_transfer_bytes_on_message_in_memory,
-            max_bytes_cold=settings.max_transfer_bytes_on_message_in_disk,
-            finish=self._finished,
-            was_read=lambda _: None,
-            turns=turns,
-            clock_ms=clock_ms,
-        )
+    def __init__(self, desk: Desk) -> None:
+        self._topics = desk.topics
+        self._groups = desk.groups
+        self._lite = desk.lite
+        self._log = desk.pops.revive_log
+        self._permission = desk.settings.broker_permission
+        self._clock_ms = desk.clock
+        self._traffic = desk.traffic
+        self._flows = desk.flows
+        self._taking = PopTaking(desk, self._finished, lambda _: None)
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -111,8 +73,7 @@ class PopLite:
     def use(self, settings: Settings) -> None:
         """Go on with changed settings."""
         self._permission = settings.broker_permission
-        self._taking.max_bytes = settings.max_transfer_bytes_on_message_in_memory
-        self._taking.max_bytes_cold = settings.max_transfer_bytes_on_message_in_disk
+        self._taking.use(settings)
 
     def pop(self, request: Request) -> None:
         """Check, take what is there, and answer or hold."""
@@ -123,7 +84,7 @@ class PopLite:
             self._found_nothing(request, header, ResponseCode.POLLING_TIMEOUT, "the poll time was over before the pop")
             return
         self._check(header)
-        self._start(request, header, min(born_ms, now_ms) + longest_wait_ms(header.poll_time, self._longest_hold_ms))
+        self._start(request, header, min(born_ms, now_ms) + longest_wait_ms(header.poll_time))
 
     def _check(self, header: PopLiteMessageRequest) -> None:
         topic, group = header.topic or "", header.consumer_group or ""
@@ -273,7 +234,7 @@ class PopLite:
                     self._lite.pass_on(header.consumer_group or "", header.client_id or "")
                 return
             self._check(header)  # the topic may be gone
-            wait_ms = longest_wait_ms(header.poll_time, self._longest_hold_ms)
+            wait_ms = longest_wait_ms(header.poll_time)
             self._start(request, header, min(deadline_ms, self._clock_ms() + wait_ms))  # the clock may be set back
 
         answer_refusals(request, again)

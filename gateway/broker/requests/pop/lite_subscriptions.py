@@ -36,17 +36,11 @@ from wire.message.lite_topics import lite_queue
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gateway.broker.cold_reads import ColdReads
-    from gateway.clock import Milliseconds
-    from gateway.delivery.lite.lite_topics import LiteTopics
+    from gateway.broker.desk import Desk
     from gateway.delivery.lite.subscriptions import LiteClient
-    from gateway.metadata.groups import Groups
-    from gateway.metadata.offsets import ConsumerOffsets
-    from gateway.metadata.topics import Topics
     from gateway.remoting.channel import Channel
     from gateway.remoting.dispatch import Dispatch, Request
     from gateway.remoting.turns import Turns, Work
-    from gateway.store.message_store import MessageStore
 
 MAX_CHANGES: Final = 1_000
 """Of one request; clients send one."""
@@ -128,26 +122,15 @@ def _pause() -> Work[None]:
 class LiteSubscriptionRequests:
     """Answers LITE_SUBSCRIPTION_CTL (200071)."""
 
-    def __init__(
-        self,
-        *,
-        store: MessageStore,
-        topics: Topics,
-        groups: Groups,
-        offsets: ConsumerOffsets,
-        lite: LiteTopics,
-        cold_reads: ColdReads,
-        clock_ms: Milliseconds,
-        turns: Turns,
-    ) -> None:
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._lite = lite
-        self._cold_reads = cold_reads
-        self._clock_ms = clock_ms
-        self._turns = turns
+    def __init__(self, desk: Desk) -> None:
+        self._store = desk.store
+        self._topics = desk.topics
+        self._groups = desk.groups
+        self._offsets = desk.offsets
+        self._lite = desk.lite
+        self._cold_reads = desk.cold_reads
+        self._clock_ms = desk.clock
+        self._turns = desk.turns
         self._lines: dict[Channel, _Line] = {}
 
     def register(self, dispatch: Dispatch) -> None:

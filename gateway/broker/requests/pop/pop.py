@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from gateway.broker.requests.pop.pop_ack import check_invisible
 from gateway.broker.requests.pop.pop_sources import PopSources, SourceOrder, check_pop_place, has_changed
 from gateway.broker.requests.pop.pop_taking import Pop, PopTaking, Taken, answer_refusals
@@ -44,21 +42,10 @@ from wire.message.properties import PropertyName, append_properties
 from wire.message.record import build_record, parse_records, restated
 
 if TYPE_CHECKING:
-    from gateway.broker.cold_reads import ColdReads
-    from gateway.broker.figures.flows import Flows
-    from gateway.broker.figures.traffic import Traffic
-    from gateway.clock import Milliseconds
-    from gateway.delivery.filters.turns import FilterTurns
-    from gateway.delivery.pop.check_points import CheckPoints
-    from gateway.delivery.pop.held_pops import HeldPops
-    from gateway.delivery.pop.order import OrderTable
-    from gateway.delivery.pop.positions import Key, Positions, Step
-    from gateway.delivery.pop.revive_log import ReviveLog
-    from gateway.metadata.groups import Groups
-    from gateway.metadata.topics import Topics
+    from gateway.broker.desk import Desk
+    from gateway.delivery.pop.positions import Key, Step
     from gateway.remoting.dispatch import Dispatch, Request
     from gateway.settings import Settings
-    from gateway.store.message_store import MessageStore
 
 MAX_ATTEMPT_CHARACTERS: Final = 255
 """Characters of an attempt's id; clients send a UUID."""
@@ -66,86 +53,27 @@ LATE_MS: Final = 500
 """A pop that arrives this long after its poll time is over is not tried any more, as upstream."""
 
 
-class PopLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of the pop path; sizes bytes, times milliseconds."""
-
-    broker_permission: int
-    max_bytes: int
-    max_bytes_cold: int
-    property_filter_enabled: bool
-    order: SourceOrder
-    actual_retry_topic: bool
-    longest_hold_ms: int
-
-    @classmethod
-    def from_settings(cls, settings: Settings, longest_hold_ms: int) -> PopLimits:
-        """The limits that the settings ask for."""
-        return cls(
-            broker_permission=settings.broker_permission,
-            max_bytes=settings.max_transfer_bytes_on_message_in_memory,
-            max_bytes_cold=settings.max_transfer_bytes_on_message_in_disk,
-            property_filter_enabled=settings.enable_property_filter,
-            order=SourceOrder.from_settings(settings),
-            actual_retry_topic=settings.pop_response_return_actual_retry_topic,
-            longest_hold_ms=longest_hold_ms,
-        )
-
-
 class PopMessage:
-    """Answers POP_MESSAGE (200050).
+    """Answers POP_MESSAGE (200050)."""
 
-    :param soon: runs a function at the end of the reactor turn; :param random_below: a number below another.
-    :param turns: of filters.
-    """
-
-    def __init__(
-        self,
-        *,
-        store: MessageStore,
-        topics: Topics,
-        groups: Groups,
-        positions: Positions,
-        check_points: CheckPoints,
-        orders: OrderTable,
-        revive_log: ReviveLog,
-        held: HeldPops,
-        limits: PopLimits,
-        broker_name: str,
-        clock_ms: Milliseconds,
-        cold_reads: ColdReads,
-        traffic: Traffic,
-        flows: Flows,
-        soon: Callable[[Callable[[], None]], None],
-        random_below: Callable[[int], int],
-        turns: FilterTurns,
-    ) -> None:
-        self._turns = turns
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._positions = positions
-        self._points = check_points
-        self._log = revive_log
-        self._held = held
-        self._limits = limits
-        self._broker_name = broker_name
-        self._clock_ms = clock_ms
-        self._traffic = traffic
-        self._flows = flows
-        self._soon = soon
-        self._sources = PopSources(topics, groups, limits.order, random_below, positions.unread)
-        self._taking = PopTaking(
-            store=store,
-            positions=positions,
-            orders=orders,
-            cold_reads=cold_reads,
-            max_bytes=limits.max_bytes,
-            max_bytes_cold=limits.max_bytes_cold,
-            finish=self._finished,
-            was_read=self._was_read,
-            turns=turns,
-            clock_ms=clock_ms,
-        )
+    def __init__(self, desk: Desk) -> None:
+        self._settings = desk.settings
+        self._turns = desk.filter_turns
+        self._store = desk.store
+        self._topics = desk.topics
+        self._groups = desk.groups
+        self._positions = desk.pops.positions
+        self._points = desk.pops.check_points
+        self._log = desk.pops.revive_log
+        self._held = desk.pops.held
+        self._broker_name = desk.settings.broker_name
+        self._clock_ms = desk.clock
+        self._traffic = desk.traffic
+        self._flows = desk.flows
+        self._soon = desk.soon
+        order = SourceOrder.from_settings(desk.settings)
+        self._sources = PopSources(desk.topics, desk.groups, order, desk.random_below, desk.pops.positions.unread)
+        self._taking = PopTaking(desk, self._finished, self._was_read)
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -153,10 +81,10 @@ class PopMessage:
 
     def use(self, settings: Settings) -> None:
         """Go on with changed settings."""
-        self._limits = PopLimits.from_settings(settings, self._limits.longest_hold_ms)
+        self._settings = settings
         self._points.shares.resize(settings.pop_check_points_limit)
-        self._sources.order = self._limits.order
-        self._taking.max_bytes, self._taking.max_bytes_cold = self._limits.max_bytes, self._limits.max_bytes_cold
+        self._sources.order = SourceOrder.from_settings(settings)
+        self._taking.use(settings)
 
     def pop(self, request: Request) -> None:
         """Check, take what is there, and answer or hold; in a later turn where filters have used up this one."""
@@ -185,13 +113,13 @@ class PopMessage:
             return
         accepts = self._checked(header)
         # A client whose clock is ahead does not wait longer than it asked for.
-        deadline_ms = min(born_ms, now_ms) + longest_wait_ms(header.poll_time, self._limits.longest_hold_ms)
+        deadline_ms = min(born_ms, now_ms) + longest_wait_ms(header.poll_time)
         self._start(Pop(request, header, accepts, deadline_ms, now_ms))
 
     # -- checks ---------------------------------------------------------------------------------------------
 
     def _checked(self, header: PopMessageRequest) -> MessageFilter:
-        limits, topic, group = self._limits, header.topic, header.consumer_group
+        settings, topic, group = self._settings, header.topic, header.consumer_group
         if not 1 <= header.max_msg_nums <= MAX_MESSAGES:
             raise RequestRefused(
                 ResponseCode.INVALID_PARAMETER,
@@ -199,8 +127,8 @@ class PopMessage:
             )
         check_invisible(header.invisible_time)
         check_attempt(header.attempt_id)
-        check_pop_place(self._topics, self._groups, limits.broker_permission, topic, header.queue_id, group)
-        if not limits.property_filter_enabled:
+        check_pop_place(self._topics, self._groups, settings.broker_permission, topic, header.queue_id, group)
+        if not settings.enable_property_filter:
             check_expression_type(header.exp_type)
         return posted_filter(header.exp, header.exp_type, self._turns) if header.exp else EVERYTHING
 
@@ -322,7 +250,7 @@ class PopMessage:
             queue_id, retry = taken.source.queue_id, taken.source.retry
             starts.append(start_offset_info(retry, queue_id, taken.start_offset))
             offsets.append(msg_offset_info(retry, queue_id, taken.offsets))
-            if retry == NORMAL or self._limits.actual_retry_topic:
+            if retry == NORMAL or self._settings.pop_response_return_actual_retry_topic:
                 parts += taken.parts
             else:
                 parts += self._renamed(pop, taken, revive_queue_id)
@@ -417,7 +345,7 @@ class PopMessage:
                 self._wake_another(pop)
             return
         accepts = self._checked(pop.header)  # the topic may be gone
-        wait_ms = longest_wait_ms(pop.header.poll_time, self._limits.longest_hold_ms)
+        wait_ms = longest_wait_ms(pop.header.poll_time)
         deadline_ms = min(pop.deadline_ms, now_ms + wait_ms)  # the clock may be set back
         self._start(Pop(request, pop.header, accepts, deadline_ms, now_ms))
 

@@ -33,17 +33,11 @@ from wire.message.record import StoredMessage
 from wire.quick.answer_form import AnswerForm
 
 if TYPE_CHECKING:
-    from gateway.broker.cold_reads import ColdReads
-    from gateway.clock import Milliseconds
-    from gateway.delivery.pop.check_points import CheckPoint, CheckPoints
+    from gateway.broker.desk import Desk
+    from gateway.delivery.pop.check_points import CheckPoint
     from gateway.delivery.pop.check_points import Key as PointKey
     from gateway.delivery.pop.order import Key as OrderKey
-    from gateway.delivery.pop.order import OrderTable
-    from gateway.delivery.pop.revive_log import ReviveLog
-    from gateway.metadata.offsets import ConsumerOffsets
-    from gateway.metadata.topics import Topics
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.store.message_store import MessageStore
 
 MAX_INVISIBLE_MS: Final = 259_200_000
 """Three days: upstream's timers reach no further (timerMaxDelaySec)."""
@@ -68,38 +62,20 @@ class _Acks:
 
 
 class PopAcks:
-    """Answers ACK_MESSAGE (200051), BATCH_ACK_MESSAGE (200151) and CHANGE_MESSAGE_INVISIBLETIME (200053).
+    """Answers ACK_MESSAGE (200051), BATCH_ACK_MESSAGE (200151) and CHANGE_MESSAGE_INVISIBLETIME (200053)."""
 
-    :param wake: told of topic, group and queue that may have something again after an acknowledgement in order.
-    :param soon: runs a function at the end of the reactor turn.
-    """
-
-    def __init__(
-        self,
-        *,
-        store: MessageStore,
-        topics: Topics,
-        offsets: ConsumerOffsets,
-        check_points: CheckPoints,
-        orders: OrderTable,
-        revive_log: ReviveLog,
-        wake: Callable[[str, str, int], None],
-        broker_name: str,
-        cold_reads: ColdReads,
-        clock_ms: Milliseconds,
-        soon: Callable[[Callable[[], None]], None],
-    ) -> None:
-        self._store = store
-        self._topics = topics
-        self._offsets = offsets
-        self._points = check_points
-        self._orders = orders
-        self._log = revive_log
-        self._wake = wake
-        self._cold_reads = cold_reads
-        self._broker_name = broker_name
-        self._clock_ms = clock_ms
-        self._soon = soon
+    def __init__(self, desk: Desk) -> None:
+        self._store = desk.store
+        self._topics = desk.topics
+        self._offsets = desk.offsets
+        self._points = desk.pops.check_points
+        self._orders = desk.pops.orders
+        self._log = desk.pops.revive_log
+        self._wake = desk.pops.wake
+        self._cold_reads = desk.cold_reads
+        self._broker_name = desk.settings.broker_name
+        self._clock_ms = desk.clock
+        self._soon = desk.soon
         self._turn: dict[CheckPoint, _Acks] = {}
         self._order_turn: dict[OrderKey, list[Done]] = {}
         self._order_writing: Counter[OrderKey] = Counter()

@@ -26,14 +26,12 @@ from wire.message.light_queues import LIGHT_QUEUE_PREFIX
 from wire.message.record_fields import queue_offset_at, total_size_at
 
 if TYPE_CHECKING:
-    from gateway.broker.cold_reads import ColdReads
+    from gateway.broker.desk import Desk
     from gateway.broker.requests.pop.pop_sources import Source, Watched
-    from gateway.clock import Milliseconds
-    from gateway.delivery.filters.turns import FilterTurns
-    from gateway.delivery.pop.order import OrderInfo, OrderTable
-    from gateway.delivery.pop.positions import Key, Positions
+    from gateway.delivery.pop.order import OrderInfo
+    from gateway.delivery.pop.positions import Key
     from gateway.remoting.dispatch import Request
-    from gateway.store.message_store import MessageStore
+    from gateway.settings import Settings
     from wire.disk.revive_log import ReviveRecord
     from wire.headers.pop import PopMessageRequest
 
@@ -109,38 +107,27 @@ MAX_WAITING_BYTES = 64 * 1024 * 1024
 class PopTaking:
     """Takes messages of queues.
 
-    :param max_bytes: of one pop, at least one message; ``max_bytes_cold`` of one that reads the disk.
     :param finish: told of a pop that has what it gets.
     :param was_read: told of a queue that others passed by while it was read from the disk.
-    :param turns: of looks.
     """
 
-    def __init__(
-        self,
-        *,
-        store: MessageStore,
-        positions: Positions,
-        orders: OrderTable,
-        cold_reads: ColdReads,
-        max_bytes: int,
-        max_bytes_cold: int,
-        finish: Callable[[Pop], None],
-        was_read: Callable[[Key], None],
-        turns: FilterTurns,
-        clock_ms: Milliseconds,
-    ) -> None:
-        self._store = store
-        self._positions = positions
-        self._orders = orders
-        self._cold_reads = cold_reads
-        self.max_bytes = max_bytes
-        self.max_bytes_cold = max_bytes_cold
+    def __init__(self, desk: Desk, finish: Callable[[Pop], None], was_read: Callable[[Key], None]) -> None:
+        self._store = desk.store
+        self._positions = desk.pops.positions
+        self._orders = desk.pops.orders
+        self._cold_reads = desk.cold_reads
+        self._turns = desk.filter_turns
+        self._clock_ms = desk.clock
         self._finish = finish
         self._was_read = was_read
-        self._turns = turns
-        self._clock_ms = clock_ms
+        self.use(desk.settings)
         self.waiting_bytes = 0
         """Bytes of messages that were taken and wait for the disk."""
+
+    def use(self, settings: Settings) -> None:
+        """Go on with changed settings."""
+        self._max_bytes = settings.max_transfer_bytes_on_message_in_memory
+        self._max_bytes_cold = settings.max_transfer_bytes_on_message_in_disk
 
     @property
     def has_too_much(self) -> bool:
@@ -149,7 +136,7 @@ class PopTaking:
 
     def is_full(self, pop: Pop) -> bool:
         """Whether a pop has as much as it may have."""
-        return pop.count >= pop.header.max_msg_nums or pop.bytes >= self.max_bytes
+        return pop.count >= pop.header.max_msg_nums or pop.bytes >= self._max_bytes
 
     def go_on(self, pop: Pop) -> None:
         """Take from the sources that are left, until one has to be waited for."""
@@ -229,7 +216,7 @@ class PopTaking:
         store, (topic, queue_id, retry, _) = self._store, source
         accepts = pop.accepts if retry == NORMAL else EVERYTHING
         wanted = Wanted(accepts.accepts_code, accepts.choose_within(pop.work))
-        count, size = pop.header.max_msg_nums - pop.count, self.max_bytes - pop.bytes
+        count, size = pop.header.max_msg_nums - pop.count, self._max_bytes - pop.bytes
         result = store.get_messages_now(topic, queue_id, offset, count, size, wanted)
         if result is not None:
             self._have_read(pop, source, key, offset, result)
@@ -239,7 +226,7 @@ class PopTaking:
             return True
 
         def read() -> GetResult:
-            least = min(size, self.max_bytes_cold)
+            least = min(size, self._max_bytes_cold)
             return store.get_messages(topic, queue_id, offset, count, least, wanted)
 
         def have_read(result: GetResult | BaseException) -> None:

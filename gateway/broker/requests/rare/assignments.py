@@ -5,7 +5,7 @@ Upstream: ``QueryAssignmentProcessor``. The queues are those of the whole cluste
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gateway.broker.awaiting import saved
@@ -31,49 +31,25 @@ from wire.bodies.route import MAX_ROUTE_QUEUES
 from wire.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:
-    from gateway.membership.consumers import Consumers
-    from gateway.metadata.groups import Groups
-    from gateway.metadata.request_modes import RequestModes
-    from gateway.metadata.topics import Topics
+    from gateway.broker.desk import Desk
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Turns, Work
-
-QueuesOf = Callable[[str], Awaitable[Mapping[str, int] | None]]
-"""Read queues of a topic by broker name, as the name servers know them; None when none of them does."""
+    from gateway.remoting.turns import Work
 
 
 class Assignments:
-    """Answers QUERY_ASSIGNMENT (400), SET_MESSAGE_REQUEST_MODE (401) and GET_ALL_MESSAGE_REQUEST_MODE (402).
+    """Answers QUERY_ASSIGNMENT (400), SET_MESSAGE_REQUEST_MODE (401) and GET_ALL_MESSAGE_REQUEST_MODE (402)."""
 
-    :param queues_of: asks the name servers.
-    :param default_mode: of a topic and group for which none was set; ``default_share`` likewise.
-    :param balances: whether the broker shares out queues at all (serverLoadBalancerEnable).
-    """
-
-    def __init__(
-        self,
-        *,
-        topics: Topics,
-        groups: Groups,
-        consumers: Consumers,
-        modes: RequestModes,
-        queues_of: QueuesOf,
-        broker_name: str,
-        default_mode: str,
-        default_share: int,
-        balances: bool,
-        turns: Turns,
-    ) -> None:
-        self._turns = turns
-        self._topics = topics
-        self._groups = groups
-        self._consumers = consumers
-        self._modes = modes
-        self._queues_of = queues_of
-        self._broker_name = broker_name
-        self._default_mode = default_mode
-        self._default_share = default_share
-        self._balances = balances
+    def __init__(self, desk: Desk) -> None:
+        self._turns = desk.turns
+        self._topics = desk.topics
+        self._groups = desk.groups
+        self._consumers = desk.consumers
+        self._modes = desk.modes
+        self._read_queues = desk.read_queues
+        self._broker_name = desk.settings.broker_name
+        self._default_mode = desk.settings.default_message_request_mode
+        self._default_share = desk.settings.default_pop_share_queue_num
+        self._balances = desk.settings.server_load_balancer_enable
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -106,7 +82,7 @@ class Assignments:
         return MessageRequestMode(topic, group, kind, self._default_share)
 
     async def _queues(self, topic: str) -> OrderedQueues | None:
-        table = await self._queues_of(topic)
+        table = await self._read_queues(topic)
         if table is None:
             config = self._topics.get(topic)
             if config is None:

@@ -5,16 +5,21 @@ Upstream: ``AdminBrokerProcessor``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from shutil import disk_usage
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from gateway.broker.cold_reads import TOOLS
+from gateway.broker.upkeep.store_identity import FILE_NAME, store_identity
 from gateway.errors import ConfigurationError, RequestRefused
+from gateway.metadata.names import SCHEDULE_TOPIC
+from gateway.metadata.saved.json_file import JsonFile
 from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Answer
+from gateway.schedule.redirect import schedule_queue_id
 from gateway.settings.declare import declarations, text_of
 from gateway.settings.files.properties import escape_property, parse_properties_file
 from gateway.settings.tree import Settings
@@ -24,65 +29,35 @@ from wire.codes import SERVER_VERSION, RequestCode, ResponseCode
 from wire.headers.admin import GetBrokerConfigResponse
 
 if TYPE_CHECKING:
-    from gateway.broker.cold_reads import ColdReads
-    from gateway.broker.figures.throughput import Throughput
-    from gateway.broker.figures.traffic import Traffic
-    from gateway.broker.live_settings import LiveSettings
-    from gateway.clock import Milliseconds
+    from gateway.broker.desk import Desk
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.schedule.timer_service import TimerService
-    from gateway.store.message_store import MessageStore
-    from gateway.telemetry.metrics import Registry
 
 QUEUE_CAPACITIES = {"send": 10_000, "pull": 100_000, "litePull": 100_000, "query": 20_000, "ack": 100_000}
 """Of upstream's thread pools by default: tools divide by them."""
+VERSION_TEXT = "V5_5_0"
+"""The version that tools show."""
 NO_POOL = 2**31 - 1
 """What upstream says of buffers that are left where it has none."""
 
 
 class BrokerInfo:
-    """Answers UPDATE_BROKER_CONFIG (25), GET_BROKER_CONFIG (26) and GET_BROKER_RUNTIME_INFO (28).
+    """Answers UPDATE_BROKER_CONFIG (25), GET_BROKER_CONFIG (26) and GET_BROKER_RUNTIME_INFO (28)."""
 
-    :param booted: when the broker started, in epoch milliseconds, and where its commit log ended then.
-    :param name_servers: the name servers of the broker, as somebody sees them who reached it at an address.
-    :param version_text: shown as the broker's version.
-    :param delay_offsets: next offset and end of each delay level's queue.
-    :param registry: the metrics, shown by their names beside upstream's figures.
-    :param store_id: what tells this store from another one in its place; upstream has nothing like it.
-    :param timers: None when timer messages are off.
-    """
-
-    def __init__(
-        self,
-        *,
-        live: LiveSettings,
-        store: MessageStore,
-        cold_reads: ColdReads,
-        throughput: Throughput,
-        clock_ms: Milliseconds,
-        booted: tuple[int, int],
-        traffic: Traffic,
-        name_servers: Callable[[str], str],
-        version_text: str,
-        delay_offsets: Callable[[], Mapping[int, tuple[int, int]]],
-        registry: Registry,
-        store_id: str,
-        timers: TimerService | None,
-    ) -> None:
-        self._live = live
-        self._store = store
-        self._cold_reads = cold_reads
+    def __init__(self, desk: Desk) -> None:
+        self._live = desk.live
+        self._store = desk.store
+        self._cold_reads = desk.cold_reads
         self._earliest: tuple[int, int] | None = None  # place and store time of the log's first message
-        self._throughput = throughput
-        self._clock_ms = clock_ms
-        self._version_text = version_text
-        self._delay_offsets = delay_offsets
-        self._registry = registry
-        self._store_id = store_id
-        self._timers = timers
-        self._booted_ms, self._booted_log_end = booted
-        self._traffic = traffic
-        self._name_servers = name_servers
+        self._throughput = desk.throughput
+        self._clock_ms = desk.clock
+        self._levels = desk.levels
+        self._delays = desk.delays
+        self._registry = desk.registry
+        self._store_id = ""  # until it is asked for: it may be missing on disk, or damaged there
+        self._timers = desk.timers
+        self._booted_ms, self._booted_log_end = desk.booted
+        self._traffic = desk.traffic
+        self._name_servers = desk.name_servers
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -115,6 +90,9 @@ class BrokerInfo:
 
     async def runtime_info(self, _request: Request, _header: None) -> Answer:
         """The figures that mqadmin and the dashboard show."""
+        if not self._store_id:
+            file = JsonFile(self._live.current.store_path_root_dir / "config" / FILE_NAME)
+            self._store_id = store_identity(file, lambda: uuid4().hex)
         offset = self._store.min_commit_log_offset
         if self._earliest is None or self._earliest[0] != offset:
             earliest = await self._cold_reads.result(partial(self._store.head_at, offset), TOOLS)
@@ -125,7 +103,7 @@ class BrokerInfo:
         now_ms = self._clock_ms()
         store = self._store
         figures: dict[str, object] = {
-            "brokerVersionDesc": self._version_text,
+            "brokerVersionDesc": VERSION_TEXT,
             "brokerVersion": SERVER_VERSION,
             "brokerActive": "true",
             "storeId": self._store_id,
@@ -145,9 +123,18 @@ class BrokerInfo:
             "dispatchBehindBytes": store.dispatch_behind_bytes,
             **{sample.name: sample.value for sample in self._registry.samples() if not sample.labels},
         }
-        for level, (offset, end) in self._delay_offsets().items():
+        for level, (offset, end) in self._delay_progress().items():
             figures[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
         return {name: str(value) for name, value in figures.items()}
+
+    def _delay_progress(self) -> Mapping[int, tuple[int, int]]:
+        """Return the next offset and the end of the queue of each delay level that ever held a message."""
+        offsets = self._delays.offsets()
+        ends = {
+            level: self._store.max_offset(SCHEDULE_TOPIC, schedule_queue_id(level))
+            for level in sorted({*offsets, *range(1, self._levels.last + 1)})
+        }
+        return {level: (offsets.get(level, 0), end) for level, end in ends.items() if level in offsets or end > 0}
 
     def _throughput_figures(self) -> dict[str, object]:
         throughput = self._throughput

@@ -29,13 +29,9 @@ from wire.headers.offsets import GetConsumerStatusRequest
 from wire.message.message_id import parse_offset_message_id
 
 if TYPE_CHECKING:
-    from gateway.broker.cold_reads import ColdReads
-    from gateway.membership.consumers import Consumers
-    from gateway.metadata.groups import Groups
-    from gateway.metadata.topics import Topics
+    from gateway.broker.desk import Desk
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Turns, Work
-    from gateway.store.message_store import MessageStore
+    from gateway.remoting.turns import Work
     from wire.bodies.fastjson import PreparedText
     from wire.command import RemotingCommand
 
@@ -49,22 +45,13 @@ class ConsumerState:
     CONSUME_MESSAGE_DIRECTLY (309).
     """
 
-    def __init__(
-        self,
-        *,
-        store: MessageStore,
-        topics: Topics,
-        groups: Groups,
-        consumers: Consumers,
-        cold_reads: ColdReads,
-        turns: Turns,
-    ) -> None:
-        self._turns = turns
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._consumers = consumers
-        self._cold_reads = cold_reads
+    def __init__(self, desk: Desk) -> None:
+        self._turns = desk.turns
+        self._store = desk.store
+        self._topics = desk.topics
+        self._groups = desk.groups
+        self._consumers = desk.consumers
+        self._cold_reads = desk.cold_reads
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""

@@ -24,20 +24,13 @@ from wire.codes import RequestCode, ResponseCode
 from wire.headers.admin import GetConsumeStatsInBrokerRequest
 from wire.headers.subscriptions import UpdateGroupForbiddenRequest
 from wire.headers.topics import QueryConsumeTimeSpanRequest, QuerySubscriptionByConsumerRequest
+from wire.message.message_id import unpack_host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from gateway.broker.cold_reads import ColdReads
-    from gateway.broker.figures.flows import Flows
-    from gateway.clock import Milliseconds
-    from gateway.membership.consumers import Consumers
-    from gateway.metadata.groups import Groups
-    from gateway.metadata.offsets import ConsumerOffsets
-    from gateway.metadata.topics import Topics
+    from gateway.broker.desk import Desk
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Turns
-    from gateway.store.message_store import MessageStore
     from wire.bodies.topics import TopicConfig
 
 ALL_PROGRESS: Final = "progress of all groups"
@@ -80,36 +73,20 @@ class _Progress:
 class Consumption:
     """Answers QUERY_CONSUME_TIME_SPAN (303), GET_BROKER_CONSUME_STATS (317), QUERY_SUBSCRIPTION_BY_CONSUMER (345) and
     UPDATE_AND_GET_GROUP_FORBIDDEN (353).
-
-    :param address: of the broker as tools shall see it, ``host:port``, for those who reached it on a channel.
     """
 
-    def __init__(
-        self,
-        *,
-        store: MessageStore,
-        topics: Topics,
-        groups: Groups,
-        offsets: ConsumerOffsets,
-        consumers: Consumers,
-        flows: Flows,
-        cold_reads: ColdReads,
-        clock_ms: Milliseconds,
-        broker_name: str,
-        address: Callable[[Request], str],
-        turns: Turns,
-    ) -> None:
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._consumers = consumers
-        self._flows = flows
-        self._cold_reads = cold_reads
-        self._clock_ms = clock_ms
-        self._broker_name = broker_name
-        self._address = address
-        self._turns = turns
+    def __init__(self, desk: Desk) -> None:
+        self._store = desk.store
+        self._topics = desk.topics
+        self._groups = desk.groups
+        self._offsets = desk.offsets
+        self._consumers = desk.consumers
+        self._flows = desk.flows
+        self._cold_reads = desk.cold_reads
+        self._clock_ms = desk.clock
+        self._broker_name = desk.settings.broker_name
+        self._store_hosts = desk.store_hosts
+        self._turns = desk.turns
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -162,7 +139,7 @@ class Consumption:
             progress.add(told)
         groups: Any = await self._turns.run(self._by_group(pairs, progress.tables), request.channel)
         body = ConsumeStatsList(
-            broker_addr=self._address(request),
+            broker_addr="{}:{}".format(*unpack_host(self._store_hosts.of(request.channel))),
             consume_stats_list=groups,
             total_diff=progress.behind,
             total_inflight_diff=progress.in_flight,

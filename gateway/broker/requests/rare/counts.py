@@ -15,8 +15,8 @@ from wire.headers.admin import ViewBrokerStatsDataRequest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gateway.broker.figures.flows import Flow, Flows
-    from gateway.clock import Milliseconds
+    from gateway.broker.desk import Desk
+    from gateway.broker.figures.flows import Flow
     from gateway.remoting.dispatch import Dispatch, Request
 
 SIZE_SUFFIX = "_SIZE"
@@ -34,13 +34,11 @@ class Counts:
     are counted for all queues together, whichever is asked for.
     """
 
-    def __init__(
-        self, *, flows: Flows, clock_ms: Milliseconds, cluster: str, is_system_topic: Callable[[str], bool]
-    ) -> None:
-        self._flows = flows
-        self._is_system_topic = is_system_topic
-        self._clock_ms = clock_ms
-        self._cluster = cluster
+    def __init__(self, desk: Desk) -> None:
+        self._flows = desk.flows
+        self._is_system_topic = desk.topics.is_system
+        self._clock_ms = desk.clock
+        self._cluster = desk.settings.broker_cluster_name
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""

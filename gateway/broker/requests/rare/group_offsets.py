@@ -18,15 +18,10 @@ from wire.disk.config_json import DelayOffsetsFile
 from wire.headers.offsets import CloneGroupOffsetRequest, QueryCorrectionOffsetRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from twisted.internet.defer import Deferred
 
-    from gateway.membership.consumers import Consumers
-    from gateway.metadata.offsets import ConsumerOffsets
+    from gateway.broker.desk import Desk
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Turns
-    from gateway.store.message_store import MessageStore
 
 NO_CORRECTION = 2**63 - 1
 """Java's largest long: the compared group is behind all the others. Never change: tools compare with it."""
@@ -35,24 +30,14 @@ NO_CORRECTION = 2**63 - 1
 class GroupOffsets:
     """Answers GET_ALL_CONSUMER_OFFSET (43), GET_ALL_DELAY_OFFSET (45), QUERY_CORRECTION_OFFSET (308) and
     CLONE_GROUP_OFFSET (314).
-
-    :param delay_offsets: delay level to the next offset in its queue.
     """
 
-    def __init__(
-        self,
-        *,
-        store: MessageStore,
-        offsets: ConsumerOffsets,
-        consumers: Consumers,
-        delay_offsets: Callable[[], Mapping[int, int]],
-        turns: Turns,
-    ) -> None:
-        self._turns = turns
-        self._store = store
-        self._offsets = offsets
-        self._consumers = consumers
-        self._delay_offsets = delay_offsets
+    def __init__(self, desk: Desk) -> None:
+        self._turns = desk.turns
+        self._store = desk.store
+        self._offsets = desk.offsets
+        self._consumers = desk.consumers
+        self._delay_offsets = desk.delays.offsets
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""

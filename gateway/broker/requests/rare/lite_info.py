@@ -37,15 +37,9 @@ from wire.message.light_queues import LIGHT_QUEUE_ID, LIGHT_QUEUE_PREFIX
 from wire.message.lite_topics import lite_names, lite_queue
 
 if TYPE_CHECKING:
-    from gateway.broker.cold_reads import ColdReads
-    from gateway.delivery.lite.lite_topics import LiteTopics
-    from gateway.delivery.pop.order import OrderTable
-    from gateway.metadata.groups import Groups
-    from gateway.metadata.offsets import ConsumerOffsets
-    from gateway.metadata.topics import Topics
+    from gateway.broker.desk import Desk
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Turns, Work
-    from gateway.store.message_store import MessageStore
+    from gateway.remoting.turns import Work
 
 MAX_RETURNED: Final = 10_000
 """Lite topics of one answer, as upstream (``MAX_RETURN_COUNT``)."""
@@ -59,32 +53,18 @@ Lag: TypeAlias = tuple[int, str, int]
 class LiteInfo:
     """Answers GET_BROKER_LITE_INFO (200074), GET_PARENT_TOPIC_INFO (200075), GET_LITE_TOPIC_INFO (200076),
     GET_LITE_CLIENT_INFO (200077), GET_LITE_GROUP_INFO (200078) and TRIGGER_LITE_DISPATCH (200079).
-
-    :param most_light_queues: that there may be.
     """
 
-    def __init__(
-        self,
-        *,
-        store: MessageStore,
-        topics: Topics,
-        groups: Groups,
-        offsets: ConsumerOffsets,
-        orders: OrderTable,
-        lite: LiteTopics,
-        cold_reads: ColdReads,
-        turns: Turns,
-        most_light_queues: int,
-    ) -> None:
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._orders = orders
-        self._lite = lite
-        self._cold_reads = cold_reads
-        self._turns = turns
-        self._most_light_queues = most_light_queues
+    def __init__(self, desk: Desk) -> None:
+        self._store = desk.store
+        self._topics = desk.topics
+        self._groups = desk.groups
+        self._offsets = desk.offsets
+        self._orders = desk.pops.orders
+        self._lite = desk.lite
+        self._cold_reads = desk.cold_reads
+        self._turns = desk.turns
+        self._most_light_queues = desk.settings.max_lmq_consume_queue_num
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""

@@ -9,6 +9,7 @@ from gateway.remoting.dispatch import Answer
 from wire.codes import RequestCode
 
 if TYPE_CHECKING:
+    from gateway.broker.desk import Desk
     from gateway.remoting.dispatch import Dispatch, Request
 
 
@@ -17,6 +18,9 @@ class PopStore:
 
     They are always there, so nothing has to be done. Upstream answers SUCCESS, too, also without such a database.
     """
+
+    def __init__(self, _desk: Desk) -> None:
+        """Nothing of a desk is needed."""
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""

@@ -41,17 +41,9 @@ from wire.headers.pop import (
 )
 
 if TYPE_CHECKING:
-    from gateway.broker.cold_reads import ColdReads
-    from gateway.clock import Milliseconds
-    from gateway.delivery.filters.turns import FilterTurns
-    from gateway.delivery.pop.held_pops import HeldPops
-    from gateway.delivery.pop.order import OrderTable
-    from gateway.delivery.pop.positions import Positions
-    from gateway.metadata.groups import Groups
-    from gateway.metadata.topics import Topics
+    from gateway.broker.desk import Desk
     from gateway.remoting.dispatch import Dispatch, Request
     from gateway.settings import Settings
-    from gateway.store.message_store import MessageStore
     from gateway.store.reading.get_result import GetResult
 
 
@@ -126,43 +118,22 @@ class _Waits:
 
 
 class PopWaiting:
-    """Answers PEEK_MESSAGE (200052), NOTIFICATION (200054) and POLLING_INFO (200055).
+    """Answers PEEK_MESSAGE (200052), NOTIFICATION (200054) and POLLING_INFO (200055)."""
 
-    :param held: the pops that wait; ``notified`` the notifications.
-    """
-
-    def __init__(
-        self,
-        *,
-        store: MessageStore,
-        topics: Topics,
-        groups: Groups,
-        positions: Positions,
-        orders: OrderTable,
-        held: HeldPops,
-        notified: HeldPops,
-        broker_permission: int,
-        max_bytes: int,
-        longest_hold_ms: int,
-        clock_ms: Milliseconds,
-        cold_reads: ColdReads,
-        random_below: Callable[[int], int],
-        turns: FilterTurns,
-    ) -> None:
-        self._turns = turns
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._positions = positions
-        self._orders = orders
-        self._held = held
-        self._notified = notified
-        self._permission = broker_permission
-        self._max_bytes = max_bytes
-        self._longest_hold_ms = longest_hold_ms
-        self._clock_ms = clock_ms
-        self._cold_reads = cold_reads
-        self._random_below = random_below
+    def __init__(self, desk: Desk) -> None:
+        self._turns = desk.filter_turns
+        self._store = desk.store
+        self._topics = desk.topics
+        self._groups = desk.groups
+        self._positions = desk.pops.positions
+        self._orders = desk.pops.orders
+        self._held = desk.pops.held
+        self._notified = desk.pops.notified
+        self._permission = desk.settings.broker_permission
+        self._max_bytes = desk.settings.max_transfer_bytes_on_message_in_memory
+        self._clock_ms = desk.clock
+        self._cold_reads = desk.cold_reads
+        self._random_below = desk.random_below
 
     def use(self, settings: Settings) -> None:
         """Go on with changed settings."""
@@ -194,7 +165,7 @@ class PopWaiting:
 
     def _notify(self, request: Request, header: NotificationRequest, born_ms: int, now_ms: int) -> None:
         accepts = posted_filter(header.exp, header.exp_type, self._turns) if header.exp else EVERYTHING
-        wait_ms = longest_wait_ms(header.poll_time, self._longest_hold_ms)
+        wait_ms = longest_wait_ms(header.poll_time)
         waits = _Waits(request, header, accepts, min(born_ms, now_ms) + wait_ms, wait_ms)
         self._look(waits, self._look_at(header))
 

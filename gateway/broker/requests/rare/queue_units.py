@@ -21,12 +21,8 @@ from wire.disk.queue_extension import ExtensionUnit, bits_text, is_address
 from wire.headers.query import QueryConsumeQueueRequest
 
 if TYPE_CHECKING:
-    from gateway.broker.cold_reads import ColdReads
-    from gateway.membership.consumers import Consumers
-    from gateway.metadata.topics import Topics
+    from gateway.broker.desk import Desk
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Turns
-    from gateway.store.message_store import MessageStore
     from wire.bodies.subscriptions import SubscriptionData
 
 MAX_UNITS = 10_000
@@ -48,14 +44,12 @@ class _Extension(Body):
 class QueueUnitRequests:
     """Answers QUERY_CONSUME_QUEUE (321). Without an online group nothing is said to be accepted, as upstream."""
 
-    def __init__(
-        self, *, store: MessageStore, topics: Topics, consumers: Consumers, cold_reads: ColdReads, turns: Turns
-    ) -> None:
-        self._turns = turns
-        self._store = store
-        self._topics = topics
-        self._consumers = consumers
-        self._cold_reads = cold_reads
+    def __init__(self, desk: Desk) -> None:
+        self._turns = desk.turns
+        self._store = desk.store
+        self._topics = desk.topics
+        self._consumers = desk.consumers
+        self._cold_reads = desk.cold_reads
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""

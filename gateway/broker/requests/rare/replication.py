@@ -10,15 +10,15 @@ from wire.bodies.tools.replication import ReplicationState
 from wire.codes import RequestCode
 
 if TYPE_CHECKING:
+    from gateway.broker.desk import Desk
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.store.message_store import MessageStore
 
 
 class Replication:
     """Answers GET_BROKER_HA_STATUS (907)."""
 
-    def __init__(self, *, store: MessageStore) -> None:
-        self._store = store
+    def __init__(self, desk: Desk) -> None:
+        self._store = desk.store
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""

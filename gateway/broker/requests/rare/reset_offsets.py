@@ -26,16 +26,8 @@ from wire.codes import LanguageCode, RequestCode, ResponseCode
 from wire.headers.offsets import ResetOffsetRequest
 
 if TYPE_CHECKING:
-    from gateway.broker.cold_reads import ColdReads
-    from gateway.delivery.long_poll import HeldPulls
-    from gateway.delivery.pop.pops import Pops
-    from gateway.membership.consumers import Consumers
-    from gateway.metadata.groups import Groups
-    from gateway.metadata.offsets import ConsumerOffsets
-    from gateway.metadata.topics import Topics
+    from gateway.broker.desk import Desk
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Turns
-    from gateway.store.message_store import MessageStore
     from wire.bodies.topics import TopicConfig
 
 ALL_QUEUES = -1
@@ -48,37 +40,20 @@ log = EventLog("offsets")
 
 
 class ResetOffsets:
-    """Answers INVOKE_BROKER_TO_RESET_OFFSET (222).
+    """Answers INVOKE_BROKER_TO_RESET_OFFSET (222)."""
 
-    :param by_server: whether the broker resets by itself (useServerSideResetOffset).
-    """
-
-    def __init__(
-        self,
-        *,
-        store: MessageStore,
-        topics: Topics,
-        groups: Groups,
-        offsets: ConsumerOffsets,
-        consumers: Consumers,
-        held: HeldPulls,
-        pops: Pops,
-        cold_reads: ColdReads,
-        broker_name: str,
-        by_server: bool,
-        turns: Turns,
-    ) -> None:
-        self._turns = turns
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._consumers = consumers
-        self._held = held
-        self._pops = pops
-        self._cold_reads = cold_reads
-        self._broker_name = broker_name
-        self._by_server = by_server
+    def __init__(self, desk: Desk) -> None:
+        self._turns = desk.turns
+        self._store = desk.store
+        self._topics = desk.topics
+        self._groups = desk.groups
+        self._offsets = desk.offsets
+        self._consumers = desk.consumers
+        self._held = desk.held
+        self._pops = desk.pops
+        self._cold_reads = desk.cold_reads
+        self._broker_name = desk.settings.broker_name
+        self._by_server = desk.settings.use_server_side_reset_offset
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""

@@ -25,14 +25,9 @@ from wire.headers.topics import (
 )
 
 if TYPE_CHECKING:
-    from gateway.broker.cold_reads import ColdReads
-    from gateway.broker.figures.flows import Flows
-    from gateway.membership.consumers import Consumers
-    from gateway.metadata.offsets import ConsumerOffsets
-    from gateway.metadata.topics import Topics
+    from gateway.broker.desk import Desk
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Turns, Work
-    from gateway.store.message_store import MessageStore
+    from gateway.remoting.turns import Work
 
 
 class StatisticsRequests:
@@ -40,26 +35,15 @@ class StatisticsRequests:
     QUERY_TOPICS_BY_CONSUMER (343).
     """
 
-    def __init__(
-        self,
-        *,
-        store: MessageStore,
-        topics: Topics,
-        offsets: ConsumerOffsets,
-        consumers: Consumers,
-        broker_name: str,
-        flows: Flows,
-        cold_reads: ColdReads,
-        turns: Turns,
-    ) -> None:
-        self._store = store
-        self._topics = topics
-        self._offsets = offsets
-        self._consumers = consumers
-        self._broker_name = broker_name
-        self._flows = flows
-        self._cold_reads = cold_reads
-        self._turns = turns
+    def __init__(self, desk: Desk) -> None:
+        self._store = desk.store
+        self._topics = desk.topics
+        self._offsets = desk.offsets
+        self._consumers = desk.consumers
+        self._broker_name = desk.settings.broker_name
+        self._flows = desk.flows
+        self._cold_reads = desk.cold_reads
+        self._turns = desk.turns
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""

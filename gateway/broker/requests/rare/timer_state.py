@@ -10,15 +10,15 @@ from gateway.remoting.dispatch import Answer
 from wire.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:
+    from gateway.broker.desk import Desk
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.schedule.timer_service import TimerService
 
 
 class TimerState:
     """Answers GET_TIMER_CHECK_POINT (60)."""
 
-    def __init__(self, timers: TimerService | None) -> None:
-        self._timers = timers
+    def __init__(self, desk: Desk) -> None:
+        self._timers = desk.timers
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""

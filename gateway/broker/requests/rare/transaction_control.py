@@ -17,6 +17,7 @@ from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Answer
 from gateway.telemetry.logs import EventLog
+from gateway.transaction.operators.audit import AuditLog
 from gateway.transaction.operators.overview import Selection
 from gateway.transaction.settling import SUCCESS, Reply
 from gateway.transaction.states import Event
@@ -32,11 +33,8 @@ from wire.headers.transaction import (
 )
 
 if TYPE_CHECKING:
-    from gateway.broker.cold_reads import ColdReads
+    from gateway.broker.desk import Desk
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Turns
-    from gateway.transaction.operators.audit import AuditLog
-    from gateway.transaction.transactions import Transactions
     from wire.message.record import StoredMessage
 
 log = EventLog("transaction")
@@ -51,19 +49,13 @@ DEFAULT_REASON = "an operator gave it up"
 class TransactionControl:
     """Answers the requests of ``rocketmq-gateway transactions``."""
 
-    def __init__(
-        self,
-        *,
-        transactions: Transactions,
-        cold_reads: ColdReads,
-        turns: Turns,
-        audit: AuditLog,
-    ) -> None:
-        self._transactions = transactions
-        self._overview = transactions.overview
-        self._cold_reads = cold_reads
-        self._turns = turns
-        self._audit = audit
+    def __init__(self, desk: Desk) -> None:
+        self._transactions = desk.transactions
+        self._overview = desk.transactions.overview
+        self._cold_reads = desk.cold_reads
+        self._turns = desk.turns
+        directory = desk.settings.store_path_root_dir / "transaction"
+        self._audit = AuditLog(directory, desk.clock, in_thread=desk.in_thread)
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""

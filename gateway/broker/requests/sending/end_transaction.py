@@ -17,7 +17,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gateway.clock import Milliseconds
 from gateway.errors import RequestRefused
 from gateway.metadata.names import HALF_TOPIC
 from gateway.remoting.declared import Right
@@ -35,24 +34,20 @@ from wire.message.record import StoredMessage
 from wire.quick.ended import EndedHeader, ended
 
 if TYPE_CHECKING:
-    from gateway.broker.named_messages import NamedMessages
+    from gateway.broker.desk import Desk
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.transaction.transactions import Transactions
 
 log = EventLog("transaction")
 
 
 class EndTransaction:
-    """Answers END_TRANSACTION (37) and RESUME_CHECK_HALF_MESSAGE (323).
+    """Answers END_TRANSACTION (37) and RESUME_CHECK_HALF_MESSAGE (323)."""
 
-    :param clock_ms: the clock of ``transactions``.
-    """
-
-    def __init__(self, *, transactions: Transactions, named: NamedMessages, clock_ms: Milliseconds) -> None:
-        self._transactions = transactions
-        self._named = named
-        self._clock_ms = clock_ms
-        self._refusals = Repeats(clock_ms)
+    def __init__(self, desk: Desk) -> None:
+        self._transactions = desk.transactions
+        self._named = desk.named
+        self._clock_ms = desk.steady_ms
+        self._refusals = Repeats(desk.steady_ms)
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""

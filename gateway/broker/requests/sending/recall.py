@@ -7,8 +7,6 @@ is still there: of one that does not exist, or that goes in the same moment, the
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,12 +23,9 @@ from wire.message.recall_handle import RecallHandle, parse_recall_handle
 from wire.message.record import OutgoingMessage
 
 if TYPE_CHECKING:
-    from gateway.clock import Milliseconds
-    from gateway.metadata.topics import Topics
-    from gateway.remoting.channel import Channel
+    from gateway.broker.desk import Desk
     from gateway.remoting.dispatch import Dispatch, Request
     from gateway.settings import Settings
-    from gateway.store.message_store import MessageStore
     from gateway.store.put_result import PutResult
 
 RECALL_TAG = "_RECALL_TAG_"
@@ -40,52 +35,20 @@ PACKED_V4_BYTES = 8
 MAX_TIMESTAMP_DIGITS = 18
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecallTerms:
-    """Settings of recalls.
-
-    :param topic_in_key: markers name the topic too.
-    """
-
-    enabled: bool
-    broker_name: str
-    is_writable: bool
-    max_delay_ms: int
-    topic_in_key: bool
-    region: str
-
-
-def may_recall(settings: Settings) -> bool:
-    """Whether the broker takes recalls while its permission is as it is."""
-    return bool(settings.broker_permission & Permission.WRITE) or settings.allow_recall_when_broker_not_writeable
-
-
 class RecallMessage:
-    """Answers RECALL_MESSAGE (370).
+    """Answers RECALL_MESSAGE (370)."""
 
-    :param timed: a message that asks for a time of delivery as it waits, or RequestRefused.
-    """
-
-    def __init__(
-        self,
-        *,
-        store: MessageStore,
-        topics: Topics,
-        terms: RecallTerms,
-        timed: Callable[[OutgoingMessage], OutgoingMessage],
-        store_host: Callable[[Channel], bytes],
-        clock_ms: Milliseconds,
-    ) -> None:
-        self._store = store
-        self._topics = topics
-        self._terms = terms
-        self._timed = timed
-        self._store_host = store_host
-        self._clock_ms = clock_ms
+    def __init__(self, desk: Desk) -> None:
+        self._store = desk.store
+        self._topics = desk.topics
+        self._settings = desk.settings
+        self._timed = desk.timed
+        self._store_host = desk.store_hosts.of
+        self._clock_ms = desk.clock
 
     def use(self, settings: Settings) -> None:
         """Go on with changed settings."""
-        self._terms = replace(self._terms, enabled=settings.recall_message_enable, is_writable=may_recall(settings))
+        self._settings = settings
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -103,10 +66,11 @@ class RecallMessage:
         self._store.append(marker, partial(self._answer, request, handle.unique_key), WaitFor.DISK_OR_TIMEOUT)
 
     def _handle(self, header: RecallMessageRequest) -> RecallHandle:
-        terms = self._terms
-        if not terms.enabled:
+        settings = self._settings
+        if not settings.recall_message_enable:
             raise RequestRefused(ResponseCode.NO_PERMISSION, "recall failed: recallMessageEnable is false")
-        if not terms.is_writable:
+        writable = settings.broker_permission & Permission.WRITE
+        if not (writable or settings.allow_recall_when_broker_not_writeable):
             raise RequestRefused(
                 ResponseCode.SERVICE_NOT_AVAILABLE, "recall failed: brokerPermission lets nobody write"
             )
@@ -118,11 +82,11 @@ class RecallMessage:
             raise RequestRefused(ResponseCode.ILLEGAL_OPERATION, f"recall failed: {error}") from error
         if handle.topic != header.topic:
             raise _illegal(f"the handle is of topic {handle.topic[:127]!r}")
-        if handle.broker_name != terms.broker_name:
+        if handle.broker_name != settings.broker_name:
             raise _illegal(f"the handle is of broker {handle.broker_name[:127]!r}")
         if not handle.unique_key or not handle.unique_key.isprintable():
             raise _illegal("the handle names no message")
-        if not 0 < _milliseconds(handle.timestamp) - self._clock_ms() < terms.max_delay_ms:
+        if not 0 < _milliseconds(handle.timestamp) - self._clock_ms() < settings.timer_max_delay_sec * 1_000:
             raise _illegal(f"the message was due at {handle.timestamp[:32]!r}, or cannot wait for so long")
         return handle
 
@@ -130,8 +94,9 @@ class RecallMessage:
         now_ms, channel = self._clock_ms(), request.channel
         born_host, store_host = channel.remote_host, self._store_host(channel)
         key = handle.unique_key
+        names_topic = self._settings.append_topic_for_timer_delete_key
         properties = {
-            PropertyName.TIMER_DEL_UNIQKEY: f"{handle.topic}+{key}" if self._terms.topic_in_key else key,
+            PropertyName.TIMER_DEL_UNIQKEY: f"{handle.topic}+{key}" if names_topic else key,
             PropertyName.UNIQ_KEY: key,
             PropertyName.TIMER_DELIVER_MS: handle.timestamp,
             PropertyName.BORN_TIMESTAMP: str(now_ms),
@@ -164,7 +129,7 @@ class RecallMessage:
             request.send(request.command.response(ResponseCode.SYSTEM_ERROR, remark, self._ext()))
 
     def _ext(self) -> dict[str, str]:
-        return {PropertyName.MSG_REGION: self._terms.region}
+        return {PropertyName.MSG_REGION: self._settings.region_id}
 
 
 def _illegal(reason: str) -> RequestRefused:

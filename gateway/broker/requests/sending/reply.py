@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred, succeed
 
+from gateway.broker.requests.sending.send import SendMessage
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right
 from gateway.remoting.pending import CallFailed
@@ -23,12 +24,10 @@ from wire.message.message_id import build_offset_message_id, unpack_host
 from wire.message.properties import PropertyName, append_properties
 
 if TYPE_CHECKING:
-    from gateway.broker.requests.sending.send import SendMessage
-    from gateway.clock import Milliseconds
-    from gateway.membership.producers import Producers
+    from gateway.broker.desk import Desk
     from gateway.remoting.channel import Channel
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.store.message_store import MessageStore
+    from gateway.settings import Settings
     from gateway.store.put_result import PutResult
     from wire.message.record import OutgoingMessage
 
@@ -88,24 +87,22 @@ class _Line:
 
 
 class ReplyMessage:
-    """Answers SEND_REPLY_MESSAGE (324) and SEND_REPLY_MESSAGE_V2 (325).
+    """Answers SEND_REPLY_MESSAGE (324) and SEND_REPLY_MESSAGE_V2 (325)."""
 
-    :param send: checks a reply as it checks every message.
-    :param stores: whether replies are stored too.
-    """
-
-    def __init__(
-        self, *, send: SendMessage, store: MessageStore, producers: Producers, clock_ms: Milliseconds, stores: bool
-    ) -> None:
-        self._send = send
-        self._store = store
-        self._producers = producers
-        self._clock_ms = clock_ms
-        self._stores = stores
+    def __init__(self, desk: Desk) -> None:
+        self._send = SendMessage(desk)
+        self._store = desk.store
+        self._producers = desk.producers
+        self._clock_ms = desk.clock
+        self._stores = desk.settings.store_reply_message_enable
         self._bytes: Shares[Channel] = Shares(MAX_WAITING_BYTES, MAX_CLIENT_WAITING_BYTES)
         self._lines: dict[Channel, _Line] = {}
         self._channels: dict[str, Channel] = {}
         """Of the clients that got replies: looking for one among thousands of producers takes a while."""
+
+    def use(self, settings: Settings) -> None:
+        """Go on with changed settings."""
+        self._send.use(settings)
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""

@@ -8,16 +8,17 @@ Deferred and no coroutine; the answer is given by the store's callback once the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec.structs import astuple
 
 from gateway.broker.requests.sending.batch import as_one_record, check_header_properties
 from gateway.broker.requests.sending.plain_properties import HALF_MARK, PlainProperties
 from gateway.broker.requests.sending.put_answers import ANSWER_OF, remark_of
+from gateway.broker.requests.sending.unique_keys import unique_keys
 from gateway.delivery.retry import (
     after_client_retry,
     dead_letter_topic,
@@ -58,13 +59,10 @@ from wire.quick.message_run import MessageRun
 from wire.quick.sent import SentHeader
 
 if TYPE_CHECKING:
-    from gateway.metadata.groups import Groups
-    from gateway.metadata.topics import Topics
+    from gateway.broker.desk import Desk
     from gateway.remoting.channel import Channel
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.schedule.delay_levels import DelayLevels
     from gateway.settings import Settings
-    from gateway.store.message_store import MessageStore
     from gateway.store.put_result import PutOutcome, PutResult
     from wire.bodies.topics import TopicConfig
 
@@ -98,16 +96,6 @@ Fields: TypeAlias = (
     "str | None]"
 )
 """Of a ``SendMessageRequest``, in the order of the letters."""
-
-
-class HalfMessages(Protocol):
-    """What the send path needs of transactions."""
-
-    def refuse_reason(self, properties: Mapping[str, str]) -> str | None:
-        """Why a half message with these properties cannot be taken, or None."""
-
-    def half_of(self, message: OutgoingMessage) -> OutgoingMessage:
-        """The half message that waits for the transaction's outcome."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,40 +135,24 @@ class SendLimits:
 
 
 class SendMessage:
-    """Answers SEND_MESSAGE (10), SEND_MESSAGE_V2 (310) and SEND_BATCH_MESSAGE (320).
+    """Answers SEND_MESSAGE (10), SEND_MESSAGE_V2 (310) and SEND_BATCH_MESSAGE (320)."""
 
-    :param timed: a message that asks for a time of delivery as it waits, or RequestRefused.
-    """
-
-    def __init__(
-        self,
-        *,
-        store: MessageStore,
-        topics: Topics,
-        groups: Groups,
-        half_messages: HalfMessages,
-        levels: DelayLevels,
-        timed: Callable[[OutgoingMessage], OutgoingMessage],
-        limits: SendLimits,
-        store_host: Callable[[Channel], bytes],
-        unique_key: Callable[[], str],
-        random_below: Callable[[int], int],
-        group_is_orderly: Callable[[str], bool],
-    ) -> None:
-        self._store = store
-        self._append = store.append
-        self._append_run = store.append_run
-        self._topics = topics
-        self._topics_by_name = topics.table()
-        self._groups = groups
-        self._half_messages = half_messages
-        self._levels = levels
-        self._timed = timed
+    def __init__(self, desk: Desk) -> None:
+        limits = SendLimits.from_settings(desk.settings)
+        self._store = desk.store
+        self._append = desk.store.append
+        self._append_run = desk.store.append_run
+        self._topics = desk.topics
+        self._topics_by_name = desk.topics.table()
+        self._groups = desk.groups
+        self._half_messages = halves = desk.transactions
+        self._levels = desk.levels
+        self._timed = desk.timed
         self._set_limits(limits)
-        self._store_host = store_host
-        self._unique_key = unique_key
-        self._random_below = random_below
-        self._group_is_orderly = group_is_orderly
+        self._store_host = desk.store_hosts.of
+        self._unique_key = unique_keys(desk.clock).create_unique_key
+        self._random_below = desk.random_below
+        self._group_is_orderly = desk.locks.group_is_orderly
         self._answer_ext = {
             PropertyName.MSG_REGION: limits.region,
             PropertyName.TRACE_ON: "true" if limits.trace_on else "false",
@@ -198,7 +170,7 @@ class SendMessage:
             self._added,
             self._reserved | SPECIAL,
             mark=HALF_MARK,
-            takes=lambda properties: half_messages.refuse_reason(properties) is None,
+            takes=lambda properties: halves.refuse_reason(properties) is None,
         )
 
     def register(self, dispatch: Dispatch) -> None:

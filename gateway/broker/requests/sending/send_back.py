@@ -6,7 +6,6 @@ group's retry topic behind a delay level, or in its dead-letter topic.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,14 +28,9 @@ from wire.message.properties import PropertyName, build_properties
 from wire.message.record import OutgoingMessage, StoredMessage, once_more, restated
 
 if TYPE_CHECKING:
-    from gateway.broker.figures.flows import Flows
-    from gateway.broker.named_messages import NamedMessages
-    from gateway.metadata.groups import Groups
-    from gateway.metadata.topics import Topics
+    from gateway.broker.desk import Desk
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.schedule.delay_levels import DelayLevels
     from gateway.settings import Settings
-    from gateway.store.message_store import MessageStore
     from gateway.store.put_result import PutResult
     from wire.bodies.subscriptions import SubscriptionGroupConfig
 
@@ -46,26 +40,15 @@ RETRY_TOPIC_PERM = Permission.READ | Permission.WRITE
 class SendBack:
     """Answers CONSUMER_SEND_MSG_BACK (36)."""
 
-    def __init__(
-        self,
-        *,
-        store: MessageStore,
-        named: NamedMessages,
-        topics: Topics,
-        groups: Groups,
-        levels: DelayLevels,
-        flows: Flows,
-        broker_permission: int,
-        random_below: Callable[[int], int],
-    ) -> None:
-        self._store = store
-        self._named = named
-        self._topics = topics
-        self._groups = groups
-        self._levels = levels
-        self._flows = flows
-        self._broker_permission = broker_permission
-        self._random_below = random_below
+    def __init__(self, desk: Desk) -> None:
+        self._store = desk.store
+        self._named = desk.named
+        self._topics = desk.topics
+        self._groups = desk.groups
+        self._levels = desk.levels
+        self._flows = desk.flows
+        self._broker_permission = desk.settings.broker_permission
+        self._random_below = desk.random_below
 
     def use(self, settings: Settings) -> None:
         """Go on with changed settings."""

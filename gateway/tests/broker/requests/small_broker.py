@@ -30,8 +30,9 @@ from gateway.metadata.groups import Groups
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.metadata.topics import Topics
 from gateway.remoting.turns import Turns
-from gateway.settings import BrokerSettings
+from gateway.settings import Settings
 from gateway.tests.delivery.reactor_turns import ReactorTurns
+from gateway.tests.desks import desk_of
 from gateway.tests.membership.subscriptions import subscription
 from gateway.tests.remoting.conversation import Conversation, Peer
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
@@ -109,7 +110,7 @@ class SmallBroker:
     def __init__(self, directory: Path, **changed: Any) -> None:
         self.now_ms = 1_000_000
         self.in_thread = in_this_thread
-        self.settings = BrokerSettings(broker_name="broker-a", **changed)
+        self.settings = Settings(broker_name="broker-a", **changed)
         self.stand_in = StandInStore()
         self.store = cast("MessageStore", self.stand_in)
         self.topics = Topics(
@@ -163,36 +164,32 @@ class SmallBroker:
         self.in_thread(work, done)
 
     def _register(self) -> None:
-        turns = Turns(self.server.reactor)
+        desk = desk_of(
+            settings=self.settings,
+            clock=self.clock,
+            store=self.store,
+            topics=self.topics,
+            groups=self.groups,
+            offsets=self.offsets,
+            producers=self.producers,
+            consumers=self.consumers,
+            heartbeats=self.heartbeats,
+            locks=self.locks,
+            filters=SubscribedFilters(),
+            filter_turns=ReactorTurns(),
+            turns=Turns(self.server.reactor),
+            flows=Flows(self.clock),
+            cold_reads=ColdReads(self._in_thread, threads=2, limit=2),
+            in_thread=self._in_thread,
+            forget_topic=self._deleted,
+        )
         for requests in (
-            HeartbeatRequests(heartbeats=self.heartbeats, filters=SubscribedFilters(), turns=ReactorTurns()),
-            ConnectedClients(producers=self.producers, consumers=self.consumers, turns=turns),
-            OffsetRequests(
-                store=self.store,
-                topics=self.topics,
-                groups=self.groups,
-                offsets=self.offsets,
-                cold_reads=ColdReads(self._in_thread, threads=2, limit=2),
-            ),
-            LockRequests(locks=self.locks, topics=self.topics, groups=self.groups, turns=turns),
-            TopicRequests(
-                topics=self.topics,
-                offsets=self.offsets,
-                store=self.store,
-                in_thread=self._in_thread,
-                deleted=self._deleted,
-                turns=turns,
-            ),
-            GroupRequests(groups=self.groups, offsets=self.offsets, turns=turns),
-            StatisticsRequests(
-                store=self.store,
-                topics=self.topics,
-                offsets=self.offsets,
-                consumers=self.consumers,
-                broker_name=self.settings.broker_name,
-                flows=Flows(self.clock),
-                cold_reads=ColdReads(self._in_thread, threads=2, limit=2),
-                turns=turns,
-            ),
+            HeartbeatRequests(desk),
+            ConnectedClients(desk),
+            OffsetRequests(desk),
+            LockRequests(desk),
+            TopicRequests(desk),
+            GroupRequests(desk),
+            StatisticsRequests(desk),
         ):
             requests.register(self.server.dispatch)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import pytest
 from msgspec.structs import replace
 
 from gateway.broker.requests.heartbeats import HeartbeatRequests
 from gateway.delivery.filters.subscribed import SubscribedFilters
-from gateway.membership.heartbeats import Heartbeats
+from gateway.settings import Settings
 from gateway.tests.broker.requests.small_broker import SmallBroker
 from gateway.tests.delivery.reactor_turns import ReactorTurns
+from gateway.tests.desks import desk_of
 from gateway.tests.membership.subscriptions import subscription
 from gateway.tests.remoting.conversation import Conversation, Peer
 from wire.bodies.consumers import CheckClientRequest
@@ -140,12 +139,9 @@ def test_a_check_without_a_subscription_passes(broker: SmallBroker) -> None:
 
 
 def test_a_sql_subscription_fails_the_check_while_the_filter_is_off() -> None:
-    heartbeats = HeartbeatRequests(
-        heartbeats=cast("Heartbeats", None),
-        filters=SubscribedFilters(),
-        turns=ReactorTurns(),
-        property_filter_enabled=False,
-    )
+    settings = Settings(enable_property_filter=False)
+    desk = desk_of(settings=settings, heartbeats=None, filters=SubscribedFilters(), filter_turns=ReactorTurns())
+    heartbeats = HeartbeatRequests(desk)
     conversation = Conversation()
     heartbeats.register(conversation.dispatch)
     answer = checked(conversation.connect(), "a > 5")

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from gateway.broker.cold_reads import ColdReads
 from gateway.broker.requests.query import MAX_ANSWER_BYTES, QueryMessages
 from gateway.in_thread import in_this_thread
-from gateway.settings import StoreSettings
 from gateway.store.index.index_entries import KeyKind
+from gateway.tests.desks import desk_of
 from gateway.tests.remoting.conversation import Conversation
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 
 if TYPE_CHECKING:
-    from gateway.store.message_store import MessageStore
+    pass
 
 
 class IndexedStore:
@@ -46,11 +46,8 @@ class Queried:
     def __init__(self, in_thread: Any = in_this_thread) -> None:
         self.store = IndexedStore()
         self.server = Conversation()
-        QueryMessages(
-            store=cast("MessageStore", self.store),
-            settings=StoreSettings(),
-            cold_reads=ColdReads(in_thread, threads=1, limit=1),
-        ).register(self.server.dispatch)
+        desk = desk_of(store=self.store, cold_reads=ColdReads(in_thread, threads=1, limit=1))
+        QueryMessages(desk).register(self.server.dispatch)
         self.peer = self.server.connect()
 
     def query(self, **changed: str) -> RemotingCommand:

@@ -42,7 +42,7 @@ def test_a_pop_with_messages_does_not_wait_for_the_disk_while_others_take_the_sa
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: bool
 ) -> None:
     from_queue_2 = 50
-    monkeypatch.setattr("gateway.broker.client_requests.randbelow", lambda _: from_queue_2)
+    monkeypatch.setattr("gateway.broker.parts.randbelow", lambda _: from_queue_2)
     broker = WholeBroker(tmp_path / "store")
     client, other = broker.connect(), broker.connect()
     broker.send(client, body=b"a", queue_id=2)
@@ -135,7 +135,7 @@ def test_messages_that_are_read_to_come_again_do_not_when_their_topic_was_made_a
 def test_a_pop_that_is_refused_after_it_waited_for_the_disk_is_told_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.broker.client_requests.randbelow", lambda _: 0)  # queue 0 comes first
+    monkeypatch.setattr("gateway.broker.parts.randbelow", lambda _: 0)  # queue 0 comes first
     broker = WholeBroker(tmp_path / "store", pop_from_retry_probability=0)
     client = filled(broker, "a")
     reads: list[Callable[[], None]] = []
@@ -158,7 +158,7 @@ def test_a_pop_that_is_refused_after_it_waited_for_the_disk_is_told_so(
 def test_what_came_to_a_queue_that_was_looked_at_while_another_was_read_is_given_at_once(
     broker: WholeBroker, monkeypatch: pytest.MonkeyPatch, queues: int
 ) -> None:
-    monkeypatch.setattr("gateway.broker.client_requests.randbelow", lambda _: 0)
+    monkeypatch.setattr("gateway.broker.parts.randbelow", lambda _: 0)
     broker.parts.topics.put(TopicConfig("orders", queues, queues))
     client, sender = broker.connect(), broker.connect()
     broker.send(sender, body=b"other", queue_id=1, properties={"TAGS": "y"})

@@ -53,7 +53,7 @@ class SlowBroker(WholeBroker):
 
 @pytest.fixture
 def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SlowBroker:
-    monkeypatch.setattr("gateway.broker.client_requests.randbelow", lambda _: 50)
+    monkeypatch.setattr("gateway.broker.parts.randbelow", lambda _: 50)
     made = SlowBroker(tmp_path / "store")
     made.parts.topics.put_all([TopicConfig("orders", QUEUES, QUEUES)])
     return made

@@ -12,6 +12,7 @@ from gateway.broker.requests.rare.assignments import Assignments
 from gateway.settings.pop import RequestMode
 from gateway.tests.broker.popping import filled
 from gateway.tests.broker.whole_broker import WholeBroker
+from gateway.tests.desks import desk_of
 from gateway.tests.remoting.conversation import Conversation, Peer
 from wire.codes import RequestCode, ResponseCode
 
@@ -100,21 +101,18 @@ def test_a_topic_with_too_many_queues_on_all_brokers_is_not_shared_out(broker: W
     async def queues_of(topic: str) -> dict[str, int]:
         return table
 
-    assignments = Assignments(
+    desk = desk_of(
+        settings=parts.settings,
         topics=parts.topics,
         groups=parts.groups,
         consumers=parts.consumers,
         modes=parts.modes,
-        queues_of=queues_of,
-        broker_name="broker-a",
-        default_mode="PULL",
-        default_share=-1,
-        balances=True,
+        read_queues=queues_of,
         turns=parts.turns,
     )
     asked = {"topic": "orders", "consumerGroup": "group", "clientId": "client-1", "messageModel": "CLUSTERING"}
     conversation = Conversation()
-    assignments.register(conversation.dispatch)
+    Assignments(desk).register(conversation.dispatch)
     answer = conversation.connect().ask(QUERY, body=json.dumps({**asked, "strategyName": "AVG"}).encode())
     assert (answer.code, answer.remark) == (
         ResponseCode.SYSTEM_ERROR,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,16 +14,19 @@ from gateway.broker.figures.traffic import Traffic
 from gateway.broker.live_settings import LiveSettings
 from gateway.broker.requests.rare.broker_info import BrokerInfo
 from gateway.in_thread import in_this_thread
+from gateway.metadata.names import SCHEDULE_TOPIC
+from gateway.schedule.delay_levels import DelayLevels
 from gateway.settings.files.properties import parse_properties_file
 from gateway.settings.tree import Settings
 from gateway.telemetry.metrics import Registry
+from gateway.tests.desks import desk_of
 from gateway.tests.remoting.conversation import Conversation, Peer
 from wire.bodies.fastjson import parse_json
 from wire.bodies.kv_table import KVTable
 from wire.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:
-    from gateway.store.message_store import MessageStore
+    pass
 
 
 @pytest.fixture
@@ -41,27 +44,29 @@ def peer(tmp_path: Path) -> Peer:
         flushed_offset=4000,
         stored_end=4500,
         dispatch_behind_bytes=12,
+        max_offset=lambda topic, queue_id: 7 if (topic, queue_id) == (SCHEDULE_TOPIC, 0) else 0,
         head_at=lambda offset: SimpleNamespace(stored_at_ms=777),
     )
     registry = Registry()
     registry.counter("rocketmq_gateway_log_syncs_total", "Syncs").value = 17
     server = Conversation()
-    info = BrokerInfo(
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "storeId.json").write_text('{"storeId": "store-1"}')
+    desk = desk_of(
         live=LiveSettings(Settings(store_path_root_dir=tmp_path, broker_name="broker=a")),
-        store=cast("MessageStore", store),
+        store=store,
         cold_reads=ColdReads(in_this_thread, threads=1, limit=1),
         throughput=Throughput(lambda: Totals(puts[0], 0, 0, 0), lambda: now_ms[0], lambda ms: 0),
-        clock_ms=lambda: now_ms[0],
+        clock=lambda: now_ms[0],
         booted=(1_000_000, 1_000),
         traffic=traffic,
         name_servers=lambda reached_at: f"{reached_at}:9876",
-        version_text="test-1",
-        delay_offsets=lambda: {1: (3, 7)},
+        levels=DelayLevels.parse("1s 5s"),
+        delays=SimpleNamespace(offsets=lambda: {1: 3}),
         registry=registry,
-        store_id="store-1",
         timers=None,
     )
-    info.register(server.dispatch)
+    BrokerInfo(desk).register(server.dispatch)
     now_ms[0] += 90_061_000
     puts[0] = 600
     return server.connect()
@@ -79,7 +84,7 @@ def test_the_settings_in_effect_are_shown_as_a_properties_file(peer: Peer) -> No
 def test_the_figures_are_those_that_tools_look_for(peer: Peer) -> None:
     table = KVTable.parse(peer.ask(RequestCode.GET_BROKER_RUNTIME_INFO).body).table
     expected = {
-        "brokerVersionDesc": "test-1",
+        "brokerVersionDesc": "V5_5_0",
         "storeId": "store-1",
         "runtime": "[ 1 days, 1 hours, 1 minutes, 1 seconds ]",
         "earliestMessageTimeStamp": "777",

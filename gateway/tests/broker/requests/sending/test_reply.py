@@ -12,6 +12,7 @@ from gateway.broker.requests.sending.reply import MAX_WAITING_PUSHES, PUSHES_AT_
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker, sending
 from gateway.tests.remoting.conversation import Peer
 from wire.bodies.heartbeat import HeartbeatData
+from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.declare import parse_header
@@ -191,3 +192,13 @@ def test_the_bytes_of_replies_that_wait_for_one_client_are_limited(broker: Whole
     broker.wait(11)
     replier.received()
     assert reply(broker, replier) == []
+
+
+def test_a_reply_follows_changed_settings_as_a_send_does(broker: WholeBroker) -> None:
+    replier = broker.connect()
+    broker.parts.topics.put(TopicConfig(REPLY_TOPIC, 1, 1, order=True))
+    (refused,) = reply(broker, replier)
+    assert refused.code == ResponseCode.SYSTEM_ERROR, "nobody waits for it"
+    assert broker.ask(broker.connect(), RequestCode.UPDATE_BROKER_CONFIG, body=b"brokerPermission=4").code == 0
+    (refused,) = reply(broker, replier)
+    assert (refused.code, len(broker.messages(REPLY_TOPIC))) == (ResponseCode.NO_PERMISSION, 1)

@@ -1,0 +1,60 @@
+"""Which requests a broker answers: the classes that lie below ``requests``, each found by the folder of its module.
+
+A class of requests is made of the desk, and its ``register`` declares the codes that it answers. Nothing else names
+such a class: whoever adds a module adds a request. Modules of ``requests/rare`` are imported when a code comes that no
+other module answers; all other modules are imported with this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from gateway.broker import requests
+from gateway.broker.requests import rare
+
+if TYPE_CHECKING:
+    from gateway.broker.desk import Desk
+    from gateway.remoting.dispatch import Dispatch, RequestGroup
+
+
+def load_requests(desk: Desk, dispatch: Dispatch) -> None:
+    """Put every request on a dispatch; the rare ones follow when the first of them comes."""
+    for make in AT_ONCE:
+        _made(desk, make).register(dispatch)
+    dispatch.loads_late(partial(_load, desk, name) for name in _modules(rare))
+
+
+def _load(desk: Desk, name: str) -> RequestGroup:
+    """Import a module that has one class of requests, and make the class."""
+    (make,) = _classes(import_module(name))
+    return _made(desk, make)
+
+
+def _made(desk: Desk, make: Callable[[Desk], RequestGroup]) -> RequestGroup:
+    made = make(desk)
+    desk.live.follow(made)
+    return made
+
+
+def _classes(module: ModuleType) -> list[Callable[[Desk], RequestGroup]]:
+    """Return the classes of requests that a module defines; modules that only help others define none."""
+    defined = [value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__]
+    return [value for value in defined if isinstance(value, type) and hasattr(value, "register")]
+
+
+def _modules(package: ModuleType) -> Iterator[str]:
+    """Name the modules of a package and of the packages in it, without the rare ones unless these are asked for."""
+    for found in iter_modules(package.__path__, f"{package.__name__}."):
+        if not found.ispkg:
+            yield found.name
+        elif found.name != rare.__name__:
+            yield from _modules(import_module(found.name))
+
+
+AT_ONCE = [made for name in _modules(requests) for made in _classes(import_module(name))]
+"""The classes that clients ask all the time, in the order of their modules' names."""
