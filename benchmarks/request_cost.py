@@ -31,6 +31,7 @@ from twisted.internet.task import Clock
 from benchmarks.scale import HOST
 from gateway.broker.parts import BrokerParts
 from gateway.broker.request_loader import load_requests
+from gateway.broker.surroundings import Surroundings
 from gateway.cli.serving.run import settle_memory
 from gateway.cli.version import is_compiled
 from gateway.clock import wall_clock_ms
@@ -118,12 +119,14 @@ class Broker:
         )
         self.parts = BrokerParts(
             settings,
-            clock,
-            wall_clock_ms,
-            soon=self._turn.append,
-            in_log_thread=in_this_thread,
-            in_thread=in_this_thread,
-            listen_port=lambda: 10911,
+            Surroundings(
+                reactor=clock,
+                clock=wall_clock_ms,
+                soon=self._turn.append,
+                in_log_thread=in_this_thread,
+                in_thread=in_this_thread,
+                listen_port=lambda: 10911,
+            ),
         )
         self.parts.open()
         load_requests(self.parts, dispatch)

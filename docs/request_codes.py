@@ -14,6 +14,7 @@ from twisted.internet.task import Clock
 
 from gateway.broker.parts import BrokerParts
 from gateway.broker.request_loader import load_requests
+from gateway.broker.surroundings import Surroundings
 from gateway.in_thread import in_this_thread
 from gateway.nameserver.service import NameServer
 from gateway.remoting.declared import Size
@@ -144,12 +145,14 @@ def _declared(directory: Path) -> tuple[dict[int, Entry], dict[int, Entry]]:
     reactor, dispatch = Clock(), Dispatch()
     parts = BrokerParts(
         settings,
-        reactor,
-        lambda: 0,
-        soon=lambda function: function(),
-        in_log_thread=in_this_thread,
-        in_thread=in_this_thread,
-        listen_port=lambda: settings.listen_port,
+        Surroundings(
+            reactor=reactor,
+            clock=lambda: 0,
+            soon=lambda function: function(),
+            in_log_thread=in_this_thread,
+            in_thread=in_this_thread,
+            listen_port=lambda: settings.listen_port,
+        ),
     )
     load_requests(parts, dispatch)
     name_server = NameServer(settings, lambda: 0, reactor, in_this_thread)

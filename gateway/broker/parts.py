@@ -20,6 +20,7 @@ from gateway.broker.figures.throughput import Throughput, Totals
 from gateway.broker.figures.traffic import Traffic
 from gateway.broker.live_settings import LiveSettings
 from gateway.broker.named_messages import NamedMessages
+from gateway.broker.surroundings import Surroundings
 from gateway.broker.upkeep.expiry import Expiry
 from gateway.broker.upkeep.last_save import LastSave, NotAllSaved, save_all
 from gateway.delivery.filters.bloom import BloomShape
@@ -32,7 +33,6 @@ from gateway.delivery.long_poll import HeldPulls
 from gateway.delivery.pop.order_file import FILE_NAME as ORDER_FILE_NAME
 from gateway.delivery.pop.pops import Pops
 from gateway.errors import GatewayError, RequestRefused
-from gateway.in_thread import InThread
 from gateway.membership.consumers import Consumers, notify_consumer_ids_changed
 from gateway.membership.heartbeats import Heartbeats
 from gateway.membership.notices import MemberNotices
@@ -72,8 +72,6 @@ from wire.message.record import OutgoingMessage
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gateway.broker.desk import QueuesOf
-    from gateway.clock import Milliseconds
     from gateway.store.disk.files import FileLayer
     from gateway.store.put_result import PutOutcome
 
@@ -83,40 +81,15 @@ LEAST_TABLES_BYTES = 1024 * 1024
 """Of the disk, left for tables that grow and for small files."""
 
 
-async def no_name_server(_topic: str) -> None:
-    """Nobody to ask for queues: the broker's own are all there are."""
-
-
 class BrokerParts:
-    """Store, tables, members, delivery, schedule and transactions; requests are made of them.
+    """Store, tables, members, delivery, schedule and transactions; requests are made of them."""
 
-    :param soon: runs a function at the end of the reactor turn and writes out the answers it made.
-    :param in_log_thread: runs blocking work on the commit log, in order.
-    :param in_sync: the same for the syncs of its batches; ``in_log_thread`` when left out.
-    :param in_thread: runs other blocking work in a thread pool.
-    :param listen_port: the broker's main port, once it listens.
-    :param read_queues: read queues of a topic by broker name, asked of the name servers.
-    :param files: the disk of the store; the operating system's files when left out.
-    """
-
-    def __init__(
-        self,
-        settings: Settings,
-        reactor: Any,
-        clock: Milliseconds,
-        *,
-        soon: Callable[[Callable[[], None]], None],
-        in_log_thread: InThread,
-        in_sync: InThread | None = None,
-        in_thread: InThread,
-        listen_port: Callable[[], int],
-        read_queues: QueuesOf = no_name_server,
-        files: FileLayer | None = None,
-    ) -> None:
+    def __init__(self, settings: Settings, around: Surroundings) -> None:
+        clock, soon, in_thread, files = around.clock, around.soon, around.in_thread, around.files
         self.settings = settings
         self.live = LiveSettings(settings)
         self.live.follow(self)
-        self._reactor = reactor
+        self._reactor = reactor = around.reactor
         self.clock = clock
         self.booted = (clock(), 0)
         """When the broker started, in epoch milliseconds, and where its commit log ended then."""
@@ -124,10 +97,10 @@ class BrokerParts:
         """The port of a name server in this process."""
         self.in_thread = in_thread
         self.soon = soon
-        self.read_queues = read_queues
+        self.read_queues = around.read_queues
         self.random_below: Callable[[int], int] = randbelow
         self.cold_reads = ColdReads(in_thread, threads=settings.cold_read_threads, limit=settings.cold_reads_limit)
-        self.store_hosts = StoreHosts(settings, listen_port)
+        self.store_hosts = StoreHosts(settings, around.listen_port)
         self.traffic = Traffic()
         self.flows = Flows(clock)
         self.registry = Registry()
@@ -143,8 +116,8 @@ class BrokerParts:
             delay_of=self._delay_of,
             bit_map_of=no_bit_map if self.bit_maps is None else self.bit_maps.of_message,
             soon=soon,
-            in_thread=in_log_thread,
-            in_sync=in_sync,
+            in_thread=around.in_log_thread,
+            in_sync=around.in_sync,
             later=self._later,
             registry=self.registry,
             topics=lambda: topics_in_file(config / "topics.json"),

@@ -20,6 +20,7 @@ from gateway.broker.door import Door
 from gateway.broker.jobs import jobs
 from gateway.broker.parts import BrokerParts
 from gateway.broker.request_loader import load_requests
+from gateway.broker.surroundings import Surroundings
 from gateway.broker.upkeep.upkeep import Upkeep
 from gateway.reactor.log_thread import LogThread, has_few_processors
 from gateway.reactor.thread_pool import in_thread_pool
@@ -90,15 +91,17 @@ class BrokerService:
         self._dispatch = Dispatch(Admission(settings).admit)
         self._parts = BrokerParts(
             settings,
-            reactor,
-            clock,
-            soon=self._turn_end.call,
-            in_log_thread=self._log_thread.submit,
-            in_sync=self._log_thread.sync,
-            in_thread=in_thread_pool(reactor, self._flush_group.carry_out),
-            listen_port=lambda: self._server.ports[0],
-            read_queues=lambda topic: self._registration.read_queues(topic),
-            files=files,
+            Surroundings(
+                reactor=reactor,
+                clock=clock,
+                soon=self._turn_end.call,
+                in_log_thread=self._log_thread.submit,
+                in_sync=self._log_thread.sync,
+                in_thread=in_thread_pool(reactor, self._flush_group.carry_out),
+                listen_port=lambda: self._server.ports[0],
+                read_queues=lambda topic: self._registration.read_queues(topic),
+                files=files,
+            ),
         )
         if name_server is not None:
             self._parts.name_server_port = lambda: name_server.port

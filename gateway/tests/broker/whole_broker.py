@@ -16,6 +16,7 @@ from gateway.broker.admission import Admission
 from gateway.broker.jobs import jobs
 from gateway.broker.parts import BrokerParts
 from gateway.broker.request_loader import load_requests
+from gateway.broker.surroundings import Surroundings
 from gateway.broker.upkeep.upkeep import Upkeep
 from gateway.in_thread import InThread, in_this_thread
 from gateway.remoting.dispatch import Dispatch
@@ -63,12 +64,14 @@ class WholeBroker:
         self.reactor = self.conversation.reactor
         self.parts = BrokerParts(
             settings,
-            self.reactor,
-            self.clock,
-            soon=lambda function: self.reactor.callLater(0, function),  # type: ignore[arg-type]
-            in_log_thread=lambda work, done: self.in_log_thread(work, done),
-            in_thread=lambda work, done: self.in_thread(work, done),
-            listen_port=lambda: 10911,
+            Surroundings(
+                reactor=self.reactor,
+                clock=self.clock,
+                soon=lambda function: self.reactor.callLater(0, function),  # type: ignore[arg-type]
+                in_log_thread=lambda work, done: self.in_log_thread(work, done),
+                in_thread=lambda work, done: self.in_thread(work, done),
+                listen_port=lambda: 10911,
+            ),
         )
         left_open(self.parts.transactions._journal.close)
         self.parts.open()
