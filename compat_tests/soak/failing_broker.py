@@ -15,7 +15,7 @@ import click
 
 from compat_tests.soak.failing_files import FailingFiles
 from gateway.cli.main import Commands
-from gateway.cli.options import load_options, settings_options
+from gateway.cli.options import Sources, load_options, settings_options
 from gateway.cli.serving.run import run
 from gateway.settings.files.load import Role
 
@@ -29,9 +29,9 @@ def cli() -> None:
 
 @cli.command()
 @settings_options("--port", "--nameserver-port", "--nameserver", "--advertise")
-def serve(config_file: Path | None, assignments: tuple[str, ...], **options: str | None) -> None:
+def serve(sources: Sources, **options: str | None) -> None:
     """Run a name server and a broker in one process."""
-    run(Role.SERVE, load_options(Role.SERVE, config_file, assignments, **options), files=FailingFiles(ORDER))
+    run(Role.SERVE, load_options(Role.SERVE, sources, **options), files=FailingFiles(ORDER))
 
 
 if __name__ == "__main__":

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli.options import load_options, settings_options
+from gateway.cli.options import Sources, load_options, settings_options
 from gateway.cli.output import say, say_lines
 
 if TYPE_CHECKING:
@@ -36,8 +35,7 @@ Examples:
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", help="How to print.")
 @click.option("--changed", is_flag=True, help="Leave out what nobody set.")
 def config(
-    config_file: Path | None,
-    assignments: tuple[str, ...],
+    sources: Sources,
     role_name: str,
     form: str,
     changed: bool,
@@ -47,7 +45,7 @@ def config(
     from gateway.cli.serving.kept_name import with_kept_name
     from gateway.settings.files.load import Role
 
-    loaded = load_options(Role(role_name), config_file, assignments, **options)
+    loaded = load_options(Role(role_name), sources, **options)
     if role_name != Role.NAMESERVER:
         loaded = with_kept_name(loaded)
     forms = {"table": as_table, "properties": as_properties, "json": as_json}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli.options import settings_sources
+from gateway.cli.options import Sources, settings_sources
 from gateway.cli.output import say
 from gateway.readable import duration_text
 
@@ -63,8 +63,7 @@ def migrate_transactions(
     wanted: str,
     dsn: str | None,
     apply_it: bool,
-    config_file: Path | None,
-    assignments: tuple[str, ...],
+    sources: Sources,
 ) -> None:
     """Move pending transactions of DIR to another state store."""
     from gateway.cli.options import load_options
@@ -73,7 +72,7 @@ def migrate_transactions(
     from gateway.settings.transaction import database_expected
     from gateway.store_tool.files.directory import opened
 
-    settings = load_options(Role.BROKER, config_file, assignments).settings
+    settings = load_options(Role.BROKER, sources).settings
     settings = replace(settings, store_path_root_dir=directory.absolute())
     if dsn is not None and (expected := database_expected(dsn)) is not None:
         raise ConfigurationError(f"--dsn: expected {expected}")

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+
+from gateway.cli.gathered import gathered
 
 if TYPE_CHECKING:
     from gateway.settings.files.load import Loaded, Role
@@ -56,10 +58,18 @@ _OPTIONS: Mapping[str, tuple[tuple[str, ...], str, str]] = {
 }
 
 
+class Sources(NamedTuple):
+    """Where the command line says that settings are written."""
+
+    config_file: Path | None = None
+    assignments: tuple[str, ...] = ()
+
+
 def settings_sources(*, set_help: str, config_help: str) -> Callable[[Command], Command]:
-    """Add ``-c`` and ``--set``: parameters ``config_file`` and ``assignments``."""
+    """Add ``-c`` and ``--set``: the parameter ``sources``."""
 
     def add(command: Command) -> Command:
+        command = gathered("sources", Sources)(command)
         command = click.option("--set", "assignments", metavar="KEY=VALUE", multiple=True, help=set_help)(command)
         path = click.Path(path_type=Path)
         return click.option("-c", "--config", "config_file", metavar="FILE", type=path, help=config_help)(command)
@@ -82,7 +92,7 @@ def settings_options(*dedicated: str) -> Callable[[Command], Command]:
     return add
 
 
-def load_options(role: Role, config_file: Path | None, assignments: tuple[str, ...], **options: str | None) -> Loaded:
+def load_options(role: Role, sources: Sources, **options: str | None) -> Loaded:
     """The settings from all sources; ``options`` are the dedicated ones by click's parameter name."""
     from gateway.settings.files.load import Entry, Role, load_settings
 
@@ -95,5 +105,9 @@ def load_options(role: Role, config_file: Path | None, assignments: tuple[str, .
         if text is not None:
             entries.append(Entry(keys[name], text, name))
     return load_settings(
-        role, config_file=config_file, environment=os.environ, assignments=assignments, options=entries
+        role,
+        config_file=sources.config_file,
+        environment=os.environ,
+        assignments=sources.assignments,
+        options=entries,
     )

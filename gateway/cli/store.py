@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gateway.cli.migrate_transactions import migrate_transactions
-from gateway.cli.options import settings_sources
+from gateway.cli.options import Sources, settings_sources
 from gateway.cli.output import say, say_json
 
 if TYPE_CHECKING:
     from gateway.settings.store import StoreSettings
     from gateway.store_tool.checks.verification import Verification
+    from gateway.store_tool.look.dump import Selection
     from gateway.store_tool.progress import Progress
     from gateway.store_tool.repair.repair_plan import RepairPlan
 
@@ -83,15 +84,14 @@ def inspect(
     topic: str | None,
     live: bool,
     as_json: bool,
-    config_file: Path | None,
-    assignments: tuple[str, ...],
+    sources: Sources,
 ) -> None:
     """Show what lies in DIR, without reading the messages."""
     from gateway.store_tool.files.directory import opened
     from gateway.store_tool.look.inspection import Inspection
     from gateway.store_tool.look.named_queue import refuse_unknown
 
-    settings, _ = _load(config_file, assignments)
+    settings, _ = _load(sources)
     with opened(directory, settings, live=live) as found:
         refuse_unknown(found, topic)
         inspection = Inspection(found, topic)
@@ -132,11 +132,10 @@ def verify(
     show_all: bool,
     jobs: int | None,
     as_json: bool,
-    config_file: Path | None,
-    assignments: tuple[str, ...],
+    sources: Sources,
 ) -> None:
     """Check everything in DIR; nothing is changed."""
-    settings, delay_of = _load(config_file, assignments)
+    settings, delay_of = _load(sources)
     with _verified(directory, settings, delay_of, jobs, quiet=as_json) as (verification, seconds):
         if as_json:
             _echo_json(_verification_json(verification, seconds))
@@ -172,15 +171,14 @@ def repair(
     directory: Path,
     apply_it: bool,
     jobs: int | None,
-    config_file: Path | None,
-    assignments: tuple[str, ...],
+    sources: Sources,
 ) -> None:
     """Show what would repair DIR, and with --apply do it."""
     from gateway.clock import wall_clock_ms
     from gateway.store_tool.repair.repair import Repair, rebuild
     from gateway.store_tool.repair.repair_plan import make_plan
 
-    settings, delay_of = _load(config_file, assignments)
+    settings, delay_of = _load(sources)
     with _verified(directory, settings, delay_of, jobs, write=apply_it) as (verification, _):
         plan = make_plan(verification)
         damage = verification.findings.damage
@@ -275,65 +273,46 @@ Exit code: 0 done, 1 some were damaged, 2 could not run, or there is no such top
 @click.option("--topic", metavar="NAME", help="Only this topic.")
 @click.option("--queue", "queue_id", type=click.IntRange(0), help="Only this queue.")
 @click.option("--offset", "offsets", type=Range(), help="Only these queue offsets, e.g. 100:110, 100: or :10.")
-@click.option("--from", "from_ms", type=Moment(), help="Only messages stored at this time or later.")
+@click.option("--from", "from_ms", type=Moment(), default=0, help="Only messages stored at this time or later.")
 @click.option("--to", "to_ms", type=Moment(), help="Only messages stored before this time.")
 @click.option("--key", metavar="TEXT", help="Only messages with this key or unique id.")
 @click.option("--limit", type=click.IntRange(1), help="Stop after so many messages.")
 @click.option("--system", is_flag=True, help="Also half messages, records of decisions, and what no queue shows.")
 @click.option("--scan", is_flag=True, help="Walk through the whole log instead of trusting the consume queues.")
 @_settings
-@click.pass_context
 def dump(
-    context: click.Context,
     directory: Path,
-    topic: str | None,
-    queue_id: int | None,
-    offsets: tuple[int, int | None] | None,
-    from_ms: int | None,
-    to_ms: int | None,
-    key: str | None,
     limit: int | None,
-    system: bool,
     scan: bool,
-    config_file: Path | None,
-    assignments: tuple[str, ...],
+    sources: Sources,
+    **wanted: Any,
 ) -> None:
     """Print messages of DIR as JSON, one a line."""
     from itertools import islice
 
     from gateway.store_tool.files.directory import opened
-    from gateway.store_tool.look.dump import Dump, Selection
+    from gateway.store_tool.look.dump import Dump
     from gateway.store_tool.look.named_queue import refuse_unknown
     from gateway.store_tool.look.record_text import record_line
 
-    first, end = offsets or (0, None)
-    selection = Selection(
-        topic=topic,
-        queue_id=queue_id,
-        first_offset=first,
-        end_offset=end,
-        from_ms=from_ms or 0,
-        to_ms=to_ms,
-        key=key,
-        system=system,
-    )
-    settings, _ = _load(config_file, assignments)
+    selection = _selection(**wanted)
+    settings, _ = _load(sources)
     with opened(directory, settings) as found:
         if not scan:  # lost queues are what a scan is for
-            refuse_unknown(found, topic, queue_id)
+            refuse_unknown(found, selection.topic, selection.queue_id)
         reading = Dump(found, selection, lambda text: _tell_damage(reading.damaged, text))
         count = 0
         for message in islice(reading.messages(scan=scan), limit):
             say(record_line(message))
             count += 1
         if not count and scan:
-            refuse_unknown(found, topic, queue_id)
+            refuse_unknown(found, selection.topic, selection.queue_id)
     if not count:
         say("No message matches.", err=True)
     if reading.damaged:
         was = "record was" if reading.damaged == 1 else "records were"
         say(f"{reading.damaged} damaged {was} skipped", err=True)
-        context.exit(FOUND)
+        click.get_current_context().exit(FOUND)
 
 
 @store.command(
@@ -359,13 +338,12 @@ def export(
     target: Path,
     apache: str,
     jobs: int | None,
-    config_file: Path | None,
-    assignments: tuple[str, ...],
+    sources: Sources,
 ) -> None:
     """Copy DIR to TARGET for Apache RocketMQ."""
     from gateway.store_tool.transfer import plan_export
 
-    settings, delay_of = _load(config_file, assignments)
+    settings, delay_of = _load(sources)
     _transfer(directory, target, settings, delay_of, jobs, lambda verification: plan_export(verification, apache))
 
 
@@ -393,13 +371,12 @@ def import_(
     target: Path,
     accept_loss: bool,
     jobs: int | None,
-    config_file: Path | None,
-    assignments: tuple[str, ...],
+    sources: Sources,
 ) -> None:
     """Copy a directory of Apache RocketMQ, SOURCE, to DIR."""
     from gateway.store_tool.transfer import plan_import
 
-    settings, delay_of = _load(config_file, assignments)
+    settings, delay_of = _load(sources)
     _transfer(
         directory,
         target,
@@ -416,6 +393,13 @@ def _say_some(lines: Sequence[str], more: str, most: int = MAX_SHOWN) -> None:
         say(line)
     if len(lines) > most:
         say(f"… and {len(lines) - most} {more}")
+
+
+def _selection(offsets: tuple[int, int | None] | None, **wanted: Any) -> Selection:
+    from gateway.store_tool.look.dump import Selection
+
+    first, end = offsets or (0, None)
+    return Selection(first_offset=first, end_offset=end, **wanted)
 
 
 def _tell_damage(number: int, text: str) -> None:
@@ -451,13 +435,13 @@ def _transfer(
         say(f"Note: {remark}")
 
 
-def _load(config_file: Path | None, assignments: tuple[str, ...]) -> tuple[StoreSettings, Callable[[int], int | None]]:
+def _load(sources: Sources) -> tuple[StoreSettings, Callable[[int], int | None]]:
     """The store's settings and the delays of levels, from where every command takes them."""
     from gateway.cli.options import load_options
     from gateway.schedule.delay_levels import DelayLevels
     from gateway.settings.files.load import Role
 
-    settings = load_options(Role.BROKER, config_file, assignments).settings
+    settings = load_options(Role.BROKER, sources).settings
     levels = DelayLevels.parse(settings.message_delay_level)
     return settings, lambda level: levels.delay_ms(level) if 0 < level <= levels.last else None
 

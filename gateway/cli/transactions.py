@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from gateway.cli.gathered import gathered
 from gateway.cli.output import say, say_json, say_lines
 from gateway.cli.repeated_errors import RepeatedErrors
 from gateway.readable import duration_text, moment_text
@@ -143,6 +144,16 @@ def transactions() -> None:
     """Look at half messages of a running broker, and settle them by hand."""
 
 
+class Wanted(NamedTuple):
+    """Which half messages are listed."""
+
+    group: str | None
+    topic: str | None
+    min_age_ms: int
+    after: int
+    given_up: bool
+
+
 @transactions.command(
     name="list",
     epilog="""\b
@@ -167,16 +178,8 @@ uncounted, until one connects. LAST PRODUCER: who was asked last, or who sent th
 @click.option("--given-up", is_flag=True, help="Those in TRANS_CHECK_MAX_TIME_TOPIC instead of the pending ones.")
 @_broker
 @_json
-def list_(
-    group: str | None,
-    topic: str | None,
-    min_age_ms: int,
-    limit: int,
-    after: int,
-    given_up: bool,
-    broker: str,
-    as_json: bool,
-) -> None:
+@gathered("wanted", Wanted)
+def list_(wanted: Wanted, limit: int, broker: str, as_json: bool) -> None:
     """List pending half messages, the oldest first."""
     from msgspec.structs import asdict
 
@@ -185,16 +188,16 @@ def list_(
     from wire.headers.transaction import ListTransactionsRequest
 
     found: list[Transaction] = []
-    next_after: int | None = after
+    next_after: int | None = wanted.after
     with _calling(broker) as call:
         while next_after is not None and len(found) < limit:
             header = ListTransactionsRequest(
-                producer_group=group,
-                topic=topic,
-                min_age_ms=min_age_ms,
+                producer_group=wanted.group,
+                topic=wanted.topic,
+                min_age_ms=wanted.min_age_ms,
                 max_num=min(PAGE, limit - len(found)),
                 after=next_after,
-                given_up=given_up,
+                given_up=wanted.given_up,
             )
             page = TransactionList.parse(call.ask(RequestCode.GATEWAY_LIST_TRANSACTIONS, header))
             found += page.transactions
@@ -202,14 +205,14 @@ def list_(
     if as_json:
         _echo_json({"transactions": [asdict(entry) for entry in found], "next_after": next_after})
         return
-    _echo_table(_GIVEN_UP_COLUMNS if given_up else _COLUMNS, found)
+    _echo_table(_GIVEN_UP_COLUMNS if wanted.given_up else _COLUMNS, found)
     if not found:
-        filters = _filters(group, topic, min_age_ms, after)
+        filters = _filters(wanted)
         if filters:
-            which = "given-up" if given_up else "pending"
+            which = "given-up" if wanted.given_up else "pending"
             say(f"No {which} half message matches {filters}; there may be others.", err=True)
         else:
-            say("Nothing was given up." if given_up else "No half message is pending.", err=True)
+            say("Nothing was given up." if wanted.given_up else "No half message is pending.", err=True)
     if next_after is not None:
         say(f"… there are more: --after {next_after}", err=True)
 
@@ -428,10 +431,11 @@ def _login() -> str:
 # -- showing ------------------------------------------------------------------------------------------------
 
 
-def _filters(group: str | None, topic: str | None, min_age_ms: int, after: int) -> str:
+def _filters(wanted: Wanted) -> str:
     """The options that leave half messages out of a list, as they are written."""
-    older_than = f"{min_age_ms}ms" if min_age_ms else None
-    given = {"--group": group, "--topic": topic, "--older-than": older_than, "--after": after if after >= 0 else None}
+    older_than = f"{wanted.min_age_ms}ms" if wanted.min_age_ms else None
+    after = wanted.after if wanted.after >= 0 else None
+    given = {"--group": wanted.group, "--topic": wanted.topic, "--older-than": older_than, "--after": after}
     return " ".join(f"{option} {value}" for option, value in given.items() if value is not None)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -18,7 +18,8 @@ from gateway.cli.clients.client_options import (
     shows_progress,
 )
 from gateway.cli.clients.live_rate import LiveRate
-from gateway.cli.clients.message_filter import MessageFilter, filter_of, filter_options
+from gateway.cli.clients.message_filter import Conditions, MessageFilter, filter_options
+from gateway.cli.gathered import gathered
 from gateway.cli.output import say
 
 if TYPE_CHECKING:
@@ -27,6 +28,21 @@ if TYPE_CHECKING:
 BATCH = 32
 POLL_S = 0.5
 COMMIT_INTERVAL_S = 1.0
+
+
+class Joining(NamedTuple):
+    """Which group is joined, and where a new one begins."""
+
+    group: str
+    begin: str | datetime
+
+
+class Printing(NamedTuple):
+    """What is printed of a message, and when printing stops: after ``most`` lines, after ``idle`` seconds."""
+
+    most: int | None
+    idle: float | None
+    all_properties: bool
 
 
 @click.command(
@@ -55,31 +71,23 @@ What was printed is committed: another run of the group goes on behind it. Tags 
     help="Where a new group begins: earliest, latest, 10m, a time.",
 )
 @click.option("--sql", metavar="EXPR", help="Only what this SQL92 expression holds for, instead of --tag.")
-@click.option("--count", type=click.IntRange(1), metavar="N", help="Stop after N lines.")
+@click.option("--count", "most", type=click.IntRange(1), metavar="N", help="Stop after N lines.")
 @click.option("--idle", type=click.FloatRange(0.1), metavar="SECONDS", help="Stop when nothing came for so long.")
 @click.option("--all-properties", is_flag=True, help="Those of the protocol, too.")
 @filter_options
 @name_server_option
+@gathered("joining", Joining)
+@gathered("printing", Printing)
 def consume(
-    topic: str,
-    group: str,
-    begin: str | datetime,
-    sql: str | None,
-    count: int | None,
-    idle: float | None,
-    all_properties: bool,
-    nameserver: str,
-    tag: str | None,
-    keys: tuple[str, ...],
-    properties: tuple[str, ...],
-    pattern: str | None,
+    topic: str, joining: Joining, sql: str | None, printing: Printing, conditions: Conditions, nameserver: str
 ) -> None:
     """Print the messages of TOPIC that a consumer group gets."""
-    if sql is not None and tag is not None:
+    if sql is not None and conditions.tag is not None:
         raise click.UsageError("--sql and --tag exclude each other")
     from gateway.client import LitePullConsumer, LitePullSettings, Sql
 
-    wanted = filter_of(tag, keys, properties, pattern, with_tags=False)
+    begin = joining.begin
+    wanted = conditions.filter(with_tags=False)
     with client_errors():
         settings = LitePullSettings.from_env(
             namesrv=nameserver,
@@ -88,11 +96,11 @@ def consume(
             consume_from_where=_consume_from(begin),
             consume_timestamp=begin if isinstance(begin, datetime) else None,
         )
-        subscription = Sql(sql) if sql is not None else tag or "*"
-        with LitePullConsumer(group, settings, subscriptions={topic: subscription}) as consumer:
-            reading = _Reading(consumer, wanted, all_properties)
+        subscription = Sql(sql) if sql is not None else conditions.tag or "*"
+        with LitePullConsumer(joining.group, settings, subscriptions={topic: subscription}) as consumer:
+            reading = _Reading(consumer, wanted, printing)
             try:
-                reading.run(count, idle)
+                reading.run()
             except KeyboardInterrupt:  # how it ends without --count and --idle
                 pass
             finally:
@@ -102,28 +110,29 @@ def consume(
 class _Reading:
     """Prints, and commits what was printed."""
 
-    def __init__(self, consumer: LitePullConsumer, wanted: MessageFilter, all_properties: bool) -> None:
+    def __init__(self, consumer: LitePullConsumer, wanted: MessageFilter, printing: Printing) -> None:
         self._consumer = consumer
         self._wanted = wanted
-        self._all_properties = all_properties
+        self._printing = printing
         self._consumed: dict[MessageQueue, int] = {}
         self._committed_at = time.monotonic()
         self._progress = LiveRate(time.monotonic, sys.stderr, "messages consumed")
 
-    def run(self, count: int | None, idle: float | None) -> None:
-        """Until there were ``count`` lines, or nothing came for ``idle`` seconds."""
+    def run(self) -> None:
+        """Print until there were enough lines, or nothing came for long enough."""
         from gateway.cli.clients.json_messages import message_line
 
+        most, idle, all_properties = self._printing
         printed = 0
         heard_at = time.monotonic()
         while True:
             messages = self._consumer.poll(POLL_S if idle is None else min(POLL_S, idle))
             for message in messages:
                 if self._wanted.takes(message):
-                    say(message_line(message, all_properties=self._all_properties))
+                    say(message_line(message, all_properties=all_properties))
                     printed += 1
                 self._consumed[message.queue] = message.queue_offset + 1
-                if printed == count:
+                if printed == most:
                     return
             now = time.monotonic()
             if messages:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
+
+from gateway.cli.gathered import gathered
 
 if TYPE_CHECKING:
     from gateway.client.message import ReceivedMessage
@@ -41,24 +43,31 @@ class MessageFilter:
         return self.pattern is None or self.pattern.search(message.body) is not None
 
 
-def filter_of(
-    tag: str | None, keys: Sequence[str], properties: Sequence[str], pattern: str | None, *, with_tags: bool = True
-) -> MessageFilter:
-    """The filter that options describe.
+class Conditions(NamedTuple):
+    """What the options of a filter say, not yet read."""
 
-    :param with_tags: False when the broker looks at the tags already.
-    :raises click.BadParameter: one of them cannot be read.
-    """
-    return MessageFilter(
-        tags=_tags(tag) if with_tags else None,
-        keys=frozenset(keys),
-        properties=[_pair(text) for text in properties],
-        pattern=_pattern(pattern),
-    )
+    tag: str | None = None
+    keys: Sequence[str] = ()
+    properties: Sequence[str] = ()
+    pattern: str | None = None
+
+    def filter(self, *, with_tags: bool = True) -> MessageFilter:
+        """Make the filter.
+
+        :param with_tags: False when the broker looks at the tags already.
+        :raises click.BadParameter: a condition cannot be read.
+        """
+        return MessageFilter(
+            tags=_tags(self.tag) if with_tags else None,
+            keys=frozenset(self.keys),
+            properties=[_pair(text) for text in self.properties],
+            pattern=_pattern(self.pattern),
+        )
 
 
 def filter_options(command: FilterOptions) -> FilterOptions:
-    """Add ``--tag``, ``--key``, ``--property`` and ``--grep``."""
+    """Add ``--tag``, ``--key``, ``--property`` and ``--grep``: the parameter ``conditions``."""
+    command = gathered("conditions", Conditions)(command)
     for option in (
         click.option("--grep", "pattern", metavar="REGEX", help="Only messages whose body contains this."),
         click.option("--property", "properties", metavar="NAME=VALUE", multiple=True, help="Only with this property."),

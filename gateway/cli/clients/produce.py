@@ -11,12 +11,13 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import click
 
 from gateway.cli.clients.client_options import client_errors, name_server_option
 from gateway.cli.clients.live_rate import LiveRate
+from gateway.cli.gathered import gathered
 from gateway.cli.output import say, say_json
 from gateway.cli.repeated_errors import RepeatedErrors
 
@@ -26,6 +27,22 @@ if TYPE_CHECKING:
 DEFAULT_GROUP = "rocketmq-gateway-produce"
 IN_FLIGHT = 1_000
 FORMATS = ("json", "text")
+
+
+class Source(NamedTuple):
+    """Where lines come from, what they are, and how many are taken in a second."""
+
+    file: Path | None
+    form: str
+    rate: float | None
+
+
+class Additions(NamedTuple):
+    """What options add to each message, not yet read."""
+
+    tag: str | None
+    keys: tuple[str, ...]
+    properties: tuple[str, ...]
 
 
 @click.command(
@@ -54,23 +71,15 @@ Many lines that fail in the same way are one summary.
 @click.option("--rate", type=click.FloatRange(0, min_open=True), metavar="N", help="At most N messages a second.")
 @click.option("--quiet", is_flag=True, help="Do not print what was sent.")
 @name_server_option
-def produce(
-    topic: str,
-    file: Path | None,
-    form: str,
-    group: str,
-    tag: str | None,
-    keys: tuple[str, ...],
-    properties: tuple[str, ...],
-    rate: float | None,
-    quiet: bool,
-    nameserver: str,
-) -> None:
+@gathered("source", Source)
+@gathered("additions", Additions)
+def produce(topic: str, source: Source, group: str, additions: Additions, quiet: bool, nameserver: str) -> None:
     """Send a message to TOPIC for each line."""
     from gateway.client import Producer, ProducerSettings
     from gateway.client.names import check_topic
 
-    more = _More(tag or "", keys, _pairs(properties))
+    file = source.file
+    more = _More(additions.tag or "", additions.keys, _pairs(additions.properties))
     total = _lines_of(file) if file is not None and sys.stderr.isatty() else None
     progress = LiveRate(time.monotonic, sys.stderr, "messages sent", total=total)
     with client_errors(), _opened(file) as lines:
@@ -80,8 +89,8 @@ def produce(
             sending = _Sending(producer, progress, quiet=quiet)
             is_whole = False
             with suppress(KeyboardInterrupt):  # what was read is sent and told all the same
-                for number, text in _paced(_numbered(lines), rate):
-                    sending.send(number, text, topic, form, more)
+                for number, text in _paced(_numbered(lines), source.rate):
+                    sending.send(number, text, topic, source.form, more)
                 is_whole = True
             sending.finish()
     if sys.stderr.isatty():

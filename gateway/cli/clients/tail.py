@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -22,7 +22,8 @@ from gateway.cli.clients.client_options import (
     shows_progress,
 )
 from gateway.cli.clients.live_rate import LiveRate
-from gateway.cli.clients.message_filter import filter_of, filter_options
+from gateway.cli.clients.message_filter import Conditions, filter_options
+from gateway.cli.gathered import gathered
 from gateway.cli.output import say
 
 if TYPE_CHECKING:
@@ -38,6 +39,20 @@ class Span:
 
     start: int
     end: int
+
+
+class Start(NamedTuple):
+    """Where reading begins: ``last`` messages before the end of each queue, or at ``begin``."""
+
+    begin: str | datetime
+    last: int | None
+
+
+class Printing(NamedTuple):
+    """What is printed: at most ``most`` lines, the properties of the protocol too if so wanted."""
+
+    most: int | None
+    all_properties: bool
 
 
 @click.command(
@@ -61,32 +76,24 @@ queue. Tags and the other conditions are looked at here, after the messages came
 @click.option("--from", "begin", type=Begin(), default=LATEST, metavar="WHERE", help="earliest, latest, 10m, a time.")
 @click.option("--last", type=click.IntRange(1), metavar="N", help="Begin N messages before the end of each queue.")
 @click.option("--no-follow", is_flag=True, help="Stop at what is the end now.")
-@click.option("--count", type=click.IntRange(1), metavar="N", help="Stop after N lines.")
+@click.option("--count", "most", type=click.IntRange(1), metavar="N", help="Stop after N lines.")
 @click.option("--all-properties", is_flag=True, help="Those of the protocol, too.")
 @filter_options
 @name_server_option
+@gathered("start", Start)
+@gathered("printing", Printing)
 def tail(
-    topic: str,
-    begin: str | datetime,
-    last: int | None,
-    no_follow: bool,
-    count: int | None,
-    all_properties: bool,
-    nameserver: str,
-    tag: str | None,
-    keys: tuple[str, ...],
-    properties: tuple[str, ...],
-    pattern: str | None,
+    topic: str, start: Start, no_follow: bool, printing: Printing, conditions: Conditions, nameserver: str
 ) -> None:
     """Print messages of TOPIC as they come, or those that are there."""
     from gateway.client import AdminClient, LitePullConsumer, LitePullSettings
     from gateway.client.admin.admin_messages import TOOLS_GROUP
 
-    wanted = filter_of(tag, keys, properties, pattern)
+    wanted = conditions.filter()
     with client_errors():
         settings = LitePullSettings.from_env(namesrv=nameserver, auto_commit=False, pull_batch_size=BATCH)
         with AdminClient(namesrv=nameserver) as admin:
-            spans = _spans(admin, topic, begin, last)
+            spans = _spans(admin, topic, start)
         with LitePullConsumer(TOOLS_GROUP, settings) as consumer:
             _seek(consumer, spans)
             progress = LiveRate(
@@ -94,20 +101,20 @@ def tail(
             )
             messages = _counted(_messages(consumer, spans, no_follow), progress)
             with suppress(KeyboardInterrupt):  # how following ends
-                _print(islice(filter(wanted.takes, messages), count), all_properties)
+                _print(islice(filter(wanted.takes, messages), printing.most), printing.all_properties)
             if shows_progress():
                 progress.end()
 
 
-def _spans(admin: AdminClient, topic: str, begin: str | datetime, last: int | None) -> dict[MessageQueue, Span]:
+def _spans(admin: AdminClient, topic: str, wanted: Start) -> dict[MessageQueue, Span]:
     spans = {}
     for queue, holds in admin.topics.stats(topic).items():
-        if last is not None:
-            start = max(holds.min_offset, holds.max_offset - last)
-        elif isinstance(begin, datetime):
-            start = max(holds.min_offset, min(admin.offsets.at(queue, begin), holds.max_offset))
+        if wanted.last is not None:
+            start = max(holds.min_offset, holds.max_offset - wanted.last)
+        elif isinstance(wanted.begin, datetime):
+            start = max(holds.min_offset, min(admin.offsets.at(queue, wanted.begin), holds.max_offset))
         else:
-            start = holds.min_offset if begin == EARLIEST else holds.max_offset
+            start = holds.min_offset if wanted.begin == EARLIEST else holds.max_offset
         spans[queue] = Span(start, holds.max_offset)
     return spans
 

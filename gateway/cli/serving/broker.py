@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from gateway.cli.options import load_options, settings_options
+from gateway.cli.options import Sources, load_options, settings_options
 from gateway.cli.serving.late_modules import load_deferreds
 
 
@@ -27,7 +25,7 @@ and advertised=HOST:PORT when clients are told another address
 # What serve --brokers starts: it ends with its standard input, and its log lines name it.
 @click.option("--supervised", is_flag=True, hidden=True)
 @settings_options("--port", "--nameserver", "--advertise")
-def broker(config_file: Path | None, assignments: tuple[str, ...], supervised: bool, **options: str | None) -> None:
+def broker(sources: Sources, supervised: bool, **options: str | None) -> None:
     """Run a broker that registers with name servers elsewhere."""
     load_deferreds()
     from gateway.cli.serving.kept_name import with_kept_name
@@ -35,7 +33,7 @@ def broker(config_file: Path | None, assignments: tuple[str, ...], supervised: b
     from gateway.errors import ConfigurationError
     from gateway.settings.files.load import Role
 
-    loaded = with_kept_name(load_options(Role.BROKER, config_file, assignments, **options))
+    loaded = with_kept_name(load_options(Role.BROKER, sources, **options))
     if not loaded.settings.name_server_addresses:
         raise ConfigurationError(
             "a broker needs a name server: give -n HOST:PORT, or use the command serve, which brings its own"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from gateway.cli.options import load_options, settings_options
+from gateway.cli.options import Sources, load_options, settings_options
 from gateway.cli.serving.late_modules import load_deferreds
 
 
@@ -22,10 +20,10 @@ Standard output gets one line when clients may connect: ready nameserver=HOST:PO
 """
 )
 @settings_options("--port")
-def nameserver(config_file: Path | None, assignments: tuple[str, ...], **options: str | None) -> None:
+def nameserver(sources: Sources, **options: str | None) -> None:
     """Run a name server alone."""
     load_deferreds()
     from gateway.cli.serving.run import run
     from gateway.settings.files.load import Role
 
-    run(Role.NAMESERVER, load_options(Role.NAMESERVER, config_file, assignments, **options))
+    run(Role.NAMESERVER, load_options(Role.NAMESERVER, sources, **options))

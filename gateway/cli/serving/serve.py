@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from gateway.cli.options import load_options, settings_options
+from gateway.cli.options import Sources, load_options, settings_options
 from gateway.cli.serving.late_modules import load_deferreds
 
 MAX_BROKERS = 64
@@ -44,7 +42,7 @@ Standard error gets the log. SIGTERM or Ctrl-C: finish, flush, exit 0.
     help="Brokers to run, from 2 on each in a process of its own that is started again when it ends (default: 1).",
 )
 @settings_options("--port", "--nameserver-port", "--nameserver", "--advertise")
-def serve(config_file: Path | None, assignments: tuple[str, ...], brokers: int, **options: str | None) -> None:
+def serve(sources: Sources, brokers: int, **options: str | None) -> None:
     """Run a name server and a broker in one process, or several brokers in processes of their own."""
     from dataclasses import replace
 
@@ -55,7 +53,7 @@ def serve(config_file: Path | None, assignments: tuple[str, ...], brokers: int, 
     from gateway.cli.serving.run import run
     from gateway.settings.files.load import Role
 
-    loaded = load_options(Role.SERVE, config_file, assignments, **options)
+    loaded = load_options(Role.SERVE, sources, **options)
     check_directory(loaded.settings.store_path_root_dir, brokers)
     if brokers == 1:
         run(Role.SERVE, with_kept_name(loaded), members=())

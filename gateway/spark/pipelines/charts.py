@@ -52,7 +52,8 @@ def upright_bars(bars: Sequence[Bar], colours: Mapping[str, str]) -> Svg:
         for name, value in bar.parts.items():
             height = value / highest * (_PLOT_HEIGHT - 14)
             bottom -= height
-            drawn.append(_rect((place + _GAP / 2) * step, bottom, step * (1 - _GAP), height, colours[name], bar, name))
+            box = ((place + _GAP / 2) * step, bottom, step * (1 - _GAP), height)
+            drawn.append(_rect(box, colours[name], _title(bar, name)))
         if place % max(-(-len(bars) // _MOST_LABELS), 1) == 0:
             drawn.append(_text((place + 0.5) * step, _PLOT_HEIGHT + 14, bar.label, "middle"))
     drawn.append(_text(0, 10, f"maximum: {highest:,.0f}", "start"))
@@ -69,7 +70,8 @@ def lying_bars(bars: Sequence[Bar], colours: Mapping[str, str]) -> Svg:
         drawn.append(_text(_NAME_WIDTH - 8, top + 15, _short(bar.label), "end"))
         for name, value in bar.parts.items():
             width = value / longest * (WIDTH - _NAME_WIDTH - 80)
-            drawn.append(_rect(left, top + 3, width, _ROW_HEIGHT - 6, colours[name], bar, name))
+            box = (left, top + 3, width, _ROW_HEIGHT - 6)
+            drawn.append(_rect(box, colours[name], _title(bar, name)))
             left += width
         drawn.append(_text(left + 6, top + 15, f"{bar.total:,.0f}", "start"))
     return _svg(len(bars) * _ROW_HEIGHT, drawn)
@@ -83,11 +85,16 @@ def legend(colours: Mapping[str, str]) -> str:
     )
 
 
-def _rect(x: float, y: float, width: float, height: float, colour: str, bar: Bar, name: str) -> str:
-    title = escape(f"{bar.label}: {bar.parts[name]:,.0f} {name.replace('_', ' ')}")
+def _title(bar: Bar, name: str) -> str:
+    return f"{bar.label}: {bar.parts[name]:,.0f} {name.replace('_', ' ')}"
+
+
+def _rect(box: tuple[float, float, float, float], colour: str, title: str) -> str:
+    """Draw a part of a bar, whose ``box`` is x, y, width and height."""
+    x, y, width, height = box
     return (
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}">'
-        f"<title>{title}</title></rect>"
+        f"<title>{escape(title)}</title></rect>"
     )
 
 

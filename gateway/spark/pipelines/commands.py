@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -46,8 +47,28 @@ class Moment(click.ParamType[datetime]):
         return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def _connected(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of every pipeline."""
+class Connection(NamedTuple):
+    """Where a pipeline finds its brokers, and Spark."""
+
+    nameserver: str
+    more: tuple[str, ...]
+    master: str
+
+    def options(self, **own: str) -> dict[str, str]:
+        """Return the options of a source or sink.
+
+        :raises OptionRefused: one of ``-o`` is not NAME=VALUE.
+        """
+        return {"nameServer": self.nameserver, **own, **_pairs(self.more)}
+
+
+def _connected(inner: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of every pipeline: the parameter ``connection``."""
+
+    @wraps(inner)
+    def command(nameserver: str, more: tuple[str, ...], master: str, **own: Any) -> None:
+        inner(connection=Connection(nameserver, more, master), **own)
+
     for option in (
         click.option("--master", default="local[*]", show_default=True, help="Spark's master; spark-submit's wins."),
         click.option(
@@ -106,7 +127,12 @@ Examples:
 @click.option("--schema", metavar="DDL|FILE", help="What bodies hold: Spark's DDL; for avro a file with its JSON.")
 @click.option("--keep-body", is_flag=True, help="Keep the bytes beside the values: needed to replay.")
 @click.option("--fail-on-unread", "fails_on_unread", is_flag=True, help="A body that is none of this is an error.")
-@click.option("--columns", metavar="A,B,…", help="Of the source's columns, only these (and topic, body, queueId).")
+@click.option(
+    "--columns",
+    metavar="A,B,…",
+    callback=lambda _context, _option, text: tuple(name.strip() for name in text.split(",")) if text else (),
+    help="Of the source's columns, only these (and topic, body, queueId).",
+)
 @click.option(
     "--date-of", type=click.Choice([STORED, BORN]), default=STORED, show_default=True, help="What eventDate is."
 )
@@ -119,14 +145,10 @@ Examples:
 @_connected
 def archive(
     topics: tuple[str, ...],
-    path: str,
     pattern: str | None,
     body_format: str,
     schema: str | None,
-    columns: str | None,
-    nameserver: str,
-    more: tuple[str, ...],
-    master: str,
+    connection: Connection,
     **given: Any,
 ) -> None:
     """Write committed messages of TOPICS to Parquet, partitioned by eventDate and topic, each exactly once."""
@@ -135,21 +157,19 @@ def archive(
     what = {"subscribe": ",".join(topics)} if topics else {"subscribePattern": str(pattern)}
     with _errors():
         options = ArchiveOptions(
-            source={"nameServer": nameserver, **what, **_pairs(more)},
-            path=path,
+            source=connection.options(**what),
             body_format=body_format,
             schema=Path(schema).read_text() if body_format == AVRO and schema is not None else schema,
-            columns=tuple(name.strip() for name in columns.split(",")) if columns else (),
             **given,
         )
-        with pipeline_session("archive", master=master) as spark:
+        with pipeline_session("archive", master=connection.master) as spark:
             progress = StreamProgress(sys.stderr, time.monotonic)
             query = start_archive(spark, options)
             try:
                 progress.follow(query)
             except KeyboardInterrupt:
                 query.stop()
-            click.echo(f"{progress.rows:,} messages archived to {path}")
+            click.echo(f"{progress.rows:,} messages archived to {options.path}")
 
 
 @pipeline.command(
@@ -173,9 +193,7 @@ def transactions(
     until: datetime | None,
     table: str | None,
     report: Path | None,
-    nameserver: str,
-    more: tuple[str, ...],
-    master: str,
+    connection: Connection,
 ) -> None:
     """Put together the life of every transaction: a table, and a report with plots."""
     if table is None and report is None:
@@ -186,9 +204,9 @@ def transactions(
     first = (day or now).date()
     with _errors():
         options = TransactionOptions(
-            source={"nameServer": nameserver, **_pairs(more)}, first_day=first, last_day=(until or day or now).date()
+            source=connection.options(), first_day=first, last_day=(until or day or now).date()
         )
-        with pipeline_session("transactions", master=master) as spark:
+        with pipeline_session("transactions", master=connection.master) as spark:
             from gateway.spark.pipelines.report import figures, page
 
             rows = lives(spark, options).cache()
@@ -216,15 +234,13 @@ def transactions(
 def replay_command(
     archive_path: str,
     topic: str | None,
-    nameserver: str,
-    more: tuple[str, ...],
-    master: str,
+    connection: Connection,
     **given: Any,
 ) -> None:
     """Send messages of the archive DIR again, at least once."""
     with _errors():
-        sink = {"nameServer": nameserver, **({"topic": topic} if topic else {}), **_pairs(more)}
-        with pipeline_session("replay", master=master) as spark:
+        sink = connection.options(**({"topic": topic} if topic else {}))
+        with pipeline_session("replay", master=connection.master) as spark:
             count = replay(spark, ReplayOptions(path=archive_path, sink=sink, **given))
             click.echo(f"{count:,} messages sent")
 

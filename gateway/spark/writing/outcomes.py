@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from threading import Event
 from typing import Final
 
@@ -38,39 +39,41 @@ def tell_outcomes(
 
     :raises RocketMQError: a broker refused, or could not be reached for too long; some may be told.
     """
+    telling = _Telling(cluster, options, wait or Event().wait, now)
     for broker_name, topic in sorted(halves.packed):
         every = list(halves.of(broker_name, topic))
         for begin in range(0, len(every), TOGETHER):
             some = every[begin : begin + TOGETHER]
             commands = [_command(options.group, broker_name, topic, half, is_commit=is_commit) for half in some]
-            _tell(cluster, options, broker_name, topic, commands, wait or Event().wait, now)
+            telling.run(broker_name, topic, commands)
 
 
-def _tell(
-    cluster: Cluster,
-    options: WriteOptions,
-    broker_name: str,
-    topic: str,
-    commands: Sequence[RemotingCommand],
-    wait: Callable[[float], object],
-    now: Callable[[], float],
-) -> None:
-    failing_since: float | None = None
-    while True:
-        try:
-            connection = cluster.broker(broker_name, topic, fresh=failing_since is not None)
-            for answer in connection.call_all(commands, options.send_timeout_s):
-                if answer.code != ResponseCode.SUCCESS:
-                    raise broker_error(answer.code, answer.remark, connection.address)
-        except RocketMQError as error:
-            failing_since = now() if failing_since is None else failing_since
-            if not error.retriable or now() - failing_since >= options.reconnect_s:
-                raise
-            log.warning("outcomes of %d messages for %s are told again: %s", len(commands), topic, error)
-            cluster.forget(broker_name)
-            wait(_PAUSE_S)
-        else:
-            return
+@dataclass(frozen=True, slots=True)
+class _Telling:
+    """Sends requests again until a broker answers all of them, or is away for too long."""
+
+    cluster: Cluster
+    options: WriteOptions
+    wait: Callable[[float], object]
+    now: Callable[[], float]
+
+    def run(self, broker_name: str, topic: str, commands: Sequence[RemotingCommand]) -> None:
+        failing_since: float | None = None
+        while True:
+            try:
+                connection = self.cluster.broker(broker_name, topic, fresh=failing_since is not None)
+                for answer in connection.call_all(commands, self.options.send_timeout_s):
+                    if answer.code != ResponseCode.SUCCESS:
+                        raise broker_error(answer.code, answer.remark, connection.address)
+            except RocketMQError as error:
+                failing_since = self.now() if failing_since is None else failing_since
+                if not error.retriable or self.now() - failing_since >= self.options.reconnect_s:
+                    raise
+                log.warning("outcomes of %d messages for %s are told again: %s", len(commands), topic, error)
+                self.cluster.forget(broker_name)
+                self.wait(_PAUSE_S)
+            else:
+                return
 
 
 def _command(group: str, broker_name: str, topic: str, half: Half, *, is_commit: bool) -> RemotingCommand:

@@ -285,22 +285,21 @@ class QueueCheck:
         for first, last in _ranges(absent):
             self._add(
                 row,
-                first,
+                (first, last),
                 Kind.QUEUE,
                 f"messages {first} … {last} have no unit" if last > first else f"message {first} has no unit",
-                count=last - first + 1,
                 settles=ahead,
             )
         for first, last in _ranges(row.bare):
             units = f"units {first} … {last} have" if last > first else f"unit {first} has"
             what = f"{units} no tags code: consumequeue_ext is missing or damaged there"
-            self._add(row, first, Kind.UNIT, what, count=last - first + 1)
+            self._add(row, (first, last), Kind.UNIT, what)
         for offset, wanted, unit in row.wrong:
             if is_written(unit[0], unit[1]):
                 # A delay queue has the time of delivery there, which only the record's level tells.
                 members = 2 if row.topic == SCHEDULE_TOPIC else 3
                 what = _difference(wanted[:members], unit[:members])
-                self._add(row, offset, Kind.UNIT, what, log_offset=wanted[0])
+                self._add(row, (offset, offset), Kind.UNIT, what, log_offset=wanted[0])
 
     def _judge_delays(self, row: Row) -> None:
         """All messages of a level wait equally long; a changed messageDelayLevel may have made several groups."""
@@ -309,7 +308,7 @@ class QueueCheck:
         for offset, delay, unit in row.delays:
             if times[delay] == 1 and delay != configured:
                 what = f"the unit says delivery at {unit[2]}, {delay} ms after it was stored"
-                self._add(row, offset, Kind.UNIT, what, log_offset=unit[0])
+                self._add(row, (offset, offset), Kind.UNIT, what, log_offset=unit[0])
 
     def _judge_missing(self, row: Row) -> None:
         """Offsets that no record claims: either the record is damaged, or it claims another place."""
@@ -318,14 +317,14 @@ class QueueCheck:
                 what = (
                     f"messages {first} … {end - 1} are not in the log: so many that an offset is likely to be damaged"
                 )
-                self._add(row, first, Kind.QUEUE, what, count=end - first)
+                self._add(row, (first, end - 1), Kind.QUEUE, what)
                 continue
             elsewhere = self._look_for(row, first, end, after, before)
             for one, next_one in pairwise((first - 1, *elsewhere, end)):
                 low, high = one + 1, next_one - 1
                 if low <= high:
                     what = f"messages {low} … {high} are" if high > low else f"message {low} is"
-                    self._add(row, low, Kind.QUEUE, f"{what} not in the log", count=high - low + 1)
+                    self._add(row, (low, high), Kind.QUEUE, f"{what} not in the log")
 
     def _look_for(self, row: Row, first: int, end: int, after: int, before: int) -> list[int]:
         """Note as orphans the messages [first, end) that are gone; which ones have a record after all."""
@@ -411,15 +410,14 @@ class QueueCheck:
         place = Row(folder.topic, folder.queue_id, 0, 0)
         for first, last in _ranges(stray):
             what = f"units {first} … {last} lead" if last > first else f"unit {first} leads"
-            self._add(place, first, Kind.UNIT, f"{what} to no message of this queue", count=last - first + 1)
+            self._add(place, (first, last), Kind.UNIT, f"{what} to no message of this queue")
         for first, last in _ranges(ahead):
             what = f"units {first} … {last} lead" if last > first else f"unit {first} leads"
             self._add(
                 place,
-                first,
+                (first, last),
                 Kind.UNIT,
                 f"{what} beyond the end of the commit log, {log_end}",
-                count=last - first + 1,
                 settles=True,
             )
 
@@ -428,14 +426,15 @@ class QueueCheck:
     def _add(
         self,
         row: Row,
-        offset: int,
+        offsets: tuple[int, int],
         kind: Kind,
         what: str,
         *,
         log_offset: int | None = None,
-        count: int = 1,
         settles: bool = False,
     ) -> None:
+        """Note what is wrong with the messages from the first to the last of ``offsets``."""
+        offset, last = offsets
         if not settles:
             self.bad_queues.add((row.topic, row.queue_id))
         file_bytes = self._directory.queue_file_bytes
@@ -452,7 +451,7 @@ class QueueCheck:
                 queue_offset=offset,
                 what=what,
                 remedy=START if settles else f"{REPAIR} {self._directory.root}",
-                count=count,
+                count=last - offset + 1,
             ),
             settles=settles,
         )

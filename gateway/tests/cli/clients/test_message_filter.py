@@ -3,7 +3,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from gateway.cli.clients.message_filter import filter_of
+from gateway.cli.clients.message_filter import Conditions
 from gateway.tests.cli.clients.test_json_messages import received
 
 MESSAGE = received(b'{"total": 0}', TAGS="paid", KEYS="7 8", host="web1")
@@ -30,11 +30,11 @@ MESSAGE = received(b'{"total": 0}', TAGS="paid", KEYS="7 8", host="web1")
 def test_all_conditions_must_hold(
     tag: str | None, keys: tuple[str, ...], properties: tuple[str, ...], pattern: str | None, takes: bool
 ) -> None:
-    assert filter_of(tag, keys, properties, pattern).takes(MESSAGE) is takes
+    assert Conditions(tag, keys, properties, pattern).filter().takes(MESSAGE) is takes
 
 
 def test_tags_that_the_broker_looks_at_are_not_looked_at_again() -> None:
-    assert filter_of("open", (), (), None, with_tags=False).takes(MESSAGE)
+    assert Conditions("open").filter(with_tags=False).takes(MESSAGE)
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_a_condition_that_cannot_be_read_is_refused(
     tag: str | None, properties: tuple[str, ...], pattern: str | None, problem: str
 ) -> None:
     with pytest.raises(click.BadParameter, match=problem):
-        filter_of(tag, (), properties, pattern)
+        Conditions(tag, (), properties, pattern).filter()
