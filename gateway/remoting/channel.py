@@ -238,27 +238,24 @@ class Channel:
 
     def pause_reading(self, when_room: Callable[[], None]) -> None:
         """Do not read a full peer; ``when_room`` is called once when it has read most of what waits for it."""
+        self._resting = False
         self._when_room = when_room
-        if not self._reading_paused:
-            self._reading_paused = True
-            cast(IPushProducer, self._transport).pauseProducing()
+        self._pause()
 
-    def let_others(self, go_on: Callable[[], None]) -> None:
-        """Do not read this peer for now; ``go_on`` is called once, after the other connections had their turn."""
+    def let_others(self) -> None:
+        """Do not read this peer until ``read_on``: it waits for its turn."""
         self._resting = True
-        self.pause_reading(go_on)
-        self._reactor.callLater(0, self._rested)
+        self._pause()
 
-    def _rested(self) -> None:
-        if not self.closed and not self._has_read_most and not self._output.blocked:
-            self._reactor.callLater(0, self._rested)  # what is gathered is written first
-            return
+    def read_on(self) -> None:
+        """Read a peer that has had its turn, as soon as it keeps up."""
         self._resting = False
         self._read_on()
 
-    def seconds(self) -> float:
-        """The time, which never runs backwards."""
-        return self._reactor.seconds()
+    def _pause(self) -> None:
+        if not self._reading_paused and not self.closed:
+            self._reading_paused = True
+            cast(IPushProducer, self._transport).pauseProducing()
 
     # Life
 
@@ -367,9 +364,8 @@ class Channel:
         if unsent_bytes > self._settings.unsent_bytes_limit:
             self.abort("the peer does not read its answers")
             return
-        if unsent_bytes > self._pause_bytes and not self._reading_paused:
-            self._reading_paused = True
-            cast(IPushProducer, self._transport).pauseProducing()
+        if unsent_bytes > self._pause_bytes:
+            self._pause()
         self._room.holds(self, unsent_bytes)
 
     def _drained(self) -> None:

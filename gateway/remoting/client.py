@@ -22,6 +22,7 @@ from gateway.remoting.channel import Channel
 from gateway.remoting.flush_group import FlushGroup
 from gateway.remoting.incomplete_frames import IncompleteFrames
 from gateway.remoting.input import Commands
+from gateway.remoting.input_turn import InputTurn
 from gateway.remoting.pending import CallFailed
 from gateway.remoting.protocol import RemotingProtocol
 from gateway.settings import Address, RemotingSettings
@@ -58,6 +59,7 @@ class RemotingClient(Service):
         self._commands = commands
         self._settings = settings
         self._flush_group = FlushGroup(reactor) if flush_group is None else flush_group
+        self._input_turn = InputTurn(reactor, self._flush_group)
         self._incomplete_frames = IncompleteFrames(settings.incomplete_frame_bytes_limit)
         self._room = AnswerRoom(reactor, self._flush_group, settings.unsent_bytes_total)
         self._peers: dict[Address, _Peer] = {}
@@ -95,6 +97,7 @@ class RemotingClient(Service):
         peers, self._peers = self._peers, {}
         for peer in peers.values():
             peer.close()
+        self._input_turn.finish()
         return maybeDeferred(super().stopService)
 
     def open_channel(self, protocol: RemotingProtocol) -> Channel:
@@ -113,7 +116,7 @@ class RemotingClient(Service):
     def new_protocol(self, peer: _Peer) -> RemotingProtocol:
         """The protocol of a connection under way."""
         return _ClientProtocol(
-            peer, self, self._commands, self._flush_group, self._incomplete_frames, self._settings.max_frame_bytes
+            peer, self, self._commands, self._input_turn, self._incomplete_frames, self._settings.max_frame_bytes
         )
 
 
@@ -191,11 +194,11 @@ class _ClientProtocol(RemotingProtocol):
         peer: _Peer,
         client: RemotingClient,
         commands: Commands,
-        flush_group: FlushGroup,
+        turn: InputTurn,
         incomplete_frames: IncompleteFrames,
         max_frame_bytes: int,
     ) -> None:
-        super().__init__(client, commands, flush_group, incomplete_frames, max_frame_bytes)
+        super().__init__(client, commands, turn, incomplete_frames, max_frame_bytes)
         self._peer = peer
 
     def connectionMade(self) -> None:  # noqa: N802 (Twisted's name)

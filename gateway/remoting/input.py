@@ -1,19 +1,21 @@
 """Bytes on their way into a channel: the commands they complete are carried out, and answered, read by read.
 
 All commands of one read are dispatched together and their answers written together, unless these are many and large:
-then the rest of the commands waits until the peer has read. Malformed bytes end the connection with a log line and
-without an answer, as ``NettyDecoder`` does: after them the stream has no frame boundaries any more.
+then the rest of the commands waits until the peer has read. When the connections of the server have used up a turn of
+the reactor, bytes that come wait for the next one, see ``InputTurn``. Malformed bytes end the connection with a log
+line and without an answer, as ``NettyDecoder`` does: after them the stream has no frame boundaries any more.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final, Protocol
 
 from gateway.remoting.channel import Channel
-from gateway.remoting.flush_group import FlushGroup
 from gateway.remoting.incomplete_frames import IncompleteFrames
+from gateway.remoting.input_turn import COSTLY_S, MAX_LEFT, MOST_QUICK_READS, QUICK_READS, TURN_S, InputTurn
 from gateway.telemetry.logs import EventLog
 from wire.command import ONEWAY_FLAG, RemotingCommand
 from wire.connection import Connection
@@ -24,8 +26,12 @@ log = EventLog("remoting")
 
 TURN_COMMANDS: Final = 8
 """So many are carried out before it is seen whether the peer keeps up with the answers (8 pulls: up to 2 MiB)."""
-TURN_S: Final = 0.02
-"""Commands of one read that took this long together let other connections have their turn before the next."""
+
+_FREE: Final = 0
+_IN_LINE: Final = 1
+_FOR_ROOM: Final = 2
+_LEFT: Final = 3
+"""What an input waits for: nothing, its turn, that its peer reads, or its turn after its peer left."""
 
 
 class Commands(Protocol):
@@ -42,28 +48,34 @@ class Input:
         "_channel",
         "_commands",
         "_connection",
-        "_flush_group",
         "_held_bytes",
         "_incomplete_frames",
+        "_quick_reads",
+        "_turn",
         "_turn_commands",
+        "_unread",
         "_waiting",
+        "_waits",
     )
 
     def __init__(
         self,
         channel: Channel,
         commands: Commands,
-        flush_group: FlushGroup,
+        turn: InputTurn,
         incomplete_frames: IncompleteFrames,
         max_frame_bytes: int,
     ) -> None:
         self._channel = channel
         self._commands = commands
-        self._flush_group = flush_group
+        self._turn = turn
         self._incomplete_frames = incomplete_frames
         self._connection = Connection(max_frame_bytes, WHOLE_HEADERS)
         self._held_bytes = 0
+        self._unread: list[bytes] = []
         self._waiting: list[RemotingCommand] = []
+        self._waits = _FREE
+        self._quick_reads = 0
         self._turn_commands = TURN_COMMANDS
         channel.on_close(self._discard)
 
@@ -73,69 +85,173 @@ class Input:
         if channel.closed:
             return
         channel.active = True
-        connection = self._connection
+        if self._waits != _FREE or self._turn.used_s >= TURN_S:
+            self._wait_with(data)
+        else:
+            self._read(data)
+
+    def go_on(self) -> None:
+        """It is this connection's turn."""
+        channel = self._channel
+        if channel.closed:
+            self._finish()
+        elif channel.is_full:
+            self._wait_for_room()
+        else:
+            self._read_what_waits()
+            if self._waits == _FREE:
+                channel.read_on()
+
+    def drop(self, reason: str) -> None:
+        """Close at once: all connections together hold too much of incomplete frames, or going on has failed."""
+        self._channel.abort(reason)
+
+    def _read(self, data: bytes) -> None:
+        """Carry out what waits, and the commands that these bytes complete."""
+        turn, connection = self._turn, self._connection
+        began_s = turn.seconds()
         try:
             commands = connection.receive_data(data)
         except RemoteError:  # also kept as connection.failure
             commands = []
-        if len(commands) > TURN_COMMANDS or self._waiting:
+        if len(commands) > self._turn_commands or self._waiting:
             self._waiting += commands
-            if len(self._waiting) == len(commands):  # else they wait for room
-                self._carry_out_waiting()
+            self._carry_out_waiting(began_s)
         elif commands:
-            flush_group = self._flush_group
+            flush_group = turn.flush_group
             flush_group.hold()
-            self._commands.commands(channel, commands)
+            self._commands.commands(self._channel, commands)
             flush_group.flush()
+            took_s = turn.spend(began_s)
+            if took_s >= COSTLY_S or self._quick_reads < MOST_QUICK_READS:
+                self._judge(took_s)
         failure = connection.failure
         if failure is not None:
-            failure.__traceback__ = None  # its frames know this connection: a circle, which would stay
-            if not channel.closed:
-                log.warning("malformed bytes", remote=channel.remote_text, error=str(failure))
-            channel.close("malformed bytes", is_logged=True)
+            self._failed(failure)
         # Last, since dispatch may have closed the channel; most reads end with a frame and change nothing here.
         if connection.buffered_bytes != self._held_bytes:
             self._holds(connection.buffered_bytes)
 
-    def _carry_out_waiting(self) -> None:
-        """Go on with the commands that wait, for as long as the peer keeps up, and others need not wait for long."""
-        channel, waiting, flush_group = self._channel, self._waiting, self._flush_group
-        began_s = channel.seconds()
+    def _carry_out_waiting(self, began_s: float) -> None:
+        """Go on with the commands that wait, for as long as the peer keeps up and the turn is not over.
+
+        :param began_s: since when the time is taken.
+        """
+        channel, waiting, turn = self._channel, self._waiting, self._turn
+        flush_group = turn.flush_group
         flush_group.hold()
-        while waiting and not channel.closed:
+        while waiting:
             count = self._turn_commands
-            turn = waiting[:count]
+            part = waiting[:count]
             del waiting[:count]
-            self._commands.commands(channel, turn)
-            is_over = channel.seconds() - began_s >= TURN_S
-            # Costly ones are carried out one at a time, until as many as usual take no longer.
-            self._turn_commands = 1 if is_over else min(2 * count, TURN_COMMANDS)
-            if channel.is_full:
+            self._commands.commands(channel, part)
+            took_s = turn.spend(began_s)
+            began_s += took_s
+            self._judge(took_s)
+            if channel.is_full and not channel.closed:
                 flush_group.flush()
-                if channel.is_full and waiting:
-                    channel.pause_reading(self._carry_out_waiting)
+                if channel.is_full and waiting and not channel.closed:
+                    self._wait_for_room()
                     return
                 flush_group.hold()
-            if is_over and waiting and not channel.closed:
-                channel.let_others(self._carry_out_waiting)
+            if turn.used_s >= TURN_S and waiting:
+                channel.let_others()
+                self._wait_in_line()
                 break
         flush_group.flush()
 
-    def drop(self, reason: str) -> None:
-        """Close at once: all connections together hold too much of incomplete frames."""
-        self._channel.abort(reason)
+    def _judge(self, took_s: float) -> None:
+        """Note how quick the peer's requests are."""
+        if took_s >= COSTLY_S:
+            self._turn_commands = 1
+            self._quick_reads = max(self._quick_reads - QUICK_READS, 0)
+        elif self._quick_reads < MOST_QUICK_READS:
+            self._quick_reads += 1
+            if self._turn_commands < TURN_COMMANDS:
+                self._turn_commands *= 2
 
-    def _discard(self, channel: Channel) -> None:
-        """The connection is over. Of what waits for room, only those are carried out who expect no answer, such as the
-        last outcomes of a producer: others learn that they got none, and ask again.
+    # -- waiting --------------------------------------------------------------------------------------------
+
+    def _wait_with(self, data: bytes) -> None:
+        """Keep what came. Whoever sends more while it waits is not read until it has had its turn."""
+        if self._waits == _FREE:
+            self._wait_in_line()
+        elif self._waits == _IN_LINE:
+            self._channel.let_others()
+        self._unread.append(data)
+        self._holds(self._held_bytes + len(data))
+
+    def _wait_in_line(self) -> None:
+        if self._channel.closed:
+            self._waits = _LEFT
+            self._turn.left += 1
+        else:
+            self._waits = _IN_LINE
+        self._turn.wait(self, self._quick_reads >= QUICK_READS)
+
+    def _wait_for_room(self) -> None:
+        self._waits = _FOR_ROOM
+        self._channel.pause_reading(self._has_room)
+
+    def _has_room(self) -> None:
+        if self._turn.used_s >= TURN_S:
+            self._channel.let_others()
+            self._wait_in_line()
+        else:
+            self._read_what_waits()
+
+    def _read_what_waits(self) -> None:
+        self._waits = _FREE
+        unread, self._unread = self._unread, []
+        self._read(b"".join(unread))
+
+    # -- the end --------------------------------------------------------------------------------------------
+
+    def _failed(self, failure: RemoteError) -> None:
+        failure.__traceback__ = None  # its frames know this connection: a circle, which would stay
+        if not self._channel.closed:
+            log.warning("malformed bytes", remote=self._channel.remote_text, error=str(failure))
+        self._channel.close("malformed bytes", is_logged=True)
+
+    def _discard(self, _: Channel) -> None:
+        """The connection is over. Of what waits, only those are carried out who expect no answer, such as the last
+        outcomes of a producer: others learn that they got none, and ask again.
         """
-        self._connection.discard()
-        waiting, self._waiting = self._waiting, []
-        unasked = [command for command in waiting if command.flag & ONEWAY_FLAG]
-        if unasked:
-            self._commands.commands(channel, unasked)
+        self._waiting[:] = [command for command in self._waiting if command.flag & ONEWAY_FLAG]
+        if self._waits != _FREE and (self._waiting or self._unread):
+            self._leave()
+        if not self._unread:
+            self._connection.discard()
         if self._held_bytes:
             self._holds(0)
+
+    def _leave(self) -> None:
+        turn = self._turn
+        if turn.left >= MAX_LEFT:
+            self._waiting.clear()
+            self._unread.clear()
+        elif self._waits == _IN_LINE:
+            self._waits = _LEFT
+            turn.left += 1
+        elif turn.used_s >= TURN_S:
+            self._wait_in_line()
+        else:
+            self._finish()
+
+    def _finish(self) -> None:
+        """Carry out what a closed connection left, for as long as the turn is not over."""
+        if self._waits == _LEFT:
+            self._turn.left -= 1
+        self._waits = _FREE
+        connection = self._connection
+        began_s = self._turn.seconds()
+        unread, self._unread = self._unread, []
+        with suppress(RemoteError):
+            commands = connection.receive_data(b"".join(unread))
+            self._waiting += [command for command in commands if command.flag & ONEWAY_FLAG]
+        connection.discard()
+        self._turn_commands = 1
+        self._carry_out_waiting(began_s)
 
     def _holds(self, held_bytes: int) -> None:
         self._held_bytes = held_bytes

@@ -8,9 +8,9 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 
 from gateway.remoting.channel import Channel
-from gateway.remoting.flush_group import FlushGroup
 from gateway.remoting.incomplete_frames import IncompleteFrames
 from gateway.remoting.input import Commands, Input
+from gateway.remoting.input_turn import InputTurn
 
 
 class ChannelOwner(TypingProtocol):
@@ -29,22 +29,20 @@ class RemotingProtocol(Protocol):
         self,
         owner: ChannelOwner,
         commands: Commands,
-        flush_group: FlushGroup,
+        turn: InputTurn,
         incomplete_frames: IncompleteFrames,
         max_frame_bytes: int,
     ) -> None:
         self._owner = owner
         self._commands = commands
-        self._flush_group = flush_group
+        self._turn = turn
         self._incomplete_frames = incomplete_frames
         self._max_frame_bytes = max_frame_bytes
 
     def connectionMade(self) -> None:  # noqa: N802 (Twisted's name)
         """The transport is ready."""
         self.channel = self._owner.open_channel(self)
-        own_input = Input(
-            self.channel, self._commands, self._flush_group, self._incomplete_frames, self._max_frame_bytes
-        )
+        own_input = Input(self.channel, self._commands, self._turn, self._incomplete_frames, self._max_frame_bytes)
         # Without a step in between, which each read would take: the input is compiled, this class cannot be.
         self.dataReceived = own_input.received  # type: ignore[method-assign]
 

@@ -27,6 +27,7 @@ from gateway.remoting.descriptors import takes_reserve
 from gateway.remoting.flush_group import FlushGroup
 from gateway.remoting.incomplete_frames import IncompleteFrames
 from gateway.remoting.input import Commands
+from gateway.remoting.input_turn import InputTurn
 from gateway.remoting.protocol import RemotingProtocol
 from gateway.settings import Address, RemotingSettings
 from gateway.telemetry.logs import EventLog
@@ -61,6 +62,7 @@ class RemotingServer(Service):
         port_option: str = "--port",
     ) -> None:
         self.flush_group = FlushGroup(reactor) if flush_group is None else flush_group
+        self.input_turn = InputTurn(reactor, self.flush_group)
         self.channels: dict[int, Channel] = {}
         self.incomplete_frames = IncompleteFrames(settings.incomplete_frame_bytes_limit)
         self.room = AnswerRoom(reactor, self.flush_group, settings.unsent_bytes_total)
@@ -103,6 +105,7 @@ class RemotingServer(Service):
         closed = self.stop_listening()
         for channel in list(self.channels.values()):
             channel.close("the server stops")
+        self.input_turn.finish()
         closed.addCallback(lambda _: self._wait_for_channels())
         return closed
 
@@ -205,7 +208,7 @@ class ServerProtocol(RemotingProtocol):
     """The protocol of an accepted connection; its end is counted."""
 
     def __init__(self, server: RemotingServer, commands: Commands, max_frame_bytes: int) -> None:
-        super().__init__(server, commands, server.flush_group, server.incomplete_frames, max_frame_bytes)
+        super().__init__(server, commands, server.input_turn, server.incomplete_frames, max_frame_bytes)
         self._server = server
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 (Twisted's name)

@@ -1,0 +1,111 @@
+"""The time that all connections of a server have in one turn of the reactor, and who waits for the next turns.
+
+One poll may report a thousand connections, and each of them may have sent a costly request. A server carries requests
+out until they have taken ``TURN_S`` together; the bytes of every other connection wait in line. Each turn begins with
+those who wait, in the order in which they came. Connections whose requests have been quick for a while come first, so
+that they wait for few costly requests; at least one of the other connections has its turn all the same.
+"""
+
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from gateway.reactor.interface import TimeSource
+from gateway.remoting.flush_group import FlushGroup
+from gateway.telemetry.logs import EventLog
+
+log = EventLog("remoting")
+
+TURN_S: Final = 0.02
+"""Seconds that the requests of all connections take together in one turn of the reactor, and the last one longer."""
+COSTLY_S: Final = TURN_S / 2
+"""A request, or a few of one read, that took this many seconds is costly."""
+QUICK_READS: Final = 16
+"""Quick reads after which a connection is known to be quick; a costly one takes as many of them back."""
+MOST_QUICK_READS: Final = 2 * QUICK_READS
+"""More are not counted: a quick connection may have one costly request, since a processor may be busy elsewhere."""
+MAX_LEFT: Final = 100
+"""Closed connections whose one-way requests wait for a turn; what others left is dropped."""
+
+
+class InLine(Protocol):
+    """A connection that waits for its turn."""
+
+    def go_on(self) -> None:
+        """Carry out what waits, for as long as the turn is not over."""
+
+    def drop(self, reason: str) -> None:
+        """Close the connection: going on has failed."""
+
+
+class InputTurn:
+    """The turns of one server or client. A plain class: every read of every connection uses it.
+
+    :param flush_group: writes what is answered.
+    """
+
+    __slots__ = ("_is_ordered", "_others", "_quick", "_reactor", "flush_group", "left", "seconds", "used_s")
+
+    def __init__(self, reactor: TimeSource, flush_group: FlushGroup) -> None:
+        self.flush_group = flush_group
+        self.seconds: Callable[[], float] = reactor.seconds
+        self.used_s = 0.0
+        """Seconds of this turn that requests took. Those of earlier turns count too, up to half a turn."""
+        self.left = 0
+        """Closed connections in the line."""
+        self._reactor = reactor
+        self._is_ordered = False
+        self._quick: deque[InLine] = deque()
+        self._others: deque[InLine] = deque()
+
+    def spend(self, began_s: float) -> float:
+        """Return the seconds since ``began_s``; they are taken from this turn."""
+        took_s = self.seconds() - began_s
+        self.used_s += took_s
+        if self.used_s >= TURN_S / 2:  # a timer for each turn would cost more than most turns
+            self._order()
+        return took_s
+
+    def wait(self, one: InLine, is_quick: bool) -> None:
+        """Let a connection go on in a later turn, after those who wait already."""
+        (self._quick if is_quick else self._others).append(one)
+        self._order()
+
+    def finish(self) -> None:
+        """Let everyone who waits go on now: the server stops."""
+        while self._quick or self._others:
+            self.used_s = 0.0
+            self._go_on(self._quick or self._others)
+
+    def _order(self) -> None:
+        if not self._is_ordered:
+            self._is_ordered = True
+            self._reactor.callLater(0, self._begin_turn)
+
+    def _begin_turn(self) -> None:
+        self._is_ordered = False
+        self.used_s = 0.0
+        self.flush_group.flush()  # what is gathered is written first, or its peers would seem not to read
+        self._serve(self._quick, 0)
+        self._serve(self._others, 1)
+        if self._quick or self._others:
+            self._order()
+
+    def _serve(self, line: deque[InLine], least: int) -> None:
+        """Have those of a line go on who wait already, ``least`` of them even when the turn is over."""
+        for number in range(len(line)):
+            if not line or (number >= least and self.used_s >= TURN_S):
+                break
+            self._go_on(line)
+
+    def _go_on(self, line: deque[InLine]) -> None:
+        one = line.popleft()
+        try:
+            one.go_on()
+        except Exception as error:  # noqa: BLE001 - as with Twisted, it costs its connection only
+            log.error("input failed", failure=error)
+            one.drop("its input failed")
