@@ -16,31 +16,24 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from gateway.clock import Milliseconds
-from gateway.in_thread import InThread
 from gateway.metadata.names import HALF_TOPIC
 from gateway.telemetry.logs import EventLog
 from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.checks.verdict import Act, HalfFacts, verdict
-from gateway.transaction.counts import TransactionCounts
-from gateway.transaction.limits import TransactionLimits
-from gateway.transaction.log_access import Asked, LogAccess, ProducerChoice
+from gateway.transaction.log_access import Asked, LogAccess
 from gateway.transaction.records.half_messages import check_body, real_place
 from gateway.transaction.records.half_reader import MAX_READ_BYTES, Found, HalfReader
 from gateway.transaction.settling import Settling
 from gateway.transaction.states import State
-from gateway.transaction.tables.check_turns import CheckTurns, ProducerGroup
-from gateway.transaction.tables.due_times import DueTimes
-from gateway.transaction.tables.lately import Lately
-from gateway.transaction.tables.outcomes import Outcomes
-from gateway.transaction.tables.pending import Pending
-from gateway.transaction.tables.recent_halves import RecentHalves
+from gateway.transaction.surroundings import Surroundings
+from gateway.transaction.tables.check_turns import ProducerGroup
+from gateway.transaction.tables.transaction_tables import TransactionTables
 from wire.codes import RequestCode
 from wire.headers.transaction import CheckTransactionStateRequest
 from wire.message.record import StoredMessage
 
 if TYPE_CHECKING:
-    from twisted.internet.interfaces import IDelayedCall, IReactorTime
+    from twisted.internet.interfaces import IDelayedCall
 
 log = EventLog("transaction")
 
@@ -55,8 +48,6 @@ MAX_DUE_A_TURN = 20_000
 """Half messages that become due together are taken out in parts of this size: a turn stays short."""
 MAX_CHECKS_A_TURN = 100
 """Records that are read together; also those of ``half_reader.MAX_READ_BYTES`` at most."""
-MAX_REMEMBERED_ASKED = 100_000
-"""Half messages of which it is remembered who was asked last, for people who look."""
 MAX_DISCARDS_A_TURN = 100
 
 Chosen = tuple[ProducerGroup, int]
@@ -64,56 +55,31 @@ Chosen = tuple[ProducerGroup, int]
 
 
 class CheckService:
-    """Checks what is due.
-
-    :param clock_ms: a steady clock (``steady_clock``).
-    :param host: the broker's packed address, for op records of half messages that cannot be read.
-    :param in_thread: runs a blocking function in a thread: records may have to come from the disk.
-    :param broker_name: told to producers with each check, as brokers of 5.x do.
-    """
+    """Checks what is due."""
 
     def __init__(
         self,
-        *,
+        tables: TransactionTables,
         store: LogAccess,
-        producers: ProducerChoice,
-        reactor: IReactorTime,
-        clock_ms: Milliseconds,
-        limits: TransactionLimits,
-        outcomes: Outcomes,
-        pending: Pending,
-        due_times: DueTimes,
-        turns: CheckTurns,
         settling: Settling,
         journal: CheckJournal,
-        counts: TransactionCounts,
-        recent: RecentHalves,
-        host: bytes,
-        in_thread: InThread,
-        broker_name: str | None = None,
+        surroundings: Surroundings,
     ) -> None:
-        self._broker_name = broker_name
-        self._reader = HalfReader(store, in_thread)
-        self._recent = recent
-        self._producers = producers
-        self._reactor = reactor
-        self._clock_ms = clock_ms
-        self._limits = limits
-        self._outcomes = outcomes
-        self._pending = pending
-        self._due_times = due_times
-        self._turns = turns
+        self._tables = tables
         self._settling = settling
         self._journal = journal
-        self._counts = counts
-        self._host = host
+        self._reader = HalfReader(store, surroundings.in_thread)
+        self._producers = surroundings.producers
+        self._reactor = surroundings.reactor
+        self._clock_ms = surroundings.clock_ms
+        self._host = surroundings.host
+        self._broker_name = surroundings.broker_name
         self._call: IDelayedCall | None = None
         self._wake_at_ms = 0
         self._running = False
         self._in_turn = False
         self._next_old_ms = 0
-        self.asked: Lately[tuple[str, int]] = Lately(MAX_REMEMBERED_ASKED)
-        """Address and port of the producer that got the last check of a half message, by half offset."""
+        settling.reopened.append(self._reopened)
 
     def start(self) -> None:
         """Begin to check."""
@@ -129,7 +95,7 @@ class CheckService:
 
     def schedule(self, offset: int, due_at_ms: int) -> None:
         """A half message is pending and due at a time."""
-        self._due_times.add(offset, due_at_ms)
+        self._tables.due_times.add(offset, due_at_ms)
         self.due(due_at_ms)
 
     def due(self, due_at_ms: int) -> None:
@@ -137,39 +103,43 @@ class CheckService:
         if self._call is None or due_at_ms < self._wake_at_ms:
             self._sleep()
 
-    def reopened(self, offset: int) -> None:
+    def _reopened(self, offset: int) -> None:
         """The outcome of a half message could not be stored: it is pending again, for another interval."""
-        due_at_ms = self._clock_ms() + self._limits.check_interval_ms
-        self._pending.schedule(offset, due_at_ms, self._pending.checks(offset))
+        due_at_ms = self._clock_ms() + self._tables.limits.check_interval_ms
+        self._tables.pending.schedule(offset, due_at_ms, self._tables.pending.checks(offset))
         self.schedule(offset, due_at_ms)
 
     def check_now(self, offset: int) -> None:
         """Start the checks of a pending half message again, beginning at once."""
         due_at_ms = self._be_due(offset, 0)
-        self._journal.checked(offset, self._pending.place(offset)[0], due_at_ms, 0)
+        self._journal.checked(offset, self._tables.pending.place(offset)[0], due_at_ms, 0)
 
     def ask_now(self, offset: int) -> None:
         """Let a pending half message be due at once; its checks are counted on.
 
         One that has had all its checks is asked about once more rather than given up.
         """
-        self._be_due(offset, min(self._pending.checks(offset), max(self._limits.check_max - 1, 0)))
+        self._be_due(offset, min(self._tables.pending.checks(offset), max(self._tables.limits.check_max - 1, 0)))
 
     def _be_due(self, offset: int, checks: int) -> int:
         """Let a half message be due at once; since when it is. One that is due has its turn already, or waits for it:
         somebody who asks again and again gets it no second one.
         """
-        now_ms, due_at_ms = self._clock_ms(), self._pending.due_at_ms(offset)
+        now_ms, due_at_ms = self._clock_ms(), self._tables.pending.due_at_ms(offset)
         if due_at_ms <= now_ms:
-            self._pending.schedule(offset, due_at_ms, checks)
+            self._tables.pending.schedule(offset, due_at_ms, checks)
             return due_at_ms
-        self._pending.schedule(offset, now_ms, checks)
+        self._tables.pending.schedule(offset, now_ms, checks)
         self.schedule(offset, now_ms)
         return now_ms
 
     def answered(self, offset: int, *, knows: bool) -> None:
         """A producer answered a check, with an outcome or without one."""
-        if self._turns.answered(offset, knows=knows) and self._turns.is_waiting and not self._reader.is_busy:
+        if (
+            self._tables.turns.answered(offset, knows=knows)
+            and self._tables.turns.is_waiting
+            and not self._reader.is_busy
+        ):
             self._wake_in(GATHER_MS)
 
     # -- one turn -------------------------------------------------------------------------------------------
@@ -179,7 +149,7 @@ class CheckService:
         now_ms = self._clock_ms()
         if now_ms >= self._next_old_ms:
             self._next_old_ms = now_ms + WATCH_MS
-            self._counts.checks_lost.value += self._turns.expire(now_ms)
+            self._tables.counts.checks_lost.value += self._tables.turns.expire(now_ms)
             self._give_up_old(now_ms)
             self._unpark()
         self._take_due(now_ms)
@@ -187,23 +157,20 @@ class CheckService:
         self._end_turn()
 
     def _end_turn(self) -> None:
-        self._journal.write(self._pending.count, self._pending.checked)
+        self._journal.write(self._tables.pending.count, self._tables.pending.checked)
         self._sleep()
 
     def _take_due(self, now_ms: int) -> None:
-        pending, turns = self._pending, self._turns
+        pending, turns = self._tables.pending, self._tables.turns
         taken = 0
-        while taken < MAX_DUE_A_TURN and (bucket := self._due_times.take(now_ms)) is not None:
+        while taken < MAX_DUE_A_TURN and (bucket := self._tables.due_times.take(now_ms)) is not None:
             taken += len(bucket)
             for offset in bucket:
-                if self._is_open(offset) and pending.due_at_ms(offset) <= now_ms:
+                if self._tables.is_undecided(offset) and pending.due_at_ms(offset) <= now_ms:
                     turns.push(pending.group(offset), offset)
 
-    def _is_open(self, offset: int) -> bool:
-        return offset in self._pending and self._outcomes.state(offset) is State.PENDING
-
     def _is_due(self, offset: int, now_ms: int) -> bool:
-        return self._pending.due_at_ms(offset) <= now_ms or self._is_old(offset, now_ms)
+        return self._tables.pending.due_at_ms(offset) <= now_ms or self._is_old(offset, now_ms)
 
     def _send_checks(self, now_ms: int) -> None:
         """Choose whose turn it is, read their records, and ask; nobody else is chosen until that is done."""
@@ -212,15 +179,15 @@ class CheckService:
         chosen: list[Chosen] = []
         read_bytes = 0
         while len(chosen) < MAX_CHECKS_A_TURN and read_bytes < MAX_READ_BYTES:
-            turn = self._turns.next_turn()
+            turn = self._tables.turns.next_turn()
             if turn is None:
                 break
             group, offset = turn
-            if self._is_open(offset) and self._is_due(offset, now_ms):
+            if self._tables.is_undecided(offset) and self._is_due(offset, now_ms):
                 # Else checked or put off since it became due; the new time has an entry of its own.
-                self._turns.hold(group)
+                self._tables.turns.hold(group)
                 chosen.append(turn)
-                read_bytes += self._pending.place(offset)[1]
+                read_bytes += self._tables.pending.place(offset)[1]
         self._read([offset for _, offset in chosen], partial(self._check, chosen))
 
     def _read(self, offsets: list[int], done: Callable[[list[Found]], None]) -> None:
@@ -229,7 +196,9 @@ class CheckService:
             return
         self._in_turn = True
         try:
-            self._reader.read([self._pending.place(offset) for offset in offsets], partial(self._have_read, done))
+            self._reader.read(
+                [self._tables.pending.place(offset) for offset in offsets], partial(self._have_read, done)
+            )
         finally:
             self._in_turn = False
 
@@ -244,15 +213,15 @@ class CheckService:
         waiting: list[Chosen] = []
         without_producer: set[int] = set()
         for (group, offset), half in zip(chosen, found, strict=True):
-            if self._running and self._is_open(offset):
+            if self._running and self._tables.is_undecided(offset):
                 if group.number in without_producer:
                     waiting.append((group, offset))
                 elif not self._has_judged(group, offset, half, now_ms):
                     waiting.append((group, offset))
                     without_producer.add(group.number)
-            self._turns.release(group)
+            self._tables.turns.release(group)
         for group, offset in reversed(waiting):  # each goes to the front of its group
-            self._turns.park(group, offset)
+            self._tables.turns.park(group, offset)
 
     def _has_judged(self, group: ProducerGroup, offset: int, half: Found, now_ms: int) -> bool:
         """Check or give up one half message; False when no producer of its group can be asked."""
@@ -260,14 +229,14 @@ class CheckService:
             return self._judge(group, offset, half, now_ms)
         except Exception as error:  # noqa: BLE001 - a service loop: one half message must not stop the others
             log.error("check failed", failure=error, half_offset=offset, group=group.name)
-            if offset in self._pending:
-                self._later(offset, now_ms, self._pending.checks(offset))
+            if offset in self._tables.pending:
+                self._later(offset, now_ms, self._tables.pending.checks(offset))
             return True
 
     def _judge(self, group: ProducerGroup, offset: int, found: Found, now_ms: int) -> bool:
-        checks = self._pending.checks(offset)
-        facts = HalfFacts(self._pending.stored_at_ms(offset), self._pending.due_at_ms(offset), checks)
-        decision = verdict(facts, self._limits, now_ms)
+        checks = self._tables.pending.checks(offset)
+        facts = HalfFacts(self._tables.pending.stored_at_ms(offset), self._tables.pending.due_at_ms(offset), checks)
+        decision = verdict(facts, self._tables.limits, now_ms)
         half = self._readable(offset, found)
         if half is None or decision.act is Act.TOO_YOUNG:  # put off while it was read
             return True
@@ -277,9 +246,9 @@ class CheckService:
         elif decision.act is Act.DISCARD:
             self._settling.discard(half, checks, decision.reason)
         elif self._ask(group, half):
-            self._recent.keep_asked(half)  # the answer needs it
-            self._turns.sent(group, offset, now_ms)
-            self._counts.checks_sent.value += 1
+            self._tables.recent.keep_asked(half)  # the answer needs it
+            self._tables.turns.sent(group, offset, now_ms)
+            self._tables.counts.checks_sent.value += 1
             self._later(offset, now_ms, checks + 1, group.patience)
         else:
             return False
@@ -297,10 +266,10 @@ class CheckService:
         return found
 
     def _later(self, offset: int, now_ms: int, checks: int, intervals: int = 1) -> None:
-        due_at_ms = now_ms + self._limits.check_interval_ms * intervals
-        self._pending.schedule(offset, due_at_ms, checks)
-        self._due_times.add(offset, due_at_ms)
-        self._journal.checked(offset, self._pending.place(offset)[0], due_at_ms, checks)
+        due_at_ms = now_ms + self._tables.limits.check_interval_ms * intervals
+        self._tables.pending.schedule(offset, due_at_ms, checks)
+        self._tables.due_times.add(offset, due_at_ms)
+        self._journal.checked(offset, self._tables.pending.place(offset)[0], due_at_ms, checks)
 
     def _ask(self, group: ProducerGroup, half: StoredMessage) -> bool:
         """Hand the check to one living producer of the group; False when none takes it."""
@@ -322,7 +291,7 @@ class CheckService:
             if producer is None:
                 return False
             if producer.notify(RequestCode.CHECK_TRANSACTION_STATE, header, body):
-                self.asked.put(half.queue_offset, producer.remote)
+                self._tables.asked.put(half.queue_offset, producer.remote)
                 return True
             tried.append(producer)
         return False
@@ -331,7 +300,7 @@ class CheckService:
 
     def _give_up_old(self, now_ms: int) -> None:
         """Discard what is over the age limit; the oldest half message is always the base."""
-        pending = self._pending
+        pending = self._tables.pending
         if self._reader.is_busy or not pending.count or not self._is_old(pending.base, now_ms):
             return
         old: list[int] = []
@@ -339,7 +308,7 @@ class CheckService:
         for offset in islice(pending, MAX_DISCARDS_A_TURN):
             if not self._is_old(offset, now_ms) or read_bytes >= MAX_READ_BYTES:
                 break
-            if self._outcomes.state(offset) is State.PENDING:
+            if self._tables.outcomes.state(offset) is State.PENDING:
                 old.append(offset)
                 read_bytes += pending.place(offset)[1]
         self._read(old, partial(self._discard_old, old))
@@ -347,33 +316,33 @@ class CheckService:
     def _discard_old(self, old: list[int], found: list[Found]) -> None:
         now_ms = self._clock_ms()
         for offset, each in zip(old, found, strict=True):
-            if not (self._running and self._is_open(offset)):
+            if not (self._running and self._tables.is_undecided(offset)):
                 continue
             if isinstance(each, Exception):
                 log.error("half message not given up", half_offset=offset, error=str(each))
             elif (half := self._readable(offset, each)) is not None:
-                checks = self._pending.checks(offset)
-                facts = HalfFacts(self._pending.stored_at_ms(offset), now_ms, checks)
-                self._settling.discard(half, checks, verdict(facts, self._limits, now_ms).reason)
+                checks = self._tables.pending.checks(offset)
+                facts = HalfFacts(self._tables.pending.stored_at_ms(offset), now_ms, checks)
+                self._settling.discard(half, checks, verdict(facts, self._tables.limits, now_ms).reason)
 
     def _is_old(self, offset: int, now_ms: int) -> bool:
-        return now_ms - self._pending.stored_at_ms(offset) > self._limits.max_age_ms
+        return now_ms - self._tables.pending.stored_at_ms(offset) > self._tables.limits.max_age_ms
 
     def _unpark(self) -> None:
-        for group in self._turns.parked():
+        for group in self._tables.turns.parked():
             if self._producers.pick(group.name) is not None:
-                self._turns.unpark(group)
+                self._tables.turns.unpark(group)
 
     def _sleep(self) -> None:
         """Sleep until there is something to do; without an end when nothing is pending."""
-        if not self._running or self._pending.count == 0:
+        if not self._running or self._tables.pending.count == 0:
             return
-        if self._turns.is_waiting and not self._reader.is_busy:
+        if self._tables.turns.is_waiting and not self._reader.is_busy:
             self._wake_in(0)
             return
-        next_ms = self._due_times.next_ms
+        next_ms = self._tables.due_times.next_ms
         now_ms = self._clock_ms()
-        wait_ms = WATCH_MS if self._turns.in_flight or self._turns.parked() else _LONGEST_SLEEP_MS
+        wait_ms = WATCH_MS if self._tables.turns.in_flight or self._tables.turns.parked() else _LONGEST_SLEEP_MS
         if next_ms is not None:
             wait_ms = min(wait_ms, next_ms - now_ms)
         self._wake_in(max(wait_ms, 0))

@@ -284,7 +284,7 @@ def test_nothing_spins_while_the_disk_is_slow(slow: World, threads: Threads) -> 
     assert call is not None
     assert call.getTime() - slow.clock.seconds() > 0.1
     threads.run()
-    assert slow.transactions._turns.in_flight == LIMITS.checks_in_flight
+    assert slow.tables.turns.in_flight == LIMITS.checks_in_flight
 
 
 def test_what_is_settled_or_put_off_while_it_is_read_is_not_checked(slow: World, threads: Threads) -> None:
@@ -292,11 +292,11 @@ def test_what_is_settled_or_put_off_while_it_is_read_is_not_checked(slow: World,
     halves = [slow.send(f"k{number}") for number in range(3)]
     slow.wait(6.5)
     slow.end(halves[0], COMMIT)
-    slow.transactions._checks.reopened(halves[1].queue_offset)
+    slow.transactions._checks._reopened(halves[1].queue_offset)
     threads.run()
     slow.turn()
     assert checked(producer) == [["k2"]]
-    assert slow.transactions._turns.in_flight == 1
+    assert slow.tables.turns.in_flight == 1
 
 
 def test_a_group_without_producer_keeps_its_order_through_a_read(slow: World, threads: Threads) -> None:
@@ -424,7 +424,7 @@ def test_who_asks_for_a_check_again_and_again_gets_no_turn_for_each(world: World
     for _ in range(20):
         world.transactions.ask_now(half.queue_offset)
         world.wait(0.2)
-    [group] = world.transactions._turns.groups()
+    [group] = world.tables.turns.groups()
     assert list(group.ready) == [half.queue_offset]
     producer = world.connect("g")
     world.wait(2)
