@@ -44,9 +44,9 @@ from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.checks.check_service import GATHER_MS
 from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.limits import TransactionLimits
+from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.records.half_messages import half_of
 from gateway.transaction.records.half_reader import read_without_turns
-from gateway.transaction.surroundings import Surroundings
 from gateway.transaction.tables.transaction_tables import TransactionTables
 from gateway.transaction.transactions import Transactions
 from wire.codes import RequestCode
@@ -134,7 +134,7 @@ class Broker:
         self.transactions = Transactions(
             TransactionTables(TransactionLimits(), TransactionCounts(Registry())),
             self.store,
-            Surroundings(
+            TransactionNeeds(
                 reactor=self.clock,
                 clock_ms=self.now_ms,
                 in_thread=in_this_thread,

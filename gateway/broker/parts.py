@@ -63,10 +63,10 @@ from gateway.telemetry.metrics import Registry
 from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.limits import TransactionLimits
+from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.operators.metrics_file import FILE_NAME, MetricsFile
 from gateway.transaction.state_stores.choice import StateChoice
 from gateway.transaction.steady_clock import steady_clock
-from gateway.transaction.surroundings import Surroundings
 from gateway.transaction.tables.transaction_tables import TransactionTables
 from gateway.transaction.transactions import Transactions
 from wire.codes import ResponseCode
@@ -216,7 +216,7 @@ class BrokerParts:
         self.transactions = Transactions(
             TransactionTables(TransactionLimits.from_settings(settings), TransactionCounts(self.registry)),
             self.store,
-            Surroundings(
+            TransactionNeeds(
                 reactor=reactor,
                 clock_ms=self.steady_ms,
                 in_thread=in_thread,

@@ -24,6 +24,7 @@ from gateway.store.put_result import PutResult, PutStatus
 from gateway.telemetry.logs import EventLog, Repeats
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.log_access import LogAccess
+from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.records.final_messages import FinalMessages
 from gateway.transaction.records.half_messages import discarded_of, final_of
 from gateway.transaction.records.half_reader import Found, WholeMessages
@@ -31,7 +32,6 @@ from gateway.transaction.records.op_messages import build_op, entry_bytes
 from gateway.transaction.replies import FORGOTTEN, REPLY_OF, SUCCESS, Answer, Reply, Source, source_text, tell
 from gateway.transaction.state_stores.outcome_records import Evidence
 from gateway.transaction.states import OPEN_STATES, TRANSITIONS, Event, State, next_state
-from gateway.transaction.surroundings import Surroundings
 from gateway.transaction.tables.transaction_tables import TransactionTables
 from wire.codes import ResponseCode
 from wire.message.record import OutgoingMessage, StoredMessage
@@ -78,20 +78,20 @@ class Settling:
         self,
         tables: TransactionTables,
         store: LogAccess,
-        surroundings: Surroundings,
+        needs: TransactionNeeds,
         evidence: Evidence | None = None,
     ) -> None:
         self._tables = tables
         self._store = store
         self._log_evidence = evidence
-        self._clock_ms = surroundings.clock_ms
-        self._soon = surroundings.soon
-        self._read = surroundings.read
-        self._topics = surroundings.topics
-        self._has_topic = surroundings.has_topic
-        self._whole_messages = WholeMessages(store, surroundings.read)
+        self._clock_ms = needs.clock_ms
+        self._soon = needs.soon
+        self._read = needs.read
+        self._topics = needs.topics
+        self._has_topic = needs.has_topic
+        self._whole_messages = WholeMessages(store, needs.read)
         self._final_messages = FinalMessages(store)
-        self._refusals = Repeats(surroundings.clock_ms)
+        self._refusals = Repeats(needs.clock_ms)
         self._gathered: list[Decision] = []
         self._gathered_bytes = 0  # of the bodies of their messages
         self._deciding: dict[int, Decision] = {}

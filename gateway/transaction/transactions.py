@@ -26,6 +26,7 @@ from gateway.transaction.checks.check_service import CheckService
 from gateway.transaction.checks.verdict import immunity_ms
 from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.log_access import LogAccess
+from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.operators.overview import Overview
 from gateway.transaction.records.final_messages import FinalMessages
 from gateway.transaction.records.half_messages import half_of, real_place, refuse_reason, resumed_of
@@ -39,7 +40,6 @@ from gateway.transaction.state_stores.follower import StateFollower
 from gateway.transaction.state_stores.outcome_records import Evidence
 from gateway.transaction.state_stores.remembered import Remembered
 from gateway.transaction.states import OPEN_STATES, Event, State
-from gateway.transaction.surroundings import Surroundings
 from gateway.transaction.tables.transaction_tables import TransactionTables
 from wire.codes import ResponseCode
 from wire.message.properties import PropertyName
@@ -69,7 +69,7 @@ class Transactions:
         self,
         tables: TransactionTables,
         store: LogAccess,
-        surroundings: Surroundings,
+        needs: TransactionNeeds,
         journal: CheckJournal,
         choice: StateChoice | None = None,
     ) -> None:
@@ -78,8 +78,8 @@ class Transactions:
         self.counts = tables.counts
         self.pending = tables.pending
         self._store = store
-        self._surroundings = surroundings
-        self._clock_ms = surroundings.clock_ms
+        self._surroundings = needs
+        self._clock_ms = needs.clock_ms
         self._journal = journal
         self._unrecorded: list[tuple[int, State]] = []
         self._journal_checks: Mapping[int, Check] = {}
@@ -92,19 +92,19 @@ class Transactions:
         if choice is not None and choice.wanted is not TransactionStateStore.QUEUE:
             self._follower = StateFollower(
                 store=store,
-                reactor=surroundings.reactor,
-                clock_ms=surroundings.clock_ms,
-                in_thread=surroundings.in_thread,
+                reactor=needs.reactor,
+                clock_ms=needs.clock_ms,
+                in_thread=needs.in_thread,
                 pending=self._all_pending,
                 range_of=lambda: (self.pending.base, self.pending.end),
                 limit=choice.limit,
             )
         evidence = None if self._follower is None else Evidence(self._follower, tables.pending.place)
-        self._settling = Settling(tables, store, surroundings, evidence)
-        self._checks = CheckService(tables, store, self._settling, journal, surroundings)
+        self._settling = Settling(tables, store, needs, evidence)
+        self._checks = CheckService(tables, store, self._settling, journal, needs)
         self._final_messages = FinalMessages(store)
-        self.overview = Overview(tables, store, surroundings, self._newest_state)
-        self._progress = Progress(tables, store, self._settling, journal, surroundings)
+        self.overview = Overview(tables, store, needs, self._newest_state)
+        self._progress = Progress(tables, store, self._settling, journal, needs)
         self.counts.watch(
             lambda: tables.oldest_age_ms(self._clock_ms()) / 1_000,
             lambda: tables.turns.in_flight,

@@ -28,11 +28,11 @@ from gateway.tests.transaction.world import HOST, ProducerTable, World
 from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.limits import TransactionLimits
+from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.records.half_messages import half_of
 from gateway.transaction.records.half_reader import read_without_turns
 from gateway.transaction.state_stores.choice import StateChoice
 from gateway.transaction.state_stores.database import OtherDatabase
-from gateway.transaction.surroundings import Surroundings
 from gateway.transaction.tables.transaction_tables import TransactionTables
 from gateway.transaction.transactions import Transactions
 
@@ -50,7 +50,7 @@ def serve(root: Path, wanted: TransactionStateStore, send: int = 0, database: st
     transactions = Transactions(
         TransactionTables(TransactionLimits(), TransactionCounts(Registry())),
         store,
-        Surroundings(
+        TransactionNeeds(
             reactor=Clock(),
             clock_ms=wall_clock_ms,
             in_thread=in_this_thread,

@@ -38,8 +38,8 @@ from gateway.tests.crash.state_databases import state_choice
 from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.limits import HOUR_MS, TransactionLimits
+from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.records.half_reader import read_without_turns
-from gateway.transaction.surroundings import Surroundings
 from gateway.transaction.tables.transaction_tables import TransactionTables
 from gateway.transaction.transactions import Transactions
 from wire.message.properties import PropertyName
@@ -206,7 +206,7 @@ class SmallBroker:
         self.transactions = Transactions(
             TransactionTables(limits, TransactionCounts(Registry())),
             self.store,
-            Surroundings(
+            TransactionNeeds(
                 reactor=self.reactor,
                 clock_ms=clock,
                 in_thread=threads.in_pool,

@@ -29,13 +29,13 @@ from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.log_access import Asked
+from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.records.half_messages import half_of
 from gateway.transaction.records.half_reader import read_without_turns
 from gateway.transaction.records.op_messages import parse_op
 from gateway.transaction.restart.rebuild import OFFSETS_GROUP
 from gateway.transaction.state_stores.choice import StateChoice
 from gateway.transaction.state_stores.outcome_records import state_of
-from gateway.transaction.surroundings import Surroundings
 from gateway.transaction.tables.transaction_tables import TransactionTables
 from gateway.transaction.transactions import Transactions
 from wire.codes import RequestCode
@@ -148,7 +148,7 @@ class World:
         self.offsets = Offsets() if offsets is None else offsets
         self.producers = ProducerTable() if producers is None else producers
         self.stranger = Stranger(self.clock)
-        self.surroundings = Surroundings(
+        self.needs = TransactionNeeds(
             reactor=self.clock,
             clock_ms=self.now_ms,
             in_thread=threads,
@@ -161,7 +161,7 @@ class World:
         )
         self.tables = TransactionTables(limits, TransactionCounts(Registry()))
         self.journal = CheckJournal(directory / "checks", in_thread=threads)
-        self.transactions = Transactions(self.tables, self.log, self.surroundings, self.journal, choice)
+        self.transactions = Transactions(self.tables, self.log, self.needs, self.journal, choice)
         left_open(self.journal.close)
         self.log.listeners.append(self.transactions.half_stored)
         self.found = self.transactions.rebuild()

@@ -29,11 +29,11 @@ from gateway.transaction.checks.phases import (
 )
 from gateway.transaction.checks.verdict import Act, HalfFacts, verdict
 from gateway.transaction.log_access import LogAccess
+from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.records.half_messages import real_place
 from gateway.transaction.records.half_reader import MAX_READ_BYTES, Found, HalfReader
 from gateway.transaction.settling import Settling
 from gateway.transaction.states import State
-from gateway.transaction.surroundings import Surroundings
 from gateway.transaction.tables.check_turns import ProducerGroup
 from gateway.transaction.tables.transaction_tables import TransactionTables
 from wire.message.record import StoredMessage
@@ -72,16 +72,16 @@ class CheckService:
         store: LogAccess,
         settling: Settling,
         journal: CheckJournal,
-        surroundings: Surroundings,
+        needs: TransactionNeeds,
     ) -> None:
         self._tables = tables
         self._settling = settling
         self._journal = journal
-        self._reader = HalfReader(store, surroundings.in_thread)
-        self._asking = Asking(surroundings.producers, surroundings.broker_name)
-        self._reactor = surroundings.reactor
-        self._clock_ms = surroundings.clock_ms
-        self._host = surroundings.host
+        self._reader = HalfReader(store, needs.in_thread)
+        self._asking = Asking(needs.producers, needs.broker_name)
+        self._reactor = needs.reactor
+        self._clock_ms = needs.clock_ms
+        self._host = needs.host
         self._phase = _STOPPED
         self._call: IDelayedCall | None = None
         self._wake_at_ms = 0

@@ -18,10 +18,10 @@ from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from gateway.settings import Address
 from gateway.store.reading.get_result import GetStatus
 from gateway.transaction.log_access import LogAccess
+from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.records.half_messages import DISCARD_REASON, HALF_QUEUE_ID, real_place
 from gateway.transaction.replies import source_text
 from gateway.transaction.states import State
-from gateway.transaction.surroundings import Surroundings
 from gateway.transaction.tables.transaction_tables import TransactionTables
 from wire.bodies.tools.transactions import Transaction, TransactionGroup, TransactionStatistics
 from wire.errors import RemoteError
@@ -72,13 +72,13 @@ class Overview:
         self,
         tables: TransactionTables,
         store: LogAccess,
-        surroundings: Surroundings,
+        needs: TransactionNeeds,
         newest_state: Callable[[str], State],
     ) -> None:
         self._tables = tables
         self._store = store
-        self._producers = surroundings.producers
-        self._clock_ms = surroundings.clock_ms
+        self._producers = needs.producers
+        self._clock_ms = needs.clock_ms
         self._newest_state = newest_state
 
     # -- what memory says: on the reactor's thread ------------------------------------------------------------

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC
 from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.log_access import LogAccess
+from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.records.half_messages import HALF_QUEUE_ID
 from gateway.transaction.records.op_messages import OP_QUEUE_ID
 from gateway.transaction.restart.rebuild import OFFSETS_GROUP
 from gateway.transaction.settling import Settling
-from gateway.transaction.surroundings import Surroundings
 from gateway.transaction.tables.transaction_tables import TransactionTables
 
 if TYPE_CHECKING:
@@ -36,14 +36,14 @@ class Progress:
         store: LogAccess,
         settling: Settling,
         journal: CheckJournal,
-        surroundings: Surroundings,
+        needs: TransactionNeeds,
     ) -> None:
         self._tables = tables
         self._store = store
         self._settling = settling
         self._journal = journal
-        self._offsets = surroundings.offsets
-        self._reactor = surroundings.reactor
+        self._offsets = needs.offsets
+        self._reactor = needs.reactor
         self._seen: tuple[int, int, int, bool] | None = None
         self._written: tuple[int, int] | None = None
         self._call: IDelayedCall | None = None

@@ -1,4 +1,4 @@
-"""The parts of a broker that its transactions use besides the log, as one value."""
+"""The parts of a broker that its transactions need besides the log, as one value."""
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class TransactionNeeds:
     """Clock, threads, topics, producers and address of one broker."""
 
     reactor: IReactorTime
