@@ -20,6 +20,7 @@ from pathlib import Path
 from benchmarks.store_append import Turns, UnsyncedFiles
 from gateway.clock import wall_clock_ms
 from gateway.settings.store import FlushDiskType, StoreSettings
+from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
 from gateway.store.reading.get_result import GetStatus
 from wire.message.record import OutgoingMessage
@@ -105,7 +106,9 @@ def main() -> None:
     settings = StoreSettings(flush_disk_type=FlushDiskType.ASYNC_FLUSH, message_index_enable=False)
     try:
         turns = Turns()
-        store = MessageStore(directory, settings, wall_clock_ms, files=UnsyncedFiles(), soon=turns.soon)
+        store = MessageStore(
+            directory, settings, StoreSurroundings(clock_ms=wall_clock_ms, files=UnsyncedFiles(), soon=turns.soon)
+        )
         store.open()
         fill(store, turns, size)
         store.close()
@@ -119,7 +122,7 @@ def compare(directory: Path, settings: StoreSettings) -> None:
     print(f"{'reads':<34}{'messages/s':>12}{'µs each':>10}{'kept µs':>10}{'most ms':>10}{'waited %':>9}")
 
     def row(name: str, places: Callable[[int], list[tuple[int, int]]], *, cold: bool, **how: bool) -> None:
-        store = MessageStore(directory, settings, wall_clock_ms)
+        store = MessageStore(directory, settings, StoreSurroundings(clock_ms=wall_clock_ms))
         store.open()
         store.get_messages(TOPIC, 0, 0, 1, 1)
         end = store.max_offset(TOPIC, 0)

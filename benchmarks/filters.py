@@ -22,6 +22,7 @@ from gateway.delivery.filters.record_filter import Work
 from gateway.delivery.filters.sql92 import sql92_filter
 from gateway.delivery.filters.sql92_grammar import parse_expression
 from gateway.settings.store import FlushDiskType, StoreSettings
+from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
 from gateway.store.reading.wanted import Wanted
 from gateway.store.reading.wanted_codes import WantedCodes
@@ -85,7 +86,9 @@ def main() -> None:
 
 
 def _pulls(directory: Path) -> None:
-    store = MessageStore(directory, StoreSettings(flush_disk_type=FlushDiskType.ASYNC_FLUSH), wall_clock_ms)
+    store = MessageStore(
+        directory, StoreSettings(flush_disk_type=FlushDiskType.ASYNC_FLUSH), StoreSurroundings(clock_ms=wall_clock_ms)
+    )
     store.open()
     for number in range(MESSAGES):
         rare = number % RARE == 0

@@ -38,6 +38,7 @@ from compat_tests.peers import gateway_command
 from gateway.client.testing.ports import free_port
 from gateway.clock import wall_clock_ms
 from gateway.settings.store import FlushDiskType, StoreSettings
+from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.disk.config_json import TopicsFile
@@ -177,7 +178,7 @@ def declare(directory: Path, topics: Sequence[str], queues: int) -> None:
 def fill_backlog(directory: Path, count: int) -> None:
     """Messages in the queues of the topic, as a broker leaves them that was stopped."""
     settings = StoreSettings(flush_disk_type=FlushDiskType.ASYNC_FLUSH, disk_measured_bytes=0)
-    store = MessageStore(directory, settings, wall_clock_ms)
+    store = MessageStore(directory, settings, StoreSurroundings(clock_ms=wall_clock_ms))
     store.open()
     source = messages(128, [TOPIC], QUEUES)
     for first in range(0, count, BATCH):
@@ -188,7 +189,7 @@ def fill_backlog(directory: Path, count: int) -> None:
 def fill_pending(directory: Path, count: int) -> None:
     """Half messages of a moment ago."""
     settings = StoreSettings(flush_disk_type=FlushDiskType.ASYNC_FLUSH, disk_measured_bytes=0)
-    store = MessageStore(directory, settings, wall_clock_ms)
+    store = MessageStore(directory, settings, StoreSurroundings(clock_ms=wall_clock_ms))
     store.open()
     for first in range(0, count, BATCH):
         halves = [half_message(number, is_half=True) for number in range(first, min(first + BATCH, count))]

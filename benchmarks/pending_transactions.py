@@ -37,6 +37,7 @@ from gateway.remoting.flush_group import FlushGroup
 from gateway.settings import Settings
 from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.disk.files import RealFiles
+from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus, each_result
 from gateway.telemetry.metrics import Registry
@@ -129,7 +130,9 @@ class Broker:
         self.clock = Clock()
         self._offset_ms = 0
         settings = StoreSettings(flush_disk_type=FlushDiskType.ASYNC_FLUSH, disk_measured_bytes=0)
-        self.store = MessageStore(directory, settings, self.now_ms, files=UnsyncedFiles(), soon=self.soon)
+        self.store = MessageStore(
+            directory, settings, StoreSurroundings(clock_ms=self.now_ms, files=UnsyncedFiles(), soon=self.soon)
+        )
         self.producers = Producers()
         self.transactions = Transactions(
             TransactionTables(TransactionLimits(), TransactionCounts(Registry())),
@@ -392,7 +395,7 @@ def old_commit_cost(broker: Broker, first: int) -> float:
             assert half is not None
             outgoing = message(0, is_half=True)
             outgoing.property_map = half.property_map
-            places.append(PutResult(PutStatus.PUT_OK, outgoing, None, offset, place, size))
+            places.append(PutResult(PutStatus.PUT_OK, outgoing).at(None, offset, place, size))
     return commit_cost(broker, places)
 
 

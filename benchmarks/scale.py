@@ -32,6 +32,7 @@ from gateway.client.testing.ports import free_port
 from gateway.clock import wall_clock_ms
 from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.disk.files import RealFiles
+from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult
 from wire.bodies.topics import DataVersion, TopicConfig
@@ -141,7 +142,7 @@ def fill_and_be_killed(directory: Path, source: Iterator[OutgoingMessage], count
         os.waitpid(child, 0)
         return
     settings = StoreSettings(flush_disk_type=FlushDiskType.ASYNC_FLUSH, message_index_enable=False)
-    store = MessageStore(directory, settings, wall_clock_ms)
+    store = MessageStore(directory, settings, StoreSurroundings(clock_ms=wall_clock_ms))
     store.open()
     begin = time.monotonic()
     for first in range(0, count, BATCH):
@@ -168,7 +169,7 @@ def run_and_be_killed(directory: Path, body_bytes: int) -> None:
         os.waitpid(child, 0)
         return
     turns = Turns()
-    store = MessageStore(directory, StoreSettings(), wall_clock_ms, soon=turns.soon)
+    store = MessageStore(directory, StoreSettings(), StoreSurroundings(clock_ms=wall_clock_ms, soon=turns.soon))
     store.open()
     source = messages(body_bytes, ["Scale"], TOPIC_QUEUES)
     settings, flushed_at_ms = StoreSettings(), 0
@@ -214,7 +215,9 @@ def _open(directory: Path | None, data: Path, *, power_failed: bool) -> None:
     """In a process of its own: open a store, print what it took."""
     del directory
     files = CountingFiles(run="" if power_failed else None)
-    store = MessageStore(data, StoreSettings(message_index_enable=False), wall_clock_ms, files=files)
+    store = MessageStore(
+        data, StoreSettings(message_index_enable=False), StoreSurroundings(clock_ms=wall_clock_ms, files=files)
+    )
     begin = time.perf_counter()
     report = store.open()
     took = time.perf_counter() - begin

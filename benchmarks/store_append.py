@@ -16,6 +16,7 @@ from pathlib import Path
 from gateway.clock import wall_clock_ms
 from gateway.settings.store import StoreSettings
 from gateway.store.disk.files import RealFiles
+from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus
 from wire.message.record import OutgoingMessage
@@ -68,7 +69,7 @@ def build_messages(count: int) -> list[OutgoingMessage]:
 def measure(batch: int, files: RealFiles, directory: Path, settings: StoreSettings) -> tuple[float, float]:
     """(messages a second, processor µs a message) of appending in batches of one size."""
     turns = Turns()
-    store = MessageStore(directory, settings, wall_clock_ms, files=files, soon=turns.soon)
+    store = MessageStore(directory, settings, StoreSurroundings(clock_ms=wall_clock_ms, files=files, soon=turns.soon))
     store.open()
     messages = build_messages(batch)
     stored = 0

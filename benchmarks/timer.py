@@ -33,6 +33,7 @@ from gateway.schedule.timer_files import TimerFiles
 from gateway.schedule.timer_message import TimerTerms, placed_timed
 from gateway.schedule.timer_service import TimerService
 from gateway.settings.store import FlushDiskType, StoreSettings
+from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import each_result
 from wire.message.properties import build_properties
@@ -76,7 +77,9 @@ def message(number: int, topic: str, due_ms: int) -> OutgoingMessage:
 def fill(directory: Path, count: int, lead_s: float) -> int:
     """Store what waits, and what becomes due in a while; when the first of these is."""
     clock = Clock()
-    store = MessageStore(directory, SETTINGS, now_ms, files=UnsyncedFiles(), soon=partial(_soon, clock))
+    store = MessageStore(
+        directory, SETTINGS, StoreSurroundings(clock_ms=now_ms, files=UnsyncedFiles(), soon=partial(_soon, clock))
+    )
     timers = TimerService(
         store=store,
         files=TimerFiles(directory, 104_857_600, UnsyncedFiles()),
@@ -117,7 +120,7 @@ def _stored(result: object) -> None:
 
 def late_ms(directory: Path, topic: str) -> list[int]:
     """By how much each delivered message of a topic was late, sorted."""
-    store = MessageStore(directory, SETTINGS, now_ms, files=UnsyncedFiles())
+    store = MessageStore(directory, SETTINGS, StoreSurroundings(clock_ms=now_ms, files=UnsyncedFiles()))
     store.open()
     found = []
     for name, queue_id in store.queues():

@@ -27,6 +27,7 @@ from pathlib import Path
 from benchmarks.scale import GIB, HOST, make_cold
 from gateway.clock import wall_clock_ms
 from gateway.settings.store import FlushDiskType, StoreSettings
+from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult
 from wire.message.record import OutgoingMessage
@@ -98,7 +99,9 @@ def messages(options: argparse.Namespace) -> Iterator[OutgoingMessage]:
 
 def fill(data: Path, options: argparse.Namespace) -> int:
     """Write through the store until the log is as large as asked, and close it; how many messages."""
-    store = MessageStore(data, StoreSettings(flush_disk_type=FlushDiskType.ASYNC_FLUSH), wall_clock_ms)
+    store = MessageStore(
+        data, StoreSettings(flush_disk_type=FlushDiskType.ASYNC_FLUSH), StoreSurroundings(clock_ms=wall_clock_ms)
+    )
     store.open()
     source = messages(options)
     count = 0

@@ -30,6 +30,7 @@ from compat_tests.peers import ApacheContainer, GatewayProcess, Peer, free_ports
 from gateway.client import AdminClient, Message, Producer, ProducerSettings, RocketMQError
 from gateway.metadata.names import WHEEL_TIMER_TOPIC
 from gateway.settings.store import StoreSettings
+from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
 from wire.message.record import StoredMessage, parse_records
 
@@ -154,7 +155,7 @@ def _peer(name: str, directory: Path) -> Peer:
 
 def account(peer: str, directory: Path, acknowledged: set[int], kills: int) -> Account:
     """Read the log."""
-    store = MessageStore(directory, STORE, lambda: int(time.time() * 1000))  # noqa: TID251 - a clock for a reader
+    store = MessageStore(directory, STORE, StoreSurroundings(clock_ms=lambda: int(time.time() * 1000)))  # noqa: TID251 - a clock for a reader
     store.open()
     try:
         stored = Counter(

@@ -55,6 +55,7 @@ from gateway.schedule.timer_service import TimerService
 from gateway.settings import Address, FlushDiskType, Settings
 from gateway.store.durability.dispatch import no_bit_map
 from gateway.store.durability.light_queues import light_arrivals
+from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import each_result, message_count
 from gateway.store.space.retention import rule_text
@@ -115,15 +116,17 @@ class BrokerParts:
         self.store = MessageStore(
             settings.store_path_root_dir,
             settings,
-            clock,
-            files=files,
+            StoreSurroundings(
+                clock_ms=clock,
+                files=files,
+                soon=soon,
+                in_thread=around.in_log_thread,
+                in_sync=around.in_sync,
+                later=self._later,
+                registry=self.registry,
+            ),
             delay_of=self._delay_of,
             bit_map_of=no_bit_map if self.bit_maps is None else self.bit_maps.of_message,
-            soon=soon,
-            in_thread=around.in_log_thread,
-            in_sync=around.in_sync,
-            later=self._later,
-            registry=self.registry,
             topics=lambda: topics_in_file(config / "topics.json"),
         )
         self.named = NamedMessages(self.store, self.cold_reads)

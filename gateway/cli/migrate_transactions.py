@@ -159,6 +159,7 @@ def _migration(
     from gateway.metadata.offsets import ConsumerOffsets
     from gateway.schedule.delay_levels import DelayLevels
     from gateway.settings.transaction import TransactionStateStore
+    from gateway.store.durability.surroundings import StoreSurroundings
     from gateway.store.message_store import MessageStore
     from gateway.transaction.checks.check_journal import CheckJournal
     from gateway.transaction.limits import TransactionLimits
@@ -179,8 +180,7 @@ def _migration(
     store = MessageStore(
         root,
         settings,
-        wall_clock_ms,
-        files=files,
+        StoreSurroundings(clock_ms=wall_clock_ms, files=files),
         delay_of=lambda level: levels.delay_ms(level) if 0 < level <= levels.last else None,
     )
     store.open()

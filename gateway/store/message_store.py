@@ -17,7 +17,7 @@ from pathlib import Path
 
 from gateway.clock import Milliseconds
 from gateway.errors import GatewayError
-from gateway.in_thread import InThread, Soon, in_this_thread
+from gateway.in_thread import InThread, in_this_thread
 from gateway.settings.store import StoreSettings
 from gateway.store.admission import Admission
 from gateway.store.disk.entry_kinds import refuse_misfits
@@ -26,19 +26,22 @@ from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.paths import StorePaths
 from gateway.store.disk.store_directories import make_directories
 from gateway.store.disk.store_lock import StoreLock
+from gateway.store.durability.admitted_log import AdmittedLog
 from gateway.store.durability.appender import Appender, OnAllStored
 from gateway.store.durability.checkpoint import CheckpointFile
 from gateway.store.durability.dispatch import BitMapOf, DelayOf, Dispatch, no_bit_map
 from gateway.store.durability.flushing import Flushing
-from gateway.store.durability.group_commit import GroupCommit, Later, at_once, never
-from gateway.store.durability.publication import Listener, Publication
-from gateway.store.errors import StoreError, StoreNotAccessible, WriteFailed
+from gateway.store.durability.group_commit import GroupCommit
+from gateway.store.durability.publication import Derived, Listener, Publication, SpaceWatch
+from gateway.store.durability.store_files import StoreFiles, StoreState
+from gateway.store.durability.surroundings import StoreSurroundings
+from gateway.store.errors import StoreError, StoreNotAccessible
 from gateway.store.figures import StoreFigures
 from gateway.store.index.index import KeyIndex
 from gateway.store.index.index_entries import KeyKind
 from gateway.store.index.indexing import DispatchedLog, Indexing
 from gateway.store.log.commit_log import CommitLog
-from gateway.store.log.log_batch import NO_END, LogBatch
+from gateway.store.log.log_batch import NO_END
 from gateway.store.log.log_order import refuse_misplaced
 from gateway.store.log.log_scan import LogScan
 from gateway.store.log.record_heads import head_at
@@ -54,12 +57,11 @@ from gateway.store.reading.queue_reader import QueueReader
 from gateway.store.reading.wanted import ALL_WANTED, Wanted
 from gateway.store.recovery.earlier_lives import is_of_another_broker
 from gateway.store.recovery.queue_mending import QueueMending
-from gateway.store.recovery.recovery import Progress, Recovery
+from gateway.store.recovery.recovery import LastRun, Progress, Recovery
 from gateway.store.recovery.recovery_report import RecoveryReport
 from gateway.store.space.deletion import Deleted, Deletion, Survey
 from gateway.store.space.retention import headroom_bytes, refusal_reason, space_text
 from gateway.telemetry.logs import EventLog
-from gateway.telemetry.metrics import Registry
 from wire.disk.index_file import IndexShape
 from wire.disk.queue_extension import ExtensionUnit, position_of
 from wire.message.record import OutgoingMessage, StoredMessage
@@ -77,11 +79,6 @@ class MessageStore:
     :param directory: the root; see ``paths``.
     :param delay_of: delay of a level in milliseconds, for the queues of the schedule topic.
     :param bit_map_of: which groups a message passes for, kept when ``enable_consume_queue_ext`` asks for extensions.
-    :param soon: runs a function at the end of this reactor turn.
-    :param in_thread: runs blocking work in one thread, in order.
-    :param in_sync: the same for the sync of a batch; ``in_thread`` when left out.
-    :param later: runs a function after a time, on the reactor's thread.
-    :param registry: gets the store's metrics.
     :param topics: the topics of the table on disk, asked in a directory that another broker served; None when nobody
         knows.
     """
@@ -90,117 +87,55 @@ class MessageStore:
         self,
         directory: Path,
         settings: StoreSettings,
-        clock_ms: Milliseconds,
+        surroundings: StoreSurroundings,
         *,
-        files: FileLayer | None = None,
         delay_of: DelayOf | None = None,
         bit_map_of: BitMapOf = no_bit_map,
-        soon: Soon = at_once,
-        in_thread: InThread = in_this_thread,
-        in_sync: InThread | None = None,
-        later: Later = never,
-        registry: Registry | None = None,
         topics: Callable[[], Container[str] | None] = lambda: None,
     ) -> None:
         self._settings = settings
         self._topics = topics
-        self._files = files = RealFiles() if files is None else files
+        self._layer = layer = RealFiles() if surroundings.files is None else surroundings.files
         self._paths = paths = StorePaths(directory, settings.commit_log_below(directory))
-        self._figures = figures = StoreFigures(Registry() if registry is None else registry)
-        self._progress = progress = StoreProgress()
-        self._admission = admission = Admission()
-        self._lock = StoreLock(files, paths)
-        self._in_thread = in_thread
-        self._log = CommitLog(
-            files,
-            paths,
-            settings.mapped_file_size_commit_log,
-            figures,
-            ahead_bytes=settings.file_ahead_bytes,
-            batch_bytes=settings.max_unwritten_bytes,
-        )
-        self._queues = ConsumeQueues(files, paths, settings)
+        self._in_thread = surroundings.in_thread
+        figures = StoreFigures(surroundings.registry)
+        self._state = state = StoreState(StoreProgress(), Admission(), figures)
+        self._figures, self._progress, self._admission = figures, state.progress, state.admission
+        self._files = files = _made_files(layer, paths, settings, surroundings.clock_ms, state)
+        self._lock, self._log, self._queues = files.lock, files.log, files.queues
+        self._index, self._checkpoint = files.index, files.checkpoint
         self._dispatch = Dispatch(
-            self._queues,
+            files.queues,
             delay_of,
             light_queues=settings.fills_light_queues,
             bit_map_of=bit_map_of if settings.enable_consume_queue_ext else None,
         )
-        self._checkpoint = CheckpointFile(files, paths)
-        deleted = DeletedTopics(files, paths)
-        self._dispatched_log = DispatchedLog(self._log, progress)
-        self._index = KeyIndex(
-            files,
-            paths,
-            IndexShape(settings.max_hash_slot_num, settings.max_index_num),
-            clock_ms,
-            read_from=self._dispatched_log.messages_from,
-            max_backlog=settings.max_index_backlog,
-        )
-        self._indexing = Indexing(self._index, self._log, soon, enabled=settings.message_index_enable)
-        self._reader = QueueReader(self._log, paths.root)
-        self._flushing = Flushing(
-            self._log,
-            self._queues,
-            self._index,
-            self._checkpoint,
-            deleted,
-            self._lock,
-            progress,
-            admission,
-            settings,
-            clock_ms,
-            in_thread,
-            lambda: self.deletion.room_bytes(),
-        )
+        self._dispatched_log = DispatchedLog(files.log, state.progress)
+        self._indexing = Indexing(files.index, files.log, surroundings.soon, enabled=settings.message_index_enable)
+        self._reader = QueueReader(files.log, paths.root)
+        self._flushing = Flushing(files, state, settings, surroundings, lambda: self.deletion.room_bytes())
+        self.deletion = Deletion(files, state, settings, self._flushing.flush)
         self._publication = Publication(
-            self._log,
-            self._dispatch,
-            self._indexing,
+            files,
+            state,
+            Derived(self._dispatch, self._indexing),
             self._flushing,
-            progress,
-            admission,
-            figures,
-            in_thread,
-            lambda: space_text(self.deletion.disk_space()),
-            self._look_soon,
-            settings.max_unwritten_bytes,
+            surroundings.in_thread,
+            SpaceWatch(lambda: space_text(self.deletion.disk_space()), self._look_soon, settings.max_unwritten_bytes),
         )
         self._group = self._publication.group = GroupCommit(
-            new_batch=self._log.new_batch,
-            write=self._write,
-            sync=self._log.sync if settings.sync_flush else None,
-            stored=self._publication.stored,
-            failed=self._publication.failed,
-            hasty=self._publication.hasty,
-            overdue=self._publication.overdue,
-            soon=soon,
-            in_thread=in_thread,
-            in_sync=in_thread if in_sync is None else in_sync,
-            later=later,
+            AdmittedLog(files, state.admission),
+            self._publication,
+            surroundings,
+            syncs=settings.sync_flush,
             timeout_ms=settings.sync_flush_timeout_ms,
         )
-        self._appender = Appender(self._log, self._queues, self._group, admission, figures, settings, clock_ms)
-        appender = self._appender
+        self._appender = appender = Appender(files, state, self._group, settings, surroundings.clock_ms)
         # Not methods: every message comes these ways.
         self.append = appender.append_or_dispatch if settings.fills_light_queues else appender.append
         self.append_run = appender.append_run
-        self.deletion = Deletion(
-            files,
-            paths,
-            self._log,
-            self._queues,
-            self._index,
-            progress,
-            admission,
-            figures,
-            settings,
-            self._flushing.flush,
-            self._checkpoint,
-            deleted,
-        )
-        self.mend_queue = QueueMending(self._log, self._queues, self._dispatch, deleted, paths).mend
-        figures.watch(self._log, progress, admission)
+        self.mend_queue = QueueMending(files.log, files.queues, self._dispatch, files.deleted_topics, paths).mend
+        figures.watch(files.log, state.progress, state.admission)
 
     # --- opening and closing -------------------------------------------------------------------------------------
 
@@ -219,12 +154,12 @@ class MessageStore:
             raise
 
     def _open(self, progress: Progress | None) -> RecoveryReport:
-        paths, files = self._paths, self._files
-        refuse_misfits(files, paths.root)
-        log_is_new = paths.commit_log.parent != paths.root and not files.exists(paths.commit_log)
-        make_directories(files, paths)
+        paths, layer = self._paths, self._layer
+        refuse_misfits(layer, paths.root)
+        log_is_new = paths.commit_log.parent != paths.root and not layer.exists(paths.commit_log)
+        make_directories(layer, paths)
         self._lock.take()
-        clean = not files.exists(paths.abort)
+        clean = not layer.exists(paths.abort)
         deleted_remark = self.deletion.deleted_topics.load()
         self.deletion.finish_interrupted()
         self._checkpoint.load()
@@ -237,21 +172,14 @@ class MessageStore:
             remarks.append(deleted_remark)
         if log_is_new:
             remarks.append(f"{paths.commit_log} (storePathCommitLog) did not exist and was made")
-        report = Recovery(
-            files,
-            paths,
-            log=self._log,
-            queues=self._queues,
-            dispatch=self._dispatch,
-            checkpoint=self._checkpoint,
+        last_run = LastRun(
             clean=clean,
-            same_run=same_run,
+            same_system=same_run,
             listed_end=ends.log_end,
-            max_copy_bytes=self._settings.max_tail_copy_bytes,
-            progress=progress,
-            deleted=self.deletion.deleted_topics,
-            another=is_of_another_broker(self._checkpoint, files, paths),
-            topics=self._topics,
+            of_another=is_of_another_broker(self._checkpoint, layer, paths),
+        )
+        report = Recovery(
+            self._files, self._dispatch, last_run, settings=self._settings, progress=progress, topics=self._topics
         ).run()
         self._progress.dispatched_end = self._progress.written_end = report.end_offset
         remarks += self._load_index(clean, report.end_offset)
@@ -279,7 +207,7 @@ class MessageStore:
         if self._checkpoint.is_foreign:  # another broker has served the directory since, and may have deleted topics
             return QueueEnds(), False
         ends = self._queues.journal.load()
-        return ends, ends.system_run == self._files.system_run() != ""
+        return ends, ends.system_run == self._layer.system_run() != ""
 
     def _load_queues(self, ends: QueueEnds, *, nothing_lost: bool) -> list[str]:
         # After a power failure a queue may have units of messages that the log lost: all of them are looked at.
@@ -352,11 +280,6 @@ class MessageStore:
         """Tell ``listener`` of every batch that becomes visible, in order."""
         self._publication.listen(listener)
 
-    def _write(self, batch: LogBatch) -> None:
-        if self._admission.failure is not None:  # a timed flush failed since these were gathered
-            raise WriteFailed(self._admission.failure)
-        self._log.write(batch)
-
     # --- reading -------------------------------------------------------------------------------------------------
 
     def get_messages(
@@ -385,7 +308,7 @@ class MessageStore:
 
         Where the system cannot tell what is in memory, the distance from the end of the log decides.
         """
-        if not self._files.sees_memory and self.is_cold(topic, queue_id, offset):
+        if not self._layer.sees_memory and self.is_cold(topic, queue_id, offset):
             return None
         queue = self._queues.find((topic, queue_id))
         return self._reader.read_now(queue, offset, max_count, max_bytes, wanted)
@@ -415,7 +338,7 @@ class MessageStore:
 
         Where the system cannot tell what is in memory, the distance from the end of the log decides.
         """
-        if not self._files.sees_memory and self._log.visible_end - commit_log_offset > self._settings.hot_bytes:
+        if not self._layer.sees_memory and self._log.visible_end - commit_log_offset > self._settings.hot_bytes:
             return None
         return self._reader.message_now(commit_log_offset, size)
 
@@ -433,7 +356,7 @@ class MessageStore:
         """
         memory = self._reader.in_memory
         is_far = self._log.visible_end - commit_log_offset > self._settings.hot_bytes
-        if is_far and not self._files.sees_memory and not memory.is_fresh(commit_log_offset):
+        if is_far and not self._layer.sees_memory and not memory.is_fresh(commit_log_offset):
             raise NotInMemory
         return head_at(self._log, commit_log_offset, memory.read)
 
@@ -632,6 +555,37 @@ class MessageStore:
         :raises OSError: they could not be deleted, and there is no ``done`` to be told.
         """
         self.deletion.delete_topic(topic, in_thread, _raise_failure if done is None else done)
+
+
+def _made_files(
+    layer: FileLayer, paths: StorePaths, settings: StoreSettings, clock_ms: Milliseconds, state: StoreState
+) -> StoreFiles:
+    log = CommitLog(
+        layer,
+        paths,
+        settings.mapped_file_size_commit_log,
+        state.figures,
+        ahead_bytes=settings.file_ahead_bytes,
+        batch_bytes=settings.max_unwritten_bytes,
+    )
+    index = KeyIndex(
+        layer,
+        paths,
+        IndexShape(settings.max_hash_slot_num, settings.max_index_num),
+        clock_ms,
+        read_from=DispatchedLog(log, state.progress).messages_from,
+        max_backlog=settings.max_index_backlog,
+    )
+    return StoreFiles(
+        layer=layer,
+        paths=paths,
+        lock=StoreLock(layer, paths),
+        log=log,
+        queues=ConsumeQueues(layer, paths, settings),
+        index=index,
+        checkpoint=CheckpointFile(layer, paths),
+        deleted_topics=DeletedTopics(layer, paths),
+    )
 
 
 def _raise_failure(failure: BaseException | None) -> None:

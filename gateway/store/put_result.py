@@ -84,21 +84,16 @@ class PutOutcome:
         self,
         status: PutStatus,
         message: OutgoingMessage,
-        queue: ConsumeQueue | None,
-        queue_offset: int,
-        commit_log_offset: int,
-        size: int,
-        stored_at_ms: int,
         count: int,
     ) -> None:
         self.status = status
         self.topic = message.topic
         self.queue_id = message.queue_id
-        self.queue = queue
-        self.queue_offset = queue_offset
-        self.commit_log_offset = commit_log_offset
-        self.size = size
-        self.stored_at_ms = stored_at_ms
+        self.queue: ConsumeQueue | None = None
+        self.queue_offset = -1
+        self.commit_log_offset = -1
+        self.size = 0
+        self.stored_at_ms = 0
         self.count = count
         self.further: Places = ()
 
@@ -117,19 +112,26 @@ class PutResult(PutOutcome):
 
     __slots__ = ("message", "tags_code")
 
-    def __init__(
-        self,
-        status: PutStatus,
-        message: OutgoingMessage,
-        queue: ConsumeQueue | None = None,
-        queue_offset: int = -1,
-        commit_log_offset: int = -1,
-        size: int = 0,
-        stored_at_ms: int = 0,
-    ) -> None:
-        super().__init__(status, message, queue, queue_offset, commit_log_offset, size, stored_at_ms, 1)
+    def __init__(self, status: PutStatus, message: OutgoingMessage) -> None:
+        super().__init__(status, message, 1)
         self.message = message
         self.tags_code = 0
+
+    def at(
+        self,
+        queue: ConsumeQueue | None,
+        queue_offset: int,
+        commit_log_offset: int,
+        size: int = 0,
+        stored_at_ms: int = 0,
+    ) -> PutResult:
+        """Note where the message was stored; returns itself."""
+        self.queue = queue
+        self.queue_offset = queue_offset
+        self.commit_log_offset = commit_log_offset
+        self.size = size
+        self.stored_at_ms = stored_at_ms
+        return self
 
     def each(self) -> Iterable[PutResult]:
         """Itself."""
@@ -155,21 +157,20 @@ class PutRun(PutOutcome):
         commit_log_offset: int = -1,
         stored_at_ms: int = 0,
     ) -> None:
-        super().__init__(status, run.batch, queue, queue_offset, commit_log_offset, run.size, stored_at_ms, run.count)
+        super().__init__(status, run.batch, run.count)
+        self.queue = queue
+        self.queue_offset = queue_offset
+        self.commit_log_offset = commit_log_offset
+        self.size = run.size
+        self.stored_at_ms = stored_at_ms
         self.run = run
 
     def each(self) -> Iterator[PutResult]:
         """The outcome of each message, made when it is asked for: mostly nobody asks for all."""
         run, queue_offset = self.run, self.queue_offset
         for number, place in enumerate(self.places()):
-            result = PutResult(
-                self.status,
-                run.message(number),
-                self.queue,
-                queue_offset + number,
-                place,
-                run.sizes[number],
-                self.stored_at_ms,
+            result = PutResult(self.status, run.message(number)).at(
+                self.queue, queue_offset + number, place, run.sizes[number], self.stored_at_ms
             )
             result.tags_code = run.forms[number].code
             yield result

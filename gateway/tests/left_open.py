@@ -54,7 +54,7 @@ def _noting(opens: Callable[..., Any], give_back: Callable[[Any], None]) -> Call
 
 def _store(store: MessageStore) -> None:
     """Without waiting for threads that a test holds up."""
-    if isinstance(store._files, RealFiles):
+    if isinstance(store._layer, RealFiles):
         store._queues.close()
         store._checkpoint.close()
         store._lock.release()

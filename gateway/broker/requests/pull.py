@@ -252,9 +252,7 @@ class PullMessage:
         )
         store = self._store
         bounds = max(store.min_offset(topic, queue_id), 0), store.max_offset(topic, queue_id)
-        self._answer(
-            request, header, ResponseCode.PULL_OFFSET_MOVED, GetResult(GetStatus.OFFSET_RESET, offset, *bounds)
-        )
+        self._answer(request, header, ResponseCode.PULL_OFFSET_MOVED, GetResult(GetStatus.OFFSET_RESET, offset, bounds))
         return True
 
     def _reset_of(self, request: Request, header: PullMessageRequest) -> int | None:

@@ -12,16 +12,13 @@ from typing import Final, TypeAlias
 
 from gateway.clock import Milliseconds
 from gateway.settings.store import StoreSettings
-from gateway.store.admission import Admission
 from gateway.store.durability.dispatch import HIDDEN, SCHEDULE_TOPIC
 from gateway.store.durability.group_commit import GroupCommit
 from gateway.store.durability.light_queues import LightQueues
-from gateway.store.figures import StoreFigures
-from gateway.store.log.commit_log import CommitLog
+from gateway.store.durability.store_files import StoreFiles, StoreState
 from gateway.store.log.log_batch import MAX_OUT_BYTES, LogBatch
 from gateway.store.put_result import Places, PutOutcome, PutResult, PutRun, PutStatus, WaitFor
 from gateway.store.queues.consume_queue import ConsumeQueue
-from gateway.store.queues.consume_queues import ConsumeQueues
 from wire.errors import LocalError
 from wire.message.inner_batch import INNER_BATCH, inner_count, is_inner_batch
 from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, build_properties
@@ -60,21 +57,21 @@ class Appender:
 
     def __init__(
         self,
-        log: CommitLog,
-        queues: ConsumeQueues,
+        files: StoreFiles,
+        state: StoreState,
         group: GroupCommit,
-        admission: Admission,
-        figures: StoreFigures,
         settings: StoreSettings,
         clock_ms: Milliseconds,
     ) -> None:
-        self._log = log
-        self._queues = queues
+        self._log = files.log
+        self._queues = files.queues
         self._group = group
-        self._admission = admission
-        self._figures = figures
+        self._admission = state.admission
+        self._figures = state.figures
         self._clock_ms = clock_ms
-        self._light = LightQueues(queues, settings.max_lmq_consume_queue_num) if settings.fills_light_queues else None
+        self._light = (
+            LightQueues(files.queues, settings.max_lmq_consume_queue_num) if settings.fills_light_queues else None
+        )
         self.max_append_bytes = 0
         self.last_stored_ms = 0
 
@@ -105,7 +102,7 @@ class Appender:
             on_stored(PutResult(_illegal(message), message))
             return
         position = commit_log.position  # another one when the log rolled
-        result = PutResult(_PUT_OK, message, queue, queue_offset, position, size, stored_at_ms)
+        result = PutResult(_PUT_OK, message).at(queue, queue_offset, position, size, stored_at_ms)
         batch.end = commit_log.position = position + size
         commit_log.room -= size
         if queue is not None:
@@ -269,7 +266,7 @@ class Appender:
             size = len(record)
             if size > self.max_append_bytes:
                 return PutStatus.MESSAGE_ILLEGAL
-            result = PutResult(_PUT_OK, message, queue, queue_offset, position, size, stored_at_ms)
+            result = PutResult(_PUT_OK, message).at(queue, queue_offset, position, size, stored_at_ms)
             if further:
                 result.further = further
             packed.results.append(result)

@@ -12,19 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import Lock
 
-from gateway.clock import Milliseconds
-from gateway.in_thread import InThread
 from gateway.settings.store import StoreSettings
-from gateway.store.admission import Admission
-from gateway.store.disk.store_lock import StoreLock
-from gateway.store.durability.checkpoint import CheckpointFile, Marks
+from gateway.store.durability.checkpoint import Marks
+from gateway.store.durability.store_files import StoreFiles, StoreState
+from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.errors import NO_SPACE, NOT_OPENED, NoDescriptor, WriteFailed
-from gateway.store.index.index import KeyIndex
-from gateway.store.log.commit_log import CommitLog
 from gateway.store.log.log_batch import LogBatch
-from gateway.store.progress import StoreProgress
-from gateway.store.queues.consume_queues import ConsumeQueues
-from gateway.store.queues.deleted_topics import DeletedTopics
 from gateway.telemetry.logs import EventLog
 from wire.disk.consume_queue import UNIT_BYTES
 
@@ -49,32 +42,25 @@ class Flushing:
 
     def __init__(
         self,
-        log: CommitLog,
-        queues: ConsumeQueues,
-        index: KeyIndex,
-        checkpoint: CheckpointFile,
-        deleted_topics: DeletedTopics,
-        lock: StoreLock,
-        progress: StoreProgress,
-        admission: Admission,
+        files: StoreFiles,
+        state: StoreState,
         settings: StoreSettings,
-        clock_ms: Milliseconds,
-        in_thread: InThread,
+        surroundings: StoreSurroundings,
         room_bytes: Callable[[], int],
     ) -> None:
         self._room_bytes = room_bytes
-        self._log = log
-        self._queues = queues
-        self._index = index
-        self._checkpoint = checkpoint
-        self._deleted_topics = deleted_topics
-        self._lock = lock
-        self._progress = progress
-        self._admission = admission
+        self._log = files.log
+        self._queues = files.queues
+        self._index = files.index
+        self._checkpoint = files.checkpoint
+        self._deleted_topics = files.deleted_topics
+        self._lock = files.lock
+        self._progress = state.progress
+        self._admission = state.admission
         self._settings = settings
         self._sync = settings.sync_flush
-        self._clock_ms = clock_ms
-        self._in_thread = in_thread
+        self._clock_ms = surroundings.clock_ms
+        self._in_thread = surroundings.in_thread
         self._last_log_flush_ms = 0
         self._last_queue_flush_ms = 0
         self._last_thorough_ms = 0

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Protocol
 
-from gateway.in_thread import InThread, Soon, result_of
+from gateway.in_thread import result_of
+from gateway.store.durability.surroundings import Cancel, StoreSurroundings
 from gateway.store.log.log_batch import LogBatch
 from gateway.telemetry.logs import EventLog
 
@@ -28,36 +29,49 @@ log = EventLog("store")
 WRITTEN_AT_ONCE_BYTES = 8 * 1024 * 1024
 """With SYNC_FLUSH a larger batch is written in the thread: copying it takes milliseconds, and nobody is answered."""
 
-Cancel: TypeAlias = Callable[[], None]
-Later: TypeAlias = Callable[[int, Callable[[], None]], Cancel]
-"""Runs a function on the reactor thread after milliseconds; the value takes that back."""
+
+class BatchLog(Protocol):
+    """Where batches are written. ``write`` and ``sync`` block, and may run in a thread."""
+
+    def new_batch(self) -> LogBatch:
+        """Return an empty batch at the log's current place."""
+
+    def write(self, batch: LogBatch) -> None:
+        """Hand a batch to the system.
+
+        :raises DiskFull: there is no room for it.
+        :raises WriteFailed: the disk failed.
+        """
+
+    def sync(self, batch: LogBatch) -> None:
+        """Return when a written batch is on disk.
+
+        :raises WriteFailed: the disk failed.
+        """
 
 
-def at_once(function: Callable[[], None]) -> None:
-    """``Soon`` for programs without a reactor: every append is a batch of its own."""
-    function()
+class BatchObserver(Protocol):
+    """Who hears what becomes of batches, on the reactor's thread."""
 
+    def stored(self, batch: LogBatch) -> None:
+        """Hear of each batch that is as durable as it has to be, in order."""
 
-def never(_delay_ms: int, _function: Callable[[], None]) -> Cancel:
-    """``Later`` for programs without a reactor: time does not pass."""
-    return _nothing
+    def failed(self, batch: LogBatch, reason: BaseException) -> None:
+        """Hear of a batch that is not there, and why; dispose of what is gathered, too."""
 
+    def hasty(self, batch: LogBatch) -> None:
+        """Hear of a batch that is written and not yet on disk, when somebody waits for no more than that."""
 
-def _nothing() -> None:
-    """There is no timer to take back."""
+    def overdue(self, batch: LogBatch) -> None:
+        """Hear of a written batch that is not on disk after the time-out, perhaps several times."""
 
 
 class GroupCommit:
     """Gathers batches and brings them to the disk one after the other.
 
-    :param write: hands a batch to the system; raises ``DiskFull`` or ``WriteFailed``.
-    :param sync: returns when a written batch is on disk; blocks; raises ``WriteFailed``. None: ASYNC_FLUSH.
-    :param stored: told of each batch that is there, in order.
-    :param failed: told of a batch that is not, with the reason; it also disposes of ``gathering``.
-    :param hasty: told of a batch that is written and not yet on disk, when it has waiters for that.
-    :param overdue: told of a written batch that is not on disk after ``timeout_ms``; may be told again.
-    :param in_thread: runs ``write`` when it would block; ``in_sync`` runs ``sync``.
-    :param later: runs a function after a time; with the default nothing is ever overdue.
+    :param surroundings: ``in_thread`` runs a write that would block, ``in_sync`` each sync.
+    :param syncs: whether batches are brought to the disk one by one (SYNC_FLUSH).
+    :param timeout_ms: after this a batch that is not on disk is overdue.
     """
 
     __slots__ = (
@@ -86,31 +100,24 @@ class GroupCommit:
 
     def __init__(
         self,
+        log: BatchLog,
+        observer: BatchObserver,
+        surroundings: StoreSurroundings,
         *,
-        new_batch: Callable[[], LogBatch],
-        write: Callable[[LogBatch], None],
-        sync: Callable[[LogBatch], None] | None,
-        stored: Callable[[LogBatch], None],
-        failed: Callable[[LogBatch, BaseException], None],
-        hasty: Callable[[LogBatch], None],
-        overdue: Callable[[LogBatch], None],
-        soon: Soon,
-        in_thread: InThread,
-        in_sync: InThread,
-        later: Later,
+        syncs: bool,
         timeout_ms: int,
     ) -> None:
-        self._new_batch = new_batch
-        self._write = write
-        self._sync = sync
-        self._stored = stored
-        self._failed = failed
-        self._hasty = hasty
-        self._overdue = overdue
-        self._soon = soon
-        self._in_thread = in_thread
-        self._in_sync = in_sync
-        self._later = later
+        self._new_batch = log.new_batch
+        self._write = log.write
+        self._sync = log.sync if syncs else None
+        self._stored = observer.stored
+        self._failed = observer.failed
+        self._hasty = observer.hasty
+        self._overdue = observer.overdue
+        self._soon = surroundings.soon
+        self._in_thread = surroundings.in_thread
+        self._in_sync = surroundings.in_sync or surroundings.in_thread
+        self._later = surroundings.later
         self._timeout_ms = timeout_ms
         self._additions: list[Callable[[], None]] = []
         self._scheduled = False
@@ -121,7 +128,7 @@ class GroupCommit:
         self.in_flight: LogBatch | None = None
         self.is_adding = False
         """What is appended now was asked for by ``before_next``: it goes however much else has been gathered."""
-        self.gathering = new_batch()
+        self.gathering = log.new_batch()
 
     @property
     def is_idle(self) -> bool:

@@ -9,20 +9,18 @@ nothing is visible before it is on disk, also when its sender was answered earli
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from gateway.in_thread import InThread
-from gateway.store.admission import Admission
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.durability.dispatch import Dispatch
 from gateway.store.durability.flushing import Flushing
 from gateway.store.durability.group_commit import GroupCommit
+from gateway.store.durability.store_files import StoreFiles, StoreState
 from gateway.store.errors import NO_SPACE, NOT_OPENED, DiskFull, NoDescriptor
-from gateway.store.figures import StoreFigures
 from gateway.store.index.indexing import Indexing
-from gateway.store.log.commit_log import CommitLog
 from gateway.store.log.log_batch import LogBatch, Waiter
-from gateway.store.progress import StoreProgress
 from gateway.store.put_result import PutOutcome, PutResult, PutStatus, WaitFor
 from gateway.telemetry.logs import EventLog
 
@@ -31,13 +29,28 @@ log = EventLog("store")
 Listener: TypeAlias = Callable[[list[PutOutcome]], None]
 
 
-class Publication:
-    """Told of batches by ``GroupCommit``.
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """What is made from the log for readers: consume queues and key index."""
 
-    :param numbers: the free space as text, for a disk that turned out to be full.
-    :param look: looks at the free space soon.
-    :param max_behind_bytes: of the log, with messages that are stored and not in their queues; with more none is taken.
-    """
+    dispatch: Dispatch
+    indexing: Indexing
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceWatch:
+    """How a store notices, and says, that the disk gets full."""
+
+    text: Callable[[], str]
+    """Returns the free space for people."""
+    look_soon: Callable[[], None]
+    """Looks at the free space soon."""
+    max_behind_bytes: int
+    """Bytes of messages that are stored and not in their queues; with more no message is taken."""
+
+
+class Publication:
+    """Told of batches by ``GroupCommit``."""
 
     __slots__ = (
         "_admission",
@@ -59,29 +72,24 @@ class Publication:
 
     def __init__(
         self,
-        log: CommitLog,
-        dispatch: Dispatch,
-        index: Indexing,
+        files: StoreFiles,
+        state: StoreState,
+        derived: Derived,
         flushing: Flushing,
-        progress: StoreProgress,
-        admission: Admission,
-        figures: StoreFigures,
         in_thread: InThread,
-        numbers: Callable[[], str],
-        look: Callable[[], None],
-        max_behind_bytes: int,
+        space: SpaceWatch,
     ) -> None:
-        self._log = log
-        self._dispatch = dispatch
-        self._index = index
+        self._log = files.log
+        self._dispatch = derived.dispatch
+        self._index = derived.indexing
         self._flushing = flushing
-        self._progress = progress
-        self._admission = admission
-        self._figures = figures
+        self._progress = state.progress
+        self._admission = state.admission
+        self._figures = state.figures
         self._in_thread = in_thread
-        self._numbers = numbers
-        self._look = look
-        self._max_behind_bytes = max_behind_bytes
+        self._numbers = space.text
+        self._look = space.look_soon
+        self._max_behind_bytes = space.max_behind_bytes
         self._listeners: list[Listener] = []
         self._undispatched: list[LogBatch] = []
         self._idle_callbacks: list[Callable[[], None]] = []

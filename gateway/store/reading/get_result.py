@@ -26,8 +26,8 @@ class GetStatus(Enum):
 class GetResult:
     """What a read found. A plain class: one is made for every pull, and a frozen dataclass takes thrice as long.
 
-    ``parts`` are records in queue order, neighbours in the log joined; they are copies and stay valid when files are
-    deleted. ``remark`` says what is wrong with a damaged message.
+    ``bounds`` are the queue's minimum and maximum offset. ``parts`` are records in queue order, neighbours in the log
+    joined; they are copies and stay valid when files are deleted. ``remark`` says what is wrong with a damaged message.
     """
 
     __slots__ = ("count", "max_offset", "min_offset", "next_begin_offset", "parts", "remark", "status", "total_bytes")
@@ -36,19 +36,16 @@ class GetResult:
         self,
         status: GetStatus,
         next_begin_offset: int,
-        min_offset: int,
-        max_offset: int,
+        bounds: tuple[int, int],
         count: int = 0,
-        total_bytes: int = 0,
         parts: Sequence[bytes] = (),
         remark: str = "",
     ) -> None:
         self.status = status
         self.next_begin_offset = next_begin_offset
-        self.min_offset = min_offset
-        self.max_offset = max_offset
+        self.min_offset, self.max_offset = bounds
         self.count = count
-        self.total_bytes = total_bytes
+        self.total_bytes = sum(map(len, parts))
         self.parts = parts
         self.remark = remark
 

@@ -245,25 +245,17 @@ def _found(queue: ConsumeQueue, offset: int, chosen: Choice, parts: list[bytes] 
         return _nothing(queue, GetStatus.MESSAGE_WAS_REMOVING, next_offset)
     if chosen.count == 0:
         return _nothing(queue, GetStatus.NO_MATCHED_MESSAGE, next_offset)
-    return GetResult(
-        GetStatus.FOUND,
-        next_offset,
-        queue.min_offset,
-        queue.max_offset,
-        chosen.count,
-        chosen.total_bytes,
-        parts,
-    )
+    return GetResult(GetStatus.FOUND, next_offset, (queue.min_offset, queue.max_offset), chosen.count, parts)
 
 
 def _damaged(queue: ConsumeQueue, offset: int, remark: str) -> GetResult:
-    return GetResult(GetStatus.MESSAGE_DAMAGED, offset, queue.min_offset, queue.max_offset, remark=remark)
+    return GetResult(GetStatus.MESSAGE_DAMAGED, offset, (queue.min_offset, queue.max_offset), remark=remark)
 
 
 def _outside(queue: ConsumeQueue | None, offset: int) -> GetResult | None:
     """The answer for an offset that no message of the queue has; None when one has it."""
     if queue is None:
-        return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+        return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, (0, 0))
     end = queue.max_offset
     if queue.min_offset <= offset < end:
         return None
@@ -277,4 +269,4 @@ def _outside(queue: ConsumeQueue | None, offset: int) -> GetResult | None:
 
 
 def _nothing(queue: ConsumeQueue, status: GetStatus, next_offset: int) -> GetResult:
-    return GetResult(status, next_offset, queue.min_offset, queue.max_offset)
+    return GetResult(status, next_offset, (queue.min_offset, queue.max_offset))

@@ -14,18 +14,16 @@ follows, and keep no copy.
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from dataclasses import dataclass
 
-from gateway.store.disk.files import FileLayer
-from gateway.store.disk.paths import StorePaths, offset_name
-from gateway.store.durability.checkpoint import CheckpointFile
+from gateway.settings.store import StoreSettings
+from gateway.store.disk.paths import offset_name
 from gateway.store.durability.dispatch import SCHEDULE_TOPIC, Dispatch
+from gateway.store.durability.store_files import StoreFiles
 from gateway.store.errors import ForeignFile, LogBeginsLate
 from gateway.store.index.index_file import newest_end_offsets
-from gateway.store.log.commit_log import CommitLog
 from gateway.store.log.log_scan import LogScan, is_record_at
 from gateway.store.log.log_walk import MAX_COLLECTED_UNITS, LogWalk
-from gateway.store.queues.consume_queues import ConsumeQueues
-from gateway.store.queues.deleted_topics import DeletedTopics
 from gateway.store.queues.unit_writer import UnitWriter
 from gateway.store.recovery.earlier_lives import NOTHING, EarlierLives, ended_lives
 from gateway.store.recovery.log_tail import LogTail
@@ -48,52 +46,59 @@ Progress = Callable[[int, int], None]
 """Told (bytes done, bytes in all) of a long walk."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastRun:
+    """What is known of the run that wrote to the store last."""
+
+    clean: bool
+    """It closed the store."""
+    same_system: bool
+    """The system has been running since, so that it lost nothing."""
+    listed_end: int
+    """The end of the log when the list of the queues was written, −1 when that is not known."""
+    of_another: bool = False
+    """Another broker served the directory."""
+
+
 class Recovery:
     """One recovery; everything it needs, and ``run``.
 
-    :param same_run: whether the system has been running since the store was written to, so that it lost nothing.
-    :param listed_end: the end of the log when the list of the queues was written, −1 when that is not known.
-    :param deleted: loaded.
-    :param another: whether another broker served the directory last.
-    :param topics: the topics of its table; None when nobody knows.
-    :param max_units: consume queue units gathered in memory at a time.
+    :param files: its deleted topics are loaded.
+    :param topics: the topics of another broker's table; None when nobody knows.
     """
 
     def __init__(
         self,
-        files: FileLayer,
-        paths: StorePaths,
-        *,
-        log: CommitLog,
-        queues: ConsumeQueues,
+        files: StoreFiles,
         dispatch: Dispatch,
-        checkpoint: CheckpointFile,
-        clean: bool,
-        same_run: bool,
-        listed_end: int,
-        max_copy_bytes: int,
-        progress: Progress | None,
-        deleted: DeletedTopics,
-        another: bool = False,
+        last_run: LastRun,
+        *,
+        settings: StoreSettings,
+        progress: Progress | None = None,
         topics: Callable[[], Container[str] | None] = lambda: None,
-        max_units: int = MAX_COLLECTED_UNITS,
     ) -> None:
-        self._files = files
-        self._paths = paths
-        self._log = log
-        self._queues = queues
+        self._files = files.layer
+        self._paths = files.paths
+        self._log = files.log
+        self._queues = files.queues
         self._dispatch = dispatch
-        self._checkpoint = checkpoint
-        self._same_run = same_run
-        self._listed_end = listed_end
+        self._checkpoint = files.checkpoint
+        self._same_run = last_run.same_system
+        self._listed_end = last_run.listed_end
         self._progress = progress
-        self._deleted = deleted
-        self._another = another
+        self._deleted = files.deleted_topics
+        self._another = last_run.of_another
         self._topics = topics
-        self._max_units = max_units
-        self._tail = LogTail(files, paths, log.files, checkpoint, max_copy_bytes, self._proven_durable_end)
-        self._units = UnitWriter(queues)
-        self.report = RecoveryReport(clean=clean)
+        self._tail = LogTail(
+            files.layer,
+            files.paths,
+            files.log.files,
+            files.checkpoint,
+            settings.max_tail_copy_bytes,
+            self._proven_durable_end,
+        )
+        self._units = UnitWriter(files.queues)
+        self.report = RecoveryReport(clean=last_run.clean)
 
     def run(self) -> RecoveryReport:
         """Recover; afterwards the log stands at its end and the queues agree with it.
@@ -300,7 +305,7 @@ class Recovery:
             light_queues=self._dispatch.light_queues,
             unsynced_from=unsynced_from,
         )
-        walk = LogWalk(self._log.files, start, limit, collector, max_units=self._max_units)
+        walk = LogWalk(self._log.files, start, limit, collector, max_units=MAX_COLLECTED_UNITS)
         walk.run(WalkProgress(walk, self._progress), stop_when_full=not judging)
         return walk
 

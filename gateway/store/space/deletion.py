@@ -20,21 +20,13 @@ from threading import Lock
 
 from gateway.in_thread import InThread
 from gateway.settings.store import StoreSettings
-from gateway.store.admission import Admission
-from gateway.store.disk.files import DiskSpace, FileLayer
+from gateway.store.disk.files import DiskSpace
 from gateway.store.disk.mapped_file import MappedFile
-from gateway.store.disk.paths import StorePaths
-from gateway.store.durability.checkpoint import CheckpointFile
+from gateway.store.durability.store_files import StoreFiles, StoreState
 from gateway.store.errors import NOT_OPENED
-from gateway.store.figures import StoreFigures
-from gateway.store.index.index import KeyIndex
-from gateway.store.log.commit_log import CommitLog
-from gateway.store.progress import StoreProgress
 from gateway.store.queues.consume_queue import ConsumeQueue
-from gateway.store.queues.consume_queues import ConsumeQueues
-from gateway.store.queues.deleted_topics import DeletedTopics
 from gateway.store.queues.queues_away import QueuesAway
-from gateway.store.space.retention import LogFileAge, expired_files, headroom_bytes
+from gateway.store.space.retention import LogFileAge, Round, expired_files, headroom_bytes
 from gateway.telemetry.logs import EventLog
 
 log = EventLog("store")
@@ -60,42 +52,33 @@ class Deletion:
     """The parts of a round of deletion; ``MessageStore.delete_expired`` does them one after the other.
 
     :param flush: brings log and queues to the disk; blocks.
-    :param checkpoint: is told where the log begins before a file goes.
     """
 
     def __init__(
         self,
-        files: FileLayer,
-        paths: StorePaths,
-        log: CommitLog,
-        queues: ConsumeQueues,
-        index: KeyIndex,
-        progress: StoreProgress,
-        admission: Admission,
-        figures: StoreFigures,
+        files: StoreFiles,
+        state: StoreState,
         settings: StoreSettings,
         flush: Callable[[], object],
-        checkpoint: CheckpointFile,
-        deleted_topics: DeletedTopics,
     ) -> None:
         self._flush = flush
-        self._checkpoint = checkpoint
-        self._files = files
-        self._paths = paths
-        self._log = log
-        self._queues = queues
-        self._index = index
-        self._progress = progress
-        self._admission = admission
-        self._figures = figures
+        self._checkpoint = files.checkpoint
+        self._files = files.layer
+        self._paths = files.paths
+        self._log = files.log
+        self._queues = files.queues
+        self._index = files.index
+        self._progress = state.progress
+        self._admission = state.admission
+        self._figures = state.figures
         self.settings = settings
         self._log_files: deque[MappedFile] = deque()
         self._other_files: deque[Path] = deque()
         self._failed_ms = -settings.redelete_hanged_file_interval_ms
         self._index_min = 0  # the index knows of no deletion beyond this begin of the log
         self._one_topic = Lock()  # deletions of several topics may run in several threads
-        self._away = QueuesAway(files, paths)
-        self.deleted_topics = deleted_topics
+        self._away = QueuesAway(files.layer, files.paths)
+        self.deleted_topics = files.deleted_topics
         self.keep_from: Callable[[], int | None] | None = None
         """Asked on the reactor's thread: a commit log offset from which on nothing may be deleted yet."""
         self.reserved_bytes: Callable[[], int] = int
@@ -119,12 +102,10 @@ class Deletion:
         batch = sealed[: self.settings.delete_file_batch_max]
         count = expired_files(
             [LogFileAge(file.start_offset + file.size, self._modified_at_ms(file.path)) for file in batch],
-            now_ms=now_ms,
-            hour=datetime.fromtimestamp(now_ms / 1000).hour,  # deleteWhen is local time
+            Round(now_ms, datetime.fromtimestamp(now_ms / 1000).hour, asked=asked),  # deleteWhen is local time
             space=space,
             settings=self.settings,
             keep_from=keep_from,
-            asked=asked,
         )
         if not count:
             return look

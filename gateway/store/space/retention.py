@@ -95,29 +95,30 @@ def rule_text(space: DiskSpace, settings: StoreSettings) -> str:
     )
 
 
+class Round(msgspec.Struct, frozen=True):
+    """A round of deletion: when it is, and why."""
+
+    now_ms: int
+    hour: int
+    """The hour of the day, local time."""
+    asked: bool = False
+    """Whether an operator asked for it (DELETE_EXPIRED_COMMITLOG)."""
+
+
 def expired_files(
-    files: Sequence[LogFileAge],
-    *,
-    now_ms: int,
-    hour: int,
-    space: DiskSpace,
-    settings: StoreSettings,
-    keep_from: int | None,
-    asked: bool = False,
+    files: Sequence[LogFileAge], turn: Round, *, space: DiskSpace, settings: StoreSettings, keep_from: int | None
 ) -> int:
     """How many of the oldest files to delete now.
 
     :param files: oldest first, without the one that is being written, which is never deleted.
-    :param hour: of the day, local time.
     :param keep_from: an offset from which on nothing may go, whatever the age; None for no such.
-    :param asked: an operator asked for it (DELETE_EXPIRED_COMMITLOG).
     """
     rule = space_rule(space.total_bytes, settings)
     whatever_age = space.free_bytes < rule.delete_any_bytes
     by_space = space.free_bytes < rule.delete_old_bytes
-    if not (asked or by_space or whatever_age or hour in settings.delete_hours):
+    if not (turn.asked or by_space or whatever_age or turn.hour in settings.delete_hours):
         return 0
-    oldest_kept_ms = now_ms - settings.file_reserved_time_hours * _HOUR_MS
+    oldest_kept_ms = turn.now_ms - settings.file_reserved_time_hours * _HOUR_MS
     count = 0
     for file in files[: settings.delete_file_batch_max]:
         if keep_from is not None and file.end_offset > keep_from:

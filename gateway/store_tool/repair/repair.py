@@ -21,6 +21,7 @@ from pathlib import Path
 from gateway.clock import Milliseconds
 from gateway.store.disk.files import RealFiles
 from gateway.store.durability.checkpoint import CheckpointFile
+from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.errors import StoreError
 from gateway.store.message_store import MessageStore
 from gateway.store.queues.deleted_topics import DeletedTopics
@@ -266,7 +267,9 @@ def rebuild(
         shape = plan.index_shape
         settings = replace(settings, max_hash_slot_num=shape.slots, max_index_num=shape.entries)
     turns: deque[Callable[[], None]] = deque()
-    store = MessageStore(directory.root, settings, clock_ms, delay_of=delay_of, soon=turns.append)
+    store = MessageStore(
+        directory.root, settings, StoreSurroundings(clock_ms=clock_ms, soon=turns.append), delay_of=delay_of
+    )
     progress.begin("rebuilding", sum(file.size for file in directory.log_files))
     try:
         report = store.open(lambda done, _total: progress.at(done))

@@ -20,6 +20,7 @@ from gateway.metadata.topics import NO_TOPICS
 from gateway.settings import Settings
 from gateway.settings.store import StoreSettings
 from gateway.settings.transaction import TransactionStateStore
+from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import each_result
 from gateway.telemetry.metrics import Registry
@@ -41,7 +42,7 @@ SMALL = StoreSettings(mapped_file_size_commit_log=1_048_576, mapped_file_size_co
 
 def serve(root: Path, wanted: TransactionStateStore, send: int = 0, database: str = "") -> list[int]:
     """A broker's life; what is pending at its end."""
-    store = MessageStore(root, SMALL, wall_clock_ms)
+    store = MessageStore(root, SMALL, StoreSurroundings(clock_ms=wall_clock_ms))
     store.open()
     offsets = ConsumerOffsets(
         path=root / "config" / "consumerOffset.json", clock_ms=wall_clock_ms, in_thread=in_this_thread
@@ -256,7 +257,7 @@ def test_what_a_move_left_behind_in_the_directory_is_told_everything_again(root:
 
 
 def test_a_directory_in_use_is_refused(root: Path) -> None:
-    store = MessageStore(root, SMALL, wall_clock_ms)
+    store = MessageStore(root, SMALL, StoreSurroundings(clock_ms=wall_clock_ms))
     store.open()
     try:
         result = migrate(root, "--to", "table", "--apply")

@@ -20,6 +20,7 @@ from gateway.schedule.timer_recovery import TimerRecovery
 from gateway.schedule.timer_schedule import TimerSchedule
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.store_lock import StoreLock
+from gateway.store.durability.admitted_log import AdmittedLog
 from gateway.store.durability.checkpoint import CheckpointFile
 from gateway.store.durability.flushing import Flushing
 from gateway.store.durability.publication import Publication
@@ -103,14 +104,15 @@ def checkpoint_before_log(patch: Patch) -> None:
 
 def durable_mark_before_sync(patch: Patch) -> None:
     """The checkpoint says that a batch is durable when it is only written."""
-    write = MessageStore._write
+    write = AdmittedLog.write
 
-    def early(self: MessageStore, batch: LogBatch) -> None:
+    def early(self: AdmittedLog, batch: LogBatch) -> None:
         write(self, batch)
-        self._checkpoint.log_is_durable(batch.end, batch.outcomes[-1].stored_at_ms)
-        self._checkpoint._files.fdatasync(self._checkpoint._fd)
+        checkpoint = self.files.checkpoint
+        checkpoint.log_is_durable(batch.end, batch.outcomes[-1].stored_at_ms)
+        checkpoint._files.fdatasync(checkpoint._fd)
 
-    patch(MessageStore, "_write", early)
+    patch(AdmittedLog, "write", early)
 
 
 def no_abort_file(patch: Patch) -> None:
@@ -285,13 +287,13 @@ def sync_tried_again(patch: Patch) -> None:
 
 def write_error_ignored(patch: Patch) -> None:
     """A batch that was written in part is taken for written."""
-    honest = MessageStore._write
+    honest = AdmittedLog.write
 
-    def blind(self: MessageStore, batch: LogBatch) -> None:
+    def blind(self: AdmittedLog, batch: LogBatch) -> None:
         with suppress(WriteFailed):
             honest(self, batch)
 
-    patch(MessageStore, "_write", blind)
+    patch(AdmittedLog, "write", blind)
 
 
 def deliveries_not_looked_for(patch: Patch) -> None:

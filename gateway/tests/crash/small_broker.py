@@ -28,6 +28,7 @@ from gateway.schedule.timer_wheel import TimerWheel
 from gateway.settings import BrokerSettings
 from gateway.settings.store import StoreSettings
 from gateway.settings.transaction import TransactionStateStore
+from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.errors import DiskFull, WriteFailed
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutOutcome, each_result
@@ -170,10 +171,7 @@ class SmallBroker:
         self.store = MessageStore(
             ROOT,
             settings,
-            clock,
-            files=files,
-            soon=threads.soon,
-            in_thread=threads.in_log_thread,
+            StoreSurroundings(clock_ms=clock, files=files, soon=threads.soon, in_thread=threads.in_log_thread),
             delay_of=delay_of,
             bit_map_of=bit_map_of,
         )

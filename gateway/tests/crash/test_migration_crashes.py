@@ -12,6 +12,7 @@ from gateway.in_thread import in_this_thread
 from gateway.metadata.names import OP_HALF_TOPIC
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.settings.transaction import TransactionStateStore
+from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult
 from gateway.tests.crash.exploration import FRESH
@@ -80,7 +81,7 @@ def a_life(states: TransactionStateStore) -> Image:
 def migration(image: Image, after: TransactionStateStore) -> Iterator[tuple[Migration, RecordingFiles]]:
     clock = Clock(START_MS)
     files = RecordingFiles(image, clock)
-    store = MessageStore(ROOT, ROLLING, clock, files=files)
+    store = MessageStore(ROOT, ROLLING, StoreSurroundings(clock_ms=clock, files=files))
     store.open()
     offsets = ConsumerOffsets(
         path=ROOT / "config" / "consumerOffset.json", clock_ms=clock, in_thread=in_this_thread, disk=files

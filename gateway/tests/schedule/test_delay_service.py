@@ -17,6 +17,7 @@ from gateway.schedule.delay_service import RETRY_MS, DelayService
 from gateway.schedule.redirect import redirect_delayed
 from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.disk.files import RealFiles
+from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus, each_result
 from gateway.store.reading.get_result import GetResult, GetStatus
@@ -43,7 +44,7 @@ class Delays:
             "disk_measured_bytes": 0,
         }
         values = StoreSettings(flush_disk_type=FlushDiskType.ASYNC_FLUSH, **{**small, **settings})
-        self.store = MessageStore(directory, values, self.now_ms)
+        self.store = MessageStore(directory, values, StoreSurroundings(clock_ms=self.now_ms))
         self.store.open()
         self.in_thread: Callable[..., None] = in_this_thread
         self.service = DelayService(
@@ -303,7 +304,7 @@ def damage(monkeypatch: pytest.MonkeyPatch, delays: Delays, offset: int) -> None
         data = bytearray(b"".join(result.parts))
         at = sum(message.total_size for message in parse_records(bytes(data))[: offset - start])
         data[at + 4 : at + 8] = b"oops"
-        return GetResult(result.status, result.next_begin_offset, 0, 9, result.count, len(data), [bytes(data)])
+        return GetResult(result.status, result.next_begin_offset, (0, 9), result.count, [bytes(data)])
 
     monkeypatch.setattr(delays.store, "get_messages_now", damaged)
 

@@ -17,7 +17,7 @@ from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.disk.files import Buffer, DiskSpace, RealFiles
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.mapped_file_queue import MappedFileQueue
-from gateway.store.durability.group_commit import Cancel, Later, at_once, never
+from gateway.store.durability.surroundings import Cancel, Later, StoreSurroundings, at_once, never
 from gateway.store.errors import DiskFull, WriteFailed
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult
@@ -187,11 +187,7 @@ def small_store(
     return MessageStore(
         directory,
         settings,
-        clock or Clock(),
-        files=disk or Disk(),
-        soon=soon,
-        in_thread=in_thread,
-        later=later,
+        StoreSurroundings(clock_ms=clock or Clock(), files=disk or Disk(), soon=soon, in_thread=in_thread, later=later),
         delay_of=delay_of,
         topics=topics,
     )

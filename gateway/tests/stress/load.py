@@ -12,6 +12,7 @@ from threading import Event, Thread
 
 from gateway.clock import wall_clock_ms
 from gateway.settings.store import FlushDiskType, StoreSettings
+from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
 from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.store.reading.wanted import Wanted
@@ -76,10 +77,8 @@ class Stress:
         self.store = MessageStore(
             directory,
             replace(SETTINGS, max_open_consume_queue_files=plan.open_files, enable_consume_queue_ext=plan.extended),
-            wall_clock_ms,
+            StoreSurroundings(clock_ms=wall_clock_ms, soon=self._reactor.soon, in_thread=self._reactor.in_log_thread),
             bit_map_of=lambda _topic, properties: properties["UNIQ_KEY"].encode(),
-            soon=self._reactor.soon,
-            in_thread=self._reactor.in_log_thread,
         )
         self.store.keep_from = lambda: self.store.max_commit_log_offset - KEPT_BYTES
 

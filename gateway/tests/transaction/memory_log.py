@@ -104,7 +104,7 @@ class MemoryLog:
         record = build_record(message, queue_offset, place, now_ms)
         self.records[place] = record
         self.max_commit_log_offset += len(record)
-        return PutResult(PutStatus.PUT_OK, message, None, queue_offset, place, len(record), now_ms)
+        return PutResult(PutStatus.PUT_OK, message).at(None, queue_offset, place, len(record), now_ms)
 
     # -- losing
 
@@ -180,7 +180,7 @@ class MemoryLog:
         choose = wanted.by_record
         low, end = max(self.min_offset(topic, queue_id), 0), self.max_offset(topic, queue_id)
         if not low <= offset < end:
-            return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, max(offset, low), low, end)
+            return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, max(offset, low), (low, end))
         max_count = min(max_count, 3)  # so that readers have to come again
         places = self.queues[topic, queue_id][offset - low : offset - low + max_count]
         records = [self.records[place] for place in places]
@@ -189,7 +189,7 @@ class MemoryLog:
         ]
         status = GetStatus.FOUND if found else GetStatus.NO_MATCHED_MESSAGE
         joined = [b"".join(found)] if found else []
-        return GetResult(status, offset + len(places), low, end, len(found), sum(map(len, found)), joined)
+        return GetResult(status, offset + len(places), (low, end), len(found), joined)
 
     def mend_queue(self, topic: str, queue_id: int, offset: int, count: int) -> int:
         return 0

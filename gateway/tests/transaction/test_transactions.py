@@ -347,7 +347,7 @@ def test_t11_a_given_up_message_says_why_and_can_be_resumed_once(world: World) -
     header = producer.checks[-1][0]
     assert header.tran_state_table_offset == 1
     half = world.log.messages(HALF_TOPIC)[-1]
-    place = PutResult(PutStatus.PUT_OK, world.message("k1"), None, half.queue_offset, half.commit_log_offset)
+    place = PutResult(PutStatus.PUT_OK, world.message("k1")).at(None, half.queue_offset, half.commit_log_offset)
     answer = world.end(place, COMMIT, from_check=True)
     assert answer is not None
     assert answer.code == ResponseCode.SUCCESS

@@ -21,7 +21,7 @@ def stored(topic: str, size: int = 100) -> PutOutcome:
         prepared_transaction_offset=0,
         body=b"",
     )
-    return PutResult(PutStatus.PUT_OK, message, size=size)
+    return PutResult(PutStatus.PUT_OK, message).at(None, 0, 0, size)
 
 
 class Clock:

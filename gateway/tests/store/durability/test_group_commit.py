@@ -13,8 +13,9 @@ from twisted.internet.task import Clock
 from gateway.in_thread import in_this_thread
 from gateway.store.disk.files import RealFiles
 from gateway.store.disk.mapped_file import MappedFile
-from gateway.store.durability.group_commit import WRITTEN_AT_ONCE_BYTES, GroupCommit, never
-from gateway.store.durability.group_commit import at_once as run_at_once
+from gateway.store.durability.group_commit import WRITTEN_AT_ONCE_BYTES, GroupCommit
+from gateway.store.durability.surroundings import StoreSurroundings, never
+from gateway.store.durability.surroundings import at_once as run_at_once
 from gateway.store.errors import DiskFull, WriteFailed
 from gateway.store.log.log_batch import LogBatch
 from gateway.store.put_result import WaitFor
@@ -48,20 +49,14 @@ class Log:
         self._made = 0
         self._file = MappedFile(RealFiles(), Path("missing"), 0, 8192) if makes_files else None
         self._fails = {fails_in: fails} if fails is not None else {}
-        self.group = GroupCommit(
-            new_batch=self._new_batch,
-            write=lambda batch: self._act("write", batch),
-            sync=(lambda batch: self._act("sync", batch)) if sync else None,
-            stored=self._stored,
-            failed=self._failed,
-            hasty=self._hasty,
-            overdue=lambda batch: self.told.append(f"overdue {batch.start}"),
+        surroundings = StoreSurroundings(
+            clock_ms=int,
             soon=run_at_once if at_once else self.executor.soon,
             in_thread=in_this_thread if at_once else self.executor.in_thread,
             in_sync=in_this_thread if at_once else self._in_sync,
             later=self._later,
-            timeout_ms=TIMEOUT_S * 1000,
         )
+        self.group = GroupCommit(self, self, surroundings, syncs=sync, timeout_ms=TIMEOUT_S * 1000)
 
     def _in_sync(self, work: Callable[[], object], done: Callable[[Any], None]) -> None:
         self.waits_in_sync += 1
@@ -70,13 +65,13 @@ class Log:
     def fail(self, what: str, error: Exception) -> None:
         self._fails[what] = error
 
-    def _stored(self, batch: LogBatch) -> None:
+    def stored(self, batch: LogBatch) -> None:
         self.told.append(f"stored {batch.start} with {len(batch.waiters)}")
         self.threads_when_stored.append(len(self.executor.threads))
         if self.on_stored is not None:
             self.on_stored()
 
-    def _hasty(self, batch: LogBatch) -> None:
+    def hasty(self, batch: LogBatch) -> None:
         self.told.append(f"hasty {batch.start}")
         if self.on_hasty is not None:
             self.on_hasty()
@@ -85,12 +80,21 @@ class Log:
         call = self.clock.callLater(delay_ms / 1000, function)
         return call.cancel
 
-    def _new_batch(self) -> LogBatch:
+    def new_batch(self) -> LogBatch:
         self._made += 1
         batch = LogBatch(self._made, BytesWriter())
         if self._file is not None:
             batch.writes.append((self._file, 0, []))
         return batch
+
+    def write(self, batch: LogBatch) -> None:
+        self._act("write", batch)
+
+    def sync(self, batch: LogBatch) -> None:
+        self._act("sync", batch)
+
+    def overdue(self, batch: LogBatch) -> None:
+        self.told.append(f"overdue {batch.start}")
 
     def _act(self, what: str, batch: LogBatch) -> None:
         if what in self._fails:
@@ -98,7 +102,7 @@ class Log:
         self.told.append(f"{what} {batch.start}")
         batch.is_written = True
 
-    def _failed(self, batch: LogBatch, reason: BaseException) -> None:
+    def failed(self, batch: LogBatch, reason: BaseException) -> None:
         gathered = self.group.restart()
         self.told.append(f"failed {batch.start} and {len(gathered.waiters)}: {reason}")
 

@@ -92,7 +92,7 @@ def test_hundreds_of_thousands_of_keys_roll_over_files_and_are_found_after_a_res
 
     built = key_index()
     results = [
-        PutResult(PutStatus.PUT_OK, message(UNIQ_KEY=f"7F000001{number:024X}"), None, 0, number * 100, 100, START_MS)
+        PutResult(PutStatus.PUT_OK, message(UNIQ_KEY=f"7F000001{number:024X}")).at(None, 0, number * 100, 100, START_MS)
         for number in range(1000)
     ]
     for start in range(0, messages, 1000):

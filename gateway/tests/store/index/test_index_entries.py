@@ -52,7 +52,9 @@ def entries_of(messages: list[Keys]) -> IndexEntries:
         own = {name: value for name, value in named.items() if value}
         sent = message(topic=keys.topic)
         sent.property_map = own
-        entries.add_outcomes([PutResult(PutStatus.PUT_OK, sent, None, 0, number * 100, 100, START_MS + number)], 1_000)
+        entries.add_outcomes(
+            [PutResult(PutStatus.PUT_OK, sent).at(None, 0, number * 100, 100, START_MS + number)], 1_000
+        )
     return entries
 
 
@@ -99,7 +101,7 @@ def test_what_comes_behind_a_slice_waits_behind_the_rest() -> None:
     entries = entries_of(messages[:3])
     entries.drop(*entries.first(2, 100))
     late = message(UNIQ_KEY="u3", KEYS="k")
-    entries.add_outcomes([PutResult(PutStatus.PUT_OK, late, None, 0, 300, 100, START_MS + 3)], 1_000)
+    entries.add_outcomes([PutResult(PutStatus.PUT_OK, late).at(None, 0, 300, 100, START_MS + 3)], 1_000)
     assert (entries.message_count, entries.first_offset) == (2, 200)
     assert unpacked(entries.rows()) == rows_of(messages)[4:]
 

@@ -8,7 +8,6 @@ import pytest
 
 from gateway.store.log.log_scan import LogScan
 from gateway.store.log.log_walk import LogWalk
-from gateway.store.recovery.recovery import Recovery
 from gateway.tests.store.small_store import bodies, killed, log_file, message, opened, overwrite, put, small_store
 from wire.disk.consume_queue import UNIT_BYTES
 from wire.disk.unit_collector import UnitCollector
@@ -69,7 +68,7 @@ def test_a_log_with_more_units_than_memory_allows_is_recovered_whole(
         put(store, message(b"%d" % number * 50, queue_id=number % 2))
     directory = killed(tmp_path / "s")
     (directory / "checkpoint").unlink()
-    monkeypatch.setattr(Recovery.__init__, "__kwdefaults__", {"max_units": 7})
+    monkeypatch.setattr("gateway.store.recovery.recovery.MAX_COLLECTED_UNITS", 7)
     store = small_store(directory)
     report = store.open()
     assert (report.records, report.units) == (60, 60)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.settings.store import StoreSettings
+from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
 from gateway.store.reading.get_result import GetStatus
 from gateway.store.reading.wanted import Wanted
@@ -44,14 +46,11 @@ def bit_map_of(_topic: str, properties: Mapping[str, str]) -> bytes:
     return bytes(13) + properties["n"].encode()[-1:] if "n" in properties else b""
 
 
-def extended(directory: Path, **others: object) -> MessageStore:
-    store = MessageStore(
-        directory,
-        others.pop("settings", EXTENDED),  # type: ignore[arg-type]
-        others.pop("clock", None) or Clock(),  # type: ignore[arg-type]
-        files=others.pop("disk", None) or Disk(),  # type: ignore[arg-type]
-        bit_map_of=bit_map_of,
-    )
+def extended(
+    directory: Path, *, settings: StoreSettings = EXTENDED, clock: Clock | None = None, disk: Disk | None = None
+) -> MessageStore:
+    surroundings = StoreSurroundings(clock_ms=clock or Clock(), files=disk or Disk())
+    store = MessageStore(directory, settings, surroundings, bit_map_of=bit_map_of)
     store.open()
     return store
 
@@ -207,7 +206,12 @@ def test_a_damaged_last_unit_is_not_written_over(tmp_path: Path) -> None:
 
 def test_a_unit_larger_than_a_file_keeps_its_tags_code(tmp_path: Path) -> None:
     directory = tmp_path / "s"
-    store = MessageStore(directory, EXTENDED, Clock(), files=Disk(), bit_map_of=lambda _topic, _properties: bytes(200))
+    store = MessageStore(
+        directory,
+        EXTENDED,
+        StoreSurroundings(clock_ms=Clock(), files=Disk()),
+        bit_map_of=lambda _topic, _properties: bytes(200),
+    )
     store.open()
     put(store, message(TAGS="A"))
     assert codes(store) == [tags_code("A")]

@@ -10,6 +10,7 @@ from gateway.settings.store import StoreSettings
 from gateway.store.disk.files import DiskSpace
 from gateway.store.space.retention import (
     LogFileAge,
+    Round,
     SpaceRule,
     expired_files,
     refusal_reason,
@@ -59,14 +60,14 @@ def test_expired_files(
     ages: tuple[int, ...], hour: int, space: DiskSpace, keep_from: int | None, asked: bool, count: int
 ) -> None:
     found = expired_files(
-        _files(*ages), now_ms=NOW_MS, hour=hour, space=space, settings=SETTINGS, keep_from=keep_from, asked=asked
+        _files(*ages), Round(NOW_MS, hour, asked), space=space, settings=SETTINGS, keep_from=keep_from
     )
     assert found == count
 
 
 def test_without_permission_nothing_goes_before_its_age() -> None:
     settings = replace(SETTINGS, clean_file_forcibly_enable=False)
-    found = expired_files(_files(100, 80, 10), now_ms=NOW_MS, hour=5, space=ABOVE_90, settings=settings, keep_from=None)
+    found = expired_files(_files(100, 80, 10), Round(NOW_MS, 5), space=ABOVE_90, settings=settings, keep_from=None)
     assert found == 2
 
 

@@ -28,11 +28,11 @@ class Reads(MemoryLog):
 @pytest.mark.parametrize(
     "result",
     [
-        GetResult(GetStatus.OFFSET_FOUND_NULL, 0, 0, 5),
-        GetResult(GetStatus.MESSAGE_WAS_REMOVING, 1, 0, 5),
-        GetResult(GetStatus.MESSAGE_DAMAGED, 0, 0, 5, remark="damaged"),
-        GetResult(GetStatus.FOUND, 3, 0, 5, 2, 8, [b"too few"]),
-        GetResult(GetStatus.FOUND, 1, 0, 5, 1, 8, [bytes(100)]),
+        GetResult(GetStatus.OFFSET_FOUND_NULL, 0, (0, 5)),
+        GetResult(GetStatus.MESSAGE_WAS_REMOVING, 1, (0, 5)),
+        GetResult(GetStatus.MESSAGE_DAMAGED, 0, (0, 5), remark="damaged"),
+        GetResult(GetStatus.FOUND, 3, (0, 5), 2, [b"too few"]),
+        GetResult(GetStatus.FOUND, 1, (0, 5), 1, [bytes(100)]),
     ],
 )
 def test_what_cannot_be_read_is_mended_once_and_then_an_error(result: GetResult) -> None:
@@ -43,4 +43,4 @@ def test_what_cannot_be_read_is_mended_once_and_then_an_error(result: GetResult)
 
 
 def test_a_place_that_cannot_be_read_lets_a_search_begin_before_it() -> None:
-    assert log_offset(Reads(GetResult(GetStatus.MESSAGE_DAMAGED, 0, 0, 5)), "T", 0, 0) == END_OF_LOG
+    assert log_offset(Reads(GetResult(GetStatus.MESSAGE_DAMAGED, 0, (0, 5))), "T", 0, 0) == END_OF_LOG

@@ -70,7 +70,7 @@ def apache(tmp_path: Path) -> Apache:
 
 def place(half: StoredMessage) -> PutResult:
     message = OutgoingMessage(HALF_TOPIC, 0, 0, 0, 0, HOST, HOST, 0, 0, b"")
-    return PutResult(PutStatus.PUT_OK, message, None, half.queue_offset, half.commit_log_offset)
+    return PutResult(PutStatus.PUT_OK, message).at(None, half.queue_offset, half.commit_log_offset)
 
 
 @pytest.mark.parametrize("bodies", [["0", "2"], ["0,2,"], ["0,", "2,"]])
@@ -252,7 +252,7 @@ def test_a_half_message_that_cannot_be_read_is_not_passed_over(apache: Apache, m
 
     def read(topic: str, queue_id: int, offset: int, count: int, size: int, wanted: Wanted) -> GetResult:
         if topic == HALF_TOPIC and offset == 2:
-            return GetResult(GetStatus.OFFSET_FOUND_NULL, 2, 0, 5)
+            return GetResult(GetStatus.OFFSET_FOUND_NULL, 2, (0, 5))
         return whole(topic, queue_id, offset, 1, size, wanted)
 
     monkeypatch.setattr(log, "get_messages", read)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.store.errors import WriteFailed
+from gateway.store.log.log_batch import LogBatch
 from gateway.tests.broker.send_requests import BATCH, batch, short
 from gateway.tests.broker.whole_broker import WholeBroker, sending
 from wire.codes import RequestCode, ResponseCode
@@ -99,10 +100,10 @@ def test_a_store_that_failed_says_so_to_every_sender(tmp_path: Path) -> None:
     broker.send(client)
     why = "sync of the commit log failed: [Errno 5] Input/output error"
 
-    def fails(_: object) -> None:
+    def fails(_: LogBatch) -> None:
         raise WriteFailed(why)
 
-    broker.parts.store._group._sync = fails
+    broker.parts.store._group._sync = fails  # type: ignore[assignment]
     first, second = broker.send(client), broker.send(client)
     reason = f"the store failed: {why}; restart the broker to recover"
     assert (first.code, first.remark) == (ResponseCode.SYSTEM_ERROR, f"UNKNOWN_ERROR: {reason}")
