@@ -200,8 +200,8 @@ def main() -> None:
     watches: list[Watch] = []
     install = run.install_reactor
 
-    def install_timed() -> Any:
-        reactor = install()
+    def install_timed(**ways: bool) -> Any:
+        reactor = install(**ways)
         reactor._poller = TimedPoller(reactor._poller)
         pollers.append(reactor._poller)
         watches.append(Watch(reactor._poller, events))

@@ -23,8 +23,8 @@ from gateway.broker.request_loader import load_requests
 from gateway.broker.surroundings import Surroundings
 from gateway.broker.upkeep.upkeep import Upkeep
 from gateway.reactor.log_thread import LogThread, has_few_processors
+from gateway.reactor.loop import loop_on
 from gateway.reactor.thread_pool import in_thread_pool
-from gateway.reactor.turn_end import TurnEnd
 from gateway.remoting.client import RemotingClient
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.flush_group import FlushGroup
@@ -79,14 +79,14 @@ class BrokerService:
         self._settings = settings
         self._reactor = reactor
         self._flush_group = FlushGroup(reactor)
-        self._turn_end = TurnEnd(reactor, self._flush_group.carry_out)
+        loop = loop_on(reactor, self._flush_group.carry_out)
         # With ASYNC_FLUSH nobody waits for it.
         is_awaited = settings.flush_disk_type is FlushDiskType.SYNC_FLUSH
         self._log_thread = LogThread(
             reactor,
             self._flush_group.carry_out,
-            getattr(reactor, "expect_call", None) if is_awaited else None,
-            getattr(reactor, "wait_for", None) if is_awaited and has_few_processors() else None,
+            loop.expect_call if is_awaited else None,
+            loop.wait_for if is_awaited and has_few_processors() else None,
         )
         self._dispatch = Dispatch(Admission(settings).admit)
         self._parts = BrokerParts(
@@ -94,7 +94,7 @@ class BrokerService:
             Surroundings(
                 reactor=reactor,
                 clock=clock,
-                soon=self._turn_end.call,
+                soon=loop.at_end_of_turn,
                 in_log_thread=self._log_thread.submit,
                 in_sync=self._log_thread.sync,
                 in_thread=in_thread_pool(reactor, self._flush_group.carry_out),

@@ -1,4 +1,4 @@
-"""What remoting asks of a reactor: time and TCP. The real one and the memory reactor both have it."""
+"""What is asked of a reactor: time and TCP of every one, and two ways to wait of one that is made for servers."""
 
 from __future__ import annotations
 
@@ -26,3 +26,19 @@ class NetworkReactor(TimeSource, Protocol):
 
     def connectTCP(self, host: str, port: int, factory: Any, timeout: float) -> IConnector:  # noqa: N802
         """Make a connection; tells the factory when it fails."""
+
+
+class QuickReactor:
+    """A reactor that knows that threads and disks are waited for; ``doIteration`` reads and waits once."""
+
+    def doIteration(self, delay: float | None) -> None:  # noqa: N802 (Twisted's name)
+        """Wait ``delay`` seconds at most, None for ever, and carry out what came."""
+        raise NotImplementedError
+
+    def expect_call(self, expected: bool) -> None:
+        """Say whether a thread will call within moments, so that connections may be read together after it."""
+        raise NotImplementedError
+
+    def wait_for(self, work: Callable[[], Any], outcome: Callable[[Any], None]) -> None:
+        """Do ``work``, which waits for a quick disk, on the reactor's thread, then ``outcome`` with its value."""
+        raise NotImplementedError

@@ -35,8 +35,8 @@ class LogThread:
     """Runs blocking functions one after the other and reports on the reactor thread.
 
     :param carry_out: calls, on the reactor thread, an outcome with a value, and writes out the answers it made.
-    :param expect: told that an outcome is awaited, and that it is there; see ``QuickEpollReactor.expect_call``.
-    :param wait_for: has the reactor's thread do work and carry out its outcome, see ``QuickEpollReactor.wait_for``;
+    :param expect: told that an outcome is awaited, and that it is there; see ``QuickReactor.expect_call``.
+    :param wait_for: has the reactor's thread do work and carry out its outcome, see ``QuickReactor.wait_for``;
         None: the reactor never waits.
     :param seconds: a clock to see how quick the disk is.
     """

@@ -26,6 +26,7 @@ from twisted.internet.tcp import Server
 from twisted.python import log
 
 from gateway.reactor.deputy import Deputy
+from gateway.reactor.interface import QuickReactor
 
 EXPECTED_WITHIN_S: Final = 0.001
 """For so long at most connections are left alone for a call that is expected: what came meanwhile is read together."""
@@ -35,7 +36,7 @@ _LONGEST_S: Final = 3600.0
 _READABLE: Final = int(EPOLLIN)
 
 
-class QuickEpollReactor(EPollReactor):
+class QuickEpollReactor(EPollReactor, QuickReactor):
     """What a server needs quicker; everything else is Twisted's."""
 
     _is_waiting = False
@@ -124,7 +125,7 @@ class QuickEpollReactor(EPollReactor):
                     selectable, self._doReadOrWrite, selectable, fd, event
                 )
 
-    doIteration = doPoll  # noqa: N815 (Twisted's name)
+    doIteration = doPoll  # type: ignore[assignment]  # noqa: N815 (Twisted's name; it calls the time delay)
 
     def _events(self, timeout: float | None, most: int) -> list[tuple[int, int]]:
         self._is_waiting = True  # before it looks whether it was woken: who comes in between rings

@@ -13,8 +13,8 @@ do it halves what few senders get done.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from gateway.reactor.interface import QuickReactor
 from gateway.telemetry.logs import EventLog
 
 log = EventLog("remoting")
@@ -23,30 +23,23 @@ log = EventLog("remoting")
 class TurnEnd:
     """Runs functions at the end of the turn in which they are given; those they give in turn, at the next one's.
 
-    :param reactor: one with ``doIteration``, which is what Twisted's reactors implement to read and wait once. Any
-        other, the memory reactor of tests among them, gets timers without delay.
+    :param reactor: its ``doIteration`` is replaced; Twisted's reactors implement that to read and wait once.
     :param carry_out: calls a function, and writes out what that answered before the next one runs.
     """
 
-    __slots__ = ("_carry_out", "_functions", "_iterate", "_reactor")
+    __slots__ = ("_carry_out", "_functions", "_iterate")
 
-    def __init__(self, reactor: Any, carry_out: Callable[[Callable[[], None]], None]) -> None:
-        self._reactor = reactor
+    def __init__(self, reactor: QuickReactor, carry_out: Callable[[Callable[[], None]], None]) -> None:
         self._carry_out = carry_out
         self._functions: list[Callable[[], None]] = []
-        self._iterate: Callable[[float | None], None] | None = getattr(reactor, "doIteration", None)
-        if self._iterate is not None:
-            reactor.doIteration = self._iteration
+        self._iterate = reactor.doIteration
+        reactor.doIteration = self._iteration  # type: ignore[method-assign]
 
     def call(self, function: Callable[[], None]) -> None:
         """Run a function at the end of this turn; on the reactor's thread only."""
-        if self._iterate is None:
-            self._reactor.callLater(0, self._carry_out, function)
-        else:
-            self._functions.append(function)
+        self._functions.append(function)
 
     def _iteration(self, delay: float | None) -> None:
-        assert self._iterate is not None, "only a reactor that has it calls it"
         self._iterate(0 if self._functions else delay)
         if not self._functions:
             return

@@ -6,6 +6,8 @@ time, in which calls fail at once. Upstream: ``NettyRemotingClient``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from os import strerror
 from typing import Any, cast
 
@@ -27,6 +29,7 @@ from gateway.remoting.pending import CallFailed
 from gateway.remoting.protocol import RemotingProtocol
 from gateway.settings import Address, RemotingSettings
 from wire.command import RemotingCommand
+from wire.connection import Connection
 from wire.headers.declare import Header
 
 CONNECT_TIMEOUT_S = 3.0
@@ -115,9 +118,8 @@ class RemotingClient(Service):
 
     def new_protocol(self, peer: _Peer) -> RemotingProtocol:
         """The protocol of a connection under way."""
-        return _ClientProtocol(
-            peer, self, self._commands, self._input_turn, self._incomplete_frames, self._settings.max_frame_bytes
-        )
+        new_connection = partial(Connection, self._settings.max_frame_bytes)
+        return _ClientProtocol(peer, self, self._commands, self._input_turn, self._incomplete_frames, new_connection)
 
 
 class _Peer(ClientFactory):
@@ -196,9 +198,9 @@ class _ClientProtocol(RemotingProtocol):
         commands: Commands,
         turn: InputTurn,
         incomplete_frames: IncompleteFrames,
-        max_frame_bytes: int,
+        new_connection: Callable[[], Connection],
     ) -> None:
-        super().__init__(client, commands, turn, incomplete_frames, max_frame_bytes)
+        super().__init__(client, commands, turn, incomplete_frames, new_connection)
         self._peer = peer
 
     def connectionMade(self) -> None:  # noqa: N802 (Twisted's name)

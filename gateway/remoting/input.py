@@ -20,7 +20,6 @@ from gateway.telemetry.logs import EventLog
 from wire.command import ONEWAY_FLAG, RemotingCommand
 from wire.connection import Connection
 from wire.errors import RemoteError
-from wire.quick.whole import WHOLE_HEADERS
 
 log = EventLog("remoting")
 
@@ -64,13 +63,13 @@ class Input:
         commands: Commands,
         turn: InputTurn,
         incomplete_frames: IncompleteFrames,
-        max_frame_bytes: int,
+        connection: Connection,
     ) -> None:
         self._channel = channel
         self._commands = commands
         self._turn = turn
         self._incomplete_frames = incomplete_frames
-        self._connection = Connection(max_frame_bytes, WHOLE_HEADERS)
+        self._connection = connection
         self._held_bytes = 0
         self._unread: list[bytes] = []
         self._waiting: list[RemotingCommand] = []

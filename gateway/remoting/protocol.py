@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol as TypingProtocol
 
 from twisted.internet.protocol import Protocol, connectionDone
@@ -11,6 +12,7 @@ from gateway.remoting.channel import Channel
 from gateway.remoting.incomplete_frames import IncompleteFrames
 from gateway.remoting.input import Commands, Input
 from gateway.remoting.input_turn import InputTurn
+from wire.connection import Connection
 
 
 class ChannelOwner(TypingProtocol):
@@ -31,18 +33,18 @@ class RemotingProtocol(Protocol):
         commands: Commands,
         turn: InputTurn,
         incomplete_frames: IncompleteFrames,
-        max_frame_bytes: int,
+        new_connection: Callable[[], Connection],
     ) -> None:
         self._owner = owner
         self._commands = commands
         self._turn = turn
         self._incomplete_frames = incomplete_frames
-        self._max_frame_bytes = max_frame_bytes
+        self._new_connection = new_connection
 
     def connectionMade(self) -> None:  # noqa: N802 (Twisted's name)
         """The transport is ready."""
         self.channel = self._owner.open_channel(self)
-        own_input = Input(self.channel, self._commands, self._turn, self._incomplete_frames, self._max_frame_bytes)
+        own_input = Input(self.channel, self._commands, self._turn, self._incomplete_frames, self._new_connection())
         # Without a step in between, which each read would take: the input is compiled, this class cannot be.
         self.dataReceived = own_input.received  # type: ignore[method-assign]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from errno import EADDRINUSE
+from functools import partial
 from operator import attrgetter
 from typing import cast
 
@@ -31,6 +32,8 @@ from gateway.remoting.input_turn import InputTurn
 from gateway.remoting.protocol import RemotingProtocol
 from gateway.settings import Address, RemotingSettings
 from gateway.telemetry.logs import EventLog
+from wire.connection import Connection
+from wire.quick.whole import whole_headers
 
 log = EventLog("remoting")
 
@@ -63,6 +66,10 @@ class RemotingServer(Service):
     ) -> None:
         self.flush_group = FlushGroup(reactor) if flush_group is None else flush_group
         self.input_turn = InputTurn(reactor, self.flush_group)
+        self.whole_headers = whole_headers() if settings.short_ways else {}
+        """What reads frequent requests, and learns their forms."""
+        self.new_connection = partial(Connection, settings.max_frame_bytes, self.whole_headers)
+        """Makes the decoder of a connection's bytes."""
         self.channels: dict[int, Channel] = {}
         self.incomplete_frames = IncompleteFrames(settings.incomplete_frame_bytes_limit)
         self.room = AnswerRoom(reactor, self.flush_group, settings.unsent_bytes_total)
@@ -137,7 +144,7 @@ class RemotingServer(Service):
             log.warning("connection refused", remote=address, max_connections=self._settings.max_connections)
             return None
         self._connected += 1
-        return ServerProtocol(self, self._dispatch, self._settings.max_frame_bytes)
+        return ServerProtocol(self, self._dispatch)
 
     def disconnected(self) -> None:
         """A transport is gone for good (told by its protocol)."""
@@ -207,8 +214,8 @@ class RemotingServer(Service):
 class ServerProtocol(RemotingProtocol):
     """The protocol of an accepted connection; its end is counted."""
 
-    def __init__(self, server: RemotingServer, commands: Commands, max_frame_bytes: int) -> None:
-        super().__init__(server, commands, server.input_turn, server.incomplete_frames, max_frame_bytes)
+    def __init__(self, server: RemotingServer, commands: Commands) -> None:
+        super().__init__(server, commands, server.input_turn, server.incomplete_frames, server.new_connection)
         self._server = server
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 (Twisted's name)

@@ -87,3 +87,9 @@ class RemotingSettings:
         unit="ms",
         within=Range(100, 600_000),
     )
+    short_ways: bool = setting(
+        True,
+        "gateway.shortWays",
+        "Read frequent requests and wait for sockets, threads and disks in shorter ways. The plain ways give the same "
+        "answers more slowly: take them (false) to see whether a fault comes from a short one.",
+    )

@@ -43,7 +43,7 @@ from wire.message.properties import parse_properties
 from wire.message.recall_handle import parse_recall_handle
 from wire.message.record import parse_record, parse_record_ends, parse_records, tail_start
 from wire.message.tags import parse_tag_expression
-from wire.quick.whole import WHOLE_HEADERS
+from wire.quick.whole import whole_headers
 from wire.tests.bodies.shapes import body_classes, shapes
 from wire.tests.growth import MOST_PER_DOUBLING, growth_per_doubling
 from wire.tests.message.samples import record
@@ -241,7 +241,7 @@ COVERED: Covered = {
         {**FRAMES, "binary": binary_frame},
     ),
     "wire.frame.parse_marked_frame": (
-        lambda frame: Connection(whole_headers=WHOLE_HEADERS).receive_data(len(frame).to_bytes(4, "big") + frame),
+        lambda frame: Connection(whole_headers=whole_headers()).receive_data(len(frame).to_bytes(4, "big") + frame),
         {name: json_header(make, 310) for name, make in EXT.items()},
     ),
     "wire.headers.declare.parse_header": (

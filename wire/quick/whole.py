@@ -9,11 +9,12 @@ alike; what is written in another way, or does not fit, takes the two steps and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from wire.codes import RequestCode
+from wire.compiled import IS_COMPILED
 from wire.frame import WholeReader
 from wire.headers.declare import Header
 from wire.headers.pull import PullMessageRequest
@@ -44,13 +45,21 @@ def decoder(header: type[Header]) -> Callable[[bytes], Any]:
     return msgspec.json.Decoder(WholeHeader[header], strict=False).decode  # type: ignore[valid-type]
 
 
-WHOLE_HEADERS: Final[dict[bytes, WholeReader]] = {
-    f'{{"code":{code},"extFields"'[:WHOLE_START_BYTES].encode(): reader
-    for code, reader in (
-        (RequestCode.SEND_MESSAGE_V2, send_reader(decoder(ShortSendMessageRequest))),
-        (RequestCode.SEND_BATCH_MESSAGE, WholeReader(decoder(ShortSendMessageRequest))),
-        (RequestCode.END_TRANSACTION, end_reader(decoder(EndTransactionRequest))),
-        (RequestCode.PULL_MESSAGE, WholeReader(decoder(PullMessageRequest))),
-    )
-}
-"""By their first bytes: what reads them."""
+def whole_headers(*, learns: bool = IS_COMPILED) -> dict[bytes, WholeReader]:
+    """Make the readers of one server, by the first bytes of the headers that they read.
+
+    :param learns: whether they learn the forms of headers; interpreted, parsing is quicker.
+    """
+    sends, ends = decoder(ShortSendMessageRequest), decoder(EndTransactionRequest)
+    readers = {
+        RequestCode.SEND_MESSAGE_V2: send_reader(sends, learns=learns),
+        RequestCode.SEND_BATCH_MESSAGE: WholeReader(sends),
+        RequestCode.END_TRANSACTION: end_reader(ends, learns=learns),
+        RequestCode.PULL_MESSAGE: WholeReader(decoder(PullMessageRequest)),
+    }
+    return {start_of(code): reader for code, reader in readers.items()}
+
+
+def start_of(code: RequestCode) -> bytes:
+    """The first bytes of a header of this code, as all stock clients write them."""
+    return f'{{"code":{code},"extFields"'[:WHOLE_START_BYTES].encode()

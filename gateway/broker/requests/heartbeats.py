@@ -77,8 +77,7 @@ class HeartbeatRequests:
         if not self._property_filter_enabled:
             check_expression_type(subscription.expression_type)
         if self._turns.is_busy:
-            check = partial(self._check, request, subscription)
-            self._turns.later(request.channel, check, len(subscription.sub_string))
+            self._turns.later(request.channel, partial(self._check, request, subscription))
         else:
             self._check(request, subscription)
         return None

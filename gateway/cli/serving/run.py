@@ -250,7 +250,7 @@ def run(
     raise_file_limit()
     settings = fitted(settings)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    reactor = install_reactor()
+    reactor = install_reactor(short_ways=settings.short_ways)
     tell_regularly(log_lines, reactor)
     from gateway.cli.serving.servers import make_parts, make_parts_of_many
 
@@ -341,9 +341,9 @@ def stop_with_input(reactor: Any, lifetime: Lifetime) -> None:
     threading.Thread(target=wait, name="supervisor", daemon=True).start()
 
 
-def install_reactor() -> Any:
-    """Make epoll the reactor where there is epoll, else Twisted's choice for the platform."""
-    if sys.platform == "linux":
+def install_reactor(*, short_ways: bool = True) -> Any:
+    """Make ``QuickEpollReactor`` the reactor where there is epoll, otherwise Twisted's choice for the platform."""
+    if short_ways and sys.platform == "linux":
         from twisted.internet.main import installReactor
 
         from gateway.reactor.quick_epoll import QuickEpollReactor

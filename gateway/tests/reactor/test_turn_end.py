@@ -8,11 +8,13 @@ import pytest
 from twisted.internet.selectreactor import SelectReactor
 from twisted.internet.task import Clock
 
+from gateway.reactor.interface import QuickReactor
+from gateway.reactor.loop import loop_on
 from gateway.reactor.turn_end import TurnEnd
 from gateway.remoting.flush_group import FlushGroup
 
 
-class Iterations:
+class Iterations(QuickReactor):
     """The part of a reactor that reads and waits; remembers for how long it was to wait."""
 
     def __init__(self) -> None:
@@ -105,7 +107,7 @@ def test_what_a_function_answers_is_written_before_the_next_one_runs() -> None:
 def test_a_reactor_without_iterations_uses_its_timers() -> None:
     clock = Clock()
     ran: list[int] = []
-    TurnEnd(clock, FlushGroup(clock).carry_out).call(lambda: ran.append(1))
+    loop_on(clock, FlushGroup(clock).carry_out).at_end_of_turn(lambda: ran.append(1))
     assert ran == []
     clock.advance(0)
     assert ran == [1]
@@ -115,7 +117,7 @@ def test_what_a_timer_of_such_a_reactor_answers_is_written_at_once() -> None:
     clock = Clock()
     group = FlushGroup(clock)
     order: list[str] = []
-    TurnEnd(clock, group.carry_out).call(lambda: group.mark(Written(order)))
+    loop_on(clock, group.carry_out).at_end_of_turn(lambda: group.mark(Written(order)))
     clock.advance(0)
     assert order == ["written"]
     assert clock.getDelayedCalls() == []

@@ -18,7 +18,7 @@ from wire.headers.declare import Header, read_header
 from wire.headers.pull import PullMessageRequest
 from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
 from wire.headers.transaction import EndTransactionRequest
-from wire.quick.whole import WHOLE_HEADERS
+from wire.quick.whole import whole_headers
 
 HEADER_OF: dict[int, type[Header]] = {
     310: ShortSendMessageRequest,
@@ -47,7 +47,7 @@ def facts(command: RemotingCommand) -> tuple[object, ...]:
 
 def read_both_ways(frame: bytes) -> tuple[RemotingCommand, RemotingCommand]:
     """A command read in one step, and in two."""
-    (whole,) = Connection(whole_headers=WHOLE_HEADERS).receive_data(frame)
+    (whole,) = Connection(whole_headers=whole_headers()).receive_data(frame)
     (twin,) = Connection().receive_data(frame)
     return whole, twin
 
@@ -90,7 +90,7 @@ def test_reading_in_one_step_gives_what_two_steps_give(code: int, data: st.DataO
 def test_what_is_written_oddly_is_read_as_ever(old: str, new: str) -> None:
     frame = framed(SENT.replace(old, new).encode())
     readings: list[list[object]] = []
-    for connection in (Connection(whole_headers=WHOLE_HEADERS), Connection()):
+    for connection in (Connection(whole_headers=whole_headers()), Connection()):
         try:
             (command,) = connection.receive_data(frame)
         except RemoteError as error:

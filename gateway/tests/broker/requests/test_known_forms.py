@@ -11,36 +11,34 @@ from gateway.tests.broker.send_requests import short
 from gateway.tests.broker.whole_broker import WholeBroker, sending
 from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
-from wire.headers.send import ShortSendMessageRequest
 from wire.headers.transaction import EndTransactionRequest
 from wire.message.flags import SysFlag
 from wire.message.message_id import parse_offset_message_id
 from wire.message.properties import build_properties
-from wire.quick.ended import end_reader
 from wire.quick.known_forms import FormReader
-from wire.quick.sent import send_reader
-from wire.quick.whole import WHOLE_HEADERS, decoder
+from wire.quick.whole import start_of, whole_headers
 
-START = b'{"code":310,'
 PLAIN = {"UNIQ_KEY": "", "WAIT": "true"}
 HALF = {"TRAN_MSG": "true", "UNIQ_KEY": "", "WAIT": "true", "PGROUP": "producers"}
 TOPICS = ("orders", "RMQ_SYS_TRANS_HALF_TOPIC", "SCHEDULE_TOPIC_XXXX", "%RETRY%group", "ordered", "typed")
 
 
-@pytest.fixture
-def learning(monkeypatch: pytest.MonkeyPatch) -> FormReader:
-    reader = send_reader(decoder(ShortSendMessageRequest), learns=True)
-    monkeypatch.setitem(WHOLE_HEADERS, START, reader)
-    return reader
+def _broker(path: Path, *, learns: bool = True, **changed: Any) -> WholeBroker:
+    """A broker that learns the forms of headers, interpreted as well, or does not, compiled as well."""
+    broker = WholeBroker(path, **changed)
+    broker.conversation.server.whole_headers.update(whole_headers(learns=learns))
+    return broker
 
 
-def _has_recognised(reader: FormReader) -> bool:
-    return bool(reader._forms)  # those that were of use
+def _recognised(broker: WholeBroker, code: RequestCode = RequestCode.SEND_MESSAGE_V2) -> int:
+    """How many forms were of use."""
+    reader = broker.conversation.server.whole_headers[start_of(code)]
+    assert isinstance(reader, FormReader)
+    return len(reader._forms)
 
 
-def _sent(path: Path, changed: dict[str, Any], body: bytes) -> list[object]:
+def _sent(broker: WholeBroker, changed: dict[str, Any], body: bytes) -> list[object]:
     """The answers to five sends that are alike, and what is stored of them."""
-    broker = WholeBroker(path)
     broker.parts.topics.put(TopicConfig("ordered", order=True))
     broker.parts.topics.put(TopicConfig("typed", attributes={"message.type": "FIFO"}))
     producer = broker.connect()
@@ -86,23 +84,23 @@ def _sent(path: Path, changed: dict[str, Any], body: bytes) -> list[object]:
         {"properties": {**HALF, "DELAY": "2"}, "sys_flag": SysFlag.TRANSACTION_PREPARED},
     ],
 )
-def test_a_send_of_known_form_is_stored_as_one_that_is_parsed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, learning: FormReader, changed: dict[str, Any]
-) -> None:
-    known = _sent(tmp_path / "known", dict(changed), b"hello")
-    assert _has_recognised(learning)
-    monkeypatch.setitem(WHOLE_HEADERS, START, send_reader(decoder(ShortSendMessageRequest), learns=False))
-    assert known == _sent(tmp_path / "parsed", dict(changed), b"hello")
+def test_a_send_of_known_form_is_stored_as_one_that_is_parsed(tmp_path: Path, changed: dict[str, Any]) -> None:
+    learning, parsing = _broker(tmp_path / "known"), _broker(tmp_path / "parsed", learns=False)
+    known = _sent(learning, dict(changed), b"hello")
+    assert _recognised(learning)
+    assert known == _sent(parsing, dict(changed), b"hello")
+    assert not _recognised(parsing)
 
 
-def test_a_body_over_the_limit_is_refused_in_both(tmp_path: Path, learning: FormReader) -> None:
-    answers = _sent(tmp_path / "store", {}, b"x" * (4 * 1024 * 1024 + 1))
-    assert _has_recognised(learning)
+def test_a_body_over_the_limit_is_refused_in_both(tmp_path: Path) -> None:
+    broker = _broker(tmp_path / "store")
+    answers = _sent(broker, {}, b"x" * (4 * 1024 * 1024 + 1))
+    assert _recognised(broker)
     assert {answer[0] for answer in answers if isinstance(answer, tuple)} == {ResponseCode.MESSAGE_ILLEGAL}
 
 
-def test_a_topic_whose_queues_are_taken_away_refuses_them(tmp_path: Path, learning: FormReader) -> None:
-    broker = WholeBroker(tmp_path / "store")
+def test_a_topic_whose_queues_are_taken_away_refuses_them(tmp_path: Path) -> None:
+    broker = _broker(tmp_path / "store")
     producer = broker.connect()
     codes = []
     for number in range(6):
@@ -111,7 +109,7 @@ def test_a_topic_whose_queues_are_taken_away_refuses_them(tmp_path: Path, learni
         properties = build_properties({**PLAIN, "UNIQ_KEY": f"{number}"}).decode()
         header = short(sending(properties=properties, queue_id=3))
         codes.append(broker.ask(producer, RequestCode.SEND_MESSAGE_V2, header, b"x").code)
-    assert _has_recognised(learning)
+    assert _recognised(broker)
     assert codes == [ResponseCode.SUCCESS] * 4 + [ResponseCode.INVALID_PARAMETER] * 2
 
 
@@ -120,9 +118,8 @@ ROLLBACK: dict[str, Any] = {"commit_or_rollback": SysFlag.TRANSACTION_ROLLBACK}
 WRONG: list[dict[str, Any]] = [{"producer_group": "others"}, {"tran_state_table_offset": 99}, {"commit_log_offset": 1}]
 
 
-def _ended(path: Path) -> list[object]:
+def _ended(broker: WholeBroker) -> list[object]:
     """The answers to outcomes that fit and that do not, and what consumers see then."""
-    broker = WholeBroker(path)
     producer = broker.connect()
     seen: list[object] = []
     for number, changed in enumerate([COMMIT, ROLLBACK] * 4 + [{**COMMIT, **wrong} for wrong in WRONG * 3]):
@@ -146,27 +143,21 @@ def _ended(path: Path) -> list[object]:
     return [*seen, *(message.body for message in broker.messages("orders"))]
 
 
-def test_an_outcome_of_known_form_is_applied_as_one_that_is_parsed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    start = b'{"code":37,"'
-    assert start in WHOLE_HEADERS
-    reader = end_reader(decoder(EndTransactionRequest), learns=True)
-    monkeypatch.setitem(WHOLE_HEADERS, start, reader)
-    known = _ended(tmp_path / "known")
-    assert len(reader._forms) >= 2
-    monkeypatch.setitem(WHOLE_HEADERS, start, end_reader(decoder(EndTransactionRequest), learns=False))
-    assert known == _ended(tmp_path / "parsed")
+def test_an_outcome_of_known_form_is_applied_as_one_that_is_parsed(tmp_path: Path) -> None:
+    learning, parsing = _broker(tmp_path / "known"), _broker(tmp_path / "parsed", learns=False)
+    known = _ended(learning)
+    assert _recognised(learning, RequestCode.END_TRANSACTION) >= 2
+    assert known == _ended(parsing)
     assert known[-4:] == [b"0", b"2", b"4", b"6"]
 
 
-def test_a_read_only_broker_refuses_them_for_an_ordered_topic(tmp_path: Path, learning: FormReader) -> None:
-    broker = WholeBroker(tmp_path / "store", broker_permission=4)
+def test_a_read_only_broker_refuses_them_for_an_ordered_topic(tmp_path: Path) -> None:
+    broker = _broker(tmp_path / "store", broker_permission=4)
     broker.parts.topics.put(TopicConfig("ordered", order=True))
     producer = broker.connect()
     codes = []
     for number in range(5):
         header = short(sending("ordered", properties=build_properties({**PLAIN, "UNIQ_KEY": f"{number}"}).decode()))
         codes.append(broker.ask(producer, RequestCode.SEND_MESSAGE_V2, header, b"x").code)
-    assert _has_recognised(learning)
+    assert _recognised(broker)
     assert codes == [ResponseCode.NO_PERMISSION] * 5
