@@ -144,7 +144,7 @@ def transactions() -> None:
     """Look at half messages of a running broker, and settle them by hand."""
 
 
-class Wanted(NamedTuple):
+class _Wanted(NamedTuple):
     """Which half messages are listed."""
 
     group: str | None
@@ -178,8 +178,8 @@ uncounted, until one connects. LAST PRODUCER: who was asked last, or who sent th
 @click.option("--given-up", is_flag=True, help="Those in TRANS_CHECK_MAX_TIME_TOPIC instead of the pending ones.")
 @_broker
 @_json
-@gathered("wanted", Wanted)
-def list_(wanted: Wanted, limit: int, broker: str, as_json: bool) -> None:
+@gathered("wanted", _Wanted)
+def list_(wanted: _Wanted, limit: int, broker: str, as_json: bool) -> None:
     """List pending half messages, the oldest first."""
     from msgspec.structs import asdict
 
@@ -431,7 +431,7 @@ def _login() -> str:
 # -- showing ------------------------------------------------------------------------------------------------
 
 
-def _filters(wanted: Wanted) -> str:
+def _filters(wanted: _Wanted) -> str:
     """The options that leave half messages out of a list, as they are written."""
     older_than = f"{wanted.min_age_ms}ms" if wanted.min_age_ms else None
     after = wanted.after if wanted.after >= 0 else None

@@ -30,14 +30,14 @@ POLL_S = 0.5
 COMMIT_INTERVAL_S = 1.0
 
 
-class Joining(NamedTuple):
+class _Joining(NamedTuple):
     """Which group is joined, and where a new one begins."""
 
     group: str
     begin: str | datetime
 
 
-class Printing(NamedTuple):
+class _Printing(NamedTuple):
     """What is printed of a message, and when printing stops: after ``most`` lines, after ``idle`` seconds."""
 
     most: int | None
@@ -76,10 +76,10 @@ What was printed is committed: another run of the group goes on behind it. Tags 
 @click.option("--all-properties", is_flag=True, help="Those of the protocol, too.")
 @filter_options
 @name_server_option
-@gathered("joining", Joining)
-@gathered("printing", Printing)
+@gathered("joining", _Joining)
+@gathered("printing", _Printing)
 def consume(
-    topic: str, joining: Joining, sql: str | None, printing: Printing, conditions: Conditions, nameserver: str
+    topic: str, joining: _Joining, sql: str | None, printing: _Printing, conditions: Conditions, nameserver: str
 ) -> None:
     """Print the messages of TOPIC that a consumer group gets."""
     if sql is not None and conditions.tag is not None:
@@ -110,7 +110,7 @@ def consume(
 class _Reading:
     """Prints, and commits what was printed."""
 
-    def __init__(self, consumer: LitePullConsumer, wanted: MessageFilter, printing: Printing) -> None:
+    def __init__(self, consumer: LitePullConsumer, wanted: MessageFilter, printing: _Printing) -> None:
         self._consumer = consumer
         self._wanted = wanted
         self._printing = printing

@@ -29,7 +29,7 @@ IN_FLIGHT = 1_000
 FORMATS = ("json", "text")
 
 
-class Source(NamedTuple):
+class _Source(NamedTuple):
     """Where lines come from, what they are, and how many are taken in a second."""
 
     file: Path | None
@@ -37,7 +37,7 @@ class Source(NamedTuple):
     rate: float | None
 
 
-class Additions(NamedTuple):
+class _Additions(NamedTuple):
     """What options add to each message, not yet read."""
 
     tag: str | None
@@ -71,9 +71,9 @@ Many lines that fail in the same way are one summary.
 @click.option("--rate", type=click.FloatRange(0, min_open=True), metavar="N", help="At most N messages a second.")
 @click.option("--quiet", is_flag=True, help="Do not print what was sent.")
 @name_server_option
-@gathered("source", Source)
-@gathered("additions", Additions)
-def produce(topic: str, source: Source, group: str, additions: Additions, quiet: bool, nameserver: str) -> None:
+@gathered("source", _Source)
+@gathered("additions", _Additions)
+def produce(topic: str, source: _Source, group: str, additions: _Additions, quiet: bool, nameserver: str) -> None:
     """Send a message to TOPIC for each line."""
     from gateway.client import Producer, ProducerSettings
     from gateway.client.names import check_topic

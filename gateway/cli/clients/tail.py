@@ -34,21 +34,21 @@ POLL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class QueueSpan:
     """What to read of a queue: from ``start`` up to, not including, ``end``, or beyond it when following."""
 
     start: int
     end: int
 
 
-class Start(NamedTuple):
+class _Start(NamedTuple):
     """Where reading begins: ``last`` messages before the end of each queue, or at ``begin``."""
 
     begin: str | datetime
     last: int | None
 
 
-class Printing(NamedTuple):
+class _Printing(NamedTuple):
     """What is printed: at most ``most`` lines, the properties of the protocol too if so wanted."""
 
     most: int | None
@@ -80,10 +80,10 @@ queue. Tags and the other conditions are looked at here, after the messages came
 @click.option("--all-properties", is_flag=True, help="Those of the protocol, too.")
 @filter_options
 @name_server_option
-@gathered("start", Start)
-@gathered("printing", Printing)
+@gathered("start", _Start)
+@gathered("printing", _Printing)
 def tail(
-    topic: str, start: Start, no_follow: bool, printing: Printing, conditions: Conditions, nameserver: str
+    topic: str, start: _Start, no_follow: bool, printing: _Printing, conditions: Conditions, nameserver: str
 ) -> None:
     """Print messages of TOPIC as they come, or those that are there."""
     from gateway.client import AdminClient, LitePullConsumer, LitePullSettings
@@ -106,7 +106,7 @@ def tail(
                 progress.end()
 
 
-def _spans(admin: AdminClient, topic: str, wanted: Start) -> dict[MessageQueue, Span]:
+def _spans(admin: AdminClient, topic: str, wanted: _Start) -> dict[MessageQueue, QueueSpan]:
     spans = {}
     for queue, holds in admin.topics.stats(topic).items():
         if wanted.last is not None:
@@ -115,23 +115,25 @@ def _spans(admin: AdminClient, topic: str, wanted: Start) -> dict[MessageQueue, 
             start = max(holds.min_offset, min(admin.offsets.at(queue, wanted.begin), holds.max_offset))
         else:
             start = holds.min_offset if wanted.begin == EARLIEST else holds.max_offset
-        spans[queue] = Span(start, holds.max_offset)
+        spans[queue] = QueueSpan(start, holds.max_offset)
     return spans
 
 
-def _messages_of(spans: Mapping[MessageQueue, Span]) -> int:
+def _messages_of(spans: Mapping[MessageQueue, QueueSpan]) -> int:
     """How many messages are to be read when nothing is followed."""
     return sum(span.end - span.start for span in spans.values())
 
 
-def _seek(consumer: LitePullConsumer, spans: Mapping[MessageQueue, Span]) -> None:
+def _seek(consumer: LitePullConsumer, spans: Mapping[MessageQueue, QueueSpan]) -> None:
     """Make a consumer begin at the starts."""
     consumer.assign(spans)
     for queue, span in spans.items():
         consumer.seek(queue, span.start)
 
 
-def _messages(consumer: LitePullConsumer, spans: Mapping[MessageQueue, Span], stops: bool) -> Iterator[ReceivedMessage]:
+def _messages(
+    consumer: LitePullConsumer, spans: Mapping[MessageQueue, QueueSpan], stops: bool
+) -> Iterator[ReceivedMessage]:
     """The messages of all queues; ``stops`` at the ends. Offsets that no message has are told of: they have no gaps."""
     expected = {queue: span.start for queue, span in spans.items()}
     left = {queue for queue, span in spans.items() if span.start < span.end}

@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gateway.client.consume.running_info import build_direct_result, build_running_info, thread_stacks
+from gateway.client.consume.running_info import ReadQueues, build_direct_result, build_running_info, thread_stacks
 from gateway.client.listener_outcome import ListenerOutcome
 from gateway.client.message import ReceivedMessage
 from gateway.client.message_queue import MessageQueue
@@ -54,12 +55,21 @@ class Introspection(Protocol):
         """By topic."""
 
 
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """The listener of a consumer, as a broker may call it."""
+
+    consume_now: ConsumeNow
+    """Gives a message to the listener outside of all turns."""
+    is_orderly: bool
+
+
 class BrokerCalls:
     """The answers of one consumer.
 
     :param wake: rebalance soon.
     :param popped: the queues that are popped now.
-    :param consume_now: gives a message to the listener outside of all turns; None: this consumer has no listener.
+    :param listening: None: this consumer has no listener.
     """
 
     def __init__(
@@ -69,8 +79,7 @@ class BrokerCalls:
         about: Introspection,
         *,
         wake: Callable[[], None],
-        consume_now: ConsumeNow | None = None,
-        is_orderly: bool = False,
+        listening: Listening | None = None,
         popped: Callable[[], Collection[PopQueue]] = tuple,
     ) -> None:
         self._instance = instance
@@ -78,8 +87,7 @@ class BrokerCalls:
         self._queues = queues
         self._about = about
         self._wake = wake
-        self._consume_now = consume_now
-        self._is_orderly = is_orderly
+        self._listening = listening
 
     def answers(self) -> Mapping[int, Answer]:
         """By request code."""
@@ -121,9 +129,7 @@ class BrokerCalls:
         body = build_running_info(
             properties=self._about.properties(),
             subscriptions=list(self._about.subscriptions().values()),
-            states=list(self._queues.states.values()),
-            popped=self._popped(),
-            offsets=self._queues.table.of_topic(""),
+            queues=ReadQueues(list(self._queues.states.values()), self._queues.table.of_topic(""), self._popped()),
             epoch_ms=self._instance.clock(),
             now=asyncio.get_running_loop().time(),
             stacks=thread_stacks() if header.jstack_enable else None,
@@ -132,7 +138,8 @@ class BrokerCalls:
 
     async def consume_directly(self, request: RemotingCommand, _address: str) -> RemotingCommand | None:
         """309: give one message to the listener and tell what it did; offsets are not touched."""
-        if self._consume_now is None:
+        listening = self._listening
+        if listening is None:
             return request.response(ResponseCode.SYSTEM_ERROR, "this consumer has no listener")
         header = parse_header(ConsumeMessageDirectlyResultRequest, request.ext_fields)
         try:
@@ -143,11 +150,11 @@ class BrokerCalls:
         message = ReceivedMessage(record, header.broker_name or "", namespace=namespace)
         loop = asyncio.get_running_loop()
         begun_at = loop.time()
-        outcome = await self._consume_now(message)
+        outcome = await listening.consume_now(message)
         if outcome.error is not None and not isinstance(outcome.error, RetryLater):
             _log.warning("the listener failed with %s, as an operator is told", message, exc_info=outcome.error)
         spent_ms = round((loop.time() - begun_at) * 1000)
-        body = build_direct_result(outcome, is_orderly=self._is_orderly, spent_ms=spent_ms)
+        body = build_direct_result(outcome, is_orderly=listening.is_orderly, spent_ms=spent_ms)
         return request.response(ResponseCode.SUCCESS, body=body)
 
 

@@ -51,14 +51,22 @@ class PullTerms:
     interval: float = 0.0
 
 
-class PullLoop:
-    """The pulls of one queue until it is dropped.
+@dataclass(frozen=True, slots=True)
+class LoopOwner:
+    """What a loop asks, and tells, the owner of its queue."""
 
-    :param blocked: why nothing may be pulled now, None when it may.
-    :param committed: the offset to commit with the next pull, None for none.
-    :param take: gets the wanted messages of an answer and their sizes; called with none, too, as offsets advance.
-    :param moved: told that the broker has no such offset, and where to go on instead.
-    """
+    blocked: Callable[[ProcessQueue], str | None]
+    """Returns why nothing may be pulled now, None when it may."""
+    committed: Callable[[ProcessQueue], int | None]
+    """Returns the offset to commit with the next pull, None for none."""
+    take: Callable[[ProcessQueue, list[ReceivedMessage], list[int]], None]
+    """Gets the wanted messages of an answer and their sizes; called with none, too, as offsets advance."""
+    moved: Callable[[ProcessQueue, int], None]
+    """Hears that the broker has no such offset, and where to go on instead."""
+
+
+class PullLoop:
+    """The pulls of one queue until it is dropped."""
 
     def __init__(
         self,
@@ -67,11 +75,7 @@ class PullLoop:
         process_queue: ProcessQueue,
         subscription: Subscription,
         terms: PullTerms,
-        *,
-        blocked: Callable[[ProcessQueue], str | None],
-        committed: Callable[[ProcessQueue], int | None],
-        take: Callable[[ProcessQueue, list[ReceivedMessage], list[int]], None],
-        moved: Callable[[ProcessQueue, int], None],
+        owner: LoopOwner,
     ) -> None:
         self._instance = instance
         self._namespace = instance.settings.namespace
@@ -80,10 +84,7 @@ class PullLoop:
         self._subscription = subscription
         self._terms = terms
         self._code = terms.code
-        self._blocked = blocked
-        self._committed = committed
-        self._take = take
-        self._moved = moved
+        self._owner = owner
         self._broker_id = MASTER_ID
         self._room = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -129,7 +130,7 @@ class PullLoop:
 
     async def _wait_for_room(self) -> None:
         told = False
-        while (reason := self._blocked(self._process_queue)) is not None:
+        while (reason := self._owner.blocked(self._process_queue)) is not None:
             if not told:
                 _log.debug("group %s pauses pulling %s: %s", self._group, self._process_queue.queue, reason)
                 told = True
@@ -145,7 +146,7 @@ class PullLoop:
         queue = process_queue.queue
         broker_id, address = self._address()
         flags = terms.flags
-        committed = self._committed(process_queue)
+        committed = self._owner.committed(process_queue)
         if committed is not None and committed > 0 and broker_id == MASTER_ID:
             flags |= PullFlag.COMMIT_OFFSET
         header = PullMessageRequest(
@@ -188,18 +189,18 @@ class PullLoop:
             process_queue.next_offset = header.next_begin_offset
             if not self._subscription.takes_all:
                 messages, sizes = _wanted(self._subscription, messages, sizes)
-            self._take(process_queue, messages, sizes)
+            self._owner.take(process_queue, messages, sizes)
             return is_stuck
         if code in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY):
             header = read_header(PullMessageResponse, answer)
             self._broker_id = header.suggest_which_broker_id
             is_stuck = header.next_begin_offset <= process_queue.next_offset
             process_queue.next_offset = header.next_begin_offset
-            self._take(process_queue, [], [])
+            self._owner.take(process_queue, [], [])
             return is_stuck or code == ResponseCode.PULL_NOT_FOUND
         if code == ResponseCode.PULL_OFFSET_MOVED:
             header = read_header(PullMessageResponse, answer)
-            self._moved(process_queue, header.next_begin_offset)
+            self._owner.moved(process_queue, header.next_begin_offset)
             return True  # and so not in a tight loop, whatever the broker says next
         if code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and self._code == RequestCode.LITE_PULL_MESSAGE:
             self._code = RequestCode.PULL_MESSAGE  # a 4.9 broker

@@ -10,6 +10,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.client.consume.process_queue import MIB
@@ -27,13 +28,20 @@ LATER: Final = "CR_LATER"
 RAISED: Final = "CR_THROW_EXCEPTION"
 
 
+@dataclass(frozen=True, slots=True)
+class ReadQueues:
+    """The queues of a consumer, and its progress in each."""
+
+    pulled: Collection[ProcessQueue]
+    offsets: Mapping[Any, int]
+    popped: Collection[PopQueue] = ()
+
+
 def build_running_info(
     *,
     properties: Mapping[str, str],
     subscriptions: Collection[Subscription],
-    states: Collection[ProcessQueue],
-    popped: Collection[PopQueue] = (),
-    offsets: Mapping[Any, int],
+    queues: ReadQueues,
     epoch_ms: int,
     now: float,
     stacks: str | None,
@@ -41,20 +49,20 @@ def build_running_info(
     """The body of the answer to 307.
 
     :param properties: settings as text; ``PROP_…`` names are those of upstream.
-    :param popped: queues that are popped instead of pulled.
-    :param offsets: the progress of each queue.
     :param epoch_ms: the wall clock now, by which the states' times (``now``) become times of day.
     """
     table = {
-        object_key(WireQueue(*state.queue).to_json()): _state_info(state, offsets.get(state.queue, -1), epoch_ms, now)
-        for state in states
+        object_key(WireQueue(*state.queue).to_json()): _state_info(
+            state, queues.offsets.get(state.queue, -1), epoch_ms, now
+        )
+        for state in queues.pulled
     }
     info: dict[str, Any] = {
         "properties": dict(properties),
         "subscriptionSet": [subscription.data().to_json() for subscription in subscriptions],
         "mqTable": table,
         "mqPopTable": {
-            object_key(WireQueue(*state.queue).to_json()): _pop_info(state, epoch_ms, now) for state in popped
+            object_key(WireQueue(*state.queue).to_json()): _pop_info(state, epoch_ms, now) for state in queues.popped
         },
         "statusTable": {},
         "userConsumerInfo": {},

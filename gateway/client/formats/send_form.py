@@ -7,7 +7,7 @@ but six values are the same for every message to a queue, and a message takes a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -31,6 +31,10 @@ _PLAIN_PROPERTIES: Final = rb'"WAIT\u0001true\u0002UNIQ_KEY\u0001%b\u0002"'
 json_text: Final[Callable[[str], bytes]] = msgspec.json.Encoder().encode
 """A text as JSON writes it, quotes included."""
 _pack_head: Final = FRAME_HEAD.pack
+
+Blanks: TypeAlias = tuple[int, int, int, bytes, int, int, int]
+"""What a message fills into a form: system flag, born time in milliseconds, flag, property string, redeliveries; flag
+and opaque of the command. The property string is as ``json_text`` writes it."""
 
 
 class SendForm:
@@ -76,20 +80,11 @@ class SendForm:
 
     def build(
         self,
-        opaque: int,
-        command_flag: int,
-        sys_flag: int,
-        born_at_ms: int,
-        flag: int,
-        properties: bytes,
-        reconsume_times: int,
+        blanks: Blanks,
         body: bytes,
     ) -> bytes:
-        """The frame of a message.
-
-        :param properties: the property string as ``json_text`` writes it.
-        """
-        header = self._form % (sys_flag, born_at_ms, flag, properties, reconsume_times, command_flag, opaque)
+        """The frame of a message."""
+        header = self._form % blanks
         header_bytes = len(header)
         return _pack_head(4 + header_bytes + len(body), header_bytes) + header + body
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from gateway.client.message import Message
+from gateway.client.message import Message, ReceivedMessage
 
 MAX_RECORDS: Final = 20
 """Contexts in one trace message (upstream ``AsyncTraceDispatcher``)."""
@@ -49,82 +49,69 @@ def _field(value: object) -> str:
     return str(value).replace("\x01", "").replace("\x02", "")
 
 
+class Published(NamedTuple):
+    """A message of a producer: which it is, and where it is stored."""
+
+    message: Message | ReceivedMessage
+    msg_id: str
+    group: str
+    region: str
+    store_host: str
+
+    def fields(self, at_ms: int) -> tuple[object, ...]:
+        """Return what records of sends and of outcomes have in common."""
+        message = self.message
+        keys = " ".join(message.keys)
+        return at_ms, self.region, self.group, message.topic, self.msg_id, message.tags, keys, self.store_host
+
+    def keys(self) -> tuple[str, ...]:
+        """Return by what the record is found."""
+        return self.msg_id, *self.message.keys
+
+
+class Consumed(NamedTuple):
+    """A message that a consumer was given."""
+
+    group: str
+    request_id: str
+    msg_id: str
+    keys: Sequence[str]
+
+
 def published(
-    *,
-    at_ms: int,
-    region: str,
-    group: str,
-    topic: str,
-    message: Message,
-    msg_id: str,
-    store_host: str,
-    cost_ms: int,
-    kind: TraceMessageType,
-    offset_msg_id: str,
-    success: bool,
+    what: Published, *, at_ms: int, cost_ms: int, kind: TraceMessageType, offset_msg_id: str, success: bool
 ) -> TraceRecord:
     """A message was sent, or could not be."""
-    keys = tuple(message.keys)
     fields = (
         "Pub",
-        at_ms,
-        region,
-        group,
-        topic,
-        msg_id,
-        message.tags,
-        " ".join(keys),
-        store_host,
-        len(message.body),
+        *what.fields(at_ms),
+        len(what.message.body),
         cost_ms,
         int(kind),
         offset_msg_id,
         success,
     )
-    return TraceRecord(fields, (msg_id, *keys))
+    return TraceRecord(fields, what.keys())
 
 
-def consumption_begins(
-    *, at_ms: int, region: str, group: str, request_id: str, msg_id: str, retry_times: int, keys: Sequence[str]
-) -> TraceRecord:
+def consumption_begins(what: Consumed, *, at_ms: int, region: str, retry_times: int) -> TraceRecord:
     """A message is handed to a listener."""
+    group, request_id, msg_id, keys = what
     fields = ("SubBefore", at_ms, region, group, request_id, msg_id, retry_times, " ".join(keys))
     return TraceRecord(fields, (msg_id, *keys))
 
 
-def consumption_ended(
-    *,
-    at_ms: int,
-    group: str,
-    request_id: str,
-    msg_id: str,
-    cost_ms: int,
-    success: bool,
-    keys: Sequence[str],
-    context_code: int,
-) -> TraceRecord:
+def consumption_ended(what: Consumed, *, at_ms: int, cost_ms: int, success: bool, context_code: int) -> TraceRecord:
     """A listener is done with a message.
 
     :param context_code: 0 success, 1 time-out, 2 exception, 3 no result, 4 failed.
     """
+    group, request_id, msg_id, keys = what
     fields = ("SubAfter", request_id, msg_id, cost_ms, success, " ".join(keys), context_code, at_ms, group)
     return TraceRecord(fields, (msg_id, *keys))
 
 
-def transaction_ended(
-    *,
-    at_ms: int,
-    region: str,
-    group: str,
-    topic: str,
-    msg_id: str,
-    tags: str,
-    keys: Sequence[str],
-    store_host: str,
-    transaction_id: str,
-    state: str,
-    from_check: bool,
-) -> TraceRecord:
+def transaction_ended(what: Published, *, at_ms: int, transaction_id: str, state: str, from_check: bool) -> TraceRecord:
     """The outcome of a transaction was sent.
 
     :param state: Java's name of it, such as ``COMMIT_MESSAGE``.
@@ -132,20 +119,13 @@ def transaction_ended(
     kind = int(TraceMessageType.TRANSACTION_COMMIT)
     fields = (
         "EndTransaction",
-        at_ms,
-        region,
-        group,
-        topic,
-        msg_id,
-        tags,
-        " ".join(keys),
-        store_host,
+        *what.fields(at_ms),
         kind,
         transaction_id,
         state,
         from_check,
     )
-    return TraceRecord(fields, (msg_id, *keys))
+    return TraceRecord(fields, what.keys())
 
 
 def recalled(*, at_ms: int, region: str, group: str, topic: str, msg_id: str, success: bool) -> TraceRecord:

@@ -73,13 +73,10 @@ class ConsumeTrace:
         for message in traced:
             self._add(
                 trace.consumption_begins(
+                    trace.Consumed(self._group, request_id, message.msg_id, message.keys),
                     at_ms=now_ms,
                     region=message.properties.get(PropertyName.MSG_REGION, trace.DEFAULT_REGION),
-                    group=self._group,
-                    request_id=request_id,
-                    msg_id=message.msg_id,
                     retry_times=message.reconsume_times,
-                    keys=message.keys,
                 )
             )
         return HandOver(request_id, now_ms, traced)
@@ -95,13 +92,10 @@ class ConsumeTrace:
             is_consumed = id(message) not in failed
             self._add(
                 trace.consumption_ended(
+                    trace.Consumed(self._group, hand_over.request_id, message.msg_id, message.keys),
                     at_ms=now_ms,
-                    group=self._group,
-                    request_id=hand_over.request_id,
-                    msg_id=message.msg_id,
                     cost_ms=took_ms // len(hand_over.messages),
                     success=is_consumed,
-                    keys=message.keys,
                     context_code=self._code(is_consumed, took_ms, outcome.error),
                 )
             )

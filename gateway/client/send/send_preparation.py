@@ -172,16 +172,9 @@ class SendPreparation:
         # A plain message comes without them, and is here to be tried again.
         properties = sending.properties or plain_properties(sending.message, sending.msg_id)
         assert properties is not None, "others were prepared"
-        frame = form.build(
-            opaque,
-            command_flag,
-            sending.sys_flag,
-            sending.born_at_ms,
-            sending.message.flag,
-            properties,
-            sending.options.reconsume_times,
-            sending.body,
-        )
+        tries = sending.options.reconsume_times
+        blanks = sending.sys_flag, sending.born_at_ms, sending.message.flag, properties, tries, command_flag, opaque
+        frame = form.build(blanks, sending.body)
         return self._remoting.signed_frame(frame) if self._remoting.sign is not None else frame
 
     def _properties(self, message: Message, more: Mapping[str, str], born_at_ms: int) -> tuple[str, bytes]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from gateway.client.errors import RocketMQError
 from gateway.client.formats import trace
-from gateway.client.formats.trace import TraceMessageType, TraceRecord
+from gateway.client.formats.trace import Published, TraceMessageType, TraceRecord
 from gateway.client.results import SendResult
 from gateway.client.send.sending import Sending, SendOptions
 from gateway.client.transaction_state import TransactionState
@@ -90,16 +90,11 @@ class TraceSender:
     def transaction_ended(self, group: str, outcome: Outcome, address: str) -> None:
         """The outcome of a transaction was written to its broker."""
         message, header = outcome.message, outcome.header
+        region = message.properties.get(PropertyName.MSG_REGION, trace.DEFAULT_REGION)
         self.add(
             trace.transaction_ended(
+                Published(message, header.msg_id, group, region, address),
                 at_ms=self._instance.clock(),
-                region=message.properties.get(PropertyName.MSG_REGION, trace.DEFAULT_REGION),
-                group=group,
-                topic=message.topic,
-                msg_id=header.msg_id,
-                tags=message.tags,
-                keys=tuple(message.keys),
-                store_host=address,
                 transaction_id=header.transaction_id or "",
                 state=_JAVA_STATES[outcome.state],
                 from_check=header.from_transaction_check,
@@ -143,14 +138,10 @@ class TraceSender:
         if sending.sys_flag & SysFlag.TRANSACTION_PREPARED:
             kind = TraceMessageType.TRANSACTION_HALF
         cost_ms = (asyncio.get_running_loop().time() - sending.started_at) * 1000
+        store_host = target.address if target is not None else ""
         return trace.published(
+            Published(message, sending.msg_id, group, region or trace.DEFAULT_REGION, store_host),
             at_ms=sending.born_at_ms,
-            region=region or trace.DEFAULT_REGION,
-            group=group,
-            topic=message.topic,
-            message=message,
-            msg_id=sending.msg_id,
-            store_host=target.address if target is not None else "",
             cost_ms=int(cost_ms),
             kind=kind,
             offset_msg_id=offset_msg_id,

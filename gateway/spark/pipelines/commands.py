@@ -47,7 +47,7 @@ class Moment(click.ParamType[datetime]):
         return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-class Connection(NamedTuple):
+class _Connection(NamedTuple):
     """Where a pipeline finds its brokers, and Spark."""
 
     nameserver: str
@@ -67,7 +67,7 @@ def _connected(inner: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(inner)
     def command(nameserver: str, more: tuple[str, ...], master: str, **own: Any) -> None:
-        inner(connection=Connection(nameserver, more, master), **own)
+        inner(connection=_Connection(nameserver, more, master), **own)
 
     for option in (
         click.option("--master", default="local[*]", show_default=True, help="Spark's master; spark-submit's wins."),
@@ -148,7 +148,7 @@ def archive(
     pattern: str | None,
     body_format: str,
     schema: str | None,
-    connection: Connection,
+    connection: _Connection,
     **given: Any,
 ) -> None:
     """Write committed messages of TOPICS to Parquet, partitioned by eventDate and topic, each exactly once."""
@@ -193,7 +193,7 @@ def transactions(
     until: datetime | None,
     table: str | None,
     report: Path | None,
-    connection: Connection,
+    connection: _Connection,
 ) -> None:
     """Put together the life of every transaction: a table, and a report with plots."""
     if table is None and report is None:
@@ -234,7 +234,7 @@ def transactions(
 def replay_command(
     archive_path: str,
     topic: str | None,
-    connection: Connection,
+    connection: _Connection,
     **given: Any,
 ) -> None:
     """Send messages of the archive DIR again, at least once."""

@@ -13,8 +13,8 @@ from gateway.client.consume.broker_calls import BrokerCalls, Introspection
 from gateway.client.consume.process_queue import ProcessQueue, Turn
 from gateway.client.consume.pull_loop import PullTerms
 from gateway.client.consume.settings.lite_pull_settings import LitePullSettings
-from gateway.client.consume.sharing.assigned_queues import AssignedQueues
-from gateway.client.consume.sharing.rebalancing import QueueState, Rebalancing
+from gateway.client.consume.sharing.assigned_queues import AssignedQueues, QueueTerms
+from gateway.client.consume.sharing.rebalancing import QueueOwner, QueueState, Rebalancing
 from gateway.client.consume.subscriptions import Subscription, tags_of
 from gateway.client.errors import ConfigurationError, NotCommitted
 from gateway.client.listener_outcome import CONSUMED
@@ -61,12 +61,9 @@ class ReadQueues:
             instance,
             consumer.group,
             settings,
-            terms,
-            span=settings.consume_max_span,
+            QueueTerms(terms, span=settings.consume_max_span, commits_with_pulls=False, tracks=settings.auto_commit),
             blocked=self._blocked,
             take=self._take,
-            commits_with_pulls=False,
-            tracks=settings.auto_commit,
         )
         self.calls = BrokerCalls(instance, self.queues, consumer, wake=self.wake)
 
@@ -76,9 +73,7 @@ class ReadQueues:
             self.instance,
             self.consumer.group,
             self._settings,
-            topics=lambda: self.consumer.subscriptions().keys(),
-            take=self._begin_queue,
-            give_up=self._end_queues,
+            QueueOwner(lambda: self.consumer.subscriptions().keys(), self._begin_queue, self._end_queues),
         )
         await self.rebalancing.rebalance()
         self._tasks.append(self.instance.spawn(self.rebalancing.run(), name="rebalancing"))

@@ -15,7 +15,6 @@ from gateway.client.errors import BrokerNotFound, RocketMQError
 from wire.errors import WireError
 
 if TYPE_CHECKING:
-    from gateway.client.connect.instance import ClientInstance
     from gateway.client.consume.pop.pop_queue import PopQueue
     from gateway.client.consume.pop.popped import PoppedMessage
     from gateway.client.consume.pop.pops import Pops
@@ -46,7 +45,6 @@ class PopLoop:
 
     def __init__(
         self,
-        instance: ClientInstance,
         pops: Pops,
         state: PopQueue,
         subscription: Subscription,
@@ -57,7 +55,7 @@ class PopLoop:
     ) -> None:
         self.subscription = subscription
         """May be changed; used from the next pop on."""
-        self._instance = instance
+        self._instance = pops.instance
         self._pops = pops
         self._state = state
         self._terms = terms

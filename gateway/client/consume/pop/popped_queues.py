@@ -60,7 +60,7 @@ class PoppedQueues:
         """Pop a queue from now on."""
         state = PopQueue(queue, now=asyncio.get_running_loop().time())
         loop = self._loops[state] = PopLoop(
-            self._instance, self._pops, state, subscription, self._terms, blocked=self._reason, take=self._take
+            self._pops, state, subscription, self._terms, blocked=self._reason, take=self._take
         )
         loop.start()
         return state

@@ -64,7 +64,7 @@ class Pops:
     """
 
     def __init__(self, instance: ClientInstance, group: str, begin: ConsumeFrom) -> None:
-        self._instance = instance
+        self.instance = instance
         self._group = group
         self._init_mode = _FROM_FIRST if begin is ConsumeFrom.FIRST_OFFSET else _FROM_LAST
         self._one_by_one: set[str] = set()
@@ -81,7 +81,7 @@ class Pops:
         :param hold: seconds the broker waits for one.
         :raises BrokerError: the broker refuses, or has no POP consumption; ``ProtocolError``: nobody can read it.
         """
-        instance = self._instance
+        instance = self.instance
         header = PopMessageRequest(
             consumer_group=self._group,
             topic=queue.topic,
@@ -133,7 +133,7 @@ class Pops:
         """
         receipt = message.receipt
         header = ChangeInvisibleTimeRequest(**self._place(message), invisible_time=round(seconds * 1000))
-        answer = await self._instance.ask(receipt.broker_name, RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)
+        answer = await self.instance.ask(receipt.broker_name, RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)
         terms = header_of(ChangeInvisibleTimeResponse, answer, f"broker {receipt.broker_name}")
         message.receipt = receipt.renewed(terms.pop_time, terms.invisible_time, terms.revive_qid)
         message.hidden_until = asyncio.get_running_loop().time() + seconds
@@ -147,7 +147,7 @@ class Pops:
             body = BatchAckMessage(broker_name, acks).build()
             try:
                 if acks:
-                    await self._instance.ask(broker_name, RequestCode.BATCH_ACK_MESSAGE, body=body)
+                    await self.instance.ask(broker_name, RequestCode.BATCH_ACK_MESSAGE, body=body)
             except BrokerError as error:
                 if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                     raise
@@ -157,7 +157,7 @@ class Pops:
 
     async def _ack_one(self, message: PoppedMessage) -> None:
         header = AckMessageRequest(**self._place(message))
-        await self._instance.ask(message.receipt.broker_name, RequestCode.ACK_MESSAGE, header)
+        await self.instance.ask(message.receipt.broker_name, RequestCode.ACK_MESSAGE, header)
 
     def _place(self, message: PoppedMessage) -> dict[str, Any]:
         """The fields that name a popped message."""
@@ -172,7 +172,7 @@ class Pops:
 
     def _messages(self, answer: RemotingCommand, broker_name: str, until: float) -> list[PoppedMessage]:
         receipts = PopReceipts(read_header(PopMessageResponse, answer), broker_name)
-        namespace = self._instance.settings.namespace
+        namespace = self.instance.settings.namespace
         messages: list[PoppedMessage] = []
         for record in parse_records(answer.body):
             given = record.property_map.get(PropertyName.POP_CK)

@@ -12,6 +12,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from gateway.client.consume.push.listeners import ListenerCall
@@ -59,6 +60,17 @@ class SendsBack(Protocol):
 Q = TypeVar("Q", bound=Queue)
 
 
+@dataclass(frozen=True, slots=True)
+class TurnTerms:
+    """How turns are given to the listener of a consumer."""
+
+    name: str
+    """The consumer, for logs."""
+    workers: int
+    timeout: float
+    """Seconds after which a listener that has not returned counts as late."""
+
+
 class ConcurrentTurns(Generic[Q]):
     """Gives turns to the listener.
 
@@ -70,20 +82,18 @@ class ConcurrentTurns(Generic[Q]):
         self,
         instance: ClientInstance,
         call: ListenerCall,
+        terms: TurnTerms,
         *,
-        workers: int,
-        timeout: float,
         send_back: SendsBack | None,
         settled: Callable[[Q], None],
-        name: str,
     ) -> None:
         self._instance = instance
         self._call = call
-        self._workers = workers
-        self._timeout = timeout
+        self._workers = terms.workers
+        self._timeout = terms.timeout
         self._send_back = send_back
         self._settled = settled
-        self._name = name
+        self._name = terms.name
         self._loop = asyncio.get_running_loop()
         self._running: set[Turn] = set()
         self._returning = 0

@@ -10,10 +10,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gateway.client.connect.worker_threads import WorkerThreads
 from gateway.client.consume.pulled import PulledMessage
+from gateway.client.consume.push.concurrent_turns import TurnTerms
 from gateway.client.consume.push.listeners import ListenerCall
 from gateway.client.listener_outcome import ListenerOutcome
 from gateway.client.retry_later import RetryLater
@@ -31,13 +33,22 @@ LOCK_RETRY_S: Final = 3.0
 """Seconds until a lost lock is asked for again, as upstream."""
 
 
+@dataclass(frozen=True, slots=True)
+class OrderlyTerms(TurnTerms):
+    """How turns are given in order."""
+
+    most_attempts: int | None
+    """Redeliveries before a message is given up; None: never."""
+    suspend: float
+    """Seconds a queue rests after a failure."""
+
+
 class OrderlyTurns:
     """Consumes queues in order, many queues at once.
 
-    :param timeout: seconds after which a listener that has not returned is told of; in order, nothing overtakes it.
+    A listener that is late is told of: in order, nothing overtakes it.
+
     :param locks: None with BROADCASTING: nobody else reads these queues.
-    :param most_attempts: redeliveries before a message is given up; None: never.
-    :param suspend: seconds a queue rests after a failure.
     :param settled: told after a turn was finished.
     """
 
@@ -45,27 +56,23 @@ class OrderlyTurns:
         self,
         instance: ClientInstance,
         call: ListenerCall,
+        terms: OrderlyTerms,
         *,
-        workers: int,
-        timeout: float,
         locks: QueueLocks | None,
         send_back: SendBack,
-        most_attempts: int | None,
-        suspend: float,
         settled: Callable[[ProcessQueue], None],
-        name: str,
     ) -> None:
         self._instance = instance
         self._call = call
         self._locks = locks
         self._send_back = send_back
-        self._timeout = timeout
-        self._most_attempts = most_attempts
-        self._suspend = suspend
+        self._timeout = terms.timeout
+        self._most_attempts = terms.most_attempts
+        self._suspend = terms.suspend
         self._settled = settled
-        self._name = name
-        self._slots = asyncio.Semaphore(workers)
-        self._threads = WorkerThreads(workers, name)
+        self._name = terms.name
+        self._slots = asyncio.Semaphore(terms.workers)
+        self._threads = WorkerThreads(terms.workers, terms.name)
         self._lanes: dict[ProcessQueue, _Lane] = {}
 
     def open(self, process_queue: ProcessQueue) -> None:

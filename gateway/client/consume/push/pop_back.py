@@ -28,13 +28,11 @@ class PopBack:
     """Gives back for one group.
 
     :param bury: makes dead letters.
-    :param max_reconsume_times: redeliveries before a message becomes one.
     """
 
-    def __init__(self, pops: Pops, bury: SendBack, max_reconsume_times: int) -> None:
+    def __init__(self, pops: Pops, bury: SendBack) -> None:
         self._pops = pops
         self._bury = bury
-        self._max_reconsume_times = max_reconsume_times
 
     async def send_back(self, message: ReceivedMessage, delay_level: int) -> bool:
         """Let a message come again; always True: without anything done it comes again, too.
@@ -45,7 +43,7 @@ class PopBack:
         if message.hidden_until <= asyncio.get_running_loop().time():
             message.given_back = True  # it has come again already
             return True
-        if delay_level < 0 or message.reconsume_times >= self._max_reconsume_times:
+        if delay_level < 0 or message.reconsume_times >= self._bury.max_reconsume_times:
             if await self._bury.send_back(message, _DEAD_LETTER):
                 return True  # and is acknowledged
             delay_level = 0

@@ -10,7 +10,7 @@ from gateway.client.consume.pop.pop_loop import PopTerms
 from gateway.client.consume.pop.pop_queue import PopQueue
 from gateway.client.consume.pop.popped_queues import PoppedQueues
 from gateway.client.consume.pop.pops import Pops
-from gateway.client.consume.push.concurrent_turns import ConcurrentTurns
+from gateway.client.consume.push.concurrent_turns import ConcurrentTurns, TurnTerms
 from gateway.client.consume.push.pop_back import PopBack
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class PopWork:
     """See the module.
 
     :param group: with its namespace.
-    :param bury: makes dead letters of what failed more than ``most`` times.
+    :param bury: makes dead letters of what failed too often.
     :param blocked: why nothing may be popped now, None when it may.
     """
 
@@ -39,7 +39,6 @@ class PopWork:
         call: ListenerCall,
         *,
         bury: SendBack,
-        most: int,
         blocked: Callable[[], str | None],
     ) -> None:
         self._turn_messages = settings.consume_message_batch_max_size if call.takes_batches else 1
@@ -56,11 +55,9 @@ class PopWork:
         self._turns: ConcurrentTurns[PopQueue] = ConcurrentTurns(
             instance,
             call,
-            workers=settings.consume_workers,
-            timeout=settings.consume_timeout,
-            send_back=PopBack(pops, bury, most),
+            TurnTerms(f"popping consumer {group}", settings.consume_workers, settings.consume_timeout),
+            send_back=PopBack(pops, bury),
             settled=self.queues.settled,
-            name=f"popping consumer {group}",
         )
 
     def begin(self, queue: MessageQueue, subscription: Subscription) -> PopQueue:

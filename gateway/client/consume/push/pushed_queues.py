@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.worker_threads import WorkerThreads
-from gateway.client.consume.broker_calls import BrokerCalls, Introspection
+from gateway.client.consume.broker_calls import BrokerCalls, Introspection, Listening
 from gateway.client.consume.pop.pop_queue import PopQueue
 from gateway.client.consume.process_queue import ProcessQueue
 from gateway.client.consume.pull_loop import PullTerms
-from gateway.client.consume.push.concurrent_turns import ConcurrentTurns
+from gateway.client.consume.push.concurrent_turns import ConcurrentTurns, TurnTerms
 from gateway.client.consume.push.listeners import ListenerCall
-from gateway.client.consume.push.orderly_turns import OrderlyTurns
+from gateway.client.consume.push.orderly_turns import OrderlyTerms, OrderlyTurns
 from gateway.client.consume.push.send_back import DEFAULT_MAX_RECONSUME_TIMES, SendBack
 from gateway.client.consume.settings.consumer_settings import MessageModel
 from gateway.client.consume.settings.push_settings import PushSettings
-from gateway.client.consume.sharing.assigned_queues import AssignedQueues
+from gateway.client.consume.sharing.assigned_queues import AssignedQueues, QueueTerms
 from gateway.client.consume.sharing.queue_locks import QueueLocks
-from gateway.client.consume.sharing.rebalancing import QueueState, Rebalancing
+from gateway.client.consume.sharing.rebalancing import QueueOwner, QueueState, Rebalancing
 from gateway.client.consume.subscriptions import Subscription
 from gateway.client.listener_outcome import ListenerOutcome
 from gateway.client.message import ReceivedMessage
@@ -81,19 +81,15 @@ class PushedQueues:
             instance,
             consumer.group,
             settings,
-            topics=consumer.topics,
-            take=self._begin_queue,
-            give_up=self._end_queues,
-            assignments=assignments,
-            take_popped=self._begin_popped,
+            QueueOwner(consumer.topics, self._begin_queue, self._end_queues, self._begin_popped),
+            assignments,
         )
         self.calls = BrokerCalls(
             instance,
             self.queues,
             consumer,
             wake=self.rebalancing.wake,
-            consume_now=self._consume_now,
-            is_orderly=self._orderly,
+            listening=Listening(self._consume_now, self._orderly),
             popped=lambda: () if self._popping is None else self._popping.queues.states,
         )
         send_back = SendBack(instance, consumer.group, self._most_attempts)
@@ -123,11 +119,13 @@ class PushedQueues:
             self.instance,
             group,
             settings,
-            terms,
-            span=None if self._orderly else settings.consume_concurrently_max_span,
+            QueueTerms(
+                terms,
+                span=None if self._orderly else settings.consume_concurrently_max_span,
+                commits_with_pulls=True,
+            ),
             blocked=self._blocked,
             take=self._take,
-            commits_with_pulls=True,
         )
 
     def _make_turns(self, send_back: SendBack) -> ConcurrentTurns[ProcessQueue] | OrderlyTurns:
@@ -138,23 +136,23 @@ class PushedQueues:
             return OrderlyTurns(
                 self.instance,
                 self._call,
-                workers=settings.consume_workers,
-                timeout=settings.consume_timeout,
+                OrderlyTerms(
+                    name,
+                    settings.consume_workers,
+                    settings.consume_timeout,
+                    most_attempts=None if most == -1 else most,
+                    suspend=settings.suspend_current_queue_time,
+                ),
                 locks=self.locks,
                 send_back=send_back,
-                most_attempts=None if most == -1 else most,
-                suspend=settings.suspend_current_queue_time,
                 settled=self.queues.settled,
-                name=name,
             )
         return ConcurrentTurns(
             self.instance,
             self._call,
-            workers=settings.consume_workers,
-            timeout=settings.consume_timeout,
+            TurnTerms(name, settings.consume_workers, settings.consume_timeout),
             send_back=send_back if self._is_shared else None,
             settled=self.queues.settled,
-            name=name,
         )
 
     def _make_popping(self, bury: SendBack) -> PopWork:
@@ -166,7 +164,6 @@ class PushedQueues:
             self._settings,
             self._call,
             bury=bury,
-            most=self._most_attempts,
             blocked=lambda: _SUSPENDED if self.is_suspended else None,
         )
 

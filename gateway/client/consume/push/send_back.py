@@ -51,7 +51,7 @@ class SendBack:
     def __init__(self, instance: ClientInstance, group: str, max_reconsume_times: int) -> None:
         self._instance = instance
         self._group = group
-        self._max_reconsume_times = max_reconsume_times
+        self.max_reconsume_times = max_reconsume_times
 
     async def send_back(self, message: ReceivedMessage, delay_level: int) -> bool:
         """Let a message come again; False when neither way worked, which is logged.
@@ -93,7 +93,7 @@ class SendBack:
             delay_level=delay_level,
             origin_msg_id=message.msg_id,
             origin_topic=with_namespace(self._instance.settings.namespace, message.topic),
-            max_reconsume_times=self._max_reconsume_times,
+            max_reconsume_times=self.max_reconsume_times,
         )
         code = RequestCode.CONSUMER_SEND_MSG_BACK
         try:
@@ -128,6 +128,6 @@ class SendBack:
             flag=record.flag,
             properties=build_properties(properties).decode(),
             reconsume_times=once_more(message.reconsume_times),
-            max_reconsume_times=self._max_reconsume_times,
+            max_reconsume_times=self.max_reconsume_times,
             batch=False,
         )

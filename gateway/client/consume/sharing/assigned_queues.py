@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gateway.client.consume.local_offsets import offsets_path
 from gateway.client.consume.offset_store import BrokerOffsets, LocalOffsets, OffsetStore
 from gateway.client.consume.offset_table import OffsetTable
 from gateway.client.consume.process_queue import CacheLimits, ProcessQueue
-from gateway.client.consume.pull_loop import PullLoop, PullTerms
+from gateway.client.consume.pull_loop import LoopOwner, PullLoop, PullTerms
 from gateway.client.consume.queue_offsets import QueueOffsets
 from gateway.client.consume.settings.consume_positions import AtOffset, first_position, timestamp_ms_of
 from gateway.client.consume.settings.consumer_settings import ConsumerSettings, MessageModel
@@ -29,14 +30,24 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class QueueTerms:
+    """How a kind of consumer reads its queues."""
+
+    pull: PullTerms
+    span: int | None
+    """How far apart cached offsets of one queue may be; None: any."""
+    commits_with_pulls: bool
+    """Whether each pull carries the progress to the broker."""
+    tracks: bool = True
+    """Whether what is finished counts as consumed by itself; False: only what is written to ``table``."""
+
+
 class AssignedQueues:
     """See the module.
 
-    :param span: how far apart cached offsets of one queue may be; None: any.
     :param blocked: another reason not to pull a queue now, asked after the limits of the cache.
     :param take: gets what was pulled; never called without messages.
-    :param commits_with_pulls: whether each pull carries the progress to the broker.
-    :param tracks: whether what is finished counts as consumed by itself; False: only what is written to ``table``.
     """
 
     def __init__(
@@ -44,13 +55,10 @@ class AssignedQueues:
         instance: ClientInstance,
         group: str,
         settings: ConsumerSettings,
-        terms: PullTerms,
+        terms: QueueTerms,
         *,
-        span: int | None,
         blocked: Callable[[ProcessQueue], str | None],
         take: Callable[[ProcessQueue, list[ReceivedMessage], list[int]], None],
-        commits_with_pulls: bool,
-        tracks: bool = True,
     ) -> None:
         self.group = group
         self.table = OffsetTable()
@@ -58,13 +66,13 @@ class AssignedQueues:
         self.states: dict[MessageQueue, ProcessQueue] = {}
         self._instance = instance
         self._settings = settings
-        self._terms = terms
-        self._span = span
+        self._terms = terms.pull
+        self._span = terms.span
         self._blocked = blocked
         self._take = take
-        self._tracks = tracks
+        self._tracks = terms.tracks
         self._is_shared = settings.message_model is MessageModel.CLUSTERING
-        self._commits = commits_with_pulls and self._is_shared
+        self._commits = terms.commits_with_pulls and self._is_shared
         self.store: OffsetStore = BrokerOffsets(instance, group) if self._is_shared else self._local_offsets()
         self._loops: dict[MessageQueue, PullLoop] = {}
         self._limits: dict[str, CacheLimits] = {}
@@ -95,10 +103,7 @@ class AssignedQueues:
             state,
             subscription,
             self._terms,
-            blocked=self._reason,
-            committed=self._committed,
-            take=self._taken,
-            moved=self._moved,
+            LoopOwner(self._reason, self._committed, self._taken, self._moved),
         )
         loop.start()
         return state

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gateway.client.consume.pop.pop_queue import PopQueue
@@ -55,14 +56,24 @@ class QueueState(Protocol):
         """Whether its loop has stopped for no reason."""
 
 
+@dataclass(frozen=True, slots=True)
+class QueueOwner:
+    """What a consumer says and does when queues are shared out."""
+
+    topics: Callable[[], Collection[str]]
+    """Returns what is subscribed to now."""
+    take: Callable[[MessageQueue], Awaitable[ProcessQueue | None]]
+    """Begins with a queue; None when it cannot be had now."""
+    give_up: Callable[[Collection[QueueState]], Awaitable[None]]
+    """Ends with queues."""
+    take_popped: Callable[[MessageQueue], PopQueue | None] | None = None
+    """Begins with a queue that the broker's assignments let pop."""
+
+
 class Rebalancing:
     """The assignment of one consumer.
 
-    :param topics: what is subscribed to now.
-    :param take: begins with a queue; None when it cannot be had now.
-    :param give_up: ends with queues.
     :param assignments: asked before the group is; None: the members share among themselves.
-    :param take_popped: begins with a queue that ``assignments`` lets pop.
     """
 
     def __init__(
@@ -70,24 +81,17 @@ class Rebalancing:
         instance: ClientInstance,
         group: str,
         settings: ConsumerSettings,
-        *,
-        topics: Callable[[], Collection[str]],
-        take: Callable[[MessageQueue], Awaitable[ProcessQueue | None]],
-        give_up: Callable[[Collection[QueueState]], Awaitable[None]],
+        owner: QueueOwner,
         assignments: BrokerAssignments | None = None,
-        take_popped: Callable[[MessageQueue], PopQueue | None] | None = None,
     ) -> None:
         self._instance = instance
         self._group = group
         self._settings = settings
-        self._topics = topics
-        self._take = take
-        self._give_up = give_up
+        self._owner = owner
         self._wanted = asyncio.Event()
         self._turn = asyncio.Lock()
         self._retry_looks = 0
         self._assignments = assignments
-        self._take_popped = take_popped
         self.assigned: dict[MessageQueue, QueueState] = {}
 
     def of_topic(self, topic: str) -> dict[MessageQueue, QueueState]:
@@ -119,7 +123,7 @@ class Rebalancing:
     async def rebalance(self) -> bool:
         """Look once at every topic; False when something is left to be done."""
         async with self._turn:
-            topics = set(self._topics())
+            topics = set(self._owner.topics())
             forgotten = [state for queue, state in self.assigned.items() if queue.topic not in topics]
             await self._drop(forgotten)
             results = [await self._rebalance_topic(topic) for topic in sorted(topics)]
@@ -214,16 +218,16 @@ class Rebalancing:
         return is_settled
 
     async def _begin(self, queue: MessageQueue, *, is_popped: bool) -> QueueState | None:
-        if is_popped and self._take_popped is not None:
-            return self._take_popped(queue)
-        return await self._take(queue)
+        if is_popped and self._owner.take_popped is not None:
+            return self._owner.take_popped(queue)
+        return await self._owner.take(queue)
 
     async def _drop(self, states: Collection[QueueState]) -> None:
         for state in states:
             state.drop()
             self.assigned.pop(state.queue, None)
         if states:
-            await self._give_up(states)
+            await self._owner.give_up(states)
 
 
 def member_topics(subscribed: Mapping[str, object], retry: str | None) -> set[str]:

@@ -7,7 +7,7 @@ from typing import Any
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.settings import ClientSettings
 from gateway.client.consume.process_queue import ProcessQueue
-from gateway.client.consume.pull_loop import PullLoop, PullTerms
+from gateway.client.consume.pull_loop import LoopOwner, PullLoop, PullTerms
 from gateway.client.consume.subscriptions import Sql, subscription_of
 from gateway.client.message import ReceivedMessage
 from gateway.client.tests.consuming_broker import ConsumingBroker, until
@@ -43,10 +43,7 @@ class Scene:
             self.state,
             self.subscription,
             PullTerms(**given),
-            blocked=lambda _: self.reason,
-            committed=lambda _: self.committed,
-            take=self._take,
-            moved=self._moved,
+            LoopOwner(lambda _: self.reason, lambda _: self.committed, self._take, self._moved),
         )
 
     async def begin(self) -> Scene:

@@ -1,17 +1,18 @@
 from gateway.client.formats import trace
-from gateway.client.formats.trace import TraceMessageType, TraceRecord, trace_messages
+from gateway.client.formats.trace import Consumed, Published, TraceMessageType, TraceRecord, trace_messages
 from gateway.client.message import Message
 
 
 def test_a_sent_message_is_told_as_java_tells_it() -> None:
     record = trace.published(
+        Published(
+            Message("t", b"12345", tags="T", keys=["a", "b"]),
+            msg_id="ID",
+            group="g",
+            region="DefaultRegion",
+            store_host="10.0.0.1:10911",
+        ),
         at_ms=1,
-        region="DefaultRegion",
-        group="g",
-        topic="t",
-        message=Message("t", b"12345", tags="T", keys=["a", "b"]),
-        msg_id="ID",
-        store_host="10.0.0.1:10911",
         cost_ms=7,
         kind=TraceMessageType.NORMAL,
         offset_msg_id="OFFSET",
@@ -38,26 +39,17 @@ def test_a_sent_message_is_told_as_java_tells_it() -> None:
 
 
 def test_consumptions_are_told_in_two_records() -> None:
-    before = trace.consumption_begins(
-        at_ms=1, region="R", group="g", request_id="Q", msg_id="ID", retry_times=2, keys=["k"]
-    )
-    after = trace.consumption_ended(
-        at_ms=9, group="g", request_id="Q", msg_id="ID", cost_ms=5, success=False, keys=["k"], context_code=2
-    )
+    what = Consumed(group="g", request_id="Q", msg_id="ID", keys=["k"])
+    before = trace.consumption_begins(what, at_ms=1, region="R", retry_times=2)
+    after = trace.consumption_ended(what, at_ms=9, cost_ms=5, success=False, context_code=2)
     assert before.text() == "SubBefore\x011\x01R\x01g\x01Q\x01ID\x012\x01k\x02"
     assert after.text() == "SubAfter\x01Q\x01ID\x015\x01false\x01k\x012\x019\x01g\x02"
 
 
 def test_transactions_and_recalls_are_told() -> None:
     ended = trace.transaction_ended(
+        Published(Message("t", b"x", tags="T"), msg_id="ID", group="g", region="R", store_host="h:1"),
         at_ms=1,
-        region="R",
-        group="g",
-        topic="t",
-        msg_id="ID",
-        tags="T",
-        keys=[],
-        store_host="h:1",
         transaction_id="TX",
         state="COMMIT_MESSAGE",
         from_check=True,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from gateway.cli.clients.tail import Span, _messages
+from gateway.cli.clients.tail import QueueSpan, _messages
 from gateway.client import MessageQueue
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def test_point_6_tail_says_what_it_did_not_get(
     offsets: tuple[int, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     consumer = cast("LitePullConsumer", Consumer(*offsets))
-    found = list(islice(_messages(consumer, {QUEUE: Span(5, 5)}, stops=False), len(offsets)))
+    found = list(islice(_messages(consumer, {QUEUE: QueueSpan(5, 5)}, stops=False), len(offsets)))
     assert [message.queue_offset for message in found] == list(offsets)
     errors = capsys.readouterr().err
     assert said in errors

@@ -14,7 +14,7 @@ from gateway.client.connect.settings import ClientSettings
 from gateway.client.consume.process_queue import ProcessQueue
 from gateway.client.consume.pulled import PulledMessage
 from gateway.client.consume.push import concurrent_turns
-from gateway.client.consume.push.concurrent_turns import TIMED_OUT_LEVEL, ConcurrentTurns
+from gateway.client.consume.push.concurrent_turns import TIMED_OUT_LEVEL, ConcurrentTurns, TurnTerms
 from gateway.client.consume.push.listeners import ListenerCall
 from gateway.client.message import MessageQueue, ReceivedMessage
 from gateway.client.tests.consuming_broker import until
@@ -46,11 +46,9 @@ class Scene:
         self.turns: ConcurrentTurns[ProcessQueue] = ConcurrentTurns(
             self.instance,
             ListenerCall(None, listener),
-            workers=workers,
-            timeout=timeout,
+            TurnTerms("consumer g", workers, timeout),
             send_back=self.sent if shared else None,
             settled=lambda queue: self.settled.append(queue.committable),
-            name="consumer g",
         )
 
     def give(self, count: int, portion: int = 1) -> None:

@@ -13,7 +13,7 @@ from gateway.client.connect.settings import ClientSettings
 from gateway.client.consume.process_queue import ProcessQueue
 from gateway.client.consume.pulled import pulled_messages
 from gateway.client.consume.push.listeners import ListenerCall
-from gateway.client.consume.push.orderly_turns import OrderlyTurns
+from gateway.client.consume.push.orderly_turns import OrderlyTerms, OrderlyTurns
 from gateway.client.message import MessageQueue, ReceivedMessage
 from gateway.client.retry_later import RetryLater
 from gateway.client.tests.consume.push.test_concurrent_turns import QUEUE
@@ -63,14 +63,10 @@ class Scene:
         self.turns = OrderlyTurns(
             self.instance,
             ListenerCall(None, listener),
-            workers=4,
-            timeout=timeout,
+            OrderlyTerms("consumer g", 4, timeout, most_attempts=most_attempts, suspend=0.01),
             locks=locks,  # type: ignore[arg-type]
             send_back=self.again,  # type: ignore[arg-type]
-            most_attempts=most_attempts,
-            suspend=0.01,
             settled=lambda queue: self.settled.append(queue.committable),
-            name="consumer g",
         )
 
     def open(self, count: int, portion: int = 1, queue: MessageQueue = QUEUE) -> ProcessQueue:

@@ -10,7 +10,7 @@ from gateway.client.consume.process_queue import ProcessQueue
 from gateway.client.consume.pull_loop import PullTerms
 from gateway.client.consume.settings.consume_positions import ConsumeFrom
 from gateway.client.consume.settings.consumer_settings import ConsumerSettings, MessageModel
-from gateway.client.consume.sharing.assigned_queues import AssignedQueues
+from gateway.client.consume.sharing.assigned_queues import AssignedQueues, QueueTerms
 from gateway.client.consume.subscriptions import tags_of
 from gateway.client.message import ReceivedMessage
 from gateway.client.tests.consuming_broker import ConsumingBroker, until
@@ -40,12 +40,9 @@ class Scene:
             self.instance,
             "g",
             chosen,
-            terms,
-            span=None,
+            QueueTerms(terms, span=None, commits_with_pulls=False, tracks=tracks),
             blocked=lambda _: None,
             take=self._take,
-            commits_with_pulls=False,
-            tracks=tracks,
         )
 
     def _take(self, state: ProcessQueue, messages: list[ReceivedMessage], sizes: list[int]) -> None:

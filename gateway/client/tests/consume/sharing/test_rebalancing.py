@@ -14,7 +14,13 @@ from gateway.client.connect.routes import TopicRoute
 from gateway.client.consume.process_queue import ProcessQueue
 from gateway.client.consume.settings.consumer_settings import ConsumerSettings
 from gateway.client.consume.sharing import rebalancing
-from gateway.client.consume.sharing.rebalancing import RETRY_TOPIC_LOOKS, QueueState, Rebalancing, member_topics
+from gateway.client.consume.sharing.rebalancing import (
+    RETRY_TOPIC_LOOKS,
+    QueueOwner,
+    QueueState,
+    Rebalancing,
+    member_topics,
+)
 from gateway.client.message import MessageQueue
 from gateway.client.tests.consuming_broker import ConsumingBroker, until
 from gateway.client.tests.scripted_broker import run
@@ -34,9 +40,7 @@ class Member:
         settings = ConsumerSettings(namesrv=broker.address, **changes)
         self.instance = ClientInstance(settings)
         self.instance.join(self)
-        self.rebalancing = Rebalancing(
-            self.instance, "g", settings, topics=self.topics, take=self._take, give_up=self._give_up
-        )
+        self.rebalancing = Rebalancing(self.instance, "g", settings, QueueOwner(self.topics, self._take, self._give_up))
 
     def producer_data(self) -> None:
         return None
