@@ -7,6 +7,7 @@ Wiring only: no part is looked up, each gets its collaborators here, and request
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import datetime
 from secrets import randbelow
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ from gateway.delivery.lite.lite_topics import LiteTopics
 from gateway.delivery.long_poll import HeldPulls
 from gateway.delivery.pop.order_file import FILE_NAME as ORDER_FILE_NAME
 from gateway.delivery.pop.pops import Pops
+from gateway.delivery.surroundings import BrokerTables, DeliverySurroundings
 from gateway.errors import GatewayError, RequestRefused
 from gateway.membership.consumers import Consumers, notify_consumer_ids_changed
 from gateway.membership.heartbeats import Heartbeats
@@ -170,31 +172,17 @@ class BrokerParts:
         )
         self.held = HeldPulls(clock, self.filter_turns, settings.held_pulls_limit, settings.held_pulls_per_connection)
         host = self.store_hosts.own
-        self.pops = Pops(
-            store=self.store,
-            topics=self.topics,
-            groups=self.groups,
-            offsets=self.offsets,
-            settings=settings,
-            order_path=config / ORDER_FILE_NAME,
-            store_host=host,
-            clock_ms=clock,
-            cold_read=self.cold_reads.read,
-            in_thread=self._after_flush,
-            turns=self.filter_turns,
-        )
-        self.lite = LiteTopics(
-            store=self.store,
-            topics=self.topics,
-            groups=self.groups,
-            offsets=self.offsets,
-            pops=self.pops,
-            settings=settings,
+        tables = BrokerTables(self.topics, self.groups, self.offsets)
+        delivery = DeliverySurroundings(
             clock_ms=clock,
             in_thread=in_thread,
+            cold_read=self.cold_reads.read,
             turns=self.filter_turns,
             in_turns=self.turns.begin,
+            store_host=host,
         )
+        self.pops = Pops(self.store, tables, settings, replace(delivery, in_thread=self._after_flush))
+        self.lite = LiteTopics(self.store, tables, self.pops, settings, delivery)
         self.live.follow(self.lite)
         self.pops.when_opened(self.lite.opened)
         self.delays = DelayService(

@@ -191,7 +191,7 @@ class TimerSchedule:
         else:
             self.waiting += 1
         slot = max(slot, self.read_slot, now - TURN_SLOTS)
-        entry = self._entry(slot, kind, now, message.commit_log_offset, message.size, message.topic_hash, due_ms)
+        entry = self._entry(slot, kind, now, (message.commit_log_offset, message.size), message.topic_hash, due_ms)
         self._append(slot, entry)
         self.newest = message.commit_log_offset, message.size
         self._entered_end = message.commit_log_offset + message.size
@@ -201,7 +201,8 @@ class TimerSchedule:
             if is_marker(kind) and message.takes_back is not None:
                 self._slot(slot).keys.add(message.takes_back)
 
-    def _entry(self, slot: int, kind: int, now: int, offset: int, size: int, topic_hash: int, due_ms: int) -> Entry:
+    def _entry(self, slot: int, kind: int, now: int, where: tuple[int, int], topic_hash: int, due_ms: int) -> Entry:
+        """Make the entry of a message whose record is ``where`` in the log: offset and size."""
         precision_ms = self._precision_ms
         return Entry(
             ENTRY_BYTES,
@@ -209,8 +210,7 @@ class TimerSchedule:
             kind,
             now * precision_ms,
             (slot - now) * precision_ms,
-            offset,
-            size,
+            *where,
             topic_hash,
             due_ms,
         )
@@ -389,11 +389,11 @@ class TimerSchedule:
         near = [(due_ms, timer) for due_ms, timer in self._near if timer.slot < target and not self._is_stored(timer)]
         markers = [(0, timer) for slot, state in self._open.items() if slot < target for timer in state.markers]
         for due_ms, timer in markers + near if near else []:
-            self._append(target, self._entry(target, timer.kind, now, timer.commit_log_offset, timer.size, 0, due_ms))
+            self._append(target, self._entry(target, timer.kind, now, (timer.commit_log_offset, timer.size), 0, due_ms))
         if near:
             # Upstream goes on behind the message of the last entry: that has to be the newest one, in a slot that is
             # done.
-            self._append(target - 1, self._entry(target - 1, TimerKind.DEFAULT, now, *self.newest, 0, 0))
+            self._append(target - 1, self._entry(target - 1, TimerKind.DEFAULT, now, self.newest, 0, 0))
         self._done_end = max(self._done_end, *(state.log_end for state in self._open.values()))
         self._open = {slot: state for slot, state in self._open.items() if slot >= target}
         if target > self._evidence_to:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gateway.client.consume.running_info import ReadQueues, build_direct_result, build_running_info, thread_stacks
+from gateway.client.consume.running_info import QueueStates, build_direct_result, build_running_info, thread_stacks
 from gateway.client.listener_outcome import ListenerOutcome
 from gateway.client.message import ReceivedMessage
 from gateway.client.message_queue import MessageQueue
@@ -129,7 +129,7 @@ class BrokerCalls:
         body = build_running_info(
             properties=self._about.properties(),
             subscriptions=list(self._about.subscriptions().values()),
-            queues=ReadQueues(list(self._queues.states.values()), self._queues.table.of_topic(""), self._popped()),
+            queues=QueueStates(list(self._queues.states.values()), self._queues.table.of_topic(""), self._popped()),
             epoch_ms=self._instance.clock(),
             now=asyncio.get_running_loop().time(),
             stacks=thread_stacks() if header.jstack_enable else None,

@@ -29,7 +29,7 @@ RAISED: Final = "CR_THROW_EXCEPTION"
 
 
 @dataclass(frozen=True, slots=True)
-class ReadQueues:
+class QueueStates:
     """The queues of a consumer, and its progress in each."""
 
     pulled: Collection[ProcessQueue]
@@ -41,7 +41,7 @@ def build_running_info(
     *,
     properties: Mapping[str, str],
     subscriptions: Collection[Subscription],
-    queues: ReadQueues,
+    queues: QueueStates,
     epoch_ms: int,
     now: float,
     stacks: str | None,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from gateway.delivery.lite.expiry import is_expired
 from gateway.delivery.lite.subscriptions import LiteClient, LiteSubscriptions
@@ -29,13 +29,8 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
     from twisted.python.failure import Failure
 
-    from gateway.clock import Milliseconds
-    from gateway.delivery.filters.turns import FilterTurns
     from gateway.delivery.pop.pops import Pops
-    from gateway.in_thread import InThread
-    from gateway.metadata.groups import Groups
-    from gateway.metadata.offsets import ConsumerOffsets
-    from gateway.metadata.topics import Topics
+    from gateway.delivery.surroundings import BrokerTables, DeliverySurroundings
     from gateway.settings import Settings
     from gateway.store.durability.light_queues import LightArrival
     from gateway.store.message_store import MessageStore
@@ -59,35 +54,27 @@ class LiteTopics:
     """Everything that requests of lite topics share.
 
     :ivar held: pops that wait, by client id in place of a topic.
-    :param in_thread: runs what reads or writes the disk.
-    :param in_turns: does long work in pieces, between which others have their turn.
     """
 
     def __init__(
         self,
-        *,
         store: MessageStore,
-        topics: Topics,
-        groups: Groups,
-        offsets: ConsumerOffsets,
+        tables: BrokerTables,
         pops: Pops,
         settings: Settings,
-        clock_ms: Milliseconds,
-        in_thread: InThread,
-        turns: FilterTurns,
-        in_turns: Callable[[Work[Any]], Deferred[Any]],
+        surroundings: DeliverySurroundings,
     ) -> None:
         self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
+        self._topics = tables.topics
+        self._groups = tables.groups
+        self._offsets = tables.offsets
         self._pops = pops
         self._settings = settings
-        self._clock_ms = clock_ms
-        self._in_thread = in_thread
-        self._in_turns = in_turns
+        self._clock_ms = clock_ms = surroundings.clock_ms
+        self._in_thread = surroundings.in_thread
+        self._in_turns = surroundings.in_turns
         self.subscriptions = LiteSubscriptions(settings.max_lite_subscription_count)
-        self.held = HeldPops(clock_ms, turns, settings.max_pop_polling_size, settings.pop_polling_size)
+        self.held = HeldPops(clock_ms, surroundings.turns, settings.max_pop_polling_size, settings.pop_polling_size)
 
     def use(self, settings: Settings) -> None:
         """Go on with changed settings."""

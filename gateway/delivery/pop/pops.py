@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gateway.delivery.pop.check_points import CheckPoints
 from gateway.delivery.pop.held_pops import HeldPops
 from gateway.delivery.pop.order import FREES_AT_ONCE, OrderTable
-from gateway.delivery.pop.order_file import OrderFile
+from gateway.delivery.pop.order_file import FILE_NAME, OrderFile
 from gateway.delivery.pop.positions import Positions
-from gateway.delivery.pop.revival import ColdRead, Revival
+from gateway.delivery.pop.revival import Revival
 from gateway.delivery.pop.revive_log import ReviveLog
-from gateway.metadata.names import revive_topic
 from gateway.telemetry.logs import EventLog
 from wire.disk.revive_log import StateRecord
 
 if TYPE_CHECKING:
-    from gateway.clock import Milliseconds
-    from gateway.delivery.filters.turns import FilterTurns
-    from gateway.in_thread import InThread
-    from gateway.metadata.groups import Groups
-    from gateway.metadata.offsets import ConsumerOffsets
-    from gateway.metadata.topics import Topics
-    from gateway.settings.broker import BrokerSettings
+    from gateway.delivery.surroundings import BrokerTables, DeliverySurroundings
+    from gateway.settings import Settings
     from gateway.store.message_store import MessageStore
     from gateway.store.put_result import PutOutcome
 
@@ -35,27 +28,16 @@ log = EventLog("pop")
 
 
 class Pops:
-    """Everything that requests of pop consumption share.
-
-    :param order_path: ``config/consumerOrderInfo.json`` of the data directory.
-    :param store_host: packed, for records of the revive topic.
-    """
+    """Everything that requests of pop consumption share."""
 
     def __init__(
         self,
-        *,
         store: MessageStore,
-        topics: Topics,
-        groups: Groups,
-        offsets: ConsumerOffsets,
-        settings: BrokerSettings,
-        order_path: Path,
-        store_host: bytes,
-        clock_ms: Milliseconds,
-        cold_read: ColdRead,
-        in_thread: InThread,
-        turns: FilterTurns,
+        tables: BrokerTables,
+        settings: Settings,
+        surroundings: DeliverySurroundings,
     ) -> None:
+        clock_ms, turns, offsets = surroundings.clock_ms, surroundings.turns, tables.offsets
         self.check_points = CheckPoints(limit=settings.pop_check_points_limit)
         self.orders = OrderTable()
         self.positions = Positions(offsets)
@@ -63,35 +45,17 @@ class Pops:
         self.notified = HeldPops(
             clock_ms, turns, settings.max_pop_polling_size, settings.pop_polling_size, wakes_all=True
         )
-        self.revive_log = ReviveLog(
-            store=store,
-            offsets=offsets,
-            check_points=self.check_points,
-            orders=self.orders,
-            topic=revive_topic(settings.broker_cluster_name),
-            queues=settings.revive_queue_num,
-            broker_name=settings.broker_name,
-            store_host=store_host,
-            clock_ms=clock_ms,
-        )
-        self.revival = Revival(
-            store=store,
-            topics=topics,
-            groups=groups,
-            offsets=offsets,
-            check_points=self.check_points,
-            revive_log=self.revive_log,
-            cold_read=cold_read,
-            clock_ms=clock_ms,
-            broker_name=settings.broker_name,
-            dead_letters=settings.pop_dead_letters,
-            retry_v2=settings.enable_retry_topic_v2,
-            separate_queues=settings.use_separate_retry_queue,
-        )
+        self.revive_log = ReviveLog(store, offsets, self.check_points, self.orders, settings, surroundings)
+        self.revival = Revival(store, tables, self.check_points, self.revive_log, settings, surroundings)
         self._turns = turns
         self._opened: Callable[[str, str, int], None] | None = None
         self._clock_ms = clock_ms
-        self._order_file = OrderFile(order_path, self.orders, lambda: offsets.applied_end, in_thread)
+        self._order_file = OrderFile(
+            settings.store_path_root_dir / "config" / FILE_NAME,
+            self.orders,
+            lambda: offsets.applied_end,
+            surroundings.in_thread,
+        )
 
     def rebuild(self) -> None:
         """Find what is open; blocks. The store is open, the tables are loaded.

@@ -8,7 +8,6 @@ instead. Upstream: ``PopReviveService``, which knows no dead letters.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
@@ -23,12 +22,10 @@ from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, append_p
 from wire.message.record import OutgoingMessage, StoredMessage, once_more, parse_records, restated
 
 if TYPE_CHECKING:
-    from gateway.clock import Milliseconds
     from gateway.delivery.pop.check_points import CheckPoint, CheckPoints
     from gateway.delivery.pop.revive_log import ReviveLog
-    from gateway.metadata.groups import Groups
-    from gateway.metadata.offsets import ConsumerOffsets
-    from gateway.metadata.topics import Topics
+    from gateway.delivery.surroundings import BrokerTables, DeliverySurroundings
+    from gateway.settings.broker import BrokerSettings
     from gateway.store.message_store import MessageStore
 
 AT_ONCE: Final = 16
@@ -42,46 +39,31 @@ MAX_PROPERTIES: Final = 32_767 - 64
 
 log = EventLog("pop")
 
-ColdRead = Callable[[Callable[[], object], Callable[[object], None]], None]
-"""Runs a blocking read in a thread; raises RequestRefused when too many wait."""
-
 
 class Revival:
-    """Looks after check points whose time is over.
-
-    :param dead_letters: whether ``retryMaxTimes`` holds; else messages come again for ever, as upstream.
-    :param retry_v2: which form of retry topic new messages go to.
-    :param separate_queues: whether messages of each queue come again in a queue of their own.
-    """
+    """Looks after check points whose time is over."""
 
     def __init__(
         self,
-        *,
         store: MessageStore,
-        topics: Topics,
-        groups: Groups,
-        offsets: ConsumerOffsets,
+        tables: BrokerTables,
         check_points: CheckPoints,
         revive_log: ReviveLog,
-        cold_read: ColdRead,
-        clock_ms: Milliseconds,
-        broker_name: str,
-        dead_letters: bool,
-        retry_v2: bool,
-        separate_queues: bool,
+        settings: BrokerSettings,
+        surroundings: DeliverySurroundings,
     ) -> None:
         self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
+        self._topics = tables.topics
+        self._groups = tables.groups
+        self._offsets = tables.offsets
         self._points = check_points
         self._log = revive_log
-        self._cold_read = cold_read
-        self._clock_ms = clock_ms
-        self._broker_name = broker_name
-        self._dead_letters = dead_letters
-        self._form = RETRY_V2 if retry_v2 else RETRY_V1
-        self._separate_queues = separate_queues
+        self._cold_read = surroundings.cold_read
+        self._clock_ms = surroundings.clock_ms
+        self._broker_name = settings.broker_name
+        self._dead_letters = settings.pop_dead_letters
+        self._form = RETRY_V2 if settings.enable_retry_topic_v2 else RETRY_V1
+        self._separate_queues = settings.use_separate_retry_queue
         self._waiting: deque[CheckPoint] = deque()
         self._under_way = 0
         self._running = True

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from gateway.delivery.pop.order import OrderInfo
+from gateway.metadata.names import revive_topic
 from gateway.telemetry.logs import EventLog
 from wire.bodies.fastjson import build_json
 from wire.disk import revive_log as disk
@@ -33,11 +34,12 @@ from wire.message.properties import PropertyName
 from wire.message.record import OutgoingMessage, parse_records
 
 if TYPE_CHECKING:
-    from gateway.clock import Milliseconds
     from gateway.delivery.pop.check_points import CheckPoints
     from gateway.delivery.pop.order import Key as OrderKey
     from gateway.delivery.pop.order import OrderTable
+    from gateway.delivery.surroundings import DeliverySurroundings
     from gateway.metadata.offsets import ConsumerOffsets
+    from gateway.settings.broker import BrokerSettings
     from gateway.store.message_store import MessageStore
     from gateway.store.put_result import PutOutcome, PutResult
 
@@ -67,34 +69,27 @@ class ReviveMessage(OutgoingMessage):
 
 
 class ReviveLog:
-    """Writes and reads the revive topic.
-
-    :param topic: its name; :param queues: how many of its queues are written to.
-    :param store_host: packed, for the records.
-    """
+    """Writes and reads the revive topic."""
 
     def __init__(
         self,
-        *,
         store: MessageStore,
         offsets: ConsumerOffsets,
         check_points: CheckPoints,
         orders: OrderTable,
-        topic: str,
-        queues: int,
-        broker_name: str,
-        store_host: bytes,
-        clock_ms: Milliseconds,
+        settings: BrokerSettings,
+        surroundings: DeliverySurroundings,
     ) -> None:
         self._store = store
         self._offsets = offsets
         self._points = check_points
         self._orders = orders
-        self._topic = topic
-        self._broker_name = broker_name
-        self._host = store_host
-        self._clock_ms = clock_ms
-        self._queues = queues
+        self._topic = revive_topic(settings.broker_cluster_name)
+        self._broker_name = settings.broker_name
+        self._host = surroundings.store_host
+        self._clock_ms = surroundings.clock_ms
+        self._queues = settings.revive_queue_num
+        """The number of queues of the topic that are written to."""
         self._last: dict[int, int] = {}
         self._turn = 0
         self._compacting = 0

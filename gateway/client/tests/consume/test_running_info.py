@@ -5,7 +5,7 @@ from __future__ import annotations
 from gateway.client.consume.pop.pop_queue import PopQueue
 from gateway.client.consume.process_queue import ProcessQueue
 from gateway.client.consume.pulled import PulledMessage
-from gateway.client.consume.running_info import ReadQueues, build_direct_result, build_running_info, thread_stacks
+from gateway.client.consume.running_info import QueueStates, build_direct_result, build_running_info, thread_stacks
 from gateway.client.consume.subscriptions import tags_of
 from gateway.client.listener_outcome import CONSUMED, ListenerOutcome
 from gateway.client.message import MessageQueue
@@ -22,7 +22,7 @@ def test_the_state_of_every_queue_is_told_in_javas_form() -> None:
     body = build_running_info(
         properties={"PROP_CONSUME_TYPE": "CONSUME_PASSIVELY"},
         subscriptions=[tags_of("t", "a || b", version_ms=3)],
-        queues=ReadQueues([state], {QUEUE: 5}),
+        queues=QueueStates([state], {QUEUE: 5}),
         epoch_ms=1_000_000,
         now=12.0,
         stacks="where",
@@ -42,7 +42,7 @@ def test_queues_that_are_popped_have_a_table_of_their_own() -> None:
     body = build_running_info(
         properties={},
         subscriptions=[],
-        queues=ReadQueues([], {}, [state]),
+        queues=QueueStates([], {}, [state]),
         epoch_ms=1_000_000,
         now=12.0,
         stacks=None,
