@@ -30,9 +30,10 @@ from compat_tests.peers import gateway_command
 from gateway.client.testing.ports import free_port
 from gateway.in_thread import in_this_thread
 from gateway.schedule.timer_files import TimerFiles
-from gateway.schedule.timer_message import TimerTerms, placed_timed
+from gateway.schedule.timer_message import placed_timed
 from gateway.schedule.timer_service import TimerService
 from gateway.settings.store import FlushDiskType, StoreSettings
+from gateway.settings.timer import TimerSettings
 from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import each_result
@@ -50,7 +51,7 @@ LEAD_S = 20
 HOUR_MS = 3_600_000
 IDLE_S = 20
 BATCH = 1_000
-TERMS = TimerTerms()
+TERMS = TimerSettings()
 HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")
 SETTINGS = StoreSettings(flush_disk_type=FlushDiskType.ASYNC_FLUSH, disk_measured_bytes=0)
 
@@ -83,7 +84,7 @@ def fill(directory: Path, count: int, lead_s: float) -> int:
     timers = TimerService(
         store=store,
         files=TimerFiles(directory, 104_857_600, UnsyncedFiles()),
-        terms=TERMS,
+        settings=TERMS,
         reactor=clock,
         clock=now_ms,
         in_thread=in_this_thread,

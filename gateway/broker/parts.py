@@ -52,7 +52,7 @@ from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.delay_offsets import DelayOffsets
 from gateway.schedule.delay_service import DelayService
 from gateway.schedule.timer_files import TimerFiles
-from gateway.schedule.timer_message import TimerTerms, placed_timed
+from gateway.schedule.timer_message import placed_timed
 from gateway.schedule.timer_service import TimerService
 from gateway.settings import Address, FlushDiskType, Settings
 from gateway.store.durability.dispatch import no_bit_map
@@ -193,7 +193,6 @@ class BrokerParts:
             in_thread=in_thread,
             readable_queue=self.topics.readable_queue,
         )
-        self.timer_terms = timer_terms(settings)
         self.timers = self._make_timers(files) if settings.timer_wheel_enable else None
         self.throughput = Throughput(self._totals, clock, _day_of)
         self.store.keep_from = self._oldest_pending
@@ -375,7 +374,7 @@ class BrokerParts:
         timers = TimerService(
             store=self.store,
             files=TimerFiles(settings.store_path_root_dir, settings.mapped_file_size_timer_log, files),
-            terms=self.timer_terms,
+            settings=settings,
             reactor=self._reactor,
             clock=self.clock,
             in_thread=self.in_thread,
@@ -406,7 +405,7 @@ class BrokerParts:
         placed = placed_timed(
             message,
             self.clock(),
-            self.timer_terms,
+            self.settings,
             waiting_in=timers.waiting_in if timers is not None else lambda _: 0,
             random_below=self.random_below,
         )
@@ -496,18 +495,6 @@ class BrokerParts:
             timers_entered=0 if self.timers is None else self.timers.entered,
             timers_delivered=0 if self.timers is None else self.timers.delivered,
         )
-
-
-def timer_terms(settings: Settings) -> TimerTerms:
-    """The settings of timer messages, in milliseconds."""
-    return TimerTerms(
-        enabled=settings.timer_wheel_enable,
-        precision_ms=settings.timer_precision_ms,
-        max_delay_ms=settings.timer_max_delay_sec * 1_000,
-        roll_slots=settings.timer_roll_window_slot,
-        congested=settings.timer_congest_num_each_slot,
-        topic_in_key=settings.append_topic_for_timer_delete_key,
-    )
 
 
 def _day_of(moment_ms: int) -> int:

@@ -11,11 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-import msgspec
-
 from gateway.errors import RequestRefused
 from gateway.metadata.names import NOT_ALLOWED_SEND_TOPICS, WHEEL_TIMER_TOPIC, topic_name_fault
 from gateway.schedule.redirect import MAX_QUEUE_ID_DIGITS, TIMER_PROPERTIES
+from gateway.settings.timer import TimerSettings
 from wire.codes import ResponseCode
 from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, build_properties
 from wire.message.recall_handle import RecallHandle
@@ -24,23 +23,6 @@ from wire.message.record import OutgoingMessage, StoredMessage, restated
 TIMER_QUEUE_ID = 0
 _LONG = re.compile(r"[+-]?[0-9]{1,19}")
 _MAX_LONG = (1 << 63) - 1
-
-
-class TimerTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of timer messages.
-
-    :param precision_ms: the length of a slot.
-    :param roll_slots: a message that is due later is stored again before it is.
-    :param congested: messages in one slot from which on further ones are refused, at random up to twice as many.
-    :param topic_in_key: a marker names topic and key of the message it takes back, not the key alone.
-    """
-
-    enabled: bool = True
-    precision_ms: int = 1_000
-    max_delay_ms: int = 259_200_000
-    roll_slots: int = 172_800
-    congested: int = 2_147_483_647
-    topic_in_key: bool = False
 
 
 def wants_timer(message: OutgoingMessage) -> bool:
@@ -78,7 +60,7 @@ def slot_ms(due_ms: int, precision_ms: int) -> int:
 def placed_timed(
     message: OutgoingMessage,
     now_ms: int,
-    terms: TimerTerms,
+    settings: TimerSettings,
     *,
     waiting_in: Callable[[int], int],
     random_below: Callable[[int], int],
@@ -88,7 +70,7 @@ def placed_timed(
     :param waiting_in: how many messages wait in the slot that begins at a time.
     :raises RequestRefused: the time is too far away or no number, timers are off, or too many wait in the slot.
     """
-    if not terms.enabled:
+    if not settings.timer_wheel_enable:
         raise RequestRefused(
             ResponseCode.SYSTEM_ERROR, "timer messages are not enabled (timerWheelEnable=false); use a delay level"
         )
@@ -103,18 +85,19 @@ def placed_timed(
                 ResponseCode.MESSAGE_ILLEGAL, "timer message illegal: the time of the message to take back is over"
             )
         return message
-    if due_ms - now_ms > terms.max_delay_ms:
+    longest_ms = settings.timer_max_delay_sec * 1_000
+    if due_ms - now_ms > longest_ms:
         raise RequestRefused(
             ResponseCode.MESSAGE_ILLEGAL,
-            f"timer message illegal: a delay of {due_ms - now_ms} ms is over the limit of {terms.max_delay_ms} ms "
+            f"timer message illegal: a delay of {due_ms - now_ms} ms is over the limit of {longest_ms} ms "
             "(timerMaxDelaySec)",
         )
-    out_ms = slot_ms(due_ms, terms.precision_ms)
-    if is_congested(waiting_in(out_ms), terms.congested, random_below):
+    out_ms = slot_ms(due_ms, settings.timer_precision_ms)
+    if is_congested(waiting_in(out_ms), settings.timer_congest_num_each_slot, random_below):
         raise RequestRefused(
             ResponseCode.SYSTEM_ERROR,
-            f"timer message is under flow control: more than {terms.congested} messages are due in its second "
-            "(timerCongestNumEachSlot)",
+            f"timer message is under flow control: more than {settings.timer_congest_num_each_slot} messages are due "
+            "in its second (timerCongestNumEachSlot)",
         )
     changed = {
         **properties,

@@ -16,8 +16,9 @@ import msgspec
 from gateway.metadata.names import WHEEL_TIMER_TOPIC
 from gateway.schedule.timer_check import TimerMarks
 from gateway.schedule.timer_log import TimerLog
-from gateway.schedule.timer_message import TIMER_QUEUE_ID, TimerTerms, due_ms, slot_asked
+from gateway.schedule.timer_message import TIMER_QUEUE_ID, due_ms, slot_asked
 from gateway.schedule.timer_schedule import TimerSchedule, Waiting, is_marker
+from gateway.settings.timer import TimerSettings
 from gateway.store.reading.get_result import GetStatus
 from gateway.telemetry.logs import EventLog
 from wire.disk.timer_log import ENTRY_BYTES, NONE
@@ -67,12 +68,17 @@ class TimerRecovery:
     """One start; blocks."""
 
     def __init__(
-        self, store: MessageStore, timer_log: TimerLog, schedule: TimerSchedule, terms: TimerTerms, marks: TimerMarks
+        self,
+        store: MessageStore,
+        timer_log: TimerLog,
+        schedule: TimerSchedule,
+        settings: TimerSettings,
+        marks: TimerMarks,
     ) -> None:
         self._store = store
         self._log = timer_log
         self._schedule = schedule
-        self._precision_ms = terms.precision_ms
+        self._precision_ms = settings.timer_precision_ms
         self._marks = marks
         self._keep_from: int | None = None
 

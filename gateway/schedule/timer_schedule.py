@@ -19,8 +19,8 @@ import msgspec
 from gateway.schedule.near_timers import NearTimer, NearTimers, is_rolled_marker, pack
 from gateway.schedule.timer_check import TimerMarks
 from gateway.schedule.timer_log import Entry, TimerLog
-from gateway.schedule.timer_message import TimerTerms
 from gateway.schedule.timer_wheel import TimerWheel
+from gateway.settings.timer import TimerSettings
 from wire.disk.timer_log import ENTRY_BYTES, NONE, TimerKind
 from wire.disk.timer_wheel import TURN_SLOTS
 
@@ -99,12 +99,13 @@ class _OpenSlot:
 class TimerSchedule:
     """The state of all timer messages."""
 
-    def __init__(self, wheel: TimerWheel, log: TimerLog, terms: TimerTerms) -> None:
+    def __init__(self, wheel: TimerWheel, log: TimerLog, settings: TimerSettings) -> None:
         self._wheel = wheel
         self._log = log
-        self._precision_ms = terms.precision_ms
+        self._precision_ms = settings.timer_precision_ms
         longest = TURN_SLOTS - 60
-        self._roll_slots = terms.roll_slots if 2 <= terms.roll_slots <= longest else longest
+        wanted = settings.timer_roll_window_slot
+        self._roll_slots = wanted if 2 <= wanted <= longest else longest
         self._near = NearTimers()
         self._opening: int | None = None
         """The slot whose entries are being read: what they take back is not known yet."""

@@ -18,9 +18,10 @@ from gateway.metadata.names import WHEEL_TIMER_TOPIC
 from gateway.schedule.near_timers import NearTimer, is_rolled_marker
 from gateway.schedule.redirect import the_same_queue
 from gateway.schedule.timer_files import TimerFiles
-from gateway.schedule.timer_message import TIMER_QUEUE_ID, TimerTerms, delete_keys, delivered, rolled
+from gateway.schedule.timer_message import TIMER_QUEUE_ID, delete_keys, delivered, rolled
 from gateway.schedule.timer_recovery import TimerRecovery, waiting_of
 from gateway.schedule.timer_schedule import Opened, Opening, TimerSchedule, gather
+from gateway.settings.timer import TimerSettings
 from gateway.store.put_result import PutStatus
 from gateway.telemetry.logs import EventLog
 from wire.disk.timer_log import TimerKind
@@ -65,7 +66,7 @@ class TimerService:
         *,
         store: MessageStore,
         files: TimerFiles,
-        terms: TimerTerms,
+        settings: TimerSettings,
         reactor: IReactorTime,
         clock: Milliseconds,
         in_thread: InThread,
@@ -74,11 +75,11 @@ class TimerService:
         self._store = store
         self._files = files
         self._readable_queue = readable_queue
-        self._terms = terms
+        self._settings = settings
         self._reactor = reactor
         self._clock = clock
         self._in_thread = in_thread
-        self._schedule = TimerSchedule(files.wheel, files.log, terms)
+        self._schedule = TimerSchedule(files.wheel, files.log, settings)
         self._call: IDelayedCall | None = None
         self._wake_at_ms = 0
         self._running = False
@@ -104,7 +105,7 @@ class TimerService:
         :raises OSError: a file cannot be read or written.
         """
         marks = self._files.load()
-        found = TimerRecovery(self._store, self._files.log, self._schedule, self._terms, marks).run(self._clock())
+        found = TimerRecovery(self._store, self._files.log, self._schedule, self._settings, marks).run(self._clock())
         self._files.keep_from = found.keep_from
         if self._schedule.waiting or found.entered:
             log.info(
@@ -155,7 +156,7 @@ class TimerService:
     @property
     def behind_ms(self) -> int:
         """By how much delivery lags behind the time."""
-        return max(self._clock() - (self._schedule.read_slot + 1) * self._terms.precision_ms, 0)
+        return max(self._clock() - (self._schedule.read_slot + 1) * self._settings.timer_precision_ms, 0)
 
     @property
     def is_full(self) -> bool:
@@ -213,7 +214,7 @@ class TimerService:
             message.commit_log_offset,
             message.size,
             message.stored_at_ms,
-            self._terms.precision_ms,
+            self._settings.timer_precision_ms,
         )
 
     def _write(self) -> None:
@@ -261,9 +262,9 @@ class TimerService:
         if not self._running:
             return
         due_ms = self._schedule.next_due_ms()
-        wake_at_ms = (self._schedule.open_to * self._terms.precision_ms) - READ_AHEAD_MS
+        wake_at_ms = (self._schedule.open_to * self._settings.timer_precision_ms) - READ_AHEAD_MS
         if self._is_opening:
-            wake_at_ms = now_ms + self._terms.precision_ms
+            wake_at_ms = now_ms + self._settings.timer_precision_ms
         if due_ms is not None and self._in_flight < IN_FLIGHT:
             wake_at_ms = min(wake_at_ms, due_ms)
         wait_ms = max(0, min(wake_at_ms - now_ms, LONGEST_SLEEP_MS))
@@ -288,7 +289,7 @@ class TimerService:
 
     def _entries_of(self, opening: Opening, unwritten: Unwritten) -> tuple[Opened, list[str]]:
         """In a thread: what is in a slot."""
-        found = gather(opening.slot, self._files.log.chain(opening.last, unwritten), self._terms.precision_ms)
+        found = gather(opening.slot, self._files.log.chain(opening.last, unwritten), self._settings.timer_precision_ms)
         keys = []
         for marker in found.markers:
             message = self._store.message_at(marker.commit_log_offset, marker.size)
@@ -369,7 +370,7 @@ class TimerService:
             return rolled(message, now_ms)
         if PropertyName.TIMER_DEL_UNIQKEY in message.property_map:
             return None
-        keys = delete_keys(message.property_map, topic_in_key=self._terms.topic_in_key)
+        keys = delete_keys(message.property_map, topic_in_key=self._settings.append_topic_for_timer_delete_key)
         if self._schedule.is_taken_back(timer, keys):
             return None
         outgoing = delivered(message, now_ms)

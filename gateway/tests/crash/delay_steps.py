@@ -72,7 +72,9 @@ class DelaySteps(Steps):
             return
         waiting = soon[self._random.randrange(len(soon))]
         self._timed_waiting.remove(waiting)
-        key = self._random.choice(delete_keys(waiting.property_map, topic_in_key=TIMERS.topic_in_key))
+        key = self._random.choice(
+            delete_keys(waiting.property_map, topic_in_key=TIMERS.append_topic_for_timer_delete_key)
+        )
         marker = self._stage.message(self._random.choice(QUEUES))
         marker.property_map = {
             PropertyName.TIMER_DEL_UNIQKEY: key,

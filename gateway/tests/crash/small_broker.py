@@ -22,11 +22,11 @@ from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.delay_offsets import DelayOffsets
 from gateway.schedule.delay_service import DelayService
 from gateway.schedule.timer_files import TimerFiles
-from gateway.schedule.timer_message import TimerTerms
 from gateway.schedule.timer_service import TimerService
 from gateway.schedule.timer_wheel import TimerWheel
 from gateway.settings import BrokerSettings
 from gateway.settings.store import StoreSettings
+from gateway.settings.timer import TimerSettings
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.errors import DiskFull, WriteFailed
@@ -46,7 +46,7 @@ PROCESS_ID = 4711
 SETTINGS = BrokerSettings(broker_name="crash")
 LIMITS = TransactionLimits(timeout_ms=HOUR_MS, max_age_ms=1_000_000 * HOUR_MS, remembered_outcomes=4096)
 LEVELS = DelayLevels.parse("1s 5s")
-TIMERS = TimerTerms(roll_slots=4)
+TIMERS = TimerSettings(timer_roll_window_slot=4)
 TIMER_LOG_BYTES = 4096
 WHEEL_SLOTS = 1 << 15
 """A megabyte instead of 37: each image has a copy. No workload looks nine hours back."""
@@ -187,7 +187,7 @@ class SmallBroker:
         self.timers = TimerService(
             store=self.store,
             files=TimerFiles(ROOT, TIMER_LOG_BYTES, files, TimerWheel(WHEEL_SLOTS)),
-            terms=TIMERS,
+            settings=TIMERS,
             reactor=self.reactor,
             clock=clock,
             in_thread=cast("Any", threads.in_pool),

@@ -57,7 +57,7 @@ def _take_back(broker: SmallBroker, number: int, due_ms: int) -> None:
     marker = message(WORKLOAD, QUEUE, 1_000 + number, broker.clock(), Random(number))
     marker.property_map = {
         PropertyName.TIMER_DEL_UNIQKEY: f"u{number:05d}",
-        PropertyName.TIMER_DELIVER_MS: str(slot_ms(due_ms, TIMERS.precision_ms) + 1),
+        PropertyName.TIMER_DELIVER_MS: str(slot_ms(due_ms, TIMERS.timer_precision_ms) + 1),
     }
     _append(broker, marker)
     broker.threads.run()

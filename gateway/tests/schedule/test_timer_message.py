@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from gateway.errors import RequestRefused
 from gateway.schedule.timer_message import (
-    TimerTerms,
     delete_keys,
     deliver_at_ms,
     delivered,
@@ -24,6 +23,7 @@ from gateway.schedule.timer_message import (
     slot_ms,
     wants_timer,
 )
+from gateway.settings.timer import TimerSettings
 from wire.codes import ResponseCode
 from wire.message.message_id import pack_host
 from wire.message.properties import build_properties
@@ -31,7 +31,7 @@ from wire.message.record import OutgoingMessage, StoredMessage, build_record, pa
 from wire.tests.message.strategies import QUICK
 
 NOW_MS = 1_700_000_000_500
-TERMS = TimerTerms()
+TERMS = TimerSettings()
 HOST = pack_host("127.0.0.1", 10911)
 
 
@@ -41,7 +41,7 @@ def message(topic: str = "orders", queue_id: int = 2, **properties: Any) -> Outg
     )
 
 
-def placed(terms: TimerTerms = TERMS, waiting: int = 0, dice: int = 0, **properties: Any) -> OutgoingMessage:
+def placed(terms: TimerSettings = TERMS, waiting: int = 0, dice: int = 0, **properties: Any) -> OutgoingMessage:
     return placed_timed(message(**properties), NOW_MS, terms, waiting_in=lambda _: waiting, random_below=lambda _: dice)
 
 
@@ -112,12 +112,12 @@ def test_a_time_beyond_the_limit_is_refused_with_the_limit() -> None:
 
 
 def test_timers_can_be_off() -> None:
-    refused = refusal(terms=TimerTerms(enabled=False), TIMER_DELAY_MS="5000")
+    refused = refusal(terms=TimerSettings(timer_wheel_enable=False), TIMER_DELAY_MS="5000")
     assert (refused.code, "timerWheelEnable" in refused.remark) == (ResponseCode.SYSTEM_ERROR, True)
 
 
 def test_a_full_slot_refuses() -> None:
-    refused = refusal(terms=TimerTerms(congested=10), waiting=20, TIMER_DELAY_MS="5000")
+    refused = refusal(terms=TimerSettings(timer_congest_num_each_slot=10), waiting=20, TIMER_DELAY_MS="5000")
     assert (refused.code, "timerCongestNumEachSlot" in refused.remark) == (ResponseCode.SYSTEM_ERROR, True)
 
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from gateway.schedule.timer_check import TimerMarks
 from gateway.schedule.timer_log import TimerLog
-from gateway.schedule.timer_message import TimerTerms, slot_ms
+from gateway.schedule.timer_message import slot_ms
 from gateway.schedule.timer_schedule import TimerSchedule, Waiting, gather
 from gateway.schedule.timer_wheel import TimerWheel
+from gateway.settings.timer import TimerSettings
 from gateway.tests.crash.recording import Image, RecordingFiles
 from wire.disk.timer_log import TimerKind
 from wire.tests.message.strategies import QUICK
@@ -29,7 +30,7 @@ class Machine:
     def __init__(self, roll_slots: int = 40) -> None:
         self.now_ms = START_MS
         files = RecordingFiles(Image({}, {"/": 0, "/data": 0}), lambda: self.now_ms)
-        self.terms = TimerTerms(precision_ms=PRECISION_MS, roll_slots=roll_slots)
+        self.terms = TimerSettings(timer_precision_ms=PRECISION_MS, timer_roll_window_slot=roll_slots)
         self.log = TimerLog(files, Path("/data/timerlog"), 4096)
         self.schedule = TimerSchedule(TimerWheel(1 << 10), self.log, self.terms)
         self.schedule.resume(TimerMarks(read_to_ms=START_MS), self.now_ms)

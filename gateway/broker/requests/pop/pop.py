@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gateway.broker.requests.pop.pop_ack import check_invisible
-from gateway.broker.requests.pop.pop_sources import PopSources, SourceOrder, check_pop_place, has_changed
+from gateway.broker.requests.pop.pop_sources import PopSources, check_pop_place, has_changed
 from gateway.broker.requests.pop.pop_taking import Pop, PopTaking, Taken, answer_refusals
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.posted import posted_filter
@@ -71,8 +71,8 @@ class PopMessage:
         self._traffic = desk.traffic
         self._flows = desk.flows
         self._soon = desk.soon
-        order = SourceOrder.from_settings(desk.settings)
-        self._sources = PopSources(desk.topics, desk.groups, order, desk.random_below, desk.pops.positions.unread)
+        unread = desk.pops.positions.unread
+        self._sources = PopSources(desk.topics, desk.groups, desk.settings, desk.random_below, unread)
         self._taking = PopTaking(desk, self._finished, self._was_read)
 
     def register(self, dispatch: Dispatch) -> None:
@@ -83,7 +83,7 @@ class PopMessage:
         """Go on with changed settings."""
         self._settings = settings
         self._points.shares.resize(settings.pop_check_points_limit)
-        self._sources.order = SourceOrder.from_settings(settings)
+        self._sources.settings = settings
         self._taking.use(settings)
 
     def pop(self, request: Request) -> None:

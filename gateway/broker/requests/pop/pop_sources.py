@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
 from gateway.delivery.pop.receipts import NORMAL, RETRY_V1, RETRY_V2, pop_retry_topic
 from gateway.errors import RequestRefused
 from gateway.metadata.attributes import has_batch_queues, priority_factor
@@ -25,7 +23,7 @@ from wire.message.flags import Permission
 if TYPE_CHECKING:
     from gateway.metadata.groups import Groups
     from gateway.metadata.topics import Topics
-    from gateway.settings import Settings
+    from gateway.settings.pop import PopSettings
     from wire.bodies.topics import TopicConfig
     from wire.headers.pop import PopMessageRequest
 
@@ -72,31 +70,6 @@ def places_of(topics: Topics, topic: str, group: str, forms: Iterable[str]) -> l
     return found
 
 
-class SourceOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of the order.
-
-    ``retry_probability``: of 100 pops so many look into the retry topic first; ``priority_retry_probability`` where
-    queues are priorities, of which the highest number comes first (``highest_first``) or 0.
-    """
-
-    retry_probability: int
-    priority_retry_probability: int
-    highest_first: bool
-    retry_v2: bool
-    retry_v1_too: bool
-
-    @classmethod
-    def from_settings(cls, settings: Settings) -> SourceOrder:
-        """The order that the settings ask for."""
-        return cls(
-            retry_probability=settings.pop_from_retry_probability,
-            priority_retry_probability=settings.pop_from_retry_probability_for_priority,
-            highest_first=settings.priority_order_asc,
-            retry_v2=settings.enable_retry_topic_v2,
-            retry_v1_too=settings.retrieve_message_from_pop_retry_topic_v1,
-        )
-
-
 class PopSources:
     """The order for each pop.
 
@@ -107,25 +80,26 @@ class PopSources:
         self,
         topics: Topics,
         groups: Groups,
-        order: SourceOrder,
+        settings: PopSettings,
         random_below: Callable[[int], int],
         unread: UnreadQueues,
     ) -> None:
         self._topics = topics
         self._groups = groups
-        self.order = order
+        self.settings = settings
         self._random_below = random_below
         self._unread = unread
 
     def of(self, header: PopMessageRequest, watched: Watched) -> Iterator[Source]:
         """Where messages are looked for, in this order; ``watched`` gets the marks that this goes by."""
-        order, chance = self.order, self._random_below(100)
+        settings, chance = self.settings, self._random_below(100)
         config = self._topics.get(header.topic)
         by_priority = config is not None and self._is_by_priority(config, header, chance)
         retries = [] if header.order else self._retries(header.topic, header.consumer_group, chance)
         place = Place(header.topic, NORMAL, 0 if config is None else config.read_queue_nums)
         wide = (header.queue_id < 0 and place.queues > NARROW) or (bool(retries) and is_wide(retries))
-        if chance < (order.priority_retry_probability if by_priority else order.retry_probability):
+        of_priority, of_others = settings.pop_from_retry_probability_for_priority, settings.pop_from_retry_probability
+        if chance < (of_priority if by_priority else of_others):
             for retry in retries:
                 yield from self._within(retry, header.consumer_group, watched if wide else None)
             retries = []
@@ -133,7 +107,9 @@ class PopSources:
             unread = self._watch(place, header.consumer_group, watched) if wide else None
             yield Source(header.topic, header.queue_id, NORMAL, unread)
         elif by_priority:
-            yield from self._within(place, header.consumer_group, watched if wide else None, down=order.highest_first)
+            yield from self._within(
+                place, header.consumer_group, watched if wide else None, down=settings.priority_order_asc
+            )
         else:
             yield from self._within(place, header.consumer_group, watched if wide else None, first=chance)
         for retry in retries:
@@ -154,9 +130,9 @@ class PopSources:
         return chance < priority_factor({} if group is None else group.attributes)
 
     def _retries(self, topic: str, group: str, chance: int) -> list[Place]:
-        order = self.order
-        forms = [RETRY_V2 if order.retry_v2 else RETRY_V1]
-        if order.retry_v2 and order.retry_v1_too:
+        settings = self.settings
+        forms = [RETRY_V2 if settings.enable_retry_topic_v2 else RETRY_V1]
+        if settings.enable_retry_topic_v2 and settings.retrieve_message_from_pop_retry_topic_v1:
             forms.insert(chance % 2, RETRY_V1)
         return places_of(self._topics, topic, group, forms)
 

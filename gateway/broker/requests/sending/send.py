@@ -9,7 +9,6 @@ Deferred and no coroutine; the answer is given by the store's callback once the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -98,47 +97,11 @@ Fields: TypeAlias = (
 """Of a ``SendMessageRequest``, in the order of the letters."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendLimits:
-    """Settings of the send path.
-
-    :param broker_permission: bits of ``Permission``; without WRITE ordered topics refuse messages.
-    :param region: MSG_REGION of every message and answer.
-    :param trace_on: TRACE_ON of every message and answer.
-    :param checks_types: a topic takes messages of its own type only.
-    """
-
-    max_message_bytes: int
-    broker_permission: int
-    broker_name: str
-    cluster: str
-    region: str
-    trace_on: bool
-    reject_transactions: bool
-    checks_types: bool
-    fills_light_queues: bool
-
-    @classmethod
-    def from_settings(cls, settings: Settings) -> SendLimits:
-        """The limits that the settings ask for."""
-        return cls(
-            max_message_bytes=settings.max_message_size,
-            broker_permission=settings.broker_permission,
-            broker_name=settings.broker_name,
-            cluster=settings.broker_cluster_name,
-            region=settings.region_id,
-            trace_on=settings.trace_on,
-            reject_transactions=settings.reject_transaction_message,
-            checks_types=settings.enable_topic_message_type_check,
-            fills_light_queues=settings.fills_light_queues,
-        )
-
-
 class SendMessage:
     """Answers SEND_MESSAGE (10), SEND_MESSAGE_V2 (310) and SEND_BATCH_MESSAGE (320)."""
 
     def __init__(self, desk: Desk) -> None:
-        limits = SendLimits.from_settings(desk.settings)
+        settings = desk.settings
         self._store = desk.store
         self._append = desk.store.append
         self._append_run = desk.store.append_run
@@ -148,20 +111,20 @@ class SendMessage:
         self._half_messages = halves = desk.transactions
         self._levels = desk.levels
         self._timed = desk.timed
-        self._set_limits(limits)
+        self.use(settings)
         self._store_host = desk.store_hosts.of
         self._unique_key = unique_keys(desk.clock).create_unique_key
         self._random_below = desk.random_below
         self._group_is_orderly = desk.locks.group_is_orderly
         self._answer_ext = {
-            PropertyName.MSG_REGION: limits.region,
-            PropertyName.TRACE_ON: "true" if limits.trace_on else "false",
+            PropertyName.MSG_REGION: settings.region_id,
+            PropertyName.TRACE_ON: "true" if settings.trace_on else "false",
         }
         self._answer_form = AnswerForm(
             ResponseCode.SUCCESS, self._answer_ext, ("msgId", "queueId", "queueOffset", "transactionId")
         )
         self._batch_form = AnswerForm(ResponseCode.SUCCESS, self._answer_ext, ("msgId", "queueId", "queueOffset"))
-        self._added = {**self._answer_ext, PropertyName.CLUSTER: limits.cluster}
+        self._added = {**self._answer_ext, PropertyName.CLUSTER: settings.broker_cluster_name}
         self._added_raw = build_properties(self._added)
         self._added_text = self._added_raw.decode()
         self._reserved = frozenset({PropertyName.POP_CK, *self._added})
@@ -184,14 +147,11 @@ class SendMessage:
 
     def use(self, settings: Settings) -> None:
         """Go on with changed settings."""
-        self._set_limits(SendLimits.from_settings(settings))
-
-    def _set_limits(self, limits: SendLimits) -> None:
-        self._limits = limits
+        self._settings = settings
         # What every message is held against.
-        self._max_message_bytes = limits.max_message_bytes
-        self._checks_types = limits.checks_types
-        self._takes_halves = not limits.reject_transactions
+        self._max_message_bytes = settings.max_message_size
+        self._checks_types = settings.enable_topic_message_type_check
+        self._takes_halves = not settings.reject_transaction_message
 
     def send(self, request: Request) -> None:
         """Check, store, and answer once the store says that the message is durable."""
@@ -400,7 +360,7 @@ class SendMessage:
         if not lite_topic or not self._topics.is_lite_parent(topic):
             return raw
         queue = lite_queue(topic, lite_topic)
-        if not self._limits.fills_light_queues:
+        if not self._settings.fills_light_queues:
             raise RequestRefused(
                 ResponseCode.MESSAGE_ILLEGAL, "there are no lite topics without enableLmq and enableMultiDispatch"
             )
@@ -439,7 +399,7 @@ class SendMessage:
             )
         is_half = (properties.get(PropertyName.TRAN_MSG) or "").lower() == "true"
         if is_half and not (message.reconsume_times > 0 and level > 0):
-            if self._limits.reject_transactions:
+            if self._settings.reject_transaction_message:
                 raise RequestRefused(
                     ResponseCode.NO_PERMISSION,
                     "the broker sends no transaction messages (rejectTransactionMessage=true)",
@@ -537,7 +497,7 @@ class SendMessage:
                 ResponseCode.TOPIC_NOT_EXIST,
                 f"topic[{name}] not exist, apply first please! Create it, or set autoCreateTopicEnable=true",
             )
-        if topic.order and not self._limits.broker_permission & Permission.WRITE:
+        if topic.order and not self._settings.broker_permission & Permission.WRITE:
             raise RequestRefused(
                 ResponseCode.NO_PERMISSION,
                 f"sending message to ordered topic[{name}] is forbidden (brokerPermission)",
@@ -577,7 +537,7 @@ class SendMessage:
     def _too_large(self, body: bytes) -> RequestRefused:
         return RequestRefused(
             ResponseCode.MESSAGE_ILLEGAL,
-            f"message body of {len(body)} bytes is over the limit of {self._limits.max_message_bytes} (maxMessageSize)",
+            f"message body of {len(body)} bytes is over the limit of {self._max_message_bytes} (maxMessageSize)",
         )
 
     # -- answers --------------------------------------------------------------------------------------------
@@ -601,7 +561,7 @@ class SendMessage:
         ext["queueId"] = str(queue_id)
         ext["queueOffset"] = str(result.queue_offset)
         ext["transactionId"] = unique_key
-        handle = recall_handle(result.message, self._limits.broker_name)
+        handle = recall_handle(result.message, self._settings.broker_name)
         if handle is not None:
             ext["recallHandle"] = handle
         request.send(command.response(code, None, ext))

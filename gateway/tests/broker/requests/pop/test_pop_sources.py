@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.broker.requests.pop.pop_sources import PopSources, SourceOrder
+from gateway.broker.requests.pop.pop_sources import PopSources
 from gateway.metadata.groups import Groups
 from gateway.metadata.topics import Topics
 from gateway.metadata.unread_queues import UnreadQueues
@@ -33,14 +33,14 @@ def order_of(
     groups = Groups(path=directory / "groups.json", settings=settings, clock_ms=lambda: 0)
     topics.put_all([topic, TopicConfig(RETRY_TOPIC, 1, 1, 6)])
     groups.put(SubscriptionGroupConfig("group", attributes={} if factor is None else {"priority.factor": factor}))
-    terms = SourceOrder(
-        retry_probability=20,
-        priority_retry_probability=priority_retry_probability,
-        highest_first=highest_first,
-        retry_v2=False,
-        retry_v1_too=True,
+    wanted = Settings(
+        pop_from_retry_probability=20,
+        pop_from_retry_probability_for_priority=priority_retry_probability,
+        priority_order_asc=highest_first,
+        enable_retry_topic_v2=False,
+        retrieve_message_from_pop_retry_topic_v1=True,
     )
-    sources = PopSources(topics, groups, terms, lambda _: chance, UnreadQueues())
+    sources = PopSources(topics, groups, wanted, lambda _: chance, UnreadQueues())
     return [(source.topic, source.queue_id) for source in sources.of(popping(order=order), [])]
 
 
