@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -12,16 +13,17 @@ from hypothesis import strategies as st
 
 from gateway.schedule import timer_service
 from gateway.schedule.timer_message import placed_timed
-from gateway.settings.store import StoreSettings
 from gateway.tests.crash.exploration import FRESH
 from gateway.tests.crash.messages import message
 from gateway.tests.crash.oracle import read_all
 from gateway.tests.crash.recording import RecordingFiles
 from gateway.tests.crash.small_broker import START_MS, TIMERS, Clock, SmallBroker
-from gateway.tests.crash.workload import WORKLOADS
+from gateway.tests.crash.workload import SMALL, WORKLOADS
 from wire.message.properties import PropertyName
 
 WORKLOAD = WORKLOADS["timer"]
+SETTINGS = replace(SMALL, mapped_file_size_commit_log=1 << 16)
+"""An index of the ordinary size would be 420 MB of memory for each life."""
 QUEUE = ("A", 0)
 STEP_MS = 50
 LONGEST_MS = 6_000
@@ -39,7 +41,7 @@ class Lives:
 
     def start(self) -> None:
         """A broker begins; one that was there and did not stop is killed by that."""
-        self.broker = SmallBroker(self.files, self.clock, StoreSettings(mapped_file_size_commit_log=1 << 16))
+        self.broker = SmallBroker(self.files, self.clock, SETTINGS)
         self.broker.open()
         self.broker.start()
 
