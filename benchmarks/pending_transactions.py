@@ -29,6 +29,7 @@ from gateway.broker.cold_reads import ColdReads
 from gateway.broker.named_messages import NamedMessages
 from gateway.broker.requests.sending.end_transaction import EndTransaction
 from gateway.in_thread import in_this_thread
+from gateway.metadata.topics import NO_TOPICS
 from gateway.remoting.answer_room import AnswerRoom
 from gateway.remoting.channel import Channel
 from gateway.remoting.dispatch import Dispatch
@@ -39,9 +40,15 @@ from gateway.store.disk.files import RealFiles
 from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus, each_result
+from gateway.telemetry.metrics import Registry
+from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.checks.check_service import GATHER_MS
+from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.limits import TransactionLimits
+from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.records.half_messages import half_of
+from gateway.transaction.records.half_reader import read_without_turns
+from gateway.transaction.tables.transaction_tables import TransactionTables
 from gateway.transaction.transactions import Transactions
 from wire.codes import RequestCode
 from wire.command import ONEWAY_FLAG, RemotingCommand
@@ -128,16 +135,20 @@ class Broker:
         )
         self.producers = Producers()
         self.transactions = Transactions(
-            store=self.store,
-            consumer_offsets=Offsets(),
-            producers=self.producers,
-            reactor=self.clock,
-            clock_ms=self.now_ms,
-            limits=TransactionLimits(),
-            journal_path=directory / "transaction" / "checks",
-            host=HOST,
-            soon=self.store.before_batch,
-            in_thread=in_this_thread,
+            TransactionTables(TransactionLimits(), TransactionCounts(Registry())),
+            self.store,
+            TransactionNeeds(
+                reactor=self.clock,
+                clock_ms=self.now_ms,
+                in_thread=in_this_thread,
+                read=read_without_turns(in_this_thread),
+                soon=self.store.before_batch,
+                producers=self.producers,
+                offsets=Offsets(),
+                host=HOST,
+                topics=NO_TOPICS,
+            ),
+            CheckJournal(directory / "transaction" / "checks", in_thread=in_this_thread),
         )
         named = NamedMessages(self.store, ColdReads(in_this_thread, threads=1, limit=1))
         desk = SimpleNamespace(transactions=self.transactions, named=named, steady_ms=self.now_ms)

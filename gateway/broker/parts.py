@@ -63,10 +63,14 @@ from gateway.store.put_result import each_result, message_count
 from gateway.store.space.retention import rule_text
 from gateway.telemetry.logs import EventLog
 from gateway.telemetry.metrics import Registry
+from gateway.transaction.checks.check_journal import CheckJournal
+from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.limits import TransactionLimits
+from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.operators.metrics_file import FILE_NAME, MetricsFile
 from gateway.transaction.state_stores.choice import StateChoice
 from gateway.transaction.steady_clock import steady_clock
+from gateway.transaction.tables.transaction_tables import TransactionTables
 from gateway.transaction.transactions import Transactions
 from wire.codes import ResponseCode
 from wire.message.flags import Permission
@@ -198,24 +202,25 @@ class BrokerParts:
         self.store.keep_from = self._oldest_pending
         self.store.deletion.reserved_bytes = self._tables_bytes
         self.steady_ms = steady_clock(clock)
+        checks_file = settings.store_path_root_dir / "transaction" / "checks"
         self.transactions = Transactions(
-            store=self.store,
-            consumer_offsets=self.offsets,
-            producers=self.producers,
-            reactor=reactor,
-            clock_ms=self.steady_ms,
-            limits=TransactionLimits.from_settings(settings),
-            journal_path=settings.store_path_root_dir / "transaction" / "checks",
-            host=host,
-            soon=self.store.before_batch,
-            in_thread=in_thread,
-            metrics=self.registry,
-            files=files,
-            choice=StateChoice.from_settings(settings, files),
-            broker_name=settings.broker_name,
-            topics=self.topics.table(),
-            has_topic=lambda topic, queue_id: self.topics.find_or_create(topic, queue_id) is not None,
-            read=self.cold_reads.read,
+            TransactionTables(TransactionLimits.from_settings(settings), TransactionCounts(self.registry)),
+            self.store,
+            TransactionNeeds(
+                reactor=reactor,
+                clock_ms=self.steady_ms,
+                in_thread=in_thread,
+                read=self.cold_reads.read,
+                soon=self.store.before_batch,
+                producers=self.producers,
+                offsets=self.offsets,
+                host=host,
+                broker_name=settings.broker_name,
+                topics=self.topics.table(),
+                has_topic=lambda topic, queue_id: self.topics.find_or_create(topic, queue_id) is not None,
+            ),
+            CheckJournal(checks_file, in_thread=in_thread, files=files),
+            StateChoice.from_settings(settings, files),
         )
 
     # -- life -----------------------------------------------------------------------------------------------

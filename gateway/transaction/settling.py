@@ -14,41 +14,29 @@ look whether there is an outcome already.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
-from gateway.clock import END_OF_TIME_MS, Milliseconds
 from gateway.errors import RequestRefused
-from gateway.metadata.topics import NO_TOPICS, readable_queue
+from gateway.metadata.topics import readable_queue
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.telemetry.logs import EventLog, Repeats
-from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.log_access import LogAccess
-from gateway.transaction.records.half_messages import discarded_of, final_of, is_rewritten, real_place
-from gateway.transaction.records.half_reader import Found, ReadInTurn, WholeMessages
+from gateway.transaction.needs import TransactionNeeds
+from gateway.transaction.records.final_messages import FinalMessages
+from gateway.transaction.records.half_messages import discarded_of, final_of
+from gateway.transaction.records.half_reader import Found, WholeMessages
 from gateway.transaction.records.op_messages import build_op, entry_bytes
+from gateway.transaction.replies import FORGOTTEN, REPLY_OF, SUCCESS, Answer, Reply, Source, source_text, tell
 from gateway.transaction.state_stores.outcome_records import Evidence
 from gateway.transaction.states import OPEN_STATES, TRANSITIONS, Event, State, next_state
-from gateway.transaction.tables.check_turns import CheckTurns
-from gateway.transaction.tables.lately import Lately
-from gateway.transaction.tables.op_positions import OpPositions
-from gateway.transaction.tables.outcomes import Outcomes
-from gateway.transaction.tables.pending import Pending
-from gateway.transaction.tables.recent_halves import RecentHalves
-from wire.bodies.topics import TopicConfig
+from gateway.transaction.tables.transaction_tables import TransactionTables
 from wire.codes import ResponseCode
-from wire.message.flags import SysFlag, transaction_kind
 from wire.message.record import OutgoingMessage, StoredMessage
 
 log = EventLog("transaction")
-
-MAX_REMEMBERED_SOURCES = 10_000
-"""Outcomes of which it is remembered who asked for them, for the log line of a contradiction."""
-EVIDENCE_COUNT = 64
-"""Messages with one key looked at in the search for a final message."""
 
 # Looked up for every transaction, which for an attribute of an enumeration takes as long as a call.
 _PENDING: Final = State.PENDING
@@ -63,37 +51,7 @@ _TERMINAL: Final = {state: row[Event.STORED] for state, row in TRANSITIONS.items
 """The state once that is stored."""
 _STOOD_FOR: Final = frozenset({State.NONE, State.REPLACED})
 
-Source = tuple[str, object]
-"""Who asked: ``producer``, ``check`` … and the address; or ``broker`` and why."""
-FORGOTTEN: Source = ("somebody", "before the broker's last start, or too long ago to be remembered")
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What the one who asked is told."""
-
-    code: ResponseCode
-    remark: str | None = None
-
-
-Answer = Callable[[Reply], None]
-SUCCESS: Final = Reply(ResponseCode.SUCCESS)
-
-REPLY_OF = {
-    PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
-    PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
-    PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
-}
-"""Response code of an append that failed; SYSTEM_ERROR for the others, as upstream."""
 ONE_MESSAGE_ILLEGAL = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
-
-
-def source_text(source: Source) -> str:
-    """Who asked, for people: ``producer 10.0.0.7:40212``."""
-    kind, who = source
-    if isinstance(who, tuple) and len(who) == 2:
-        who = f"{who[0]}:{who[1]}"
-    return f"{kind} {who}"
 
 
 class Decision:
@@ -113,65 +71,37 @@ class Decision:
 class Settling:
     """Decides outcomes and brings them to the log.
 
-    :param soon: runs a function right before the log is written next.
-    :param reopened: told of a half message that is pending again because its outcome could not be stored.
-    :param moved: told after outcomes became durable.
     :param evidence: what is written instead of op records; None: op records.
-    :param topics: the topics that exist; a view that changes with the table.
-    :param has_topic: asked of others: whether one with this queue was made just now, or RequestRefused; None: all were.
-    :param read: reads the log in a thread, those who ask in turn.
     """
 
     def __init__(
         self,
-        *,
+        tables: TransactionTables,
         store: LogAccess,
-        outcomes: Outcomes,
-        pending: Pending,
-        turns: CheckTurns,
-        ops: OpPositions,
-        counts: TransactionCounts,
-        limits: TransactionLimits,
-        recent: RecentHalves,
-        clock_ms: Milliseconds,
-        soon: Callable[[Callable[[], None]], None],
-        reopened: Callable[[int], None],
-        moved: Callable[[], None],
+        needs: TransactionNeeds,
         evidence: Evidence | None = None,
-        topics: Mapping[str, TopicConfig] = NO_TOPICS,
-        has_topic: Callable[[str, int], bool] | None = None,
-        read: ReadInTurn,
     ) -> None:
+        self._tables = tables
         self._store = store
-        self._read = read
-        self._whole_messages = WholeMessages(store, read)
-        self._outcomes = outcomes
-        self._pending = pending
-        self._turns = turns
-        self._ops = ops
-        self._counts = counts
-        self._limits = limits
-        self._recent = recent
-        self._clock_ms = clock_ms
-        self._soon = soon
-        self._reopened = reopened
-        self._moved = moved
         self._log_evidence = evidence
-        self._topics = topics
-        self._has_topic = has_topic
-        self._refusals = Repeats(clock_ms)
+        self._clock_ms = needs.clock_ms
+        self._soon = needs.soon
+        self._read = needs.read
+        self._topics = needs.topics
+        self._has_topic = needs.has_topic
+        self._whole_messages = WholeMessages(store, needs.read)
+        self._final_messages = FinalMessages(store)
+        self._refusals = Repeats(needs.clock_ms)
         self._gathered: list[Decision] = []
         self._gathered_bytes = 0  # of the bodies of their messages
         self._deciding: dict[int, Decision] = {}
         self._idle: list[Callable[[], None]] = []
         self._unstored: list[Decision] = []
         self._unrecorded = 0
-        self.sources: Lately[Source] = Lately(MAX_REMEMBERED_SOURCES)
-        """Who asked for the outcome of a half message, by half offset."""
-        self.conflicts: Lately[int] = Lately(MAX_REMEMBERED_SOURCES)
-        """How many contradicting outcomes of a half message were refused, by half offset."""
-        self.copies: dict[str, int] = {}
-        """Unique key to half offset, of half messages that stand for earlier copies of themselves."""
+        self.reopened: list[Callable[[int], None]] = []
+        """Called with the offset of a half message that is pending again: its outcome could not be stored."""
+        self.moved: list[Callable[[], None]] = []
+        """Called when outcomes have become durable, or half messages are pending again."""
 
     # -- asking ---------------------------------------------------------------------------------------------
 
@@ -185,19 +115,20 @@ class Settling:
         :returns: whether this is its first outcome, now on its way; False: it is refused, or repeated.
         :raises RequestRefused: the topic cannot be made again, or too many reads of the disk wait.
         """
-        offset = self._live_offset(half) if self.copies else half.queue_offset
-        state = self._outcomes.state(offset)
-        if state is not _PENDING or offset not in self._pending:
+        tables = self._tables
+        offset = self._live_offset(half) if tables.copies else half.queue_offset
+        state = tables.outcomes.state(offset)
+        if state is not _PENDING or offset not in tables.pending:
             self._repeated(half, offset, event, state, source, answer)
             return False
         message = final_of(half) if event is _COMMIT else None
         if event is _COMMIT and (refused := self._unplaced(message, half.queue_offset, source)) is not None:
-            _tell(answer, refused)
+            tell(answer, refused)
             return False
         decision = self._decision(offset, event, half.store_host)
         if answer is not None:
             decision.answers.append(answer)
-        self.sources.put(offset, source)
+        tables.sources.put(offset, source)
         if event is _ROLLBACK or (event is _COMMIT and half.has_body and offset == half.queue_offset):
             decision.message = message
             self._gather(decision)
@@ -210,13 +141,13 @@ class Settling:
         offset = half.queue_offset
         log.warning("half message given up", half_offset=offset, reason=reason, message_id=half.unique_key)
         self._decide(offset, Event.DISCARD, discarded_of(half, checks, reason), half.store_host)
-        self.sources.put(offset, ("broker", f"({reason})"))
+        self._tables.sources.put(offset, ("broker", f"({reason})"))
 
     def discard_lost(self, offset: int, host: bytes, reason: str) -> None:
         """Give up a pending half message whose record cannot be read any more."""
         log.error("half message lost", half_offset=offset, reason=reason)
         self._decide(offset, Event.DISCARD, None, host)
-        self.sources.put(offset, ("broker", f"({reason})"))
+        self._tables.sources.put(offset, ("broker", f"({reason})"))
 
     def record(self, settled: Iterable[tuple[int, State]], host: bytes) -> None:
         """Write the op records that are missing for half messages known to be settled (after a start)."""
@@ -227,8 +158,8 @@ class Settling:
     def _live_offset(self, half: StoredMessage) -> int:
         """Where the half message itself stands, or the later copy that stands for it."""
         offset = half.queue_offset
-        if self._outcomes.state(offset) in _STOOD_FOR:
-            return self.copies.get(half.unique_key or "", offset)
+        if self._tables.outcomes.state(offset) in _STOOD_FOR:
+            return self._tables.copies.get(half.unique_key or "", offset)
         return offset
 
     def _unplaced(self, message: OutgoingMessage | None, half_offset: int, source: Source) -> Reply | None:
@@ -245,7 +176,7 @@ class Settling:
     def _read_whole(self, decision: Decision, source: Source, reason: str) -> None:
         """Read the half message of a decision that needs its body, and go on now or later."""
         try:
-            place = self._pending.place(decision.offset)
+            place = self._tables.pending.place(decision.offset)
             self._whole_messages.read(place, source, partial(self._go_on, decision, reason))
         except RequestRefused as refused:
             self._give_back(decision, Reply(refused.code, refused.remark))
@@ -255,7 +186,7 @@ class Settling:
         offset = decision.offset
         if isinstance(found, StoredMessage):
             if decision.event is _DISCARD:
-                decision.message = discarded_of(found, self._pending.checks(offset), reason)
+                decision.message = discarded_of(found, self._tables.pending.checks(offset), reason)
             else:
                 decision.message = final_of(found)
         if decision.message is None:
@@ -304,7 +235,7 @@ class Settling:
     def _decision(self, offset: int, event: Event, host: bytes) -> Decision:
         """Make an outcome the first of its half message; it still has to be gathered."""
         state = _DECIDED[event]
-        self._outcomes.put(offset, state)
+        self._tables.outcomes.put(offset, state)
         decision = self._deciding[offset] = Decision(offset, event, state, None, host)
         return decision
 
@@ -320,7 +251,7 @@ class Settling:
         """A second outcome: the same one gets the result of the first, another one is refused."""
         if state in (State.NONE, State.SETTLED):
             compare = partial(self._compared_with_evidence, offset, event, source, answer)
-            self._read(partial(self._evidence, half), compare, source)
+            self._read(partial(self._final_messages.outcome, half), compare, source)
         else:
             self._compared(offset, event, state, source, answer)
 
@@ -330,24 +261,24 @@ class Settling:
         if isinstance(found, State):
             self._compared(offset, event, found, source, answer)
         else:
-            _tell(answer, Reply(ResponseCode.SYSTEM_ERROR, f"reading the store failed: {found}"))
+            tell(answer, Reply(ResponseCode.SYSTEM_ERROR, f"reading the store failed: {found}"))
 
     def _compared(self, offset: int, event: Event, state: State, source: Source, answer: Answer | None) -> None:
         after = next_state(state, event)
         if after is None:
             self._refuse(offset, event, state, source, answer)
             return
-        self._counts.repeats.value += 1
+        self._tables.counts.repeats.value += 1
         if after in OPEN_STATES:
             if answer is not None:
                 self._deciding[offset].answers.append(answer)
         else:
-            _tell(answer, SUCCESS)
+            tell(answer, SUCCESS)
 
     def _refuse(self, offset: int, event: Event, state: State, source: Source, answer: Answer | None) -> None:
-        self._counts.conflicts.value += 1
-        self.conflicts.put(offset, (self.conflicts.get(offset) or 0) + 1)
-        first_by = source_text(self.sources.get(offset) or FORGOTTEN)
+        self._tables.counts.conflicts.value += 1
+        self._tables.conflicts.put(offset, (self._tables.conflicts.get(offset) or 0) + 1)
+        first_by = source_text(self._tables.sources.get(offset) or FORGOTTEN)
         log.warning(
             "contradicting outcome refused",
             half_offset=offset,
@@ -357,38 +288,7 @@ class Settling:
             refused_by=source_text(source),
         )
         remark = f"half message {offset} is {state.name}, by {first_by}; {event.value} is refused"
-        _tell(answer, Reply(ResponseCode.ILLEGAL_OPERATION, remark))
-
-    def _evidence(self, half: StoredMessage) -> State:
-        """How a half message was settled of which memory and op record do not say: by its final message; blocks."""
-        place = real_place(half.property_map)
-        key = half.unique_key
-        if place is not None and key is not None:
-            for final in self._finals(place[0], key):
-                if self._is_of(final.prepared_transaction_offset, half):
-                    return State.COMMITTED
-        return State.ROLLED_BACK
-
-    def _is_of(self, committed_at: int, half: StoredMessage) -> bool:
-        """Whether the half message committed at this commit log offset is this one, or the same one written again.
-
-        Others may have its unique key: a client that sends once more what was not answered in time.
-        """
-        if committed_at == half.commit_log_offset or is_rewritten(half.property_map):
-            return True
-        other = self._store.head_at(committed_at)
-        return other is not None and is_rewritten(other.property_map)
-
-    def final_exists(self, topic: str, unique_key: str) -> bool:
-        """Whether a committed message with this key is in its real topic; blocks, for any thread."""
-        return bool(self._finals(topic, unique_key))
-
-    def _finals(self, topic: str, unique_key: str) -> list[StoredMessage]:
-        return [
-            message
-            for message in self._store.query_by_key(topic, unique_key, EVIDENCE_COUNT, 0, END_OF_TIME_MS)
-            if transaction_kind(message.sys_flag) == SysFlag.TRANSACTION_COMMIT and message.unique_key == unique_key
-        ]
+        tell(answer, Reply(ResponseCode.ILLEGAL_OPERATION, remark))
 
     # -- storing --------------------------------------------------------------------------------------------
 
@@ -397,7 +297,7 @@ class Settling:
         if message is not None:
             size = len(message.body)
             self._gathered_bytes += size
-            if self._gathered_bytes > self._limits.settle_batch_bytes and self._gathered:
+            if self._gathered_bytes > self._tables.limits.settle_batch_bytes and self._gathered:
                 self._flush()  # to where the log counts what waits for a slow disk
                 self._gathered_bytes = size
         self._gathered.append(decision)
@@ -414,7 +314,7 @@ class Settling:
                 placed.append(decision)
             else:
                 self._reopen(decision, refusal)
-        for batch in _batches(placed, self._limits):
+        for batch in _batches(placed, self._tables.limits):
             self._append(batch)
         if len(placed) < len(gathered):
             self._rest()
@@ -429,7 +329,7 @@ class Settling:
                 return None
         except RequestRefused as refused:
             return Reply(refused.code, refused.remark)
-        source = self.sources.get(decision.offset) or FORGOTTEN
+        source = self._tables.sources.get(decision.offset) or FORGOTTEN
         return self._refused_nowhere(decision.offset, message.topic, source)
 
     def _append(self, batch: list[Decision]) -> None:
@@ -444,14 +344,14 @@ class Settling:
 
     def _checks_of(self, batch: list[Decision]) -> list[int]:
         """Return how often each half message was checked; 0 for one that was settled before the start."""
-        pending = self._pending
+        pending = self._tables.pending
         return [0 if decision.event is _STORED else pending.checks(decision.offset) for decision in batch]
 
     def _appended(self, batch: list[Decision], results: list[PutResult]) -> None:
         op = results[-1]
         if op.status.is_stored:
             if self._log_evidence is None:
-                self._ops.note_all([decision.offset for decision in batch], op.queue_offset)
+                self._tables.ops.note_all([decision.offset for decision in batch], op.queue_offset)
             else:
                 settled = [(decision.offset, _terminal(decision.state)) for decision in batch]
                 self._log_evidence.stored(settled, results)
@@ -471,7 +371,8 @@ class Settling:
 
     def _rest(self) -> None:
         """Something is settled, or pending again: tell those who follow, or wait for all of it."""
-        self._moved()
+        for told in self.moved:
+            told()
         if self.is_idle:
             idle, self._idle = self._idle, []
             for callback in idle:
@@ -479,7 +380,8 @@ class Settling:
 
     def _settled(self, batch: list[Decision]) -> None:
         """The outcomes of a batch are durable."""
-        outcomes, pending, turns, recent = self._outcomes, self._pending, self._turns, self._recent
+        tables = self._tables
+        outcomes, pending, turns, recent = tables.outcomes, tables.pending, tables.turns, tables.recent
         now_ms = self._clock_ms()
         committed: dict[int, list[int]] = {}  # ages by topic: counted together
         for decision in batch:
@@ -501,11 +403,11 @@ class Settling:
                 answer(SUCCESS)
         for topic, ages_ms in committed.items():
             self._count_commits(topic, ages_ms)
-        self._counts.half_messages.value = pending.count
+        self._tables.counts.half_messages.value = pending.count
 
     def _count_commits(self, topic: int, ages_ms: list[int]) -> None:
-        numbers, count = self._counts.by_topic[topic], len(ages_ms)
-        self._counts.commits.value += count
+        numbers, count = self._tables.counts.by_topic[topic], len(ages_ms)
+        self._tables.counts.commits.value += count
         numbers.half_messages.value -= count
         numbers.commits.value += count
         observe = numbers.latency_s.observe
@@ -513,7 +415,7 @@ class Settling:
             observe(max(age_ms, 0) / 1_000)
 
     def _count(self, state: State, topic: int) -> None:
-        counts = self._counts
+        counts = self._tables.counts
         numbers = counts.by_topic[topic]
         numbers.half_messages.value -= 1
         if state is State.ROLLED_BACK:
@@ -540,9 +442,10 @@ class Settling:
         """A half message is pending again: its outcome could not be stored."""
         offset = decision.offset
         del self._deciding[offset]
-        self.sources.forget(offset)
-        self._outcomes.put(offset, TRANSITIONS[decision.state][Event.FAILED])
-        self._reopened(offset)
+        self._tables.sources.forget(offset)
+        self._tables.outcomes.put(offset, TRANSITIONS[decision.state][Event.FAILED])
+        for told in self.reopened:
+            told(offset)
         for answer in decision.answers:
             answer(reply)
 
@@ -588,8 +491,3 @@ def _batches(decisions: list[Decision], limits: TransactionLimits) -> list[list[
             body_bytes, op_bytes = message_bytes, entry
         batch.append(decision)
     return batches
-
-
-def _tell(answer: Answer | None, reply: Reply) -> None:
-    if answer is not None:
-        answer(reply)

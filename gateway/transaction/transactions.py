@@ -9,54 +9,41 @@ runs, ``stop`` before the store closes and before the consumer offsets are writt
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from twisted.internet.defer import Deferred
 
-from gateway.clock import END_OF_TIME_MS, Milliseconds
+from gateway.clock import END_OF_TIME_MS
 from gateway.errors import RequestRefused
-from gateway.in_thread import InThread
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
-from gateway.metadata.topics import NO_TOPICS
 from gateway.settings.transaction import TransactionStateStore
-from gateway.store.disk.files import FileLayer
 from gateway.store.put_result import PutOutcome, PutResult, each_result
 from gateway.telemetry.logs import EventLog
-from gateway.telemetry.metrics import Registry
 from gateway.transaction.checks.check_journal import Check, CheckJournal
 from gateway.transaction.checks.check_service import CheckService
 from gateway.transaction.checks.verdict import immunity_ms
 from gateway.transaction.counts import TransactionCounts
-from gateway.transaction.limits import TransactionLimits
-from gateway.transaction.log_access import LogAccess, OffsetTable, ProducerChoice
+from gateway.transaction.log_access import LogAccess
+from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.operators.overview import Overview
+from gateway.transaction.records.final_messages import FinalMessages
 from gateway.transaction.records.half_messages import half_of, real_place, refuse_reason, resumed_of
-from gateway.transaction.records.half_reader import ReadInTurn
+from gateway.transaction.replies import REPLY_OF, SUCCESS, Answer, Reply, Source
 from gateway.transaction.restart.progress import Progress
 from gateway.transaction.restart.rebuild import MAX_COPIES, Findings, OpenHalf, Rebuild, journal_check
-from gateway.transaction.settling import REPLY_OF, SUCCESS, Answer, Reply, Settling, Source
+from gateway.transaction.settling import Settling
 from gateway.transaction.state_stores.changes import Prepared
 from gateway.transaction.state_stores.choice import StateChoice
 from gateway.transaction.state_stores.follower import StateFollower
 from gateway.transaction.state_stores.outcome_records import Evidence
 from gateway.transaction.state_stores.remembered import Remembered
 from gateway.transaction.states import OPEN_STATES, Event, State
-from gateway.transaction.tables.check_turns import CheckTurns
-from gateway.transaction.tables.due_times import DueTimes
-from gateway.transaction.tables.op_positions import OpPositions
-from gateway.transaction.tables.outcomes import Outcomes
-from gateway.transaction.tables.pending import Pending
-from gateway.transaction.tables.recent_halves import RecentHalves
-from wire.bodies.topics import TopicConfig
+from gateway.transaction.tables.transaction_tables import TransactionTables
 from wire.codes import ResponseCode
 from wire.message.properties import PropertyName
 from wire.message.record import OutgoingMessage, StoredMessage
-
-if TYPE_CHECKING:
-    from twisted.internet.interfaces import IReactorTime
 
 log = EventLog("transaction")
 
@@ -75,134 +62,53 @@ _ROLLBACK: Final = Event.ROLLBACK
 class Transactions:
     """All transactions of one broker.
 
-    :param clock_ms: a steady clock (``steady_clock``).
-    :param journal_path: file of the check counts, in the store's directory.
-    :param host: the broker's packed address, 8 or 20 bytes; ``broker_name`` is told to producers with each check.
-    :param soon: runs a function right before the log is written next; the store's ``before_batch``.
     :param choice: where pending half messages are kept; None: in op records, whatever the directory says.
-    :param in_thread: runs a blocking function in a thread.
-    :param topics: the topics that exist; a view that changes with the table.
-    :param has_topic: asked of others: whether one with this queue could be made; None: all could.
-    :param read: reads the log in a thread, those who ask in turn; None: as ``in_thread`` does.
     """
 
     def __init__(
         self,
-        *,
+        tables: TransactionTables,
         store: LogAccess,
-        consumer_offsets: OffsetTable,
-        producers: ProducerChoice,
-        reactor: IReactorTime,
-        clock_ms: Milliseconds,
-        limits: TransactionLimits,
-        journal_path: Path,
-        host: bytes,
-        soon: Callable[[Callable[[], None]], None],
-        in_thread: InThread,
-        metrics: Registry | None = None,
-        files: FileLayer | None = None,
-        broker_name: str | None = None,
+        needs: TransactionNeeds,
+        journal: CheckJournal,
         choice: StateChoice | None = None,
-        topics: Mapping[str, TopicConfig] = NO_TOPICS,
-        has_topic: Callable[[str, int], bool] | None = None,
-        read: ReadInTurn | None = None,
     ) -> None:
-        self.limits = limits
-        self.counts = TransactionCounts(Registry() if metrics is None else metrics)
-        self.outcomes = Outcomes(limits.remembered_outcomes)
-        self.pending = Pending()
+        self.tables = tables
+        self.limits = tables.limits
+        self.counts = tables.counts
+        self.pending = tables.pending
         self._store = store
-        self._read = read or (lambda work, done, _holder: in_thread(work, done))
-        self._consumer_offsets = consumer_offsets
-        self._topics = topics
-        self._clock_ms = clock_ms
-        self._host = host
-        self._ops = OpPositions()
-        self._turns = CheckTurns(
-            max_in_flight=limits.checks_in_flight, answer_timeout_ms=limits.check_answer_timeout_ms
-        )
-        self._journal = CheckJournal(journal_path, in_thread=in_thread, files=files)
+        self._surroundings = needs
+        self._clock_ms = needs.clock_ms
+        self._journal = journal
         self._unrecorded: list[tuple[int, State]] = []
         self._journal_checks: Mapping[int, Check] = {}
         self._found_at_ms = 0
         self._opening: list[OpenHalf] = []
         self._resuming: set[str] = set()
         self._resumed: dict[str, int] = {}
-        self._due_times = DueTimes()
-        self._recent = RecentHalves(limits.recent_half_bytes)
         self._choice = choice
         self._follower: StateFollower | None = None
         if choice is not None and choice.wanted is not TransactionStateStore.QUEUE:
             self._follower = StateFollower(
                 store=store,
-                reactor=reactor,
-                clock_ms=clock_ms,
-                in_thread=in_thread,
+                reactor=needs.reactor,
+                clock_ms=needs.clock_ms,
+                in_thread=needs.in_thread,
                 pending=self._all_pending,
                 range_of=lambda: (self.pending.base, self.pending.end),
                 limit=choice.limit,
             )
-        self._settling = Settling(
-            store=store,
-            outcomes=self.outcomes,
-            pending=self.pending,
-            turns=self._turns,
-            ops=self._ops,
-            counts=self.counts,
-            limits=limits,
-            recent=self._recent,
-            clock_ms=clock_ms,
-            soon=soon,
-            reopened=self._reopened,
-            moved=self._moved,
-            evidence=None if self._follower is None else Evidence(self._follower, self.pending.place),
-            topics=topics,
-            has_topic=has_topic,
-            read=self._read,
-        )
-        self._checks = CheckService(
-            store=store,
-            producers=producers,
-            reactor=reactor,
-            clock_ms=clock_ms,
-            limits=limits,
-            outcomes=self.outcomes,
-            pending=self.pending,
-            due_times=self._due_times,
-            turns=self._turns,
-            settling=self._settling,
-            journal=self._journal,
-            counts=self.counts,
-            recent=self._recent,
-            host=host,
-            in_thread=in_thread,
-            broker_name=broker_name,
-        )
-        self.overview = Overview(
-            store=store,
-            outcomes=self.outcomes,
-            pending=self.pending,
-            turns=self._turns,
-            counts=self.counts,
-            settling=self._settling,
-            checks=self._checks,
-            producers=producers,
-            clock_ms=clock_ms,
-            newest_state=self._newest_state,
-        )
+        evidence = None if self._follower is None else Evidence(self._follower, tables.pending.place)
+        self._settling = Settling(tables, store, needs, evidence)
+        self._checks = CheckService(tables, store, self._settling, journal, needs)
+        self._final_messages = FinalMessages(store)
+        self.overview = Overview(tables, store, needs, self._newest_state)
+        self._progress = Progress(tables, store, self._settling, journal, needs)
         self.counts.watch(
-            lambda: self.overview.oldest_age_ms / 1_000,
-            lambda: self._turns.in_flight,
+            lambda: tables.oldest_age_ms(self._clock_ms()) / 1_000,
+            lambda: tables.turns.in_flight,
             lambda: 0 if self._follower is None else self._follower.waiting,
-        )
-        self._progress = Progress(
-            store=store,
-            offsets=consumer_offsets,
-            pending=self.pending,
-            ops=self._ops,
-            settling=self._settling,
-            journal=self._journal,
-            reactor=reactor,
         )
 
     # -- life -----------------------------------------------------------------------------------------------
@@ -217,15 +123,15 @@ class Transactions:
         self._journal_checks = self._journal.load()
         found = self._find()
         self._journal_checks = {}
-        self._ops.end = max(self._ops.end, found.op_end)
+        self.tables.ops.end = max(self.tables.ops.end, found.op_end)
         self._unrecorded = found.unrecorded
-        self._settling.copies.update(found.copies)
-        self.outcomes.seal()
+        self.tables.copies.update(found.copies)
+        self.tables.outcomes.seal()
         self.counts.half_messages.value = self.pending.count
         log.info(
             "transactions found",
             pending=self.pending.count,
-            groups=self._turns.group_count,
+            groups=self.tables.turns.group_count,
             half_messages_read=found.half_count,
             op_records_added=len(found.unrecorded),
             took_ms=self._clock_ms() - started_ms,
@@ -240,15 +146,15 @@ class Transactions:
         try:
             found = Rebuild(
                 store=self._store,
-                offsets=self._consumer_offsets,
+                offsets=self._surroundings.offsets,
                 mark=self._journal.mark,
-                outcomes=self.outcomes,
-                ops=self._ops,
+                outcomes=self.tables.outcomes,
+                ops=self.tables.ops,
                 opened=self._found_open,
                 closed=self._found_closed,
                 first=remembered.first,
                 states=states,
-                topics=self._topics,
+                topics=self._surroundings.topics,
             ).run()
             self._open_found()
             self.pending.reach(found.half_end)
@@ -267,7 +173,7 @@ class Transactions:
 
     def start(self) -> None:
         """Write the op records that a crash left out, and begin to check."""
-        self._settling.record(self._unrecorded, self._host)
+        self._settling.record(self._unrecorded, self._surroundings.host)
         self._unrecorded = []
         if self._follower is not None:
             self._follower.start()
@@ -311,6 +217,8 @@ class Transactions:
 
     def half_stored(self, outcomes: Sequence[PutOutcome]) -> None:
         """Messages became visible; those of the half topic are pending from now on."""
+        tables = self.tables
+        pending, turns = tables.pending, tables.turns
         now_ms, timeout_ms = self._clock_ms(), self.limits.timeout_ms
         first_due_ms = END_OF_TIME_MS
         for outcome in outcomes:
@@ -321,17 +229,17 @@ class Transactions:
                 properties = stored.message.property_map
                 immunity = properties.get(PropertyName.CHECK_IMMUNITY_TIME_IN_SECONDS)
                 due_at_ms = now_ms + (timeout_ms if immunity is None else immunity_ms(immunity, self.limits))
-                group = self._turns.join(properties.get(PropertyName.PGROUP, ""))
-                topic = self._joined_topic(properties.get(PropertyName.REAL_TOPIC, ""))
-                self.pending.add(offset, stored.commit_log_offset, stored.size, now_ms, due_at_ms, group, topic)
-                self.outcomes.put(offset, _PENDING)
-                self._recent.keep(stored)
-                self._due_times.add(offset, due_at_ms)
+                group = turns.join(properties.get(PropertyName.PGROUP, ""))
+                topic = tables.joined_topic(properties.get(PropertyName.REAL_TOPIC, ""))
+                pending.add(offset, stored.commit_log_offset, stored.size, now_ms, due_at_ms, group, topic)
+                tables.outcomes.put(offset, _PENDING)
+                tables.recent.keep(stored)
+                tables.due_times.add(offset, due_at_ms)
                 if due_at_ms < first_due_ms:
                     first_due_ms = due_at_ms
         if first_due_ms < END_OF_TIME_MS:
             self._checks.due(first_due_ms)
-            self.counts.half_messages.value = self.pending.count
+            self.counts.half_messages.value = pending.count
         if self._follower is not None:
             self._follow(self._follower, outcomes)
 
@@ -349,7 +257,7 @@ class Transactions:
     def _all_pending(self) -> Iterator[Prepared]:
         pending = self.pending
         for offset in pending:
-            group = self._turns.name(pending.group(offset))
+            group = self.tables.turns.name(pending.group(offset))
             yield Prepared(offset, *pending.place(offset), pending.stored_at_ms(offset), group)
 
     # -- outcomes -------------------------------------------------------------------------------------------
@@ -372,7 +280,7 @@ class Transactions:
 
     def ask_now(self, half_offset: int) -> bool:
         """Let a pending half message be checked at once; False when it is not pending."""
-        if self.outcomes.state(half_offset) is not State.PENDING or half_offset not in self.pending:
+        if not self.tables.is_undecided(half_offset):
             return False
         self._checks.ask_now(half_offset)
         return True
@@ -383,10 +291,8 @@ class Transactions:
 
     def is_pending_of(self, half_offset: int, commit_log_offset: int, group: str) -> bool:
         """Whether a pending half message lies there and is this producer group's."""
-        pending = self.pending
-        return (
-            pending.place(half_offset)[0] == commit_log_offset and self._turns.name(pending.group(half_offset)) == group
-        )
+        pending, turns = self.pending, self.tables.turns
+        return pending.place(half_offset)[0] == commit_log_offset and turns.name(pending.group(half_offset)) == group
 
     def checked(self, half_offset: int, *, knows: bool) -> None:
         """A producer answered a check of the half message at this offset of the half queue."""
@@ -396,7 +302,7 @@ class Transactions:
 
     def recent(self, half_offset: int, commit_log_offset: int) -> StoredMessage | None:
         """The half message at these two offsets if it was stored a moment ago and is pending; None otherwise."""
-        return self._recent.find(half_offset, commit_log_offset)
+        return self.tables.recent.find(half_offset, commit_log_offset)
 
     def stored_at_ms(self, half: StoredMessage) -> int:
         """When a half message was stored, by the clock of this object as long as it is pending."""
@@ -405,7 +311,7 @@ class Transactions:
 
     def state(self, half_offset: int) -> State:
         """What became of a half message; NONE when it was never seen or is forgotten."""
-        return self.outcomes.state(half_offset)
+        return self.tables.outcomes.state(half_offset)
 
     # -- resuming -------------------------------------------------------------------------------------------
 
@@ -418,7 +324,7 @@ class Transactions:
         """
         offset = message.queue_offset
         if message.topic == HALF_TOPIC:
-            if self.outcomes.state(offset) is State.PENDING and offset in self.pending:
+            if self.tables.is_undecided(offset):
                 self._checks.check_now(offset)
                 answer(SUCCESS)
             else:
@@ -431,7 +337,8 @@ class Transactions:
             return
         self._resuming.add(key)
         try:
-            self._read(partial(self._what_became_of, message, key), partial(self._looked, key, answer), asker)
+            looked = partial(self._looked, key, answer)
+            self._surroundings.read(partial(self._what_became_of, message, key), looked, asker)
         except RequestRefused:
             self._resuming.discard(key)
             raise
@@ -479,7 +386,7 @@ class Transactions:
             return IS_CHECKED
         if state is State.ROLLED_BACK:
             return "the half message was rolled back already"
-        if state is State.COMMITTED or (place is not None and self._settling.final_exists(place[0], key)):
+        if state is State.COMMITTED or (place is not None and self._final_messages.exists(place[0], key)):
             return "the half message was committed already"
         whole = message if message.has_body else self._store.message_at(message.commit_log_offset, message.total_size)
         return "the message is damaged" if whole is None else whole
@@ -492,7 +399,7 @@ class Transactions:
             if half.unique_key == key
         ]
         # The key index may be a moment behind what was resumed just now.
-        return self.outcomes.state(max([*offsets, self._resumed.get(key, -1)]))
+        return self.tables.outcomes.state(max([*offsets, self._resumed.get(key, -1)]))
 
     # -- inside ---------------------------------------------------------------------------------------------
 
@@ -505,11 +412,11 @@ class Transactions:
         """Take in the open half messages that were found; many at a time, since a start may find a million."""
         found, self._opening = self._opening, []
         journal, timeout_ms, now_ms = self._journal_checks, self.limits.timeout_ms, self._found_at_ms
-        add_due = self._due_times.add
+        add_due = self.tables.due_times.add
         counts = Counter([half.group for half in found])
-        groups = {name: self._turns.join_many(name, count) for name, count in counts.items()}
+        groups = {name: self.tables.turns.join_many(name, count) for name, count in counts.items()}
         counts = Counter([half.topic for half in found])
-        topics = {name: self._joined_topic(name, count) for name, count in counts.items()}
+        topics = {name: self.tables.joined_topic(name, count) for name, count in counts.items()}
         for half in found:
             offset, stored_at_ms, checks = half.offset, half.stored_at_ms, half.checks
             if stored_at_ms > now_ms:
@@ -525,27 +432,15 @@ class Transactions:
             if checks:
                 self.pending.schedule(offset, due_at_ms, checks)
             add_due(offset, due_at_ms)
-        self.outcomes.put_pending([half.offset for half in found])
-
-    def _joined_topic(self, name: str, count: int = 1) -> int:
-        """The number of a real topic that has more open half messages, one unless said."""
-        number = self.counts.topic(name)
-        self.counts.by_topic[number].half_messages.value += count
-        return number
+        self.tables.outcomes.put_pending([half.offset for half in found])
 
     def _found_closed(self, offset: int, state: State) -> None:
         self._open_found()
         group = self.pending.group(offset)
         self.counts.by_topic[self.pending.topic(offset)].half_messages.value -= 1
         self.pending.remove(offset)
-        self._turns.leave(group, offset)
-        self.outcomes.put(offset, state)
-
-    def _reopened(self, offset: int) -> None:
-        self._checks.reopened(offset)
-
-    def _moved(self) -> None:
-        self._progress.moved()
+        self.tables.turns.leave(group, offset)
+        self.tables.outcomes.put(offset, state)
 
 
 class _OperatorsAnswer:

@@ -77,7 +77,8 @@ class HeartbeatRequests:
         if not self._property_filter_enabled:
             check_expression_type(subscription.expression_type)
         if self._turns.is_busy:
-            self._turns.later(request.channel, partial(self._check, request, subscription))
+            check = partial(self._check, request, subscription)
+            self._turns.later(request.channel, check, len(subscription.sub_string))
         else:
             self._check(request, subscription)
         return None

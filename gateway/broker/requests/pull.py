@@ -125,13 +125,13 @@ class PullMessage:
         header = read_header(PullMessageRequest, request.command)
         if header.lite_topic:
             header = replace(header, topic=lite_queue(header.topic, header.lite_topic), queue_id=LIGHT_QUEUE_ID)
-        if self._turns.is_busy and self._looks_at_properties(header):
+        if self._turns.is_busy and (expression := self._expression(header)) is not None:
             self._check_allowed(request, header)
             begins = self._commit(header)  # not later: offsets that arrive meanwhile are newer
             go_on = partial(self._check_and_read, request, header)
             if begins:
                 go_on = partial(self._when_saved, request, go_on)
-            self._turns.later(request.channel, partial(self._in_turn, request, go_on))
+            self._turns.later(request.channel, partial(self._in_turn, request, go_on), len(expression))
         else:
             accepts = self._checked(request, header)
             begins = self._commit(header)
@@ -141,12 +141,14 @@ class PullMessage:
             else:
                 go_on()
 
-    def _looks_at_properties(self, header: PullMessageRequest) -> bool:
-        """Whether the filter is an SQL92 expression."""
+    def _expression(self, header: PullMessageRequest) -> str | None:
+        """Return the SQL92 expression of the filter; None when it looks at tags."""
         if header.sys_flag & PullFlag.SUBSCRIPTION:
-            return not is_tag_type(header.expression_type)
+            return None if is_tag_type(header.expression_type) else header.subscription or ""
         subscription = self._consumers.subscription(header.consumer_group, header.topic)
-        return subscription is not None and not is_tag_type(subscription.expression_type)
+        if subscription is None or is_tag_type(subscription.expression_type):
+            return None
+        return subscription.sub_string
 
     def _in_turn(self, request: Request, go_on: Callable[[], None]) -> None:
         """Go on with a pull that waited: an error is its answer, and nothing to those who go on with others."""

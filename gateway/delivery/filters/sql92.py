@@ -16,9 +16,9 @@ from gateway.delivery.filters.record_filter import Condition, Effort, PropertyFi
 from gateway.delivery.filters.sql92_closures import closure
 from gateway.delivery.filters.sql92_grammar import MAX_EXPRESSION_CHARACTERS, parse_expression
 from gateway.delivery.filters.sql92_tree import ExpressionError, Part, names, requirements, searches, size
+from gateway.delivery.filters.turns import COMPILE_STEPS, FilterTurns
 
 if TYPE_CHECKING:
-    from gateway.delivery.filters.turns import FilterTurns
     from gateway.store.reading.wanted import ChooseRecords
 
 EXPRESSION_TYPE_SQL92 = "SQL92"
@@ -26,8 +26,6 @@ MAX_CACHED_EXPRESSIONS = 1_000
 """Kept, compiled or refused, for the pulls that bring their own each time (upstream keeps 100)."""
 MAX_CACHED_CHARACTERS = 262_144
 """The same in characters of all expressions kept; a compiled one takes up to 150 bytes for each of them."""
-COMPILE_STEPS = 15
-"""Steps for each character of an expression that is compiled; about 5 µs for the costliest."""
 
 
 class Sql92Filter:

@@ -2,18 +2,18 @@
 
 An expression and the messages that it is compared with are chosen by peers, and together they can cost seconds; so can
 looks of pops into all queues of a topic, and the many who wait for one message. So work is counted in steps. A turn of
-the reactor has ``TURN_STEPS`` of them; who comes later waits for a next turn, one request of each connection after the
-other.
+the reactor has ``TURN_STEPS`` of them; who comes later waits for a next turn in a line that is fair to hosts,
+connections and short expressions.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from gateway.delivery.filters.record_filter import PropertyFilter, Work
 from gateway.errors import RequestRefused
+from gateway.fair_line import FairLine
 from wire.codes import ResponseCode
 
 TURN_STEPS = 60_000
@@ -24,6 +24,8 @@ READ_STEPS = 60_000
 that were not seen before, of 1,600 messages, take as many."""
 REQUEST_STEPS = 100
 """Steps of a request that waited, beside what its filter costs."""
+COMPILE_STEPS = 15
+"""Steps for each character of an expression that is compiled; about 5 µs for the costliest."""
 MAX_WAITING = 10_000
 """Requests of one connection that wait for a turn, as many as it may have pulls held."""
 
@@ -48,7 +50,7 @@ class FilterTurns:
         self._soon = soon
         self._left = TURN_STEPS
         self._is_ordered = False
-        self._waiting: dict[object, deque[Callable[[], None]]] = {}
+        self._waiting: FairLine[Callable[[], None]] = FairLine()
 
     @property
     def is_spent(self) -> bool:
@@ -77,23 +79,24 @@ class FilterTurns:
         self.spend(accepts.steps(properties))
         return accepts.matches(properties)
 
-    def later(self, owner: object, function: Callable[[], None]) -> None:
+    def later(self, owner: object, function: Callable[[], None], characters: int = 0) -> None:
         """Run a function in a later turn, when its owner's turn has come.
 
+        :param characters: those of the expression that it compiles or evaluates; its cost grows with them.
         :raises RequestRefused: SYSTEM_BUSY: too many of this owner wait.
         """
-        waiting = self._waiting.setdefault(owner, deque())
-        if len(waiting) >= MAX_WAITING:
+        waiting = self._waiting.waiting(_host(owner), owner)
+        if waiting >= MAX_WAITING:
             raise RequestRefused(
                 ResponseCode.SYSTEM_BUSY,
-                f"{len(waiting)} filtered requests of this connection wait for their turn already; try again later",
+                f"{waiting} filtered requests of this connection wait for their turn already; try again later",
             )
-        waiting.append(function)
+        self._waiting.put(_host(owner), owner, function, REQUEST_STEPS + COMPILE_STEPS * characters)
         self._order()
 
     def resume(self, owner: object, function: Callable[[], None]) -> None:
         """As ``later`` for what was let in before and is counted elsewhere: never refused."""
-        self._waiting.setdefault(owner, deque()).append(function)
+        self._waiting.put(_host(owner), owner, function, REQUEST_STEPS)
         self._order()
 
     def _order(self) -> None:
@@ -102,22 +105,18 @@ class FilterTurns:
             self._soon(self._begin)
 
     def _begin(self) -> None:
-        """Begin a turn: who waits comes first, one of each owner after the other."""
+        """Begin a turn: who waits comes first."""
         self._is_ordered = False
         self._left = TURN_STEPS
         try:
             while self._waiting and self._left > 0:
                 self._left -= REQUEST_STEPS
-                self._next()()
+                self._waiting.take()()
         finally:  # an error ends this turn, and nothing else
             if self._waiting:
                 self._order()
 
-    def _next(self) -> Callable[[], None]:
-        """Return what the first owner in line waits with; the owner is the last in line then."""
-        owner = next(iter(self._waiting))
-        waiting = self._waiting.pop(owner)
-        function = waiting.popleft()
-        if waiting:
-            self._waiting[owner] = waiting
-        return function
+
+def _host(owner: object) -> object:
+    """Return the host of a connection; None for the broker itself."""
+    return getattr(owner, "remote_host", None)

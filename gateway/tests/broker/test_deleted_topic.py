@@ -9,7 +9,7 @@ import pytest
 
 from gateway.metadata.names import HALF_TOPIC
 from gateway.tests.broker.whole_broker import WholeBroker, pulling
-from gateway.transaction.settling import Reply
+from gateway.transaction.replies import Reply
 from gateway.transaction.states import State
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand

@@ -16,18 +16,25 @@ from gateway.cli.main import cli
 from gateway.clock import wall_clock_ms
 from gateway.in_thread import in_this_thread
 from gateway.metadata.offsets import ConsumerOffsets
+from gateway.metadata.topics import NO_TOPICS
 from gateway.settings import Settings
 from gateway.settings.store import StoreSettings
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import each_result
+from gateway.telemetry.metrics import Registry
 from gateway.tests.store_tool.small_directory import tree
 from gateway.tests.transaction.world import HOST, ProducerTable, World
+from gateway.transaction.checks.check_journal import CheckJournal
+from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.limits import TransactionLimits
+from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.records.half_messages import half_of
+from gateway.transaction.records.half_reader import read_without_turns
 from gateway.transaction.state_stores.choice import StateChoice
 from gateway.transaction.state_stores.database import OtherDatabase
+from gateway.transaction.tables.transaction_tables import TransactionTables
 from gateway.transaction.transactions import Transactions
 
 SMALL = StoreSettings(mapped_file_size_commit_log=1_048_576, mapped_file_size_consume_queue=6_000)
@@ -42,17 +49,21 @@ def serve(root: Path, wanted: TransactionStateStore, send: int = 0, database: st
     )
     offsets.load()
     transactions = Transactions(
-        store=store,
-        consumer_offsets=offsets,
-        producers=ProducerTable(),
-        reactor=Clock(),
-        clock_ms=wall_clock_ms,
-        limits=TransactionLimits(),
-        journal_path=root / "transaction" / "checks",
-        host=HOST,
-        soon=lambda function: function(),
-        in_thread=in_this_thread,
-        choice=StateChoice.from_settings(
+        TransactionTables(TransactionLimits(), TransactionCounts(Registry())),
+        store,
+        TransactionNeeds(
+            reactor=Clock(),
+            clock_ms=wall_clock_ms,
+            in_thread=in_this_thread,
+            read=read_without_turns(in_this_thread),
+            soon=lambda function: function(),
+            producers=ProducerTable(),
+            offsets=offsets,
+            host=HOST,
+            topics=NO_TOPICS,
+        ),
+        CheckJournal(root / "transaction" / "checks", in_thread=in_this_thread),
+        StateChoice.from_settings(
             Settings(store_path_root_dir=root, transaction_state_store=wanted, transaction_database=database)
         ),
     )

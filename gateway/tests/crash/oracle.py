@@ -19,8 +19,8 @@ from gateway.tests.crash.queue_records import as_in_queue, key_in_queue
 from gateway.tests.crash.recording import Image, RecordingFiles
 from gateway.tests.crash.small_broker import Clock, SmallBroker, bit_map_of
 from gateway.transaction.records.half_messages import HALF_QUEUE_ID, real_place
+from gateway.transaction.replies import Reply
 from gateway.transaction.restart.rebuild import OFFSETS_GROUP
-from gateway.transaction.settling import Reply
 from gateway.transaction.states import OPEN_STATES, State
 from wire.codes import ResponseCode
 from wire.disk.queue_extension import ExtensionUnit, is_address, position_of

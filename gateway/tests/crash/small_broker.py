@@ -17,7 +17,7 @@ from twisted.internet import task
 from gateway.errors import GatewayError
 from gateway.metadata.groups import Groups
 from gateway.metadata.offsets import ConsumerOffsets
-from gateway.metadata.topics import Topics
+from gateway.metadata.topics import NO_TOPICS, Topics
 from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.delay_offsets import DelayOffsets
 from gateway.schedule.delay_service import DelayService
@@ -33,9 +33,15 @@ from gateway.store.errors import DiskFull, WriteFailed
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutOutcome, each_result
 from gateway.store.recovery.recovery_report import RecoveryReport
+from gateway.telemetry.metrics import Registry
 from gateway.tests.crash.recording import RecordingFiles
 from gateway.tests.crash.state_databases import state_choice
+from gateway.transaction.checks.check_journal import CheckJournal
+from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.limits import HOUR_MS, TransactionLimits
+from gateway.transaction.needs import TransactionNeeds
+from gateway.transaction.records.half_reader import read_without_turns
+from gateway.transaction.tables.transaction_tables import TransactionTables
 from gateway.transaction.transactions import Transactions
 from wire.message.properties import PropertyName
 
@@ -196,18 +202,21 @@ class SmallBroker:
             path=config / "consumerOffset.json", clock_ms=clock, in_thread=threads.in_pool, disk=files
         )
         self.transactions = Transactions(
-            store=self.store,
-            consumer_offsets=self.offsets,
-            producers=SilentProducers(),
-            reactor=self.reactor,
-            clock_ms=clock,
-            limits=limits,
-            journal_path=ROOT / "transaction" / "checks",
-            host=HOST,
-            soon=self.store.before_batch,
-            in_thread=threads.in_pool,
-            files=files,
-            choice=state_choice(ROOT, files, states),
+            TransactionTables(limits, TransactionCounts(Registry())),
+            self.store,
+            TransactionNeeds(
+                reactor=self.reactor,
+                clock_ms=clock,
+                in_thread=threads.in_pool,
+                read=read_without_turns(threads.in_pool),
+                soon=self.store.before_batch,
+                producers=SilentProducers(),
+                offsets=self.offsets,
+                host=HOST,
+                topics=NO_TOPICS,
+            ),
+            CheckJournal(ROOT / "transaction" / "checks", in_thread=threads.in_pool, files=files),
+            state_choice(ROOT, files, states),
         )
         self.store.keep_from = self._oldest_pending
 

@@ -10,7 +10,7 @@ from gateway.tests.crash.ledger import Half, Ledger, Outcome, Shown, Waiting
 from gateway.tests.crash.messages import QUEUES, outgoing
 from gateway.tests.crash.stage import Stage, Steps
 from gateway.transaction.records.half_messages import HALF_QUEUE_ID, half_of
-from gateway.transaction.settling import Reply
+from gateway.transaction.replies import Reply
 from wire.codes import ResponseCode
 from wire.message.properties import PropertyName
 

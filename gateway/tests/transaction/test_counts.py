@@ -45,7 +45,7 @@ def test_outcomes_are_counted_by_real_topic_with_the_age_at_the_commit(tmp_path:
     assert numbers == {"orders": (1, 1, 0), "payments": (0, 0, 1)}
     assert counts.by_topic[0].latency_s.total == 2
     assert counts.by_topic[0].latency_s.counts[0] == 1
-    assert world.transactions.overview.oldest_age_ms == 2_000
+    assert world.tables.oldest_age_ms(world.now_ms()) == 2_000
 
 
 def test_what_waits_for_a_lost_state_store_is_a_metric() -> None:

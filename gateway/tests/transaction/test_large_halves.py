@@ -14,7 +14,7 @@ from gateway.tests.store.small_store import Executor
 from gateway.tests.transaction.world import COMMIT, HOST, ROLLBACK, World
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.operators.overview import Selection
-from gateway.transaction.settling import Reply
+from gateway.transaction.replies import Reply
 from gateway.transaction.states import Event, State
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand

@@ -10,9 +10,10 @@ import pytest
 from gateway.metadata.names import OP_HALF_TOPIC
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.tests.transaction.world import COMMIT, LIMITS, ROLLBACK, World
-from gateway.transaction import settling
 from gateway.transaction.records.op_messages import CHECKS
+from gateway.transaction.replies import Reply
 from gateway.transaction.states import Event, State
+from gateway.transaction.tables import transaction_tables
 from wire.codes import ResponseCode
 
 
@@ -75,7 +76,7 @@ def test_a_half_message_without_real_place_cannot_be_committed(tmp_path: Path) -
     world = World(tmp_path)
     half = world.transactions.half_of(world.message("k1"))
     half.properties = half.properties.replace(b"REAL_TOPIC", b"LOST_TOPIC")
-    results: list[settling.Reply] = []
+    results: list[Reply] = []
     stored: list[PutResult] = []
     world.log.append(half, stored.append)
     message = world.log.message_at(stored[0].commit_log_offset)
@@ -88,7 +89,7 @@ def test_a_half_message_without_real_place_cannot_be_committed(tmp_path: Path) -
 
 
 def test_who_asked_first_is_remembered_for_a_while_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settling, "MAX_REMEMBERED_SOURCES", 2)
+    monkeypatch.setattr(transaction_tables, "MAX_REMEMBERED_SOURCES", 2)
     world = World(tmp_path)
     halves = [world.send(f"k{number}") for number in range(3)]
     for half in halves:
@@ -118,7 +119,7 @@ def test_what_the_broker_gave_up_is_told_with_its_reason(tmp_path: Path, caplog:
 def test_only_outcomes_that_an_operator_decided_count_as_theirs(tmp_path: Path) -> None:
     world = World(tmp_path)
     transactions = world.transactions
-    replies: list[settling.Reply] = []
+    replies: list[Reply] = []
     halves = [world.log.message_at(world.send(f"k{number}").commit_log_offset) for number in range(2)]
     for event in (Event.COMMIT, Event.COMMIT, Event.ROLLBACK):
         assert halves[0] is not None

@@ -14,22 +14,29 @@ from gateway.broker.named_messages import NamedMessages
 from gateway.broker.requests.sending.end_transaction import EndTransaction
 from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC
+from gateway.metadata.topics import NO_TOPICS
 from gateway.remoting.answer_room import AnswerRoom
 from gateway.remoting.channel import Channel
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.flush_group import FlushGroup
 from gateway.store.put_result import PutResult
+from gateway.telemetry.metrics import Registry
 from gateway.tests.desks import desk_of
 from gateway.tests.left_open import left_open
 from gateway.tests.remoting.conversation import SETTINGS, MemoryTransport
 from gateway.tests.transaction.memory_log import MemoryLog
+from gateway.transaction.checks.check_journal import CheckJournal
+from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.log_access import Asked
+from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.records.half_messages import half_of
+from gateway.transaction.records.half_reader import read_without_turns
 from gateway.transaction.records.op_messages import parse_op
 from gateway.transaction.restart.rebuild import OFFSETS_GROUP
 from gateway.transaction.state_stores.choice import StateChoice
 from gateway.transaction.state_stores.outcome_records import state_of
+from gateway.transaction.tables.transaction_tables import TransactionTables
 from gateway.transaction.transactions import Transactions
 from wire.codes import RequestCode
 from wire.command import ONEWAY_FLAG, RemotingCommand
@@ -141,20 +148,21 @@ class World:
         self.offsets = Offsets() if offsets is None else offsets
         self.producers = ProducerTable() if producers is None else producers
         self.stranger = Stranger(self.clock)
-        self.transactions = Transactions(
-            store=self.log,
-            consumer_offsets=self.offsets,
-            producers=self.producers,
+        self.needs = TransactionNeeds(
             reactor=self.clock,
             clock_ms=self.now_ms,
-            limits=limits,
-            journal_path=directory / "checks",
-            host=HOST,
-            soon=lambda function: self._soon(function),
             in_thread=threads,
-            choice=choice,
+            read=read_without_turns(threads),
+            soon=lambda function: self._soon(function),
+            producers=self.producers,
+            offsets=self.offsets,
+            host=HOST,
+            topics=NO_TOPICS,
         )
-        left_open(self.transactions._journal.close)
+        self.tables = TransactionTables(limits, TransactionCounts(Registry()))
+        self.journal = CheckJournal(directory / "checks", in_thread=threads)
+        self.transactions = Transactions(self.tables, self.log, self.needs, self.journal, choice)
+        left_open(self.journal.close)
         self.log.listeners.append(self.transactions.half_stored)
         self.found = self.transactions.rebuild()
         named = NamedMessages(self.log, ColdReads(threads, threads=2, limit=100))

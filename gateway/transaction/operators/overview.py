@@ -12,20 +12,17 @@ from contextlib import suppress
 
 import msgspec
 
-from gateway.clock import END_OF_TIME_MS, Milliseconds
+from gateway.clock import END_OF_TIME_MS
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from gateway.settings import Address
 from gateway.store.reading.get_result import GetStatus
-from gateway.transaction.checks.check_service import CheckService
-from gateway.transaction.counts import TransactionCounts
-from gateway.transaction.log_access import LogAccess, ProducerChoice
+from gateway.transaction.log_access import LogAccess
+from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.records.half_messages import DISCARD_REASON, HALF_QUEUE_ID, real_place
-from gateway.transaction.settling import Settling, source_text
+from gateway.transaction.replies import source_text
 from gateway.transaction.states import State
-from gateway.transaction.tables.check_turns import CheckTurns
-from gateway.transaction.tables.outcomes import Outcomes
-from gateway.transaction.tables.pending import Pending
+from gateway.transaction.tables.transaction_tables import TransactionTables
 from wire.bodies.tools.transactions import Transaction, TransactionGroup, TransactionStatistics
 from wire.errors import RemoteError
 from wire.message.message_id import parse_offset_message_id, unpack_host
@@ -73,38 +70,26 @@ class Overview:
 
     def __init__(
         self,
-        *,
+        tables: TransactionTables,
         store: LogAccess,
-        outcomes: Outcomes,
-        pending: Pending,
-        turns: CheckTurns,
-        counts: TransactionCounts,
-        settling: Settling,
-        checks: CheckService,
-        producers: ProducerChoice,
-        clock_ms: Milliseconds,
+        needs: TransactionNeeds,
         newest_state: Callable[[str], State],
     ) -> None:
+        self._tables = tables
         self._store = store
-        self._outcomes = outcomes
-        self._pending = pending
-        self._turns = turns
-        self._counts = counts
-        self._settling = settling
-        self._checks = checks
-        self._producers = producers
-        self._clock_ms = clock_ms
+        self._producers = needs.producers
+        self._clock_ms = needs.clock_ms
         self._newest_state = newest_state
 
     # -- what memory says: on the reactor's thread ------------------------------------------------------------
 
     def page(self, selection: Selection) -> Work[tuple[list[Listed], int | None]]:
         """Pending half messages, the oldest first, and after which offset the next page begins."""
-        pending, now_ms = self._pending, self._clock_ms()
+        pending, now_ms = self._tables.pending, self._clock_ms()
         group = topic = None
-        if selection.group is not None and (group := self._turns.number(selection.group)) is None:
+        if selection.group is not None and (group := self._tables.turns.number(selection.group)) is None:
             return [], None
-        if selection.topic is not None and (topic := self._counts.find_topic(selection.topic)) is None:
+        if selection.topic is not None and (topic := self._tables.counts.find_topic(selection.topic)) is None:
             return [], None
         found: list[Listed] = []
         for scanned, offset in enumerate(pending.behind(selection.after)):
@@ -124,20 +109,20 @@ class Overview:
 
     def listed(self, offset: int) -> Listed:
         """One half message, pending or not."""
-        state = self._outcomes.state(offset)
-        source = self._settling.sources.get(offset)
-        asked = self._checks.asked.get(offset)
+        state = self._tables.outcomes.state(offset)
+        source = self._tables.sources.get(offset)
+        asked = self._tables.asked.get(offset)
         facts = {
             "offset": offset,
             "state": state,
             "asked": "" if asked is None else str(Address(*asked)),
-            "conflicts": self._settling.conflicts.get(offset) or 0,
+            "conflicts": self._tables.conflicts.get(offset) or 0,
             "decided_by": "" if source is None else source_text(source),
         }
-        pending, now_ms = self._pending, self._clock_ms()
+        pending, now_ms = self._tables.pending, self._clock_ms()
         if offset not in pending:
             return Listed(place=None, **facts)  # type: ignore[arg-type]
-        group = self._turns.group(pending.group(offset))
+        group = self._tables.turns.group(pending.group(offset))
         return Listed(
             place=pending.place(offset),
             age_ms=now_ms - pending.stored_at_ms(offset),
@@ -152,11 +137,11 @@ class Overview:
 
         :param max_groups: the groups with the most pending half messages.
         """
-        groups = sorted(self._turns.groups(), key=lambda group: group.open, reverse=True)
+        groups = sorted(self._tables.turns.groups(), key=lambda group: group.open, reverse=True)
         return TransactionStatistics(
-            pending=self._pending.count,
-            oldest_age_ms=self.oldest_age_ms,
-            checks_in_flight=self._turns.in_flight,
+            pending=self._tables.pending.count,
+            oldest_age_ms=self._tables.oldest_age_ms(self._clock_ms()),
+            checks_in_flight=self._tables.turns.in_flight,
             group_count=len(groups),
             groups=[
                 TransactionGroup(
@@ -171,12 +156,6 @@ class Overview:
             ],
             counts=counts,
         )
-
-    @property
-    def oldest_age_ms(self) -> int:
-        """The age of the oldest pending half message; 0 without one."""
-        pending = self._pending
-        return self._clock_ms() - pending.stored_at_ms(pending.base) if pending.count else 0
 
     # -- what records say: in any thread ----------------------------------------------------------------------
 

@@ -31,6 +31,12 @@ ReadInTurn: TypeAlias = Callable[[Callable[[], Any], Callable[[Any], None], Hash
 It raises RequestRefused when too many reads wait.
 """
 
+
+def read_without_turns(in_thread: InThread) -> ReadInTurn:
+    """Return a ``ReadInTurn`` that reads at once and lets everybody in."""
+    return lambda work, done, _holder: in_thread(work, done)
+
+
 Place: TypeAlias = tuple[int, int]
 """Commit log offset and size."""
 Found: TypeAlias = StoredMessage | Exception | None

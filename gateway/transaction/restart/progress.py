@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC
 from gateway.transaction.checks.check_journal import CheckJournal
-from gateway.transaction.log_access import LogAccess, OffsetTable
+from gateway.transaction.log_access import LogAccess
+from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.records.half_messages import HALF_QUEUE_ID
 from gateway.transaction.records.op_messages import OP_QUEUE_ID
 from gateway.transaction.restart.rebuild import OFFSETS_GROUP
 from gateway.transaction.settling import Settling
-from gateway.transaction.tables.op_positions import OpPositions
-from gateway.transaction.tables.pending import Pending
+from gateway.transaction.tables.transaction_tables import TransactionTables
 
 if TYPE_CHECKING:
-    from twisted.internet.interfaces import IDelayedCall, IReactorTime
+    from twisted.internet.interfaces import IDelayedCall
 
 INTERVAL_MS = 1_000
 MARK_STEP_BYTES = 64 << 20
@@ -32,33 +32,30 @@ class Progress:
 
     def __init__(
         self,
-        *,
+        tables: TransactionTables,
         store: LogAccess,
-        offsets: OffsetTable,
-        pending: Pending,
-        ops: OpPositions,
         settling: Settling,
         journal: CheckJournal,
-        reactor: IReactorTime,
+        needs: TransactionNeeds,
     ) -> None:
+        self._tables = tables
         self._store = store
-        self._offsets = offsets
-        self._pending = pending
-        self._ops = ops
         self._settling = settling
         self._journal = journal
-        self._reactor = reactor
+        self._offsets = needs.offsets
+        self._reactor = needs.reactor
         self._seen: tuple[int, int, int, bool] | None = None
         self._written: tuple[int, int] | None = None
         self._call: IDelayedCall | None = None
         self._running = False
+        settling.moved.append(self._moved)
 
     def start(self) -> None:
         """Begin to follow."""
         self._running = True
-        self.moved()
+        self._moved()
 
-    def moved(self) -> None:
+    def _moved(self) -> None:
         """Something was settled."""
         if self._call is None and self._running:
             self._call = self._reactor.callLater(INTERVAL_MS / 1_000, self._look)
@@ -72,7 +69,7 @@ class Progress:
         self._write()  # what was seen before, in case the newest is not on disk yet
         self._seen = self._now()
         self._write(every_step=True)
-        self._journal.write(self._pending.count, self._pending.checked)
+        self._journal.write(self._tables.pending.count, self._tables.pending.checked)
 
     def _look(self) -> None:
         self._call = None
@@ -80,11 +77,11 @@ class Progress:
         self._seen = self._now()
         self._write()
         if self._seen is not None:
-            self.moved()
+            self._moved()
 
     def _now(self) -> tuple[int, int, int, bool]:
-        base = self._pending.base
-        op_offset = self._ops.needed_from(base) if self._pending.count else self._ops.end
+        base = self._tables.pending.base
+        op_offset = self._tables.ops.needed_from(base) if self._tables.pending.count else self._tables.ops.end
         return base, op_offset, self._store.stored_end, self._settling.all_recorded
 
     def _write(self, *, every_step: bool = False) -> None:
@@ -99,4 +96,4 @@ class Progress:
             self._offsets.keep(OFFSETS_GROUP, OP_HALF_TOPIC, OP_QUEUE_ID, op_offset)
         if all_recorded and (every_step or log_end - self._journal.mark >= MARK_STEP_BYTES):
             self._journal.settled_below(log_end)
-            self._journal.write(self._pending.count, self._pending.checked)
+            self._journal.write(self._tables.pending.count, self._tables.pending.checked)

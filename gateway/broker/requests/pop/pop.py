@@ -91,7 +91,7 @@ class PopMessage:
         header = read_header(PopMessageRequest, request.command)
         if self._turns.is_busy and self._takes_turns(header):
             popped = partial(answer_refusals, request, partial(self._pop_with_room, request, header))
-            self._turns.later(request.channel, popped)
+            self._turns.later(request.channel, popped, len(header.exp or ""))
         else:
             self._pop(request, header)
 

@@ -159,7 +159,7 @@ class PopWaiting:
         self._check(header.topic, header.queue_id, header.consumer_group)
         if self._turns.is_busy and header.exp and not is_tag_type(header.exp_type):
             notified = partial(answer_refusals, request, partial(self._notify, request, header, born_ms, now_ms))
-            self._turns.later(request.channel, notified)
+            self._turns.later(request.channel, notified, len(header.exp))
         else:
             self._notify(request, header, born_ms, now_ms)
 

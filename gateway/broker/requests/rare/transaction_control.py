@@ -19,7 +19,7 @@ from gateway.remoting.dispatch import Answer
 from gateway.telemetry.logs import EventLog
 from gateway.transaction.operators.audit import AuditLog
 from gateway.transaction.operators.overview import Selection
-from gateway.transaction.settling import SUCCESS, Reply
+from gateway.transaction.replies import SUCCESS, Reply
 from gateway.transaction.states import Event
 from wire.bodies.tools.transactions import Transaction, TransactionList
 from wire.codes import RequestCode, ResponseCode

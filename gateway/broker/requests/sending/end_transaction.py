@@ -23,7 +23,7 @@ from gateway.remoting.declared import Right
 from gateway.telemetry.logs import EventLog, Repeats
 from gateway.transaction.checks.verdict import immunity_ms
 from gateway.transaction.limits import TransactionLimits
-from gateway.transaction.settling import Reply, Source
+from gateway.transaction.replies import Reply, Source
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.declare import read_header
 from wire.headers.transaction import EndTransactionRequest, ResumeCheckHalfMessageRequest

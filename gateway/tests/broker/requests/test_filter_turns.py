@@ -76,6 +76,19 @@ def broker(tmp_path: Path) -> TurnedBroker:
     return TurnedBroker(tmp_path / "store")
 
 
+def test_a_pull_with_a_short_expression_is_not_behind_long_ones_of_others(broker: TurnedBroker) -> None:
+    broker.fill(1)
+    attackers = [broker.connect() for _ in range(20)]
+    for number, attacker in enumerate(attackers):
+        expression = f"{COSTLY} OR c = {number}"
+        assert broker.ask_all(attacker, PULL, costly(subscription=expression)) == [] or number == 0
+    honest = broker.connect()
+    assert broker.ask_all(honest, PULL, costly(subscription="b IS NOT NULL")) == []
+    broker.end_turn()
+    assert [answer.code for answer in honest.received()] == [ResponseCode.SUCCESS]
+    assert sum(len(attacker.received()) for attacker in attackers[1:]) <= 1
+
+
 def costly(offset: int = 0, **changed: Any) -> Any:
     return pulling(offset, **{"expression_type": "SQL92", "subscription": COSTLY, **changed})
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import NamedTuple
+
 import pytest
 
 from gateway.delivery.filters import turns as module
@@ -11,6 +14,13 @@ from gateway.delivery.filters.turns import MAX_WAITING, READ_STEPS, TURN_STEPS
 from gateway.errors import RequestRefused
 from gateway.tests.delivery.reactor_turns import ReactorTurns
 from wire.codes import ResponseCode
+
+
+class Connection(NamedTuple):
+    """Who waits, and where it is."""
+
+    remote_host: str
+    port: int
 
 
 def test_a_turn_has_steps_and_the_next_one_as_many() -> None:
@@ -52,6 +62,34 @@ def test_who_waits_goes_on_in_turn_each_owner_after_the_other() -> None:
     assert done == ["a1", "b1", "c1", "a2", "c2", "a3"]
     assert lengths[:3] == [2, 4, 6]
     assert not turns.is_busy
+
+
+def test_a_short_expression_is_not_behind_long_ones_of_others() -> None:
+    turns = ReactorTurns()
+    done: list[str] = []
+
+    def costly(name: str) -> None:
+        done.append(name)
+        turns.spend(TURN_STEPS)
+
+    turns.use_up()
+    for number in range(200):
+        turns.later(f"attacker {number}", partial(costly, "long"), 16_000)
+    turns.end()
+    turns.later("honest", partial(costly, "short"), 20)
+    turns.end()
+    assert done == ["long", "short"]
+
+
+def test_hosts_share_whatever_their_connections_are() -> None:
+    turns = ReactorTurns()
+    done: list[str] = []
+    turns.use_up()
+    for number in range(200):
+        turns.later(Connection("192.0.2.66", number), partial(done.append, "attacker"), 100)
+    turns.later(Connection("192.0.2.7", 1), partial(done.append, "honest"), 110)
+    turns.end()
+    assert done.index("honest") == 1
 
 
 def test_an_owner_has_so_many_waiting_at_most() -> None:

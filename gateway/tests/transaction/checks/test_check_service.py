@@ -149,6 +149,23 @@ def test_a_producer_that_raises_is_logged_and_the_others_are_asked(
     assert [record.message for record in caplog.records] == ["check failed"] * 3
 
 
+def test_a_turn_that_fails_does_not_end_the_checks(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.send("k1")
+    world.wait(7)
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(world.producers, "pick", broken)
+    with pytest.raises(RuntimeError):
+        world.wait(2)
+    monkeypatch.undo()
+    producer = world.connect("g")
+    world.send("k2")
+    world.wait(7)
+    assert [message.unique_key for _, message in producer.checks] == ["k1", "k2"]
+
+
 def test_a_pending_message_can_be_checked_at_once(world: World) -> None:
     producer = world.connect("g")
     half = world.send("k1", properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": "1000"})
@@ -280,11 +297,12 @@ def test_nothing_spins_while_the_disk_is_slow(slow: World, threads: Threads) -> 
     for number in range(30):
         slow.send(f"k{number}")
     slow.wait(6.5)
-    call = slow.transactions._checks._call
-    assert call is not None
-    assert call.getTime() - slow.clock.seconds() > 0.1
+    assert len(threads.waiting) == 1
+    calls = [call.getTime() - slow.clock.seconds() for call in slow.clock.getDelayedCalls()]
+    assert calls
+    assert min(calls) > 0.1
     threads.run()
-    assert slow.transactions._turns.in_flight == LIMITS.checks_in_flight
+    assert slow.tables.turns.in_flight == LIMITS.checks_in_flight
 
 
 def test_what_is_settled_or_put_off_while_it_is_read_is_not_checked(slow: World, threads: Threads) -> None:
@@ -292,11 +310,14 @@ def test_what_is_settled_or_put_off_while_it_is_read_is_not_checked(slow: World,
     halves = [slow.send(f"k{number}") for number in range(3)]
     slow.wait(6.5)
     slow.end(halves[0], COMMIT)
-    slow.transactions._checks.reopened(halves[1].queue_offset)
+    slow.log.refuses = lambda message: PutStatus.UNKNOWN_ERROR
+    slow.end(halves[1], COMMIT)
+    slow.log.refuses = lambda message: None
+    assert slow.transactions.state(halves[1].queue_offset) is State.PENDING
     threads.run()
     slow.turn()
     assert checked(producer) == [["k2"]]
-    assert slow.transactions._turns.in_flight == 1
+    assert slow.tables.turns.in_flight == 1
 
 
 def test_a_group_without_producer_keeps_its_order_through_a_read(slow: World, threads: Threads) -> None:
@@ -424,7 +445,7 @@ def test_who_asks_for_a_check_again_and_again_gets_no_turn_for_each(world: World
     for _ in range(20):
         world.transactions.ask_now(half.queue_offset)
         world.wait(0.2)
-    [group] = world.transactions._turns.groups()
+    [group] = world.tables.turns.groups()
     assert list(group.ready) == [half.queue_offset]
     producer = world.connect("g")
     world.wait(2)

@@ -9,7 +9,7 @@ import pytest
 from gateway.metadata.names import CHECK_MAX_TOPIC
 from gateway.tests.transaction.world import COMMIT, ROLLBACK, World
 from gateway.transaction.operators.overview import Selection
-from gateway.transaction.settling import source_text
+from gateway.transaction.replies import source_text
 from gateway.transaction.states import State
 
 

@@ -36,7 +36,7 @@ def test_progress_waits_until_the_log_is_on_disk(tmp_path: Path) -> None:
 def test_the_mark_moves_in_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "MARK_STEP_BYTES", 2_000)
     world = World(tmp_path)
-    journal = world.transactions._journal
+    journal = world.journal
     marks = set()
     for number in range(20):
         world.end(world.send(f"k{number}"), COMMIT)
@@ -56,4 +56,4 @@ def test_the_mark_does_not_reach_what_is_on_its_way(tmp_path: Path, monkeypatch:
     world.wait(2)
     world.log.flushed_offset = world.log.max_commit_log_offset
     world.wait(2)
-    assert 0 < world.transactions._journal.mark <= world.log.stored_end
+    assert 0 < world.journal.mark <= world.log.stored_end

@@ -125,7 +125,7 @@ def test_those_asked_about_go_at_the_limit_as_well(tmp_path: Path) -> None:
 def test_a_commit_of_a_forgotten_one_reads_the_log(tmp_path: Path) -> None:
     world = World(tmp_path)
     place = world.send("k1")
-    world.transactions._recent.forget(place.queue_offset)
+    world.tables.recent.forget(place.queue_offset)
     world.end(place, COMMIT)
     assert world.finals() == ["k1"]
 

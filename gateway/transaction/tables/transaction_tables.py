@@ -1,0 +1,78 @@
+"""Every table about the transactions of one broker, as one value for all who work on them."""
+
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.transaction.counts import TransactionCounts
+from gateway.transaction.limits import TransactionLimits
+from gateway.transaction.replies import Source
+from gateway.transaction.states import State
+from gateway.transaction.tables.check_turns import CheckTurns
+from gateway.transaction.tables.due_times import DueTimes
+from gateway.transaction.tables.lately import Lately
+from gateway.transaction.tables.op_positions import OpPositions
+from gateway.transaction.tables.outcomes import Outcomes
+from gateway.transaction.tables.pending import Pending
+from gateway.transaction.tables.recent_halves import RecentHalves
+
+MAX_REMEMBERED_SOURCES = 10_000
+"""Outcomes of which it is remembered who asked for them, for the log line of a contradiction."""
+MAX_REMEMBERED_ASKED = 100_000
+"""Half messages of which it is remembered who was asked last, for people who look."""
+
+_PENDING: Final = State.PENDING
+
+
+class TransactionTables:
+    """What memory knows about half messages; it changes on the reactor's thread only."""
+
+    __slots__ = (
+        "asked",
+        "conflicts",
+        "copies",
+        "counts",
+        "due_times",
+        "limits",
+        "ops",
+        "outcomes",
+        "pending",
+        "recent",
+        "sources",
+        "turns",
+    )
+
+    def __init__(self, limits: TransactionLimits, counts: TransactionCounts) -> None:
+        self.limits = limits
+        self.counts = counts
+        self.outcomes = Outcomes(limits.remembered_outcomes)
+        self.pending = Pending()
+        self.turns = CheckTurns(max_in_flight=limits.checks_in_flight, answer_timeout_ms=limits.check_answer_timeout_ms)
+        self.due_times = DueTimes()
+        self.recent = RecentHalves(limits.recent_half_bytes)
+        self.ops = OpPositions()
+        self.sources: Lately[Source] = Lately(MAX_REMEMBERED_SOURCES)
+        """Who asked for the outcome of a half message, by half offset."""
+        self.conflicts: Lately[int] = Lately(MAX_REMEMBERED_SOURCES)
+        """How many contradicting outcomes of a half message were refused, by half offset."""
+        self.asked: Lately[tuple[str, int]] = Lately(MAX_REMEMBERED_ASKED)
+        """Address and port of the producer that got the last check of a half message, by half offset."""
+        self.copies: dict[str, int] = {}
+        """Unique key to half offset, of half messages that stand for earlier copies of themselves."""
+
+    def is_undecided(self, offset: int) -> bool:
+        """Return whether a half message is pending and no outcome of it is on its way to the log."""
+        return offset in self.pending and self.outcomes.state(offset) is _PENDING
+
+    def joined_topic(self, name: str, count: int = 1) -> int:
+        """Return the number of a real topic that has ``count`` more open half messages."""
+        number = self.counts.topic(name)
+        self.counts.by_topic[number].half_messages.value += count
+        return number
+
+    def oldest_age_ms(self, now_ms: int) -> int:
+        """Return the age of the oldest pending half message; 0 without one."""
+        pending = self.pending
+        return now_ms - pending.stored_at_ms(pending.base) if pending.count else 0
