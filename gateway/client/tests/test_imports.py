@@ -59,7 +59,7 @@ def test_a_blocking_name_loads_neither_the_loop_nor_the_client_that_runs_on_it(n
         ("Producer", 73, (*FIRST_USE, "gateway.client.admin.admin", "gateway.client.allocation")),
         ("PushConsumer", 108, ("gateway.client.consume.pop.pops", "gateway.client.admin.admin", "wire.bodies.pop")),
         ("SimpleConsumer", 81, ("gateway.client.consume.pull_loop", "gateway.client.admin.admin")),
-        ("AdminClient", 88, ("gateway.client.consume.pull_loop", "gateway.client.send.producer")),
+        ("AdminClient", 89, ("gateway.client.consume.pull_loop", "gateway.client.send.producer")),
     ],
 )
 def test_a_name_for_asyncio_loads_what_it_needs_and_little_else(name: str, most: int, others: tuple[str, ...]) -> None:
