@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import click
 
 from gateway.cli.clients.client_options import client_errors, name_server_option
 from gateway.cli.output import say
+from gateway.client.blocking.waiting import pause
 
 if TYPE_CHECKING:
     from gateway.client import ReceivedMessage, TransactionState
@@ -36,7 +36,7 @@ def answer_checks(checkpoint: str, group: str, topics: tuple[str, ...], seconds:
     checker = DecisionChecker(Decisions(checkpoint))
     producer = TransactionProducer(group, checker, namesrv=nameserver, topics=topics)
     with client_errors(), producer, suppress(KeyboardInterrupt):
-        threading.Event().wait(seconds)
+        pause(seconds)
     say(", ".join(f"{count} {name}" for name, count in sorted(checker.counts.items())) or "nothing was asked")
 
 

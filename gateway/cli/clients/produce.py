@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -20,6 +19,7 @@ from gateway.cli.clients.live_rate import LiveRate
 from gateway.cli.gathered import gathered
 from gateway.cli.output import say, say_json
 from gateway.cli.repeated_errors import RepeatedErrors
+from gateway.client.blocking.waiting import pause
 
 if TYPE_CHECKING:
     from gateway.client import Message, Producer, RocketMQError, SendResult
@@ -243,4 +243,4 @@ def _paced(lines: Iterable[tuple[int, bytes]], rate: float | None) -> Iterator[t
 def _wait_until(due: float) -> None:
     due_in = due - time.monotonic()
     if due_in > 0:
-        threading.Event().wait(due_in)
+        pause(due_in)

@@ -13,12 +13,11 @@ import concurrent.futures
 import contextlib
 import logging
 import socket
-import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from gateway.client.blocking.waiting import Condition, ThreadFuture
 from gateway.client.errors import ClientClosed, ConnectionLost, ProtocolError, RequestTimeout, RocketMQError
 from gateway.client.message import Message
 from gateway.client.results import SendResult
@@ -127,6 +126,17 @@ class DirectConnection:
         self._socket.settimeout(timeout)
 
 
+class _Turn:
+    """A send under way: what it has of a broker, and whether that can be used again."""
+
+    __slots__ = ("address", "connection", "keeps_connection")
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.connection: DirectConnection | None = None
+        self.keeps_connection = False
+
+
 class DirectSends:
     """Sends for the threads of one producer.
 
@@ -138,10 +148,8 @@ class DirectSends:
         self._call_soon = call_soon
         self._free: dict[str, list[DirectConnection]] = {}
         self._all: set[DirectConnection] = set()
-        self._busy: Counter[str] = Counter()
-        self._lock = (
-            threading.Condition()
-        )  # reentrant: a signal's handler may close the producer while its thread sends
+        self._busy: set[_Turn] = set()
+        self._lock = Condition()  # reentrant: a signal's handler may close the producer while its thread sends
         self._is_closed = False
 
     def send(
@@ -157,24 +165,35 @@ class DirectSends:
         sending = self._sender.prepare_aside(message, options, packed)
         if sending is None:
             return None
-        connection = self._take(sending)
-        if connection is None:
-            return self._leave(sending, lambda: self._sender.begin_at_target(sending))
-        sending.tries = 1
+        assert sending.target is not None, "it was prepared with one"
+        turn = _Turn(sending.target.address)
         try:
-            answer = self._call(connection, sending)
+            try:
+                answer = self._answer(turn, sending)
+            finally:
+                self._end(turn)
         except RocketMQError as error:
             failure = error
             return self._leave(sending, lambda: sending.failed(failure))
+        finally:
+            self._end(turn)  # a signal may have interrupted the first try
+        if answer is None:
+            return self._leave(sending, lambda: self._sender.begin_at_target(sending))
         result = sending.plain_result(answer)
         return self._leave(sending, lambda: sending.answered(answer)) if result is None else result
 
-    def _call(self, connection: DirectConnection, sending: Sending) -> RemotingCommand:
-        keep = False
+    def _answer(self, turn: _Turn, sending: Sending) -> RemotingCommand | None:
+        """Return the answer to a message; None when no connection can be had, and nothing has happened.
+
+        :raises RocketMQError: there is no answer, or none that can be read.
+        """
+        connection = self._take(turn, sending)
+        if connection is None:
+            return None
+        sending.tries = 1
         try:
             opaque = connection.take_opaque()
             answer = connection.call(self._sender.frame_at_target(sending, opaque), opaque, sending.ends_at)
-            keep = answer.code != ResponseCode.GO_AWAY
         except TimeoutError as error:
             what = request_code_name(sending.code)
             raise RequestTimeout(what, connection.address, sending.timeout) from error
@@ -183,15 +202,14 @@ class DirectSends:
         except RemoteError as error:
             _log.warning("%s sent what cannot be read, the connection is closed: %s", connection.address, error)
             raise ProtocolError(connection.address, str(error)) from error
-        finally:
-            self._give(connection, keep)
+        turn.keeps_connection = answer.code != ResponseCode.GO_AWAY
         return answer
 
     def close(self, timeout: float) -> None:
         """Wait for the answers that are awaited, then end all connections."""
         with self._lock:
             self._is_closed = True
-            self._lock.wait_for(lambda: not self._busy.total(), timeout)
+            self._lock.wait_for(lambda: not self._busy, timeout)
             self._free.clear()
             left, self._all = self._all, set()
         for connection in left:
@@ -200,7 +218,7 @@ class DirectSends:
 
     def _leave(self, sending: Sending, then: Callable[[], None]) -> concurrent.futures.Future[SendResult]:
         """Let the sender decide what becomes of a message."""
-        future: concurrent.futures.Future[SendResult] = concurrent.futures.Future()
+        future: ThreadFuture[SendResult] = ThreadFuture()
         future.set_running_or_notify_cancel()
         sending.future = future
         try:
@@ -211,28 +229,27 @@ class DirectSends:
             future.set_exception(error)
         return future
 
-    def _take(self, sending: Sending) -> DirectConnection | None:
-        assert sending.target is not None, "it was prepared with one"
-        address = sending.target.address
+    def _take(self, turn: _Turn, sending: Sending) -> DirectConnection | None:
+        """Return the connection of a turn, which is busy from now on; None when it can have none."""
+        address = turn.address
         with self._lock:
             free = self._free.setdefault(address, [])
             while free and not self._is_closed:
                 connection = free.pop()
                 if connection.is_usable():
-                    self._busy[address] += 1
+                    turn.connection = connection
+                    self._busy.add(turn)
                     return connection
                 self._all.discard(connection)
                 connection.close()
-            if self._is_closed or self._busy[address] >= MOST_CONNECTIONS:
+            if self._is_closed or sum(other.address == address for other in self._busy) >= MOST_CONNECTIONS:
                 return None
-            self._busy[address] += 1
-        made = self._connected(address, sending.ends_at)
-        with self._lock:
-            if made is None:
-                self._ended(address)
-            else:
-                self._all.add(made)
-        return made
+            self._busy.add(turn)
+        turn.connection = self._connected(address, sending.ends_at)
+        if turn.connection is not None:
+            with self._lock:
+                self._all.add(turn.connection)
+        return turn.connection
 
     def _connected(self, address: str, ends_at: float) -> DirectConnection | None:
         where = self._sender.where_aside(address)
@@ -246,17 +263,18 @@ class DirectSends:
         except OSError:
             return None
 
-    def _give(self, connection: DirectConnection, keep: bool) -> None:
+    def _end(self, turn: _Turn) -> None:
+        """Let others have the connection of a turn, or close it. Does nothing when the turn is over."""
         with self._lock:
-            self._ended(connection.address)
-            if keep and not self._is_closed:
-                self._free[connection.address].append(connection)
+            if turn not in self._busy:
                 return
-            self._all.discard(connection)
-        connection.close()
-
-    def _ended(self, address: str) -> None:
-        """One fewer is busy; with the lock."""
-        self._busy[address] -= 1
-        if self._is_closed:
-            self._lock.notify_all()
+            connection, turn.connection = turn.connection, None
+            if connection is not None:
+                if turn.keeps_connection and not self._is_closed:
+                    self._free[turn.address].append(connection)
+                else:
+                    self._all.discard(connection)
+                    connection.close()
+            self._busy.discard(turn)
+            if self._is_closed:
+                self._lock.notify_all()

@@ -87,8 +87,8 @@ class Face(Lifetime):
             if self._thread.is_running:
                 return
             self._check_usable()
-            self._thread.start()
             try:
+                self._thread.start()
                 self._thread.run(self._core.start())
                 self._started()
                 self._core.unwatch()
@@ -114,8 +114,9 @@ class Face(Lifetime):
             self._is_closed = True
             return
         with self._lock:
-            is_begun, self._is_closed = self._is_closed, True
-            if is_begun or not self._thread.is_running:
+            is_over = self._is_closed or not self._thread.is_running
+            self._is_closed = True
+            if is_over:
                 return
             try:
                 self._thread.run(close(), timeout + GRACE)

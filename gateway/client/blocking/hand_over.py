@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.client.blocking.direct_sends import DirectSends
+from gateway.client.blocking.waiting import Condition, ThreadFuture
 from gateway.client.errors import ClientClosed, RequestTimeout, RocketMQError
 from gateway.client.formats.outgoing import compressed_body
 from gateway.client.message import Message, check_is_message
@@ -42,31 +42,32 @@ class Room:
     def __init__(self, most_messages: int, most_bytes: int) -> None:
         self._most_messages = most_messages
         self._most_bytes = most_bytes
-        self._messages = 0
+        self._bytes_by_message: dict[object, int] = {}
         self._bytes = 0
-        self._freed = threading.Condition()  # reentrant, as in ``DirectSends``
+        self._freed = Condition()  # reentrant, as in ``DirectSends``
 
-    def take(self, size_bytes: int) -> None:
+    def take(self, message: object, size_bytes: int) -> None:
         """Wait for room for one message, and take it.
 
+        :param message: whatever stands for the message.
         :raises RequestTimeout: nothing became free for ten minutes.
         """
         with self._freed:
-            if self._messages >= self._most_messages or self._bytes >= self._most_bytes:
-                has_room = self._freed.wait_for(
-                    lambda: self._messages < self._most_messages and self._bytes < self._most_bytes, _ROOM_TIMEOUT
-                )
-                if not has_room:
-                    raise RequestTimeout("send", "this client", _ROOM_TIMEOUT, outcome_unknown=False)
-            self._messages += 1
+            if not self._has_room() and not self._freed.wait_for(self._has_room, _ROOM_TIMEOUT):
+                raise RequestTimeout("send", "this client", _ROOM_TIMEOUT, outcome_unknown=False)
+            self._bytes_by_message[message] = size_bytes
             self._bytes += size_bytes
 
-    def give(self, size_bytes: int) -> None:
-        """Free the room of one message."""
+    def give(self, message: object) -> None:
+        """Free the room of one message. Does nothing when it has none."""
         with self._freed:
-            self._messages -= 1
-            self._bytes -= size_bytes
-            self._freed.notify()
+            size_bytes = self._bytes_by_message.pop(message, None)
+            if size_bytes is not None:
+                self._bytes -= size_bytes
+                self._freed.notify()
+
+    def _has_room(self) -> bool:
+        return len(self._bytes_by_message) < self._most_messages and self._bytes < self._most_bytes
 
 
 class HandOver:
@@ -111,21 +112,30 @@ class HandOver:
         """
         self._thread.refuse_current()
         packed = self._packed(message)
-        body_bytes = len(message.body)
-        self._room.take(body_bytes)
-        future: concurrent.futures.Future[SendResult] = concurrent.futures.Future()
+        future: ThreadFuture[SendResult] = ThreadFuture()
         future.set_running_or_notify_cancel()  # what is on its way cannot be called back
-        future.add_done_callback(lambda _: self._room.give(body_bytes))
-        self._waiting.append(_Handed(message, options, packed, future))
+        future.add_done_callback(self._room.give)
+        try:
+            self._room.take(future, len(message.body))
+            self._hand_over(_Handed(message, options, packed, future))
+        except BaseException:  # a signal: the message may be on its way, or never be
+            self._room.give(future)
+            raise
+        return future
+
+    def _hand_over(self, handed: _Handed) -> None:
+        self._waiting.append(handed)
         if not self._is_awake:
             self._is_awake = True
             try:
                 self._thread.loop.call_soon_threadsafe(self._start_all)
             except (RuntimeError, ClientClosed):  # the loop ended between the caller's look and this one
                 self.close()
+            except BaseException:  # a signal: whether the loop was woken is not known
+                self._is_awake = False
+                raise
         if self._is_closed:
             self._fail_all()
-        return future
 
     def finish(self, timeout: float) -> None:
         """Wait for those who wait for an answer themselves, while the loop still runs."""

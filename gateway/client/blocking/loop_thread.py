@@ -13,8 +13,9 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
+from gateway.client.blocking.waiting import Gate, ThreadFuture, start
 from gateway.client.connect.worker_threads import WorkerThreads
 from gateway.client.errors import ClientClosed, RequestTimeout
 
@@ -27,6 +28,8 @@ HELPERS: Final = 4
 class LoopThread:
     """An event loop in a thread, started by ``start`` and ended by ``stop``; usable from any number of threads.
 
+    Threads that call may be interrupted by signals at any moment (``gateway.client.blocking.waiting``).
+
     :param name: of the thread, for people.
     """
 
@@ -34,6 +37,7 @@ class LoopThread:
         self._name = name
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._over = Gate()  # open when the thread ends
         # What was submitted before the loop was told to stop is there when it stops, and is cancelled then. Reentrant,
         # since the garbage collector may call ``leave`` in a thread that submits something.
         self._ending = threading.RLock()
@@ -68,69 +72,76 @@ class LoopThread:
             raise ClientClosed(self._name, reason)
 
     def start(self) -> None:
-        """Start the thread; returns when its loop runs. Does nothing when it does already."""
+        """Start the thread. Does nothing when it runs already.
+
+        :raises RuntimeError: no thread can be had.
+        """
         if self._loop is not None:
             return
-        ready = threading.Event()
-        loop = asyncio.new_event_loop()
-        loop.set_default_executor(_Helpers(self._name))
-        self._thread = threading.Thread(target=_run, args=(loop, ready), name=self._name, daemon=True)
-        self._thread.start()
-        ready.wait()
-        self._loop = loop
-
-    def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Run a coroutine on the loop; its result comes through the future.
-
-        :raises ClientClosed: the loop does not run.
-        """
-        with self._ending:
-            if self._loop is not None:
-                return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        coroutine.close()
-        raise ClientClosed(self._name)
+        ready: ThreadFuture[asyncio.AbstractEventLoop] = ThreadFuture()
+        self._over = Gate()
+        self._thread = threading.Thread(target=_run, args=(ready, self._over), name=self._name, daemon=True)
+        try:
+            start(self._thread)
+            self._loop = ready.result()
+        except BaseException:
+            ready.add_done_callback(_stop)  # the thread may run all the same
+            raise
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """Run a coroutine on the loop and wait for its result.
+
+        An exception that a signal's handler raises meanwhile, such as ``KeyboardInterrupt``, cancels the coroutine.
 
         :param timeout: seconds to wait; None: as long as it takes. After it the coroutine is cancelled.
         :raises RequestTimeout: it took longer.
         :raises ClientClosed: the loop does not run, or another thread stopped it meanwhile, or this is its own thread
             (it would wait for itself).
         """
-        if sys.is_finalizing():
-            coroutine.close()
-            raise ClientClosed(self._name, "has no thread any more, since the interpreter ends")
-        if self.is_current:
-            coroutine.close()
-            self.refuse_current()
-        future = self.submit(coroutine)
+        call = _Call(coroutine)
         try:
-            return future.result(timeout)
+            try:
+                return self._result(call, timeout)
+            finally:
+                call.cancel()
+        finally:
+            call.cancel()  # a signal may have interrupted the first try
+
+    def _result(self, call: _Call[T], timeout: float | None) -> T:
+        if sys.is_finalizing():
+            raise ClientClosed(self._name, "has no thread any more, since the interpreter ends")
+        self.refuse_current()
+        with self._ending:
+            call.begin(self.loop)
+        try:
+            return call.future.result(timeout)
         except concurrent.futures.TimeoutError as error:
-            if future.done():
+            if call.future.done():
                 raise
-            future.cancel()
             assert timeout is not None, "without a timeout nothing times out"
             raise RequestTimeout("call", self._name, timeout) from error
         except concurrent.futures.CancelledError as error:
             if self._loop is not None:
                 raise
             raise ClientClosed(self._name) from error
-        except BaseException:
-            future.cancel()  # a KeyboardInterrupt must not leave it running
-            raise
 
     def stop(self) -> None:
         """Cancel what runs, close the loop and wait for the thread. Does nothing when it does not run."""
         thread = self._thread
         with self._ending:
-            loop, self._loop = self._loop, None
+            loop = self._loop
             if loop is None or thread is None:
                 return
-            loop.call_soon_threadsafe(loop.stop)
+            try:
+                self._loop = None
+                with contextlib.suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(loop.stop)
+            except BaseException:
+                self._loop = loop  # to be stopped again
+                raise
         # The threads of an interpreter that ends are frozen (from Python 3.13 on) or gone.
         if not self.is_current and not sys.is_finalizing():
+            self._over.wait()
             thread.join()
 
     def leave(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -140,6 +151,53 @@ class LoopThread:
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(_end_after, loop, last)
+
+
+class _Call(Generic[T]):
+    """A coroutine that a loop runs for a thread that waits for the future."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self.future: ThreadFuture[T] = ThreadFuture()
+        self._coroutine = coroutine
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[T] | None = None
+        self._is_cancelled = False
+
+    def begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let the loop run the coroutine.
+
+        :raises RuntimeError: the loop is closed.
+        """
+        self._loop = loop
+        loop.call_soon_threadsafe(self._start)
+
+    def cancel(self) -> None:
+        """Let the coroutine not run, or not any longer, however far ``begin`` came. Does nothing when it is over."""
+        if self._loop is None:
+            self._coroutine.close()
+        elif not (self._is_cancelled or self.future.done()):
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._stop)
+            self._is_cancelled = True
+
+    def _start(self) -> None:
+        assert self._loop is not None, "it runs this"
+        self._task = self._loop.create_task(self._coroutine)
+        self._task.add_done_callback(self._end)
+
+    def _stop(self) -> None:
+        if self._task is None:
+            self._coroutine.close()
+        else:
+            self._task.cancel()
+
+    def _end(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self.future.cancel()
+        elif (error := task.exception()) is not None:
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(task.result())
 
 
 class _Helpers(ThreadPoolExecutor):
@@ -180,9 +238,15 @@ def _end_after(loop: asyncio.AbstractEventLoop, last: Callable[[], Coroutine[Any
     loop.create_task(last()).add_done_callback(ended)
 
 
-def _run(loop: asyncio.AbstractEventLoop, ready: threading.Event) -> None:
+def _run(ready: ThreadFuture[asyncio.AbstractEventLoop], over: Gate) -> None:
+    try:
+        loop = asyncio.new_event_loop()
+    except BaseException as error:  # noqa: BLE001 - it belongs to who waits
+        ready.set_exception(error)
+        return
+    loop.set_default_executor(_Helpers(threading.current_thread().name))
     asyncio.set_event_loop(loop)
-    loop.call_soon(ready.set)
+    ready.set_result(loop)
     try:
         loop.run_forever()
         tasks = asyncio.all_tasks(loop)
@@ -194,3 +258,10 @@ def _run(loop: asyncio.AbstractEventLoop, ready: threading.Event) -> None:
     finally:
         asyncio.set_event_loop(None)
         loop.close()
+        over.open()
+
+
+def _stop(ready: concurrent.futures.Future[asyncio.AbstractEventLoop]) -> None:
+    if ready.exception() is None:
+        loop = ready.result()
+        loop.call_soon_threadsafe(loop.stop)

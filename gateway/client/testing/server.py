@@ -17,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from gateway.client.blocking.waiting import start
+
 from .ports import free_port
 
 START_TIMEOUT_S = 30.0
@@ -135,7 +137,7 @@ class GatewayServer:
         """For its line with the addresses; read in a thread, as a pipe cannot be waited for everywhere."""
         assert process.stdout is not None, "it is a pipe"
         lines: queue.SimpleQueue[str] = queue.SimpleQueue()
-        threading.Thread(target=lambda: lines.put(process.stdout.readline()), daemon=True).start()  # type: ignore[union-attr]
+        start(threading.Thread(target=lambda: lines.put(process.stdout.readline()), daemon=True))  # type: ignore[union-attr]
         try:
             line = lines.get(timeout=START_TIMEOUT_S)
         except queue.Empty:

@@ -39,8 +39,8 @@ FIRST_USE = ("gateway.client.connect.signing", "wire.bodies.topics")
     ("name", "most"),
     [
         ("Message", 25),
-        ("Producer", 50),
-        ("TransactionProducer", 55),
+        ("Producer", 51),
+        ("TransactionProducer", 56),
         ("PushConsumer", 35),
         ("LitePullConsumer", 31),
         ("SimpleConsumer", 29),

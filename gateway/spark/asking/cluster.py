@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import ssl
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
+from gateway.client.blocking.waiting import pause
 from gateway.client.connect.answers import header_of, settings_of
 from gateway.client.connect.routes import TopicRoute, topic_route
 from gateway.client.connect.settings import TlsSettings
@@ -127,7 +127,7 @@ class Cluster:
             else None
         )
         self._sign = signer.sign if signer is not None else None
-        self._pause = threading.Event().wait
+        self._pause = pause
 
     # --- name servers ---------------------------------------------------------------------------------------
 

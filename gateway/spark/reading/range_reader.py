@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from threading import Event
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from gateway.client.blocking.waiting import pause
 from gateway.client.errors import RocketMQError
 from gateway.spark.asking.cluster import Cluster
 from gateway.spark.errors import DataLoss, SparkSourceError
@@ -60,7 +60,7 @@ class RangeReader:
         self._queue = queue_text(work.queue)
         self._wanted = wanted
         self._tags = options.tag_expression.tags if options.expression_type == "TAG" else frozenset()
-        self._wait = wait or Event().wait
+        self._wait = wait or pause
         self._now = now
         self._room = bytearray()
         self._pulls = Pulls(cluster, options, work, wait=self._wait, now=now)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from threading import Event
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from gateway.client.blocking.waiting import pause
 from gateway.client.errors import RocketMQError
 from gateway.spark.asking.cluster import cluster_for
 from gateway.spark.offsets import Checkpoint
@@ -93,5 +93,5 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _micro_batches(self) -> MicroBatches:
         if self._plan is None:
-            self._plan = MicroBatches(cluster_for(self._options.access), self._options, time.monotonic, Event().wait)
+            self._plan = MicroBatches(cluster_for(self._options.access), self._options, time.monotonic, pause)
         return self._plan

@@ -6,9 +6,9 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from threading import Event
 from typing import Final
 
+from gateway.client.blocking.waiting import pause
 from gateway.client.errors import RocketMQError, broker_error
 from gateway.spark.asking.cluster import Cluster
 from gateway.spark.asking.connection import request
@@ -39,7 +39,7 @@ def tell_outcomes(
 
     :raises RocketMQError: a broker refused, or could not be reached for too long; some may be told.
     """
-    telling = _Telling(cluster, options, wait or Event().wait, now)
+    telling = _Telling(cluster, options, wait or pause, now)
     for broker_name, topic in sorted(halves.packed):
         every = list(halves.of(broker_name, topic))
         for begin in range(0, len(every), TOGETHER):

@@ -13,12 +13,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from threading import Event
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from gateway.client.blocking.waiting import pause
 from gateway.client.clock import wall_clock_ms
 from gateway.client.connect.answers import header_of
 from gateway.client.connect.local_address import local_address
@@ -107,7 +107,7 @@ class Sender:
         self._options = options
         self._stamp = dict(stamp)
         self._turn = turn
-        self._wait = wait or Event().wait
+        self._wait = wait or pause
         self._now = now
         self._ids = UniqueIds(local_address(), os.getpid(), clock=wall_clock_ms, random=random.Random())  # noqa: S311
         self._filling: dict[tuple[str, MessageQueue | None], Outgoing] = {}

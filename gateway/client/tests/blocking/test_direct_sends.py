@@ -11,6 +11,7 @@ from gateway.client.blocking.direct_sends import DirectSends
 from gateway.client.blocking.loop_thread import LoopThread
 from gateway.client.errors import ClientClosed
 from gateway.client.results import SendResult
+from gateway.client.tests.blocking.interrupts import LONGEST_S, Interrupted, any_moment, elsewhere, interrupted
 from gateway.client.tests.scripted_broker import ScriptedBroker, stored_at
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
@@ -219,3 +220,14 @@ def test_a_broker_that_cannot_be_connected_is_left_to_the_sender(scene: Scene, m
     monkeypatch.setattr(direct_sends, "DirectConnection", refuse)
     results = [scene.producer.send(MESSAGE) for _ in range(4)]
     assert sorted(result.queue.queue_id for result in results) == [0, 1, 2, 3]
+
+
+@any_moment
+def test_a_producer_closes_at_once_whenever_signals_interrupted_its_sends(scene: Scene) -> None:
+    options = scene.producer._core.options(scene.producer._core.plain, None, None, 5.0, ())
+    for raised in interrupted(lambda: scene.direct.send(MESSAGE, options, None)):
+        assert isinstance(raised, Interrupted)
+        elsewhere(lambda: scene.producer.send(MESSAGE))
+    begun = time.monotonic()
+    scene.producer.close(LONGEST_S)
+    assert time.monotonic() - begun < LONGEST_S / 2

@@ -18,7 +18,6 @@ def test_coroutines_run_on_a_thread_of_their_own() -> None:
     thread.start()
     assert thread.is_running
     assert thread.run(_answer()) == "loop of a test"
-    assert thread.submit(_answer()).result() == "loop of a test"
     thread.stop()
     thread.stop()
     assert not thread.is_running
@@ -61,7 +60,7 @@ def test_nothing_runs_before_the_start_and_after_the_stop() -> None:
     thread.start()
     thread.stop()
     with pytest.raises(ClientClosed):
-        thread.submit(_answer())
+        thread.run(_answer())
 
 
 def test_a_blocking_call_on_the_loop_itself_is_refused_instead_of_waiting_forever() -> None:
@@ -79,9 +78,15 @@ def test_a_blocking_call_on_the_loop_itself_is_refused_instead_of_waiting_foreve
 def test_stopping_cancels_what_runs() -> None:
     thread = LoopThread("test")
     thread.start()
-    future = thread.submit(asyncio.Event().wait())
+    cancelled: list[bool] = []
+
+    async def start_what_goes_on() -> None:
+        going_on = asyncio.ensure_future(asyncio.Event().wait())
+        going_on.add_done_callback(lambda task: cancelled.append(task.cancelled()))
+
+    thread.run(start_what_goes_on())
     thread.stop()
-    assert future.cancelled()
+    assert cancelled == [True]
 
 
 def test_a_call_that_waits_while_another_thread_stops_the_loop_is_told_that_it_is_closed() -> None:
