@@ -1,9 +1,9 @@
 """Held pulls: pull requests that found nothing and wait for a message, or for their time to run out.
 
 A pull is held under its topic and queue together with the offset and the tags it waits for. A batch of new
-messages wakes each queue once; a held pull that nothing woke is resumed when its time is over. Upstream:
-``PullRequestHoldService``, without its five-second re-checks, which a dispatcher that misses no message does
-not need.
+messages wakes each queue once; a held pull that nothing woke is resumed when its time is over. One message may wake
+all of 100,000 held pulls, so few are resumed in one turn of the reactor. Upstream: ``PullRequestHoldService``, without
+its five-second re-checks, which a dispatcher that misses no message does not need.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -11,6 +11,7 @@ not need.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Protocol
 
 from gateway.clock import Milliseconds
@@ -24,6 +25,9 @@ LONGEST_HOLD_MS = 120_000
 """A pull is held no longer than this whatever it asks for; stock clients ask for 15 to 30 s."""
 TICK_MS = 250
 """How fine the deadlines are: a held pull is resumed at most this much late."""
+
+RESUME_STEPS = 250
+"""Steps of one that is resumed, beside what its filter costs: 240 of them have one turn."""
 
 SHORT_TEXT_CHARACTERS = 1_024
 """A held pull whose texts are no longer than this is only counted."""
@@ -105,7 +109,8 @@ class HeldPull:
 class HeldPulls:
     """All held pulls of a broker.
 
-    :param turns: of filters; a pull whose filter has no steps left is resumed, to look by itself in a later turn.
+    :param turns: of filters and of those who are resumed; a pull whose filter has no steps left is resumed, to look by
+        itself in a later turn.
     :param limit: how many may wait at once; one more is refused and answered at once. ``owner_limit``: the same of one
         owner, which is the connection.
     """
@@ -185,26 +190,41 @@ class HeldPulls:
         everything = [pull for waiting in self._by_queue.values() for pull in waiting]
         for pull in everything:
             pull.woken = True
-        self._resume(everything, set(self._by_queue))
+        self._take_out(everything, set(self._by_queue))
+        for pull in everything:
+            self._tell(pull)
 
     def _resume(self, ready: list[HeldPull], touched: set[QueueKey]) -> None:
+        """Tell those who are woken, as many of them as this turn has steps for; the others have their turn later."""
+        self._take_out(ready, touched)
+        turns = self._turns
+        for pull in ready:
+            if turns.is_spent:
+                turns.resume(pull.owner, partial(self._tell, pull))
+            else:
+                self._tell(pull)
+
+    def _take_out(self, ready: list[HeldPull], touched: set[QueueKey]) -> None:
         for key in touched:
             still = [pull for pull in self._by_queue.pop(key, ()) if not pull.woken]
             if still:
                 self._by_queue[key] = still
-        self._count -= len(ready)
-        of_owner = self._of_owner
         for pull in ready:
             self._deadlines.remove(pull)
-            owned = of_owner[pull.owner] - 1
-            if owned:
-                of_owner[pull.owner] = owned
-            else:
-                del of_owner[pull.owner]
-            if pull.characters > SHORT_TEXT_CHARACTERS:
-                self._texts.give_back(pull.owner, pull.characters)
-        for pull in ready:
-            pull.resume()
+
+    def _tell(self, pull: HeldPull) -> None:
+        """Resume a pull. Until then it counts as held: a peer cannot make it wait beside ever more others."""
+        self._count -= 1
+        of_owner, owner = self._of_owner, pull.owner
+        owned = of_owner[owner] - 1
+        if owned:
+            of_owner[owner] = owned
+        else:
+            del of_owner[owner]
+        if pull.characters > SHORT_TEXT_CHARACTERS:
+            self._texts.give_back(owner, pull.characters)
+        self._turns.spend(RESUME_STEPS)
+        pull.resume()
 
 
 def _wakes(pull: HeldPull, message: Arrival, turns: FilterTurns) -> bool:

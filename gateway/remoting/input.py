@@ -161,7 +161,7 @@ class Input:
 
     def _judge(self, took_s: float) -> None:
         """Note how quick the peer's requests are."""
-        if took_s >= COSTLY_S:
+        if took_s >= COSTLY_S and self._turn.used_processor():
             self._turn_commands = 1
             self._quick_reads = max(self._quick_reads - QUICK_READS, 0)
         elif self._quick_reads < MOST_QUICK_READS:

@@ -23,11 +23,11 @@ log = EventLog("remoting")
 TURN_S: Final = 0.02
 """Seconds that the requests of all connections take together in one turn of the reactor, and the last one longer."""
 COSTLY_S: Final = TURN_S / 2
-"""A request, or a few of one read, that took this many seconds is costly."""
+"""A request, or a few of one read, that took this many seconds of the processor is costly."""
 QUICK_READS: Final = 16
 """Quick reads after which a connection is known to be quick; a costly one takes as many of them back."""
 MOST_QUICK_READS: Final = 2 * QUICK_READS
-"""More are not counted: a quick connection may have one costly request, since a processor may be busy elsewhere."""
+"""More are not counted; a connection with as many stays quick with one costly request among them."""
 MAX_LEFT: Final = 100
 """Closed connections whose one-way requests wait for a turn; what others left is dropped."""
 
@@ -48,11 +48,25 @@ class InputTurn:
     :param flush_group: writes what is answered.
     """
 
-    __slots__ = ("_is_ordered", "_others", "_quick", "_reactor", "flush_group", "left", "seconds", "used_s")
+    __slots__ = (
+        "_cpu_s",
+        "_cpu_seconds",
+        "_is_ordered",
+        "_others",
+        "_quick",
+        "_reactor",
+        "flush_group",
+        "left",
+        "seconds",
+        "used_s",
+    )
 
     def __init__(self, reactor: TimeSource, flush_group: FlushGroup) -> None:
         self.flush_group = flush_group
         self.seconds: Callable[[], float] = reactor.seconds
+        # Of the whole process, since a deputy may run the reactor. A clock of tests has no other time than its own.
+        self._cpu_seconds: Callable[[], float] = getattr(reactor, "processor_seconds", reactor.seconds)
+        self._cpu_s = self._cpu_seconds()
         self.used_s = 0.0
         """Seconds of this turn that requests took. Those of earlier turns count too, up to half a turn."""
         self.left = 0
@@ -69,6 +83,15 @@ class InputTurn:
         if self.used_s >= TURN_S / 2:  # a timer for each turn would cost more than most turns
             self._order()
         return took_s
+
+    def used_processor(self) -> bool:
+        """Whether a request that took ``COSTLY_S`` computed for so long.
+
+        A machine with other work to do may have let it wait, and every connection would seem to be costly. The
+        processor's time since this turn began, or since the last such look, is more than exact enough.
+        """
+        before_s, self._cpu_s = self._cpu_s, self._cpu_seconds()
+        return self._cpu_s - before_s >= COSTLY_S
 
     def wait(self, one: InLine, is_quick: bool) -> None:
         """Let a connection go on in a later turn, after those who wait already."""
@@ -89,6 +112,7 @@ class InputTurn:
     def _begin_turn(self) -> None:
         self._is_ordered = False
         self.used_s = 0.0
+        self._cpu_s = self._cpu_seconds()
         self.flush_group.flush()  # what is gathered is written first, or its peers would seem not to read
         self._serve(self._quick, 0)
         self._serve(self._others, 1)

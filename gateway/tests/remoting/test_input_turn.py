@@ -110,6 +110,34 @@ def test_a_client_known_to_be_quick_waits_for_one_heavy_request_at_most(server: 
         assert answers(honest) == [1_000]
 
 
+def test_a_request_that_waited_for_the_processor_is_not_costly() -> None:
+    class Busy(Server):
+        def __init__(self) -> None:
+            super().__init__()
+            turn = self.conversation.server.input_turn
+            turn.__init__(Machine(self.conversation.reactor), turn.flush_group)  # type: ignore[misc]
+
+    class Machine:
+        """Its processor computes for somebody else most of the time."""
+
+        def __init__(self, reactor: Any) -> None:
+            self.seconds = reactor.seconds
+            self.callLater = reactor.callLater
+
+        def processor_seconds(self) -> float:
+            return float(self.seconds()) / 100
+
+    server = Busy()
+    honest, *others = known(server), *server.connect(5)
+    for number in range(5):
+        send(honest, number, HEAVY_S)
+        server.turn()
+    for number, peer in enumerate(others):
+        send(peer, 100 + number, HEAVY_S)
+    send(honest, 5, 0)
+    assert server.turn()[0] == 5
+
+
 def test_quick_clients_that_use_up_turns_leave_one_request_of_each_to_the_others(server: Server) -> None:
     quick = [known(server) for _ in range(20)]
     late = server.connect(3)

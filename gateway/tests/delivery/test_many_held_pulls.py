@@ -1,0 +1,105 @@
+"""Very many held pulls: whoever is woken is told in turns, each once, in order, and those who leave take no time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+
+import pytest
+
+from gateway.delivery.filters.turns import TURN_STEPS
+from gateway.delivery.long_poll import RESUME_STEPS, HeldPull, HeldPulls
+from gateway.tests.delivery.arrivals import Clock, Message
+from gateway.tests.delivery.reactor_turns import ReactorTurns
+
+AT_ONCE = TURN_STEPS // RESUME_STEPS
+MANY = 3 * AT_ONCE
+
+
+class Crowd:
+    """Held pulls that wait for 60 seconds."""
+
+    def __init__(self, limit: int = 1_000_000) -> None:
+        self.clock = Clock()
+        self.turns = ReactorTurns()
+        self.held = HeldPulls(self.clock, self.turns, limit)
+        self.resumed: list[tuple[str, int]] = []
+
+    def hold(self, number: int, owner: str = "one", queue: int = 0) -> bool:
+        resume = partial(self.resumed.append, (owner, number))
+        return self.held.hold("orders", queue, HeldPull(7, None, self.clock() + 60_000, resume, None, owner))
+
+    def pass_time(self) -> None:
+        self.clock.now_ms += 61_000
+        self.held.tick()
+
+
+OPERATIONS: dict[str, Callable[[Crowd], None]] = {
+    "a message": lambda crowd: crowd.held.arrived([Message()]),
+    "another answer": lambda crowd: crowd.held.wake("orders", 0),
+    "a deleted topic": lambda crowd: crowd.held.wake_topic("orders"),
+    "the time": Crowd.pass_time,
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_whoever_is_woken_is_told_in_turns_in_order_and_once(name: str) -> None:
+    crowd = Crowd()
+    for number in range(MANY):
+        assert crowd.hold(number)
+    OPERATIONS[name](crowd)
+    counts = [len(crowd.resumed)]
+    while not crowd.turns.is_over:
+        crowd.turns.end()
+        counts.append(len(crowd.resumed))
+    assert counts[0] == AT_ONCE
+    assert all(after - before <= AT_ONCE for before, after in pairwise(counts))
+    assert crowd.resumed == [("one", number) for number in range(MANY)]
+    assert len(crowd.held) == 0
+    for operation in OPERATIONS.values():
+        operation(crowd)
+    assert len(crowd.resumed) == MANY
+
+
+def test_connections_take_turns_while_they_wait_to_be_told() -> None:
+    crowd = Crowd()
+    for number in range(MANY):
+        assert crowd.hold(number, "greedy")
+    assert crowd.hold(0, "honest")
+    crowd.held.arrived([Message()])
+    assert ("honest", 0) not in crowd.resumed
+    crowd.turns.end()
+    assert ("honest", 0) in crowd.resumed
+
+
+def test_whoever_waits_to_be_told_is_not_woken_by_the_next_message_or_by_its_deadline() -> None:
+    crowd = Crowd()
+    for number in range(AT_ONCE + 1):
+        assert crowd.hold(number)
+    crowd.held.arrived([Message()])
+    crowd.held.arrived([Message(queue_offset=8)])
+    crowd.pass_time()
+    crowd.held.resume_all()
+    assert len(crowd.resumed) == AT_ONCE
+    crowd.turns.end()
+    assert crowd.resumed == [("one", number) for number in range(AT_ONCE + 1)]
+
+
+def test_whoever_waits_to_be_told_still_counts() -> None:
+    crowd = Crowd(limit=AT_ONCE + 2)
+    for number in range(AT_ONCE + 2):
+        assert crowd.hold(number)
+    crowd.held.arrived([Message()])
+    assert len(crowd.held) == 2
+    assert [crowd.hold(number) for number in range(AT_ONCE + 1)] == [True] * AT_ONCE + [False]
+    crowd.turns.end()
+    assert crowd.hold(AT_ONCE)
+
+
+def test_a_broker_that_stops_tells_everyone_at_once() -> None:
+    crowd = Crowd()
+    for number in range(MANY):
+        assert crowd.hold(number, queue=number % 7)
+    crowd.held.resume_all()
+    assert len(crowd.resumed) == MANY
