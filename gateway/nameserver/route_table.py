@@ -216,9 +216,9 @@ class RouteTable:
         if refusal is not None:
             return Registered(refusal=refusal)
         before = self._live.get(registration.address)
-        if before is not None and _was_elsewhere(before, registration):
+        while before is not None and _was_elsewhere(before, registration):
             self._leave_former_name(before, registration)
-            before = None
+            before = self._live.get(registration.address)  # of another connection, if it was put back
         group = self._groups.get(registration.broker_name)
         if group is None:
             group = _BrokerGroup(registration.broker_name, registration.cluster)
@@ -565,6 +565,8 @@ class RouteTable:
 
     def _tidy(self, group: _BrokerGroup) -> None:
         """Let a group without brokers leave; one without master takes no messages until a master tells its topics."""
+        if group.is_gone:
+            return
         if not group.addresses:
             del self._groups[group.name]
             self._leave(group)
