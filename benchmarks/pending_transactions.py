@@ -311,7 +311,7 @@ def checks_a_second(broker: Broker) -> tuple[float, int]:
         while producer.checks - begun < SAMPLE:
             broker.clock.advance(GATHER_MS / 1_000)
             for offset in producer.asked:
-                broker.transactions.checked(offset, knows=False)
+                broker.transactions.checks.answered(offset, knows=False)
             producer.asked.clear()
         return producer.checks - begun
 

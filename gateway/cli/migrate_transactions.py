@@ -163,7 +163,7 @@ def _migration(
     from gateway.store.message_store import MessageStore
     from gateway.transaction.checks.check_journal import CheckJournal
     from gateway.transaction.limits import TransactionLimits
-    from gateway.transaction.restart.migration import Migration
+    from gateway.transaction.restart.migration import Migration, OpenDirectory
     from gateway.transaction.state_stores.choice import StateChoice
     from wire.message.message_id import pack_host
 
@@ -194,16 +194,10 @@ def _migration(
         )
         offsets.load()
         journal.load()
-        migration = Migration(
-            source=source,
-            target=target,
-            store=store,
-            offsets=offsets,
-            journal=journal,
-            limits=TransactionLimits.from_settings(settings),
-            host=pack_host("127.0.0.1", settings.listen_port),
-            clock_ms=wall_clock_ms,
-        )
+        host = pack_host("127.0.0.1", settings.listen_port)
+        directory = OpenDirectory(store=store, offsets=offsets, journal=journal, host=host)
+        limits = TransactionLimits.from_settings(settings)
+        migration = Migration(source, target, directory, limits, wall_clock_ms)
         try:
             yield migration
         finally:

@@ -12,12 +12,14 @@ from pathlib import Path
 from gateway.errors import GatewayError
 from gateway.metadata.names import OP_HALF_TOPIC
 from gateway.metadata.offsets import saved_offsets
+from gateway.metadata.topics import NO_TOPICS
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.message_store import MessageStore
 from gateway.store_tool.checks.queue_check import Place
 from gateway.transaction.limits import TransactionLimits
-from gateway.transaction.restart.rebuild import OpenHalf, Rebuild
+from gateway.transaction.restart.rebuild import OpenHalf, Rebuild, StartSources
 from gateway.transaction.state_stores.remembered import RememberedStore
+from gateway.transaction.states import State
 from gateway.transaction.tables.op_positions import OpPositions
 from gateway.transaction.tables.outcomes import Outcomes
 
@@ -31,6 +33,20 @@ class SavedOffsets:
     def query(self, group: str, topic: str, queue_id: int) -> int:
         """The next offset, -1 when there is none."""
         return self._table.get(f"{topic}@{group}", {}).get(queue_id, -1)
+
+
+class _Halves:
+    """The open half messages of a log by half offset."""
+
+    def __init__(self, outcomes: Outcomes) -> None:
+        self._outcomes = outcomes
+        self.opened_ones: dict[int, OpenHalf] = {}
+
+    def opened(self, half: OpenHalf) -> None:
+        self.opened_ones[half.offset] = half
+
+    def closed(self, offset: int, state: State) -> None:
+        self._outcomes.put(offset, state)
 
 
 def lost_outcomes(store: MessageStore, root: Path, lost: Iterable[Place]) -> list[str]:
@@ -51,21 +67,15 @@ def _found(store: MessageStore, root: Path) -> list[str]:
         return []  # its outcomes are not in op records
     saved = saved_offsets(root / "config" / "consumerOffset.json")
     outcomes = Outcomes(TransactionLimits().remembered_outcomes)
-    halves: dict[int, OpenHalf] = {}
-    found = Rebuild(
-        store=store,
-        offsets=SavedOffsets({} if saved is None else saved.offset_table),
-        mark=0,
-        outcomes=outcomes,
-        ops=OpPositions(),
-        opened=lambda half: halves.update({half.offset: half}),
-        closed=lambda offset, state: outcomes.put(offset, state),
-    ).run()
+    offsets = SavedOffsets({} if saved is None else saved.offset_table)
+    halves = _Halves(outcomes)
+    sources = StartSources(store=store, offsets=offsets, topics=NO_TOPICS)
+    found = Rebuild(sources, outcomes, OpPositions(), halves).run()
     reason = (
         f"{found.lost_ops} records of outcomes of transactions are lost; {len(found.unrecorded)} commits among them "
         f"are known by their final messages, {len(found.uncertain)} pending transactions may have been rolled back"
     )
-    return [reason, *(_line(store, halves[offset]) for offset in found.uncertain)]
+    return [reason, *(_line(store, halves.opened_ones[offset]) for offset in found.uncertain)]
 
 
 def _line(store: MessageStore, half: OpenHalf) -> str:

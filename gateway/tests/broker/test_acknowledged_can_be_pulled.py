@@ -13,6 +13,7 @@ from gateway.tests.broker.popping import RETRY_TOPIC, filled, pop
 from gateway.tests.broker.send_requests import BATCH, batch, short
 from gateway.tests.broker.whole_broker import WholeBroker, pulling, sending
 from gateway.tests.remoting.conversation import Peer
+from gateway.transaction.states import Event
 from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
@@ -149,7 +150,7 @@ def test_a_commit_into_another_queue_is_known_after_a_kill_that_lost_its_op_reco
         sent(broker, peer, "orders", "half", 7, key)
     broker.parts.topics.put(TopicConfig("orders", 3, 3))
     half = broker.messages(HALF_TOPIC)[0]
-    broker.parts.transactions.commit(half, ("producer", "test"), None)
+    broker.parts.transactions.settling.ask(half, Event.COMMIT, ("producer", "test"), None)
     broker.turn()
     [op] = broker.messages("RMQ_SYS_TRANS_OP_HALF_TOPIC")
     image = tmp_path / "image"

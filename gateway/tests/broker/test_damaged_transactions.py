@@ -105,7 +105,7 @@ def ask(broker: WholeBroker, request: EndTransactionRequest) -> None:
 def assert_nothing_changed(broker: WholeBroker, closed: Closed) -> None:
     """Every outcome is what it was, and nothing is delivered twice or refused."""
     assert list(broker.parts.transactions.pending) == [0, 3]
-    states = [broker.parts.transactions.state(number) for number in (1, 2, 4, 5)]
+    states = [broker.parts.transactions.tables.outcomes.state(number) for number in (1, 2, 4, 5)]
     assert states == [State.COMMITTED, State.ROLLED_BACK, State.COMMITTED, State.ROLLED_BACK]
     for request in closed.ends:
         ask(broker, request)
@@ -191,7 +191,7 @@ def test_a_commit_whose_op_record_is_lost_is_known_by_its_final_message(
     with caplog.at_level(logging.WARNING, "gateway.transaction"):
         broker = closed.open()
     transactions = broker.parts.transactions
-    assert [transactions.state(number) for number in (1, 4)] == [State.COMMITTED] * 2
+    assert [transactions.tables.outcomes.state(number) for number in (1, 4)] == [State.COMMITTED] * 2
     assert list(transactions.pending) == [0, 2, 3, 5]  # rolled back ones: nothing else told of it
     [told] = [record for record in caplog.records if "op records were lost" in record.getMessage()]
     assert told.facts["half_offsets"] == "[0, 2, 3, 5]"  # type: ignore[attr-defined]
@@ -202,7 +202,7 @@ def test_a_commit_whose_op_record_is_lost_is_known_by_its_final_message(
     assert sorted(bodies(broker)) == [b"k0", b"k1", b"k2", b"k3", b"k4", b"k5"]
     broker = broker.restart()  # the outcomes have op records again
     assert list(broker.parts.transactions.pending) == []
-    assert broker.parts.transactions.state(1) is State.COMMITTED
+    assert broker.parts.transactions.tables.outcomes.state(1) is State.COMMITTED
 
 
 def test_messages_that_a_recovery_led_over_do_not_keep_the_server_from_starting(closed: Closed) -> None:
@@ -210,8 +210,8 @@ def test_messages_that_a_recovery_led_over_do_not_keep_the_server_from_starting(
     closed.change(closed.queue(OP_HALF_TOPIC), UNIT_BYTES, UNIT.pack(place, UNIT.unpack_from(FILLER)[1], 0))
     broker = closed.open()
     transactions = broker.parts.transactions
-    assert transactions.state(1) is State.COMMITTED
-    assert transactions.state(4) is State.COMMITTED
+    assert transactions.tables.outcomes.state(1) is State.COMMITTED
+    assert transactions.tables.outcomes.state(4) is State.COMMITTED
 
 
 def test_a_half_message_that_a_repair_replaced_is_never_delivered(closed: Closed) -> None:
@@ -219,7 +219,7 @@ def test_a_half_message_that_a_repair_replaced_is_never_delivered(closed: Closed
         stand_in(closed, HALF_TOPIC, number)
     broker = closed.open()
     assert list(broker.parts.transactions.pending) == [0, 3]
-    assert broker.parts.transactions.state(1) is State.COMMITTED
+    assert broker.parts.transactions.tables.outcomes.state(1) is State.COMMITTED
     for request in closed.ends:
         ask(broker, request)
     assert bodies(broker) == [b"k1", b"k4", b"k3"]

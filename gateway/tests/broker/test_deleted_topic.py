@@ -10,7 +10,7 @@ import pytest
 from gateway.metadata.names import HALF_TOPIC
 from gateway.tests.broker.whole_broker import WholeBroker, pulling
 from gateway.transaction.replies import Reply
-from gateway.transaction.states import State
+from gateway.transaction.states import Event, State
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.topics import DeleteTopicRequest
@@ -62,7 +62,7 @@ def test_else_the_commit_is_refused_and_the_message_waits_for_the_topic(
     assert {answer.code for answer in answers} == {ResponseCode.TOPIC_NOT_EXIST}
     assert "topic[orders]" in (answers[0].remark or "")
     assert [record.message for record in caplog.records] == ["commit refused: its topic does not exist"]
-    assert broker.parts.transactions.state(0) is State.PENDING
+    assert broker.parts.transactions.tables.outcomes.state(0) is State.PENDING
     broker = broker.restart()
     assert broker.parts.topics.get("orders") is None
     broker.parts.topics.ensure("orders", 16, 6)
@@ -81,13 +81,13 @@ def test_a_topic_that_is_deleted_before_a_commit_is_written_does_not_get_it(
     topics, transactions, replies = broker.parts.topics, broker.parts.transactions, list[Reply]()
     topics.ensure("orders", 16, 6)
     for name in ("first", "second"):
-        transactions.commit(broker.messages(HALF_TOPIC)[0], ("test", name), replies.append)
+        transactions.settling.ask(broker.messages(HALF_TOPIC)[0], Event.COMMIT, ("test", name), replies.append)
     assert replies == []
     topics._makers._shares.resize(0)
     deleted = broker.ask(broker.connect(), RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest(topic="orders"))
     assert deleted.code == ResponseCode.SUCCESS
     assert [reply.code for reply in replies] == [code] * 2
-    assert transactions.state(0) is State.PENDING
+    assert transactions.tables.outcomes.state(0) is State.PENDING
     assert broker.messages("orders", 1) == []
     topics._makers._shares.resize(1_000)
     topics.ensure("orders", 16, 6)

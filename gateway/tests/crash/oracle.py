@@ -21,7 +21,7 @@ from gateway.tests.crash.small_broker import Clock, SmallBroker, bit_map_of
 from gateway.transaction.records.half_messages import HALF_QUEUE_ID, real_place
 from gateway.transaction.replies import Reply
 from gateway.transaction.restart.rebuild import OFFSETS_GROUP
-from gateway.transaction.states import OPEN_STATES, State
+from gateway.transaction.states import OPEN_STATES, Event, State
 from wire.codes import ResponseCode
 from wire.disk.queue_extension import ExtensionUnit, is_address, position_of
 from wire.errors import RecordError
@@ -239,7 +239,7 @@ class Oracle:
     def _check_half(self, offset: int, half: Half, found: Recovered) -> None:
         if not self._is_promised(half.shown.end):
             return
-        state = found.broker.transactions.state(offset)
+        state = found.broker.transactions.tables.outcomes.state(offset)
         final = any(message.body == half.shown.body for message in found.seen.get(half.final, ()))
         told = half.asked if half.told_at >= 0 and self._is_promised(half.told_at) else None
         who = f"half message {offset}, {_asked(half)},"
@@ -342,7 +342,8 @@ class Oracle:
         for offset, half in self._ledger.halves.items():
             if not self._is_promised(half.shown.end) or half.shown.place < found.broker.store.min_commit_log_offset:
                 continue
-            if found.broker.transactions.state(offset) is State.DISCARDED and half.shown.body not in given_up:
+            state = found.broker.transactions.tables.outcomes.state(offset)
+            if state is State.DISCARDED and half.shown.body not in given_up:
                 raise Violation(f"half message {offset} is discarded, and {CHECK_MAX_TOPIC} does not have it")
 
 
@@ -356,8 +357,8 @@ def _outcome(broker: SmallBroker, half: Half, outcome: Outcome) -> ResponseCode 
     if message is None:
         raise Violation(f"the half message at {half.shown.place} cannot be read")
     replies: list[Reply] = []
-    ask = broker.transactions.commit if outcome is Outcome.COMMIT else broker.transactions.roll_back
-    ask(message, ("oracle", "-"), replies.append)
+    event = Event.COMMIT if outcome is Outcome.COMMIT else Event.ROLLBACK
+    broker.transactions.settling.ask(message, event, ("oracle", "-"), replies.append)
     broker.threads.run()
     return replies[0].code if replies else None
 
@@ -399,7 +400,7 @@ def _keep_halves(after: Ledger, ledger: Ledger, found: Recovered) -> None:
         kept = after.shown.get((HALF_TOPIC, HALF_QUEUE_ID), {}).get(offset)
         if kept is not None and kept.body == half.shown.body:
             now = after.halves[offset] = Half(kept, half.final)
-            if found.broker.transactions.state(offset) not in (*OPEN_STATES, State.DISCARDED):
+            if found.broker.transactions.tables.outcomes.state(offset) not in (*OPEN_STATES, State.DISCARDED):
                 final = any(message.body == kept.body for message in found.seen.get(half.final, ()))
                 now.asked = Outcome.COMMIT if final else Outcome.ROLL_BACK
                 now.told_at = after.flushed

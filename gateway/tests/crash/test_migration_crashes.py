@@ -24,8 +24,8 @@ from gateway.tests.crash.state_databases import state_choice
 from gateway.tests.crash.workload import ROLLING
 from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.records.half_messages import half_of
-from gateway.transaction.restart.migration import Migration, Plan
-from gateway.transaction.states import State
+from gateway.transaction.restart.migration import Migration, OpenDirectory, Plan
+from gateway.transaction.states import Event, State
 from wire.message.properties import PropertyName
 
 ALL = list(TransactionStateStore)
@@ -69,9 +69,9 @@ def a_life(states: TransactionStateStore) -> Image:
         half = broker.store.message_at(results[0].commit_log_offset)
         assert half is not None
         if number % 3 == 0:
-            broker.transactions.commit(half, ("test", "-"))
+            broker.transactions.settling.ask(half, Event.COMMIT, ("test", "-"))
         elif number % 3 == 1:
-            broker.transactions.roll_back(half, ("test", "-"))
+            broker.transactions.settling.ask(half, Event.ROLLBACK, ("test", "-"))
         broker.threads.run()
     broker.close()
     return whole(FRESH, files)
@@ -90,10 +90,8 @@ def migration(image: Image, after: TransactionStateStore) -> Iterator[tuple[Migr
     journal = CheckJournal(ROOT / "transaction" / "checks", in_thread=in_this_thread, files=files)
     journal.load()
     target = state_choice(ROOT, files, after)
-    made = Migration(
-        source=target, target=target, store=store, offsets=offsets, journal=journal, limits=LIMITS, host=HOST,
-        clock_ms=clock,
-    )  # fmt: skip
+    directory = OpenDirectory(store=store, offsets=offsets, journal=journal, host=HOST)
+    made = Migration(target, target, directory, LIMITS, clock)
     yield made, files
     made.close()
     journal.close()
@@ -106,7 +104,7 @@ def check(image: Image) -> TransactionStateStore:
     broker, _ = opened(image, has)
     assert list(broker.transactions.pending) == PENDING
     for offset in range(COUNT):
-        is_pending = broker.transactions.state(offset) is State.PENDING
+        is_pending = broker.transactions.tables.outcomes.state(offset) is State.PENDING
         assert is_pending == (offset in PENDING), offset
     assert broker.store.max_offset("A", 0) == COUNT // 3
     return has

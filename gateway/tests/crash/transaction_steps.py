@@ -11,6 +11,7 @@ from gateway.tests.crash.messages import QUEUES, outgoing
 from gateway.tests.crash.stage import Stage, Steps
 from gateway.transaction.records.half_messages import HALF_QUEUE_ID, half_of
 from gateway.transaction.replies import Reply
+from gateway.transaction.states import Event
 from wire.codes import ResponseCode
 from wire.message.properties import PropertyName
 
@@ -48,9 +49,8 @@ class TransactionSteps(Steps):
         outcome = self._random.choice(list(Outcome))
         offset = message.queue_offset
         self._stage.fact(lambda ledger: ledger.ask(offset, outcome))
-        transactions = self._broker.transactions
-        ask = transactions.commit if outcome is Outcome.COMMIT else transactions.roll_back
-        ask(message, ("workload", "-"), partial(self._told, offset, outcome))
+        event = Event.COMMIT if outcome is Outcome.COMMIT else Event.ROLLBACK
+        self._broker.transactions.settling.ask(message, event, ("workload", "-"), partial(self._told, offset, outcome))
 
     def _told(self, offset: int, outcome: Outcome, reply: Reply) -> None:
         if reply.code is ResponseCode.SUCCESS:

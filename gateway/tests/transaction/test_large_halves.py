@@ -92,7 +92,7 @@ def test_a_body_is_read_in_a_thread_and_meanwhile_its_outcome_stands_and_others_
     assert quick is not None
     assert (refused.code, quick.code) == (ResponseCode.ILLEGAL_OPERATION, ResponseCode.SUCCESS)
     assert (world.finals(), world.log.bodies_read) == (["small"], 0)
-    assert not world.transactions._settling.is_idle, "a stop waits for it"
+    assert not world.transactions.settling.is_idle, "a stop waits for it"
     executor.run()
     world.turn()
     assert world.finals() == ["small", "large"]
@@ -118,7 +118,7 @@ def test_a_half_message_whose_body_cannot_be_read_is_pending_again(
     answer = world.stranger.answers[-1]
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert "cannot be read" in (answer.remark or "")
-    assert world.transactions.state(half.queue_offset) is State.PENDING
+    assert world.tables.outcomes.state(half.queue_offset) is State.PENDING
     world.log.records[half.commit_log_offset] = record
     assert world.end(half, COMMIT) is not None
     assert world.finals() == ["k1"]
@@ -149,11 +149,13 @@ def test_people_are_shown_half_messages_without_reading_bodies_and_settle_what_t
     assert named is not None
     assert world.log.bodies_read == 0
     replies: list[Reply] = []
-    world.transactions.settle(named, Event.COMMIT, ("operator", "somebody"), replies.append)
+    world.transactions.interventions.settle(named, Event.COMMIT, ("operator", "somebody"), replies.append)
     world.turn()
     assert [reply.code for reply in replies] == [ResponseCode.SUCCESS]
     assert [(message.unique_key, message.body) for message in world.log.messages("orders")] == [("k3", LARGE)]
-    world.transactions.settle(shown_again(world, "k1"), Event.DISCARD, ("operator", "somebody"), replies.append, "why")
+    world.transactions.interventions.settle(
+        shown_again(world, "k1"), Event.DISCARD, ("operator", "somebody"), replies.append, "why"
+    )
     world.turn()
     [given_up] = world.log.messages("TRANS_CHECK_MAX_TIME_TOPIC")
     assert (given_up.body, given_up.property_map["TRANSACTION_DISCARD_REASON"]) == (LARGE, "why")
@@ -190,7 +192,7 @@ def resume(world: World, place: int) -> RemotingCommand | None:
 
 def test_resuming_reads_the_body_of_what_was_given_up_alone(world: World, threads: Threads) -> None:
     half = world.send("k1", body=LARGE)
-    world.transactions._settling.discard(world.log.messages(HALF_TOPIC)[0], 3, "told so")
+    world.transactions.settling.discard(world.log.messages(HALF_TOPIC)[0], 3, "told so")
     world.turn()
     [copy] = world.log.messages("TRANS_CHECK_MAX_TIME_TOPIC")
     settled = resume(world, half.commit_log_offset)

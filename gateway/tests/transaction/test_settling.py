@@ -69,7 +69,7 @@ def test_an_equal_outcome_while_the_first_is_stored_shares_its_result(tmp_path: 
     world.log.refuses = lambda message: PutStatus.UNKNOWN_ERROR
     world.turn()
     assert [answer.code for answer in world.stranger.answers] == [ResponseCode.SYSTEM_ERROR] * 2
-    assert world.transactions.state(half.queue_offset) is State.PENDING
+    assert world.tables.outcomes.state(half.queue_offset) is State.PENDING
 
 
 def test_a_half_message_without_real_place_cannot_be_committed(tmp_path: Path) -> None:
@@ -81,9 +81,9 @@ def test_a_half_message_without_real_place_cannot_be_committed(tmp_path: Path) -
     world.log.append(half, stored.append)
     message = world.log.message_at(stored[0].commit_log_offset)
     assert message is not None
-    world.transactions.commit(message, ("tool", "x"), results.append)
+    world.transactions.settling.ask(message, Event.COMMIT, ("tool", "x"), results.append)
     assert results[0].code == ResponseCode.SYSTEM_ERROR
-    world.transactions.roll_back(message, ("tool", "x"), results.append)
+    world.transactions.settling.ask(message, Event.ROLLBACK, ("tool", "x"), results.append)
     world.turn()
     assert results[1].code == ResponseCode.SUCCESS
 
@@ -123,11 +123,11 @@ def test_only_outcomes_that_an_operator_decided_count_as_theirs(tmp_path: Path) 
     halves = [world.log.message_at(world.send(f"k{number}").commit_log_offset) for number in range(2)]
     for event in (Event.COMMIT, Event.COMMIT, Event.ROLLBACK):
         assert halves[0] is not None
-        transactions.settle(halves[0], event, ("operator", "alice"), replies.append)
+        transactions.interventions.settle(halves[0], event, ("operator", "alice"), replies.append)
         world.turn()
     world.log.refuses = lambda message: PutStatus.UNKNOWN_ERROR
     assert halves[1] is not None
-    transactions.settle(halves[1], Event.ROLLBACK, ("operator", "alice"), replies.append)
+    transactions.interventions.settle(halves[1], Event.ROLLBACK, ("operator", "alice"), replies.append)
     world.turn()
     assert [reply.code for reply in replies] == [0, 0, ResponseCode.ILLEGAL_OPERATION, ResponseCode.SYSTEM_ERROR]
     assert transactions.counts.manual.value == 1
@@ -144,8 +144,8 @@ def test_op_records_missing_after_a_crash_go_with_the_next_append_that_succeeds(
     log.refuses = lambda message: PutStatus.SERVICE_NOT_AVAILABLE
     again = World(tmp_path, log=log, clock=world.clock)
     assert again.ops() == []
-    assert not again.transactions._settling.all_recorded
+    assert not again.transactions.settling.all_recorded
     log.refuses = lambda message: None
     again.end(again.send("k2"), COMMIT)
     assert again.op_offsets() == [1, 0]
-    assert again.transactions._settling.all_recorded
+    assert again.transactions.settling.all_recorded

@@ -16,7 +16,7 @@ import pytest
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.tests.transaction.world import COMMIT, LIMITS, ROLLBACK, UNKNOWN, World
-from gateway.transaction.records.half_messages import DISCARD_REASON
+from gateway.transaction.records.half_messages import DISCARD_REASON, refuse_reason
 from gateway.transaction.states import State
 from wire.codes import RequestCode, ResponseCode
 
@@ -165,7 +165,7 @@ def test_t2_an_outcome_after_the_message_was_given_up_is_refused(world: World) -
     world.connect("g")
     half = world.send("k1")
     world.wait(6 + 3 * 30 + 2)
-    assert world.transactions.state(half.queue_offset) is State.DISCARDED
+    assert world.tables.outcomes.state(half.queue_offset) is State.DISCARDED
     answer = world.end(half, COMMIT)
     assert answer is not None
     assert answer.code == ResponseCode.ILLEGAL_OPERATION
@@ -247,7 +247,7 @@ def test_t7_a_half_message_that_cannot_be_checked_does_not_stop_the_others(world
     del world.log.records[lost.commit_log_offset]
     world.wait(7)
     assert [message.unique_key for _, message in producer.checks] == ["good"]
-    assert world.transactions.state(lost.queue_offset) is State.DISCARDED
+    assert world.tables.outcomes.state(lost.queue_offset) is State.DISCARDED
 
 
 def test_t7_properties_near_their_limit_are_checked_and_given_up_like_others(world: World) -> None:
@@ -256,7 +256,7 @@ def test_t7_properties_near_their_limit_are_checked_and_given_up_like_others(wor
     half = world.send("k1", properties={"filler": "x" * filler})
     world.wait(100)
     assert len(producer.checks) == 3
-    assert world.transactions.state(half.queue_offset) is State.DISCARDED
+    assert world.tables.outcomes.state(half.queue_offset) is State.DISCARDED
     assert len(world.log.messages(CHECK_MAX_TOPIC)) == 1
 
 
@@ -269,7 +269,7 @@ def test_t7_an_outcome_that_cannot_be_stored_does_not_hold_up_its_batch(world: W
     assert world.finals() == ["k0", "k2"]
     codes = sorted(answer.code for answer in world.stranger.answers)
     assert codes == [ResponseCode.SUCCESS, ResponseCode.SUCCESS, ResponseCode.MESSAGE_ILLEGAL]
-    assert world.transactions.state(halves[1].queue_offset) is State.PENDING
+    assert world.tables.outcomes.state(halves[1].queue_offset) is State.PENDING
 
 
 def test_t8_a_silent_group_leaves_places_in_flight_to_the_others(make_world: MakeWorld) -> None:
@@ -330,7 +330,7 @@ def test_t9_a_restart_checks_nothing_that_is_settled(world: World) -> None:
 def test_t10_a_delay_on_a_transactional_message_is_refused_with_its_name(
     world: World, properties: dict[str, str]
 ) -> None:
-    reason = world.transactions.refuse_reason(world.message("k1", properties=properties).property_map)
+    reason = refuse_reason(world.message("k1", properties=properties).property_map)
     assert reason is not None
     assert next(iter(properties)) in reason
 
@@ -463,7 +463,7 @@ def test_a_final_message_alone_counts_as_committed(world: World) -> None:
     world.end(half, COMMIT)
     [final] = world.log.messages("orders")
     again = world.restart(final.commit_log_offset + final.total_size)
-    assert again.transactions.state(half.queue_offset) is State.COMMITTED
+    assert again.tables.outcomes.state(half.queue_offset) is State.COMMITTED
     assert again.settled() == [0], "an op record is made good"
     answer = again.end(half, COMMIT)
     assert answer is not None
@@ -483,13 +483,13 @@ def test_check_counts_and_due_times_survive_a_crash(world: World) -> None:
     assert len(producer.checks) == 2
     again.wait(70)
     assert len(producer.checks) == 3
-    assert again.transactions.state(half.queue_offset) is State.DISCARDED
+    assert again.tables.outcomes.state(half.queue_offset) is State.DISCARDED
 
 
 def test_an_unknown_outcome_changes_nothing_and_is_not_answered(world: World) -> None:
     half = world.send("k1")
     assert world.end(half, UNKNOWN) is None
-    assert world.transactions.state(half.queue_offset) is State.PENDING
+    assert world.tables.outcomes.state(half.queue_offset) is State.PENDING
 
 
 def test_stop_waits_for_outcomes_on_their_way_and_writes_the_progress(world: World) -> None:

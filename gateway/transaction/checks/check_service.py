@@ -153,6 +153,8 @@ class CheckService:
     def answered(self, offset: int, *, knows: bool) -> None:
         """Hear that a producer answered a check, with an outcome or without one."""
         turns = self._tables.turns
+        if not knows:
+            self._tables.counts.checks_unknown.value += 1
         if turns.answered(offset, knows=knows) and turns.is_waiting and self._phase is _ASLEEP:
             self._wake_in(GATHER_MS, self._clock_ms())
 

@@ -7,7 +7,6 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
@@ -19,6 +18,7 @@ from gateway.settings import Address
 from gateway.store.reading.get_result import GetStatus
 from gateway.transaction.log_access import LogAccess
 from gateway.transaction.needs import TransactionNeeds
+from gateway.transaction.operators.interventions import Interventions
 from gateway.transaction.records.half_messages import DISCARD_REASON, HALF_QUEUE_ID, real_place
 from gateway.transaction.replies import source_text
 from gateway.transaction.states import State
@@ -63,23 +63,20 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Overview:
-    """The transactions of one broker, for people.
-
-    :param newest_state: the state of the newest half message with a unique key.
-    """
+    """The transactions of one broker, for people."""
 
     def __init__(
         self,
         tables: TransactionTables,
         store: LogAccess,
         needs: TransactionNeeds,
-        newest_state: Callable[[str], State],
+        interventions: Interventions,
     ) -> None:
         self._tables = tables
         self._store = store
         self._producers = needs.producers
         self._clock_ms = needs.clock_ms
-        self._newest_state = newest_state
+        self._interventions = interventions
 
     # -- what memory says: on the reactor's thread ------------------------------------------------------------
 
@@ -218,7 +215,7 @@ class Overview:
 
     def _given_up_entry(self, message: StoredMessage) -> Transaction:
         key = message.unique_key
-        state = State.NONE if key is None else self._newest_state(key)
+        state = State.NONE if key is None else self._interventions.newest_state(key)
         checks = message.property_map.get(PropertyName.TRANSACTION_CHECK_TIMES, "0")
         return Transaction(
             half_offset=message.queue_offset,

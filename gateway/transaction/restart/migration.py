@@ -18,6 +18,7 @@ from gateway.clock import Milliseconds
 from gateway.errors import GatewayError
 from gateway.metadata.names import HALF_TOPIC
 from gateway.metadata.offsets import ConsumerOffsets
+from gateway.metadata.topics import NO_TOPICS
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult
@@ -25,7 +26,7 @@ from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.records.half_messages import HALF_QUEUE_ID
 from gateway.transaction.records.op_messages import build_op, entry_bytes
-from gateway.transaction.restart.rebuild import OFFSETS_GROUP, Findings, OpenHalf, Rebuild
+from gateway.transaction.restart.rebuild import OFFSETS_GROUP, Findings, OpenHalf, Rebuild, StartSources
 from gateway.transaction.state_stores.changes import Changes, Prepared, StatesUnavailable, TransactionStates
 from gateway.transaction.state_stores.choice import StateChoice
 from gateway.transaction.state_stores.remembered import Remembered
@@ -56,34 +57,40 @@ class Plan:
         return sum(self.groups.values())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenDirectory:
+    """A directory that nobody serves, opened to be moved."""
+
+    store: MessageStore
+    offsets: ConsumerOffsets
+    """Loaded."""
+    journal: CheckJournal
+    """Loaded."""
+    host: bytes
+    """The broker's packed address, for op records."""
+
+
 class Migration:
     """One move; ``plan`` looks, ``run`` does it.
 
     :param source: how the directory's present state store is made; ``target`` names the wanted one.
-    :param store: the open store of the directory; ``offsets`` its loaded consumer offsets.
-    :param journal: its check journal, loaded.
-    :param host: the broker's packed address, for op records.
     """
 
     def __init__(
         self,
-        *,
         source: StateChoice,
         target: StateChoice,
-        store: MessageStore,
-        offsets: ConsumerOffsets,
-        journal: CheckJournal,
+        directory: OpenDirectory,
         limits: TransactionLimits,
-        host: bytes,
         clock_ms: Milliseconds,
     ) -> None:
         self._source = source
         self._target = target
-        self._store = store
-        self._offsets = offsets
-        self._journal = journal
+        self._store = directory.store
+        self._offsets = directory.offsets
+        self._journal = directory.journal
+        self._host = directory.host
         self._limits = limits
-        self._host = host
         self._clock_ms = clock_ms
         self._pending: dict[int, Prepared] = {}
         self._outcomes = Outcomes(limits.remembered_outcomes)
@@ -102,17 +109,15 @@ class Migration:
         is_done = self._is_there(remembered)
         # What is there already is looked at there, whatever the settings say.
         self._states = (self._target if is_done else source).make(remembered.store, remembered)
-        self._found = Rebuild(
+        sources = StartSources(
             store=self._store,
             offsets=self._offsets,
+            topics=NO_TOPICS,
             mark=self._journal.mark,
-            outcomes=self._outcomes,
-            ops=OpPositions(),
-            opened=self._opened,
-            closed=self._closed,
             first=remembered.first,
             states=self._states,
-        ).run()
+        )
+        self._found = Rebuild(sources, self._outcomes, OpPositions(), self).run()
         groups: dict[str, int] = {}
         for half in self._pending.values():
             groups[half.group] = groups.get(half.group, 0) + 1
@@ -189,14 +194,18 @@ class Migration:
             self._states.close()
             self._states = None
 
-    # -- inside ---------------------------------------------------------------------------------------------
+    # -- what a look finds ----------------------------------------------------------------------------------
 
-    def _opened(self, half: OpenHalf) -> None:
+    def opened(self, half: OpenHalf) -> None:
+        """Keep an open half message."""
         self._pending[half.offset] = Prepared(half.offset, half.log_offset, half.size, half.stored_at_ms, half.group)
 
-    def _closed(self, offset: int, state: State) -> None:
+    def closed(self, offset: int, state: State) -> None:
+        """Forget one that is settled after all."""
         self._pending.pop(offset, None)
         self._outcomes.put(offset, state)
+
+    # -- inside ---------------------------------------------------------------------------------------------
 
     def _write_ops(self, base: int, end: int) -> int:
         """Append op records for every half message that is settled; they are durable when this returns."""

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from gateway.clock import END_OF_TIME_MS
 from gateway.errors import GatewayError
 from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
-from gateway.metadata.topics import NO_TOPICS, readable_queue
+from gateway.metadata.topics import readable_queue
 from gateway.telemetry.logs import EventLog
 from gateway.transaction.checks.check_journal import Check
 from gateway.transaction.log_access import KnownOffsets, LogAccess
@@ -125,43 +126,50 @@ class Findings:
     uncertain: list[int] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartSources:
+    """What a start reads."""
+
+    store: LogAccess
+    offsets: KnownOffsets
+    topics: Mapping[str, TopicConfig]
+    """The topics that exist; a final message may be in another queue than its half message names."""
+    mark: int = 0
+    """Every final message below this commit log offset has its op record (check journal)."""
+    first: int = 0
+    """Half messages below were settled when the state store began."""
+    states: TransactionStates | None = None
+    """Where pending half messages are kept instead of in op records."""
+
+
+class HalvesFound(Protocol):
+    """Hears of the half messages that a start finds."""
+
+    def opened(self, half: OpenHalf) -> None:
+        """Hear of an open half message; they come in the order of the half queue."""
+
+    def closed(self, offset: int, state: State) -> None:
+        """Hear that one of them turned out to be settled."""
+
+
 class Rebuild:
     """Reads the queues of one store; blocks.
 
-    :param outcomes: gets the states that op records tell; ``opened`` and ``closed`` put the others.
+    :param outcomes: gets the states that op records tell; ``told`` puts the others.
     :param ops: gets the places of the op records.
-    :param opened: told of each open half message, in the order of the half queue.
-    :param closed: told of an open one that turned out to be settled.
-    :param first: half messages below were settled when the state store began.
-    :param states: where pending half messages are kept instead of in op records.
-    :param mark: every final message below this commit log offset has its op record (check journal).
-    :param topics: the topics that exist; a final message may be in another queue than its half message names.
+    :param told: hears of the half messages.
     """
 
-    def __init__(
-        self,
-        *,
-        store: LogAccess,
-        offsets: KnownOffsets,
-        mark: int,
-        outcomes: Outcomes,
-        ops: OpPositions,
-        opened: Callable[[OpenHalf], None],
-        closed: Callable[[int, State], None],
-        first: int = 0,
-        states: TransactionStates | None = None,
-        topics: Mapping[str, TopicConfig] = NO_TOPICS,
-    ) -> None:
-        self._store = store
-        self._offsets = offsets
-        self._mark = mark if mark <= store.max_commit_log_offset else 0
+    def __init__(self, sources: StartSources, outcomes: Outcomes, ops: OpPositions, told: HalvesFound) -> None:
+        self._store = sources.store
+        self._offsets = sources.offsets
+        self._mark = sources.mark if sources.mark <= sources.store.max_commit_log_offset else 0
+        self._first = sources.first
+        self._states = sources.states
+        self._configs = sources.topics
         self._outcomes = outcomes
         self._ops = ops
-        self._tell_opened = opened
-        self._tell_closed = closed
-        self._first = first
-        self._states = states
-        self._configs = topics
+        self._told = told
         self._known = Known()
         self._found = Findings()
         self._op_times: list[tuple[int, int]] = []
@@ -173,7 +181,7 @@ class Rebuild:
         self._families: dict[str, list[int]] = {}
 
     def run(self) -> Findings:
-        """Read everything; what was found is told through the callables as well."""
+        """Read everything; ``told`` hears of the half messages meanwhile."""
         found = self._found
         found.half_start, found.half_end = self._range(HALF_TOPIC, HALF_QUEUE_ID)
         found.half_start = min(max(found.half_start, self._first), found.half_end)
@@ -299,7 +307,7 @@ class Rebuild:
             checks,
             self._topics.get(target) or self._target_topic(target, properties),
         )
-        self._tell_opened(half)
+        self._told.opened(half)
         if self._states is not None:
             self._note(self._states, half)
         if is_copy:
@@ -396,7 +404,7 @@ class Rebuild:
         else:
             place = self._open_places[index]
             self._found.settled.append(Settled(offset, place, state, *(record or (place, 0))))
-        self._tell_closed(offset, state)
+        self._told.closed(offset, state)
 
     # -- 3. final messages without op record ----------------------------------------------------------------
 

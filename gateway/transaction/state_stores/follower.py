@@ -8,17 +8,17 @@ what the store does not know. Asleep while nothing happens.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gateway.clock import Milliseconds
-from gateway.in_thread import InThread
 from gateway.telemetry.logs import EventLog
 from gateway.transaction.log_access import LogAccess
+from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.state_stores.changes import Changes, Prepared, Settled, StatesLost, TransactionStates
+from gateway.transaction.tables.transaction_tables import TransactionTables
 
 if TYPE_CHECKING:
-    from twisted.internet.interfaces import IDelayedCall, IReactorTime
+    from twisted.internet.interfaces import IDelayedCall
 
 log = EventLog("transaction")
 
@@ -35,28 +35,17 @@ COMPACT_PART = 10
 class StateFollower:
     """Follows one broker's transactions.
 
-    :param pending: all half messages that are pending now, for a store that has to be told everything again.
-    :param range_of: the oldest pending half message, below which everything is settled, and the end of all known.
     :param limit: half messages that may wait for a store that cannot be reached.
     """
 
     def __init__(
-        self,
-        *,
-        store: LogAccess,
-        reactor: IReactorTime,
-        clock_ms: Milliseconds,
-        in_thread: InThread,
-        pending: Callable[[], Iterable[Prepared]],
-        range_of: Callable[[], tuple[int, int]],
-        limit: int = CHANGES_LIMIT,
+        self, tables: TransactionTables, store: LogAccess, needs: TransactionNeeds, limit: int = CHANGES_LIMIT
     ) -> None:
+        self._tables = tables
         self._store = store
-        self._reactor = reactor
-        self._clock_ms = clock_ms
-        self._in_thread = in_thread
-        self._pending = pending
-        self._range_of = range_of
+        self._reactor = needs.reactor
+        self._clock_ms = needs.clock_ms
+        self._in_thread = needs.in_thread
         self._limit = limit
         self._states: TransactionStates | None = None
         self._gathered = Changes()
@@ -171,7 +160,7 @@ class StateFollower:
         is_due = bool(gathered.prepared or gathered.settled) or moved >= POSITION_STEP_BYTES
         if self._batch is None and (is_due or (self._stopped is not None and moved)):
             gathered.position = self._visible
-            gathered.first, gathered.half_end = self._range_of()
+            gathered.first, gathered.half_end = self._tables.pending.base, self._tables.pending.end
             gathered.log_end = max(gathered.log_end, gathered.position)
             self._batch, self._gathered, self._compacted = gathered, Changes(), 0
 
@@ -199,12 +188,18 @@ class StateFollower:
 
     def _tell_everything(self) -> None:
         """Replace the batch by all that is pending; what was gathered meanwhile is part of that."""
-        whole = Changes(prepared=list(self._pending()), is_whole=True)
+        whole = Changes(prepared=list(self._all_pending()), is_whole=True)
         whole.position = self._visible
-        whole.first, whole.half_end = self._range_of()
+        whole.first, whole.half_end = self._tables.pending.base, self._tables.pending.end
         earlier = self._batch.log_end if self._batch is not None else 0
         whole.log_end = max(whole.position, self._gathered.log_end, earlier)
         self._batch, self._gathered, self._compacted = whole, Changes(), 0
+
+    def _all_pending(self) -> Iterator[Prepared]:
+        pending, turns = self._tables.pending, self._tables.turns
+        for offset in pending:
+            group = turns.name(pending.group(offset))
+            yield Prepared(offset, *pending.place(offset), pending.stored_at_ms(offset), group)
 
     def _failed(self, reason: BaseException) -> None:
         self._reason = str(reason) or type(reason).__name__

@@ -72,19 +72,19 @@ class Pending:
         return _behind(sorted(page for page in self._pages.items() if page[0] >= first >> PAGE_BITS), first)
 
     def add(
-        self, offset: i64, log_offset: i64, size: i32, stored_at_ms: i64, due_at_ms: i64, group: i32, topic: i32 = 0
+        self, offset: i64, place: tuple[i64, i32], stored_at_ms: i64, due_at_ms: i64, group: i32, topic: i32 = 0
     ) -> None:
-        """A half message that is open from now on.
+        """Add a half message that is open from now on.
 
+        :param place: commit log offset and size of its record.
         :param group: the number of its producer group (``CheckTurns``); ``topic`` of its real topic
             (``TransactionCounts``).
         """
         number, index = offset >> PAGE_BITS, offset & _MASK
         page = self._pages.get(number) or self._new_page(number)
-        page.log_offset[index] = log_offset
+        page.log_offset[index], page.size[index] = place
         page.stored_at_ms[index] = stored_at_ms
         page.due_at_ms[index] = due_at_ms
-        page.size[index] = size
         page.group[index] = group
         page.topic[index] = topic
         page.checks[index] = 0

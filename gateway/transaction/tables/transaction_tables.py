@@ -17,6 +17,7 @@ from gateway.transaction.tables.op_positions import OpPositions
 from gateway.transaction.tables.outcomes import Outcomes
 from gateway.transaction.tables.pending import Pending
 from gateway.transaction.tables.recent_halves import RecentHalves
+from wire.message.record import StoredMessage
 
 MAX_REMEMBERED_SOURCES = 10_000
 """Outcomes of which it is remembered who asked for them, for the log line of a contradiction."""
@@ -65,6 +66,16 @@ class TransactionTables:
     def is_undecided(self, offset: int) -> bool:
         """Return whether a half message is pending and no outcome of it is on its way to the log."""
         return offset in self.pending and self.outcomes.state(offset) is _PENDING
+
+    def is_of(self, offset: int, commit_log_offset: int, group: str) -> bool:
+        """Return whether a pending half message lies there and is this producer group's."""
+        pending = self.pending
+        return pending.place(offset)[0] == commit_log_offset and self.turns.name(pending.group(offset)) == group
+
+    def stored_at_ms(self, half: StoredMessage) -> int:
+        """Return when a half message was stored, by the broker's steady clock as long as it is pending."""
+        offset = half.queue_offset
+        return self.pending.stored_at_ms(offset) if offset in self.pending else half.stored_at_ms
 
     def joined_topic(self, name: str, count: int = 1) -> int:
         """Return the number of a real topic that has ``count`` more open half messages."""

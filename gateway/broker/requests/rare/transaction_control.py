@@ -50,7 +50,8 @@ class TransactionControl:
     """Answers the requests of ``rocketmq-gateway transactions``."""
 
     def __init__(self, desk: Desk) -> None:
-        self._transactions = desk.transactions
+        self._tables = desk.transactions.tables
+        self._interventions = desk.transactions.interventions
         self._overview = desk.transactions.overview
         self._cold_reads = desk.cold_reads
         self._turns = desk.turns
@@ -110,7 +111,7 @@ class TransactionControl:
     def statistics(self, _request: Request, header: TransactionStatisticsRequest) -> Answer:
         """Figures of all transactions."""
         count = max(0, min(header.max_num, MAX_GROUPS))
-        return Answer(body=self._overview.statistics(count, self._transactions.counts.totals()).build())
+        return Answer(body=self._overview.statistics(count, self._tables.counts.totals()).build())
 
     # -- deciding ---------------------------------------------------------------------------------------------
 
@@ -127,7 +128,7 @@ class TransactionControl:
         source = "operator", f"{header.operator}@{request.channel.remote_text}"
         replied: Deferred[Reply] = Deferred()
         await self._written({"event": "asked", **facts})
-        self._transactions.settle(half, event, source, replied.callback, reason)
+        self._interventions.settle(half, event, source, replied.callback, reason)
         return await self._ended(facts, await replied, half.queue_offset)
 
     async def check(self, request: Request, header: CheckTransactionRequest) -> Answer:
@@ -135,8 +136,8 @@ class TransactionControl:
         half = await self._found(header.id)
         facts = _facts(request, "check", header.operator, half)
         await self._written({"event": "asked", **facts})
-        if not self._transactions.ask_now(half.queue_offset):
-            state = self._transactions.state(half.queue_offset).name
+        if not self._interventions.ask_now(half.queue_offset):
+            state = self._tables.outcomes.state(half.queue_offset).name
             await self._written({"event": "done", **facts, "code": "ILLEGAL_OPERATION", "state": state})
             raise RequestRefused(
                 ResponseCode.ILLEGAL_OPERATION,
@@ -157,9 +158,9 @@ class TransactionControl:
         facts = _facts(request, "resume", header.operator, message)
         replied: Deferred[Reply] = Deferred()
         await self._written({"event": "asked", **facts})
-        self._transactions.resume(message, replied.callback, TOOLS)
+        self._interventions.resume(message, replied.callback, TOOLS)
         reply = await replied
-        new_offset = self._transactions.resumed_offset(message)
+        new_offset = self._interventions.resumed_offset(message)
         return await self._ended(facts, reply, message.queue_offset if new_offset is None else new_offset)
 
     # -- what they share --------------------------------------------------------------------------------------
@@ -182,7 +183,7 @@ class TransactionControl:
     async def _ended(self, facts: dict[str, object], reply: Reply, half_offset: int) -> Answer:
         """Write the result of an action to the audit log and the event log, and answer it."""
         code, remark = reply.code, reply.remark
-        state = self._transactions.state(half_offset).name
+        state = self._tables.outcomes.state(half_offset).name
         result = {**facts, "code": code.name, "state": state, **({} if remark is None else {"remark": remark})}
         log.warning("operator decided", **{name: value for name, value in result.items() if value != ""})
         await self._written({"event": "done", **result}, must=False)

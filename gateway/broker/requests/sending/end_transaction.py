@@ -15,7 +15,7 @@ back needs none.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gateway.errors import RequestRefused
 from gateway.metadata.names import HALF_TOPIC
@@ -24,6 +24,7 @@ from gateway.telemetry.logs import EventLog, Repeats
 from gateway.transaction.checks.verdict import immunity_ms
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.replies import Reply, Source
+from gateway.transaction.states import Event
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.declare import read_header
 from wire.headers.transaction import EndTransactionRequest, ResumeCheckHalfMessageRequest
@@ -39,12 +40,19 @@ if TYPE_CHECKING:
 
 log = EventLog("transaction")
 
+# Looked up for every transaction, which for an attribute of an enumeration takes as long as a call.
+_COMMIT: Final = Event.COMMIT
+_ROLLBACK: Final = Event.ROLLBACK
+
 
 class EndTransaction:
     """Answers END_TRANSACTION (37) and RESUME_CHECK_HALF_MESSAGE (323)."""
 
     def __init__(self, desk: Desk) -> None:
-        self._transactions = desk.transactions
+        self._tables = desk.transactions.tables
+        self._settling = desk.transactions.settling
+        self._checks = desk.transactions.checks
+        self._interventions = desk.transactions.interventions
         self._named = desk.named
         self._clock_ms = desk.steady_ms
         self._refusals = Repeats(desk.steady_ms)
@@ -67,7 +75,8 @@ class EndTransaction:
             self._unknown(header, request)
             return
         is_read = self._named.is_read(header.commit_log_offset)
-        half = None if is_read else self._transactions.recent(header.tran_state_table_offset, header.commit_log_offset)
+        recent = self._tables.recent
+        half = None if is_read else recent.find(header.tran_state_table_offset, header.commit_log_offset)
         if half is None:
             self._named.head(request, header.commit_log_offset, partial(self._apply, request, header))
         else:
@@ -77,13 +86,11 @@ class EndTransaction:
         """Apply an outcome to what lies where it says."""
         checked = self._checked_half(header, request, half)
         if header.from_transaction_check:
-            self._transactions.checked(header.tran_state_table_offset, knows=True)
+            self._checks.answered(header.tran_state_table_offset, knows=True)
         source: Source = "check" if header.from_transaction_check else "producer", request.channel.remote
         answer = None if request.answered else partial(_answer, request)
-        if header.commit_or_rollback == SysFlag.TRANSACTION_COMMIT:
-            self._transactions.commit(checked, source, answer)
-        else:
-            self._transactions.roll_back(checked, source, answer)
+        event = _COMMIT if header.commit_or_rollback == SysFlag.TRANSACTION_COMMIT else _ROLLBACK
+        self._settling.ask(checked, event, source, answer)
 
     def _unknown(self, header: EndedHeader, request: Request) -> None:
         """A producer does not know yet. What it names is looked up in memory only: one settled meanwhile is nothing."""
@@ -91,9 +98,9 @@ class EndTransaction:
         refused: RequestRefused | None = None
         if kind != SysFlag.TRANSACTION_NONE:
             refused = not_an_outcome(kind)
-        elif header.from_transaction_check and self._transactions.is_pending(offset):
-            if self._transactions.is_pending_of(offset, header.commit_log_offset, group):
-                self._transactions.checked(offset, knows=False)
+        elif header.from_transaction_check and offset in self._tables.pending:
+            if self._tables.is_of(offset, header.commit_log_offset, group):
+                self._checks.answered(offset, knows=False)
             else:
                 refused = RequestRefused(
                     ResponseCode.SYSTEM_ERROR,
@@ -119,7 +126,7 @@ class EndTransaction:
             raise RequestRefused(
                 ResponseCode.SYSTEM_ERROR, f"there is no message at commit log offset {commit_log_offset}"
             )
-        self._transactions.resume(message, partial(_answer, request), request.channel)
+        self._interventions.resume(message, partial(_answer, request), request.channel)
 
     def _checked_half(self, header: EndedHeader, request: Request, half: StoredMessage | None) -> StoredMessage:
         """The half message an outcome is for; a refusal is logged."""
@@ -132,8 +139,8 @@ class EndTransaction:
                 )
             age_ms = 0
             if PropertyName.CHECK_IMMUNITY_TIME_IN_SECONDS in half.property_map:
-                age_ms = self._clock_ms() - self._transactions.stored_at_ms(half)
-            check_outcome(header, half, age_ms, self._transactions.limits)
+                age_ms = self._clock_ms() - self._tables.stored_at_ms(half)
+            check_outcome(header, half, age_ms, self._tables.limits)
         except RequestRefused as refused:
             self._log_refusal(header, request, refused)
             raise

@@ -38,6 +38,7 @@ from gateway.remoting.declared import Right
 from gateway.schedule.redirect import TIMER_PROPERTIES, delay_level, redirect_delayed
 from gateway.schedule.timer_message import recall_handle, wants_timer
 from gateway.store.put_result import PutStatus, WaitFor
+from gateway.transaction.records.half_messages import refuse_reason
 from wire.codes import RequestCode, ResponseCode
 from wire.digits import write_decimal
 from wire.headers.declare import read_header
@@ -108,7 +109,7 @@ class SendMessage:
         self._topics = desk.topics
         self._topics_by_name = desk.topics.table()
         self._groups = desk.groups
-        self._half_messages = halves = desk.transactions
+        self._half_messages = desk.transactions
         self._levels = desk.levels
         self._timed = desk.timed
         self.use(settings)
@@ -133,7 +134,7 @@ class SendMessage:
             self._added,
             self._reserved | SPECIAL,
             mark=HALF_MARK,
-            takes=lambda properties: halves.refuse_reason(properties) is None,
+            takes=lambda properties: refuse_reason(properties) is None,
         )
 
     def register(self, dispatch: Dispatch) -> None:
@@ -404,7 +405,7 @@ class SendMessage:
                     ResponseCode.NO_PERMISSION,
                     "the broker sends no transaction messages (rejectTransactionMessage=true)",
                 )
-            reason = self._half_messages.refuse_reason(properties)
+            reason = refuse_reason(properties)
             if reason is not None:
                 raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, reason)
             return self._half_messages.half_of(message)

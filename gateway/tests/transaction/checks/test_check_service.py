@@ -47,7 +47,7 @@ def test_checks_come_an_interval_apart_and_then_the_message_is_given_up(world: W
     counts = []
     for seconds in (5.9, 0.3, 29.6, 0.4, 29.7, 0.4, 29.6, 0.5):
         world.wait(seconds)
-        counts.append((len(producer.checks), world.transactions.state(half.queue_offset).name))
+        counts.append((len(producer.checks), world.tables.outcomes.state(half.queue_offset).name))
     assert [checks for checks, _ in counts] == [0, 1, 1, 2, 2, 3, 3, 3]
     assert [state for _, state in counts] == ["PENDING"] * 7 + ["DISCARDED"]
 
@@ -102,7 +102,7 @@ def test_the_answer_to_a_check_needs_no_second_read_of_the_log(tmp_path: Path, m
     world = World(tmp_path, limits=replace(LIMITS, recent_half_bytes=40_000))  # some fifteen of them
     world.connect("g")
     halves = [world.send(f"k{number}") for number in range(40)]
-    assert world.transactions.recent(halves[0].queue_offset, halves[0].commit_log_offset) is None
+    assert world.tables.recent.find(halves[0].queue_offset, halves[0].commit_log_offset) is None
     world.wait(6.5)
     monkeypatch.setattr(world.log, "message_at", None)
     for half in halves[: LIMITS.checks_in_flight]:
@@ -124,10 +124,10 @@ def test_a_message_that_cannot_be_given_up_is_tried_again_after_an_interval(worl
     half = world.send("k1")
     world.log.refuses = lambda message: PutStatus.SERVICE_NOT_AVAILABLE
     world.wait(100)
-    assert world.transactions.state(half.queue_offset) is State.PENDING
+    assert world.tables.outcomes.state(half.queue_offset) is State.PENDING
     world.log.refuses = lambda message: None
     world.wait(31)
-    assert world.transactions.state(half.queue_offset) is State.DISCARDED
+    assert world.tables.outcomes.state(half.queue_offset) is State.DISCARDED
     assert len(world.log.messages(CHECK_MAX_TOPIC)) == 1
 
 
@@ -215,7 +215,7 @@ def test_a_half_message_without_its_real_topic_is_given_up_once_and_nobody_is_as
         world.wait(100)
     assert [record.message for record in caplog.records] == ["half message given up"]
     assert producer.checks == []
-    assert world.transactions.state(stored[0].queue_offset) is State.DISCARDED
+    assert world.tables.outcomes.state(stored[0].queue_offset) is State.DISCARDED
     assert world.transactions.counts.discards.value == 1
     assert world.op_offsets() == [stored[0].queue_offset]
     again = world.restart()
@@ -313,7 +313,7 @@ def test_what_is_settled_or_put_off_while_it_is_read_is_not_checked(slow: World,
     slow.log.refuses = lambda message: PutStatus.UNKNOWN_ERROR
     slow.end(halves[1], COMMIT)
     slow.log.refuses = lambda message: None
-    assert slow.transactions.state(halves[1].queue_offset) is State.PENDING
+    assert slow.transactions.tables.outcomes.state(halves[1].queue_offset) is State.PENDING
     threads.run()
     slow.turn()
     assert checked(producer) == [["k2"]]
@@ -400,12 +400,12 @@ def test_a_check_that_a_person_asks_for_is_sent_after_the_last_one_too(tmp_path:
     half = world.send("k1")
     world.wait(6.5)
     assert len(producer.checks) == 1
-    assert world.transactions.ask_now(half.queue_offset)
+    assert world.transactions.interventions.ask_now(half.queue_offset)
     world.wait(1)
     assert len(producer.checks) == 2
-    assert world.transactions.state(half.queue_offset) is State.PENDING
+    assert world.tables.outcomes.state(half.queue_offset) is State.PENDING
     world.wait(30)
-    assert world.transactions.state(half.queue_offset) is State.DISCARDED
+    assert world.tables.outcomes.state(half.queue_offset) is State.DISCARDED
 
 
 @pytest.mark.parametrize(
@@ -443,7 +443,7 @@ def test_who_asks_for_a_check_again_and_again_gets_no_turn_for_each(world: World
     """Nobody can answer for the group: what waits for a producer does not grow."""
     half = world.send("k1")
     for _ in range(20):
-        world.transactions.ask_now(half.queue_offset)
+        world.transactions.interventions.ask_now(half.queue_offset)
         world.wait(0.2)
     [group] = world.tables.turns.groups()
     assert list(group.ready) == [half.queue_offset]

@@ -81,7 +81,7 @@ def test_op_records_of_every_version_settle_their_half_messages(apache: Apache, 
         apache.op(body)
     world = apache.hand_over()
     assert list(world.transactions.pending) == [1, 3]
-    assert world.transactions.state(0) is State.SETTLED
+    assert world.tables.outcomes.state(0) is State.SETTLED
 
 
 def test_half_messages_below_the_stored_offset_are_settled(apache: Apache) -> None:
@@ -295,9 +295,9 @@ def test_an_op_record_that_names_nobody_makes_final_messages_of_any_time_evidenc
     apache.world.clock.advance(2 * OP_LAG_MS / 1_000)
     apache.op("2,")
     world = apache.hand_over()
-    assert world.transactions.state(committed.queue_offset) is State.COMMITTED
+    assert world.tables.outcomes.state(committed.queue_offset) is State.COMMITTED
     assert list(world.transactions.pending) == [rolled_back.queue_offset]
-    assert world.transactions.state(later.queue_offset) is State.SETTLED
+    assert world.tables.outcomes.state(later.queue_offset) is State.SETTLED
 
 
 @pytest.mark.parametrize("lost", [1, 9, 12])
@@ -355,7 +355,7 @@ def test_outcomes_from_before_the_last_start_are_still_known_one_by_one(tmp_path
     world.end(halves[1], ROLLBACK)
     world.wait(2)
     world = world.restart()
-    assert [world.transactions.state(offset) for offset in range(3)] == [
+    assert [world.tables.outcomes.state(offset) for offset in range(3)] == [
         State.COMMITTED,
         State.ROLLED_BACK,
         State.PENDING,

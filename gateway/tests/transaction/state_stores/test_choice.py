@@ -59,7 +59,7 @@ def test_another_store_is_used_when_nothing_is_pending(
     follow(again)
     last = restart(again, after)
     assert list(last.transactions.pending) == [half.queue_offset]
-    assert last.transactions.state(0) is not State.PENDING
+    assert last.transactions.tables.outcomes.state(0) is not State.PENDING
     last.end(half, COMMIT)
     assert last.finals() == ["k0", "k2", "k4"]
 

@@ -9,9 +9,17 @@ import pytest
 from twisted.internet.task import Clock
 
 from gateway.in_thread import in_this_thread
+from gateway.metadata.topics import NO_TOPICS
+from gateway.telemetry.metrics import Registry
+from gateway.tests.transaction.world import HOST, Offsets, ProducerTable
+from gateway.transaction.counts import TransactionCounts
+from gateway.transaction.limits import TransactionLimits
+from gateway.transaction.needs import TransactionNeeds
+from gateway.transaction.records.half_reader import without_turns
 from gateway.transaction.state_stores.changes import Changes, Known, Prepared, Settled, StatesLost, StatesUnavailable
 from gateway.transaction.state_stores.follower import POSITION_STEP_BYTES, StateFollower
 from gateway.transaction.states import State
+from gateway.transaction.tables.transaction_tables import TransactionTables
 
 
 class Log:
@@ -55,26 +63,31 @@ class Follower:
     def __init__(self, limit: int = 3) -> None:
         self.log, self.clock, self.states = Log(), Clock(), States()
         self.waiting: list[tuple[Callable[[], object], Callable[[Any], None]]] = []
-        self.pending: list[Prepared] = []
-        self.range = 0, 0
+        self.tables = TransactionTables(TransactionLimits(), TransactionCounts(Registry()))
         log: Any = self.log
-        self.follower = StateFollower(
-            store=log,
+        in_thread = self.work_later
+        needs = TransactionNeeds(
             reactor=self.clock,
             clock_ms=lambda: round(self.clock.seconds() * 1_000),
-            in_thread=lambda work, done: self.waiting.append((work, done)),
-            pending=lambda: list(self.pending),
-            range_of=lambda: self.range,
-            limit=limit,
+            in_thread=in_thread,
+            read=without_turns(in_thread),
+            soon=lambda function: function(),
+            producers=ProducerTable(),
+            offsets=Offsets(),
+            host=HOST,
+            topics=NO_TOPICS,
         )
+        self.follower = StateFollower(self.tables, log, needs, limit)
         self.follower.begin(self.states, [], [])
         self.follower.start()
         self.advance()
 
+    def work_later(self, work: Callable[[], object], done: Callable[[Any], None]) -> None:
+        self.waiting.append((work, done))
+
     def half(self, offset: int) -> None:
         half = Prepared(offset, 100 * offset, 100, 0, "g")
-        self.pending.append(half)
-        self.range = self.range[0], offset + 1
+        self.tables.pending.add(offset, (half.place, half.size), 0, 0, self.tables.turns.join("g"))
         self.follower.prepared(half)
         self.visible(100 * offset + 100)
 
@@ -108,7 +121,7 @@ def test_changes_of_a_moment_are_told_together_with_how_far_they_go(following: F
     following.half(1)
     following.follower.settled(Settled(0, 0, State.COMMITTED, 200, 50))
     following.visible(250)
-    following.range = 1, 2
+    following.tables.pending.remove(0)
     following.advance()
     [changes] = following.states.told
     assert ([half.offset for half in changes.prepared], [half.offset for half in changes.settled]) == ([0, 1], [0])
@@ -201,8 +214,7 @@ def test_a_store_that_lost_what_it_was_told_is_told_all_that_is_pending(followin
     following.half(0)
     following.half(1)
     following.advance()
-    del following.pending[0]
-    following.range = 1, 2
+    following.tables.pending.remove(0)
     following.states.failure = StatesLost("empty")
     following.half(2)
     following.advance(0.1)

@@ -98,16 +98,16 @@ def test_a_crash_at_any_place_of_the_log_leaves_one_outcome(
         shutil.copytree(origin, tmp_path / f"{log_end}")
         one = world_of(tmp_path / f"{log_end}", wanted, log=world.log.cut(log_end))
         was_final = one.finals().count("k1")
-        state = one.transactions.state(half.queue_offset)
+        state = one.transactions.tables.outcomes.state(half.queue_offset)
         follow(one)
         again = world_of(one.directory, wanted, log=one.log.cut(one.log.flushed_offset))
-        assert (again.transactions.state(half.queue_offset) is State.PENDING) == (state is State.PENDING), log_end
+        assert (again.tables.outcomes.state(half.queue_offset) is State.PENDING) == (state is State.PENDING), log_end
         for outcome in (COMMIT, ROLLBACK, COMMIT):
             again.end(half, outcome, from_check=True)
         expected = 1 if was_final or state is State.PENDING else 0
         assert again.finals().count("k1") == expected, log_end
         last = world_of(again.directory, wanted, log=again.log.cut(again.log.flushed_offset))
-        assert last.transactions.state(half.queue_offset) is not State.PENDING
+        assert last.transactions.tables.outcomes.state(half.queue_offset) is not State.PENDING
         assert last.finals().count("k1") == expected, log_end
 
 

@@ -12,7 +12,7 @@ from gateway.transaction.tables.pending import PAGE, Pending
 
 
 def add(pending: Pending, offset: int) -> None:
-    pending.add(offset, 1_000 + offset, 50, 7, 8, 3)
+    pending.add(offset, (1_000 + offset, 50), 7, 8, 3)
 
 
 def test_what_was_added_is_there_until_it_is_removed() -> None:

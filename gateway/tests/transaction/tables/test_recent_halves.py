@@ -14,7 +14,7 @@ from wire.message.record import StoredMessage
 def test_what_is_kept_says_the_same_as_its_record(tmp_path: Path) -> None:
     world = World(tmp_path)
     place = world.send("k1")
-    kept = world.transactions.recent(place.queue_offset, place.commit_log_offset)
+    kept = world.tables.recent.find(place.queue_offset, place.commit_log_offset)
     read = world.log.message_at(place.commit_log_offset)
     assert kept is not None
     assert read is not None
@@ -40,15 +40,15 @@ def test_what_is_kept_says_the_same_as_its_record(tmp_path: Path) -> None:
 def test_both_offsets_have_to_fit(tmp_path: Path) -> None:
     world = World(tmp_path)
     place = world.send("k1")
-    assert world.transactions.recent(place.queue_offset, place.commit_log_offset + 1) is None
-    assert world.transactions.recent(place.queue_offset + 1, place.commit_log_offset) is None
+    assert world.tables.recent.find(place.queue_offset, place.commit_log_offset + 1) is None
+    assert world.tables.recent.find(place.queue_offset + 1, place.commit_log_offset) is None
 
 
 def test_a_settled_one_is_let_go(tmp_path: Path) -> None:
     world = World(tmp_path)
     place = world.send("k1")
     world.end(place, COMMIT)
-    assert world.transactions.recent(place.queue_offset, place.commit_log_offset) is None
+    assert world.tables.recent.find(place.queue_offset, place.commit_log_offset) is None
 
 
 def stored(world: World, offset: int, size: int) -> PutResult:

@@ -38,7 +38,7 @@ def test_an_outcome_that_names_something_else_is_refused(world: World, changes: 
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert remark in (answer.remark or "")
     assert world.finals() == []
-    assert world.transactions.state(half.queue_offset) is State.PENDING
+    assert world.tables.outcomes.state(half.queue_offset) is State.PENDING
 
 
 def test_a_refused_one_way_outcome_is_logged_once_for_many(world: World, caplog: pytest.LogCaptureFixture) -> None:
@@ -66,7 +66,7 @@ def test_an_unknown_outcome_is_not_answered(world: World, caplog: pytest.LogCapt
         assert world.end(half, UNKNOWN) is None
         assert world.end(half, UNKNOWN, from_check=True) is None
     assert caplog.records == []
-    assert world.transactions.state(half.queue_offset) is State.PENDING
+    assert world.tables.outcomes.state(half.queue_offset) is State.PENDING
 
 
 @pytest.mark.parametrize("from_check", [False, True])
@@ -83,7 +83,7 @@ def test_what_is_no_outcome_is_refused_and_logged(
     assert f"commitOrRollback {outcome} is no outcome" in (answer.remark or "")
     assert [record.message for record in caplog.records] == ["outcome refused"]
     assert world.finals() == []
-    assert world.transactions.state(half.queue_offset) is State.PENDING
+    assert world.tables.outcomes.state(half.queue_offset) is State.PENDING
 
 
 @pytest.mark.parametrize(
