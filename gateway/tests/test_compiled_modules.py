@@ -87,6 +87,33 @@ def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
 
 
 @pytest.mark.parametrize("module", MODULES)
+def test_no_field_has_a_type_that_is_imported_for_type_checkers_only(module: str) -> None:
+    """Compiled, the annotations of fields are evaluated when the module is imported, which then fails."""
+    absent = {
+        alias.asname or alias.name
+        for node in nodes_of(module)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for part in ast.walk(node)
+        if isinstance(part, ast.ImportFrom)
+        for alias in part.names
+    }
+    fields = [
+        field
+        for node in nodes_of(module)
+        if isinstance(node, ast.ClassDef)
+        for field in node.body
+        if isinstance(field, ast.AnnAssign)
+    ]
+    found = {
+        f"{ast.unparse(field.target)}: {name.id}, line {field.lineno}"
+        for field in fields
+        for name in ast.walk(field.annotation)
+        if isinstance(name, ast.Name) and name.id in absent
+    }
+    assert not found
+
+
+@pytest.mark.parametrize("module", MODULES)
 def test_no_generator_waits_where_something_has_to_be_done_afterwards(module: str) -> None:
     """Compiled, a generator that is dropped half-way never gets to its ``finally``, nor to the end of a ``with``."""
     waits = {

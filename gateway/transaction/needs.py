@@ -1,7 +1,5 @@
 """The parts of a broker that its transactions need besides the log, as one value."""
 
-# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
