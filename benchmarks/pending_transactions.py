@@ -47,7 +47,7 @@ from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.records.half_messages import half_of
-from gateway.transaction.records.half_reader import read_without_turns
+from gateway.transaction.records.half_reader import without_turns
 from gateway.transaction.tables.transaction_tables import TransactionTables
 from gateway.transaction.transactions import Transactions
 from wire.codes import RequestCode
@@ -141,7 +141,7 @@ class Broker:
                 reactor=self.clock,
                 clock_ms=self.now_ms,
                 in_thread=in_this_thread,
-                read=read_without_turns(in_this_thread),
+                read=without_turns(in_this_thread),
                 soon=self.store.before_batch,
                 producers=self.producers,
                 offsets=Offsets(),

@@ -31,7 +31,7 @@ from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.records.half_messages import half_of
-from gateway.transaction.records.half_reader import read_without_turns
+from gateway.transaction.records.half_reader import without_turns
 from gateway.transaction.state_stores.choice import StateChoice
 from gateway.transaction.state_stores.database import OtherDatabase
 from gateway.transaction.tables.transaction_tables import TransactionTables
@@ -55,7 +55,7 @@ def serve(root: Path, wanted: TransactionStateStore, send: int = 0, database: st
             reactor=Clock(),
             clock_ms=wall_clock_ms,
             in_thread=in_this_thread,
-            read=read_without_turns(in_this_thread),
+            read=without_turns(in_this_thread),
             soon=lambda function: function(),
             producers=ProducerTable(),
             offsets=offsets,

@@ -40,7 +40,7 @@ from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.limits import HOUR_MS, TransactionLimits
 from gateway.transaction.needs import TransactionNeeds
-from gateway.transaction.records.half_reader import read_without_turns
+from gateway.transaction.records.half_reader import without_turns
 from gateway.transaction.tables.transaction_tables import TransactionTables
 from gateway.transaction.transactions import Transactions
 from wire.message.properties import PropertyName
@@ -208,7 +208,7 @@ class SmallBroker:
                 reactor=self.reactor,
                 clock_ms=clock,
                 in_thread=threads.in_pool,
-                read=read_without_turns(threads.in_pool),
+                read=without_turns(threads.in_pool),
                 soon=self.store.before_batch,
                 producers=SilentProducers(),
                 offsets=self.offsets,

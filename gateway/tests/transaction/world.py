@@ -31,7 +31,7 @@ from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.log_access import Asked
 from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.records.half_messages import half_of
-from gateway.transaction.records.half_reader import read_without_turns
+from gateway.transaction.records.half_reader import without_turns
 from gateway.transaction.records.op_messages import parse_op
 from gateway.transaction.restart.rebuild import OFFSETS_GROUP
 from gateway.transaction.state_stores.choice import StateChoice
@@ -152,7 +152,7 @@ class World:
             reactor=self.clock,
             clock_ms=self.now_ms,
             in_thread=threads,
-            read=read_without_turns(threads),
+            read=without_turns(threads),
             soon=lambda function: self._soon(function),
             producers=self.producers,
             offsets=self.offsets,

@@ -32,7 +32,7 @@ It raises RequestRefused when too many reads wait.
 """
 
 
-def read_without_turns(in_thread: InThread) -> ReadInTurn:
+def without_turns(in_thread: InThread) -> ReadInTurn:
     """Return a ``ReadInTurn`` that reads at once and lets everybody in."""
     return lambda work, done, _holder: in_thread(work, done)
 

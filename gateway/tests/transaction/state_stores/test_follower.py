@@ -15,7 +15,7 @@ from gateway.tests.transaction.world import HOST, Offsets, ProducerTable
 from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.needs import TransactionNeeds
-from gateway.transaction.records.half_reader import read_without_turns
+from gateway.transaction.records.half_reader import without_turns
 from gateway.transaction.state_stores.changes import Changes, Known, Prepared, Settled, StatesLost, StatesUnavailable
 from gateway.transaction.state_stores.follower import POSITION_STEP_BYTES, StateFollower
 from gateway.transaction.states import State
@@ -70,7 +70,7 @@ class Follower:
             reactor=self.clock,
             clock_ms=lambda: round(self.clock.seconds() * 1_000),
             in_thread=in_thread,
-            read=read_without_turns(in_thread),
+            read=without_turns(in_thread),
             soon=lambda function: function(),
             producers=ProducerTable(),
             offsets=Offsets(),
