@@ -18,8 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from gateway.client.blocking.waiting import start
-
-from .ports import free_port
+from gateway.client.testing.ports import free_port
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
