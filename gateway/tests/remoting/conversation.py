@@ -157,8 +157,10 @@ class Peer:
 class Conversation:
     """A running server without methods (unless a dispatch is given) and the peers that connect to it."""
 
-    def __init__(self, dispatch: Dispatch | None = None, **settings: Any) -> None:
-        self.reactor = memory_reactor()
+    def __init__(
+        self, dispatch: Dispatch | None = None, reactor: MemoryReactorClock | None = None, **settings: Any
+    ) -> None:
+        self.reactor = memory_reactor() if reactor is None else reactor
         self.dispatch = Dispatch() if dispatch is None else dispatch
         self.settings = replace(SETTINGS, **settings)
         self.server = RemotingServer(self.reactor, self.dispatch, [("127.0.0.1", 10911)], self.settings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from twisted.internet.testing import MemoryReactorClock
 
 from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Dispatch, Request
@@ -23,10 +24,10 @@ COUNT = 40
 class Server:
     """Carries out requests that take as long as their body says, and notes the order."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, reactor: MemoryReactorClock | None = None, **settings: Any) -> None:
         dispatch = Dispatch()
         dispatch.answers_directly(CODE, self._carry_out, Right.NONE)
-        self.conversation = Conversation(dispatch, **settings)
+        self.conversation = Conversation(dispatch, reactor, **settings)
         self.done: list[int] = []
 
     def _carry_out(self, request: Request) -> None:
@@ -111,23 +112,13 @@ def test_a_client_known_to_be_quick_waits_for_one_heavy_request_at_most(server: 
 
 
 def test_a_request_that_waited_for_the_processor_is_not_costly() -> None:
-    class Busy(Server):
-        def __init__(self) -> None:
-            super().__init__()
-            turn = self.conversation.server.input_turn
-            turn.__init__(Machine(self.conversation.reactor), turn.flush_group)  # type: ignore[misc]
-
-    class Machine:
+    class BusyMachine(MemoryReactorClock):
         """Its processor computes for somebody else most of the time."""
-
-        def __init__(self, reactor: Any) -> None:
-            self.seconds = reactor.seconds
-            self.callLater = reactor.callLater
 
         def processor_seconds(self) -> float:
             return float(self.seconds()) / 100
 
-    server = Busy()
+    server = Server(BusyMachine())  # type: ignore[no-untyped-call]
     honest, *others = known(server), *server.connect(5)
     for number in range(5):
         send(honest, number, HEAVY_S)
