@@ -9,12 +9,22 @@ The server passes one on the reactor's pool; programs and tests without a reacto
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias, final
 
 InThread: TypeAlias = Callable[[Callable[[], Any], Callable[[Any], None]], None]
-"""``in_thread(work, done)``: run ``work`` in a thread, then ``done(its value or its exception)`` on this one."""
+"""``in_thread(work, done)``: run ``work`` in a thread, then ``done(its value, or Failed)`` on this one."""
 Soon: TypeAlias = Callable[[Callable[[], None]], None]
 """Run a function at the end of this turn of the reactor."""
+
+
+@final
+class Failed:
+    """The exception that work raised, handed over in place of a value."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: BaseException) -> None:
+        self.error: Final = error
 
 
 def in_this_thread(work: Callable[[], object], done: Callable[[Any], None]) -> None:
@@ -23,8 +33,8 @@ def in_this_thread(work: Callable[[], object], done: Callable[[Any], None]) -> N
 
 
 def result_of(work: Callable[[], object]) -> object:
-    """What work in this thread came to, as a thread tells it: its value, or the exception it raised."""
+    """Run work in this thread, and return what ``done`` is to get: its value, or ``Failed``."""
     try:
         return work()
     except Exception as error:  # noqa: BLE001 - handed over whole, as a thread does it
-        return error
+        return Failed(error)

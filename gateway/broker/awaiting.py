@@ -7,12 +7,13 @@ coroutines. This joins the two.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from twisted.internet.defer import Deferred
 
 from gateway.errors import RequestRefused
-from gateway.in_thread import InThread
+from gateway.in_thread import Failed, InThread
 from gateway.metadata.saved.write_behind import Saved
 from wire.codes import ResponseCode
 
@@ -22,15 +23,16 @@ T = TypeVar("T")
 def thread_result(in_thread: InThread, work: Callable[[], T]) -> Deferred[T]:
     """Run ``work`` in a thread; fires with its value or fails with its exception."""
     waiting: Deferred[T] = Deferred()
-
-    def done(result: T | BaseException) -> None:
-        if isinstance(result, BaseException):
-            waiting.errback(result)
-        else:
-            waiting.callback(result)
-
-    in_thread(work, done)
+    in_thread(work, partial(settle, waiting))
     return waiting
+
+
+def settle(waiting: Deferred[T], result: T | Failed) -> None:
+    """Fire a Deferred with what work in a thread came to."""
+    if isinstance(result, Failed):
+        waiting.errback(result.error)
+    else:
+        waiting.callback(result)
 
 
 async def saved(persist: Callable[[Saved], None], what: str) -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
+from functools import partial
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
 
+from gateway.broker.awaiting import settle
 from gateway.errors import RequestRefused
 from gateway.in_thread import InThread
 from gateway.shares import Shares
@@ -76,7 +78,7 @@ class ColdReads:
         return self._short.running + self._long.running + self._waiting.used
 
     def read(self, work: Work, done: Done, holder: Holder = None, *, is_long: bool = False) -> None:
-        """Run ``work`` in a thread, then ``done`` with its value or exception on the reactor thread.
+        """Run ``work`` in a thread, then ``done`` with its value, or ``Failed``, on the reactor thread.
 
         :param is_long: it may look at very many places.
         :raises RequestRefused: SYSTEM_BUSY: too many wait already; stock clients come again a little later.
@@ -97,14 +99,7 @@ class ColdReads:
         :raises RequestRefused: as ``read``.
         """
         waiting: Deferred[T] = Deferred()
-
-        def done(value: T | BaseException) -> None:
-            if isinstance(value, BaseException):
-                waiting.errback(value)
-            else:
-                waiting.callback(value)
-
-        self.read(work, done, holder, is_long=is_long)
+        self.read(work, partial(settle, waiting), holder, is_long=is_long)
         return waiting
 
     @property

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from gateway.errors import RequestRefused
+from gateway.in_thread import Failed
 from gateway.remoting.dispatch import answer_failures
 from gateway.store.queues.extended_units import NotInMemory
 from gateway.telemetry.logs import EventLog
@@ -88,8 +89,8 @@ class NamedMessages:
 
 
 def _have_read(request: Request, go_on: GoOn, found: Found) -> None:
-    if isinstance(found, BaseException):
-        log.error("message not read", code=request.command.code, remote=request.channel.remote, error=str(found))
-        request.answer(ResponseCode.SYSTEM_ERROR, remark=f"reading the store failed: {found}")
+    if isinstance(found, Failed):
+        log.error("message not read", code=request.command.code, remote=request.channel.remote, error=str(found.error))
+        request.answer(ResponseCode.SYSTEM_ERROR, remark=f"reading the store failed: {found.error}")
     else:
         answer_failures(request, partial(go_on, found))

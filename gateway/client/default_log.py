@@ -72,13 +72,12 @@ def _is_servers(logger: logging.Logger, handler: logging.Handler) -> bool:
 
 
 def _kind(record: logging.LogRecord) -> tuple[object, ...]:
-    """What makes two records alike: the line of this package that wrote them, and the exceptions they tell of."""
+    """What makes two records alike: the line of this package that wrote them, and the kinds of what they tell of.
+
+    Errors of brokers are told apart by their code as well.
+    """
     arguments = record.args if isinstance(record.args, tuple) else ()
-    told = tuple(
-        (type(argument), str(getattr(argument, "code", "")))
-        for argument in arguments
-        if isinstance(argument, BaseException)
-    )
+    told = tuple((type(argument), str(getattr(argument, "code", ""))) for argument in arguments)
     _, error, trace = record.exc_info or (None, None, None)
     return (record.name, record.lineno, told, type(error), _place(trace))
 

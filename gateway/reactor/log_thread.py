@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from twisted.internet.interfaces import IReactorFromThreads
 
+from gateway.in_thread import Failed
 from gateway.reactor.quick_disk import QuickDisk
 
 Outcome = Callable[[Any], None]
@@ -70,7 +71,7 @@ class LogThread:
         self._thread.join()
 
     def submit(self, work: Callable[[], object], outcome: Outcome) -> None:
-        """Run ``work`` in the thread, then ``outcome`` with its value or exception on the reactor thread."""
+        """Run ``work`` in the thread, then ``outcome`` with its value, or ``Failed``, on the reactor thread."""
         self._unreported += 1
         if self._expect is not None:
             self._expect(True)
@@ -107,7 +108,7 @@ class LogThread:
             try:
                 return work()
             except BaseException as error:  # noqa: BLE001 - handed over whole to the reactor thread
-                return error
+                return Failed(error)
 
     def _report(self, outcome: Outcome, value: object) -> None:
         self._unreported -= 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gateway.in_thread import InThread
+from gateway.in_thread import Failed, InThread
 
 
 def in_thread_pool(reactor: Any, carry_out: Callable[[Callable[[Any], None], object], None]) -> InThread:
@@ -19,7 +19,7 @@ def in_thread_pool(reactor: Any, carry_out: Callable[[Callable[[Any], None], obj
         try:
             value = work()
         except BaseException as error:  # noqa: BLE001 - handed over whole to the reactor thread
-            value = error
+            value = Failed(error)
         reactor.callFromThread(carry_out, done, value)
 
     def in_thread(work: Callable[[], Any], done: Callable[[Any], None]) -> None:

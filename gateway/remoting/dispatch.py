@@ -274,10 +274,9 @@ class Dispatch:
         return None
 
     def _failed_later(self, failure: Failure, request: Request) -> None:
-        error = failure.value
-        if not isinstance(error, Exception):
-            failure.raiseException()
-        elif not (request.channel.closed and isinstance(error, CancelledError)):  # a list, dropped with its peer
+        failure.trap(Exception)  # type: ignore[no-untyped-call]
+        error = cast(Exception, failure.value)
+        if not (request.channel.closed and isinstance(error, CancelledError)):  # a list, dropped with its peer
             self._refuse(request, error)
         # Its frames lead back to it: a circle, in which the values of all of them would stay.
         failure.cleanFailure()  # type: ignore[no-untyped-call]

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.errors import GatewayError
-from gateway.in_thread import InThread
+from gateway.in_thread import Failed, InThread
 from gateway.metadata.names import SCHEDULE_TOPIC
 from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.redirect import delay_level_of_queue, released, schedule_queue_id, the_same_queue
@@ -268,12 +268,12 @@ class DelayService:
         else:
             self._have_read(level, result)
 
-    def _cold_read(self, level: _Level, result: GetResult | BaseException) -> None:
+    def _cold_read(self, level: _Level, result: GetResult | Failed) -> None:
         level.busy = False
         if not self._running:
             return
-        if isinstance(result, BaseException):
-            self._read_failed(level, result)
+        if isinstance(result, Failed):
+            self._read_failed(level, result.error)
         else:
             self._have_read(level, result)
 
@@ -328,12 +328,12 @@ class DelayService:
 
         self._in_thread(mend, lambda result: self._in_turn(partial(self._mended, level, result)))
 
-    def _mended(self, level: _Level, result: GetResult | int | BaseException) -> None:
+    def _mended(self, level: _Level, result: GetResult | int | Failed) -> None:
         level.busy = False
         if not self._running:
             return
-        if isinstance(result, BaseException):
-            self._stopped_at(level, str(result))
+        if isinstance(result, Failed):
+            self._stopped_at(level, str(result.error))
         elif isinstance(result, int):
             self._skip_gap(level, GetStatus.MESSAGE_WAS_REMOVING, result)
         else:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
-from gateway.in_thread import InThread
+from gateway.in_thread import Failed, InThread
 from gateway.metadata.names import WHEEL_TIMER_TOPIC
 from gateway.schedule.near_timers import NearTimer, is_rolled_marker
 from gateway.schedule.redirect import the_same_queue
@@ -234,8 +234,8 @@ class TimerService:
 
     def _made(self, result: object) -> None:
         self._is_making = False
-        if isinstance(result, BaseException):
-            self._has_failed("timer log file not made", result)
+        if isinstance(result, Failed):
+            self._has_failed("timer log file not made", result.error)
         else:
             self._write()
 
@@ -298,10 +298,10 @@ class TimerService:
                 keys.append(key)
         return found, keys
 
-    def _have_slot(self, opening: Opening, result: tuple[Opened, list[str]] | BaseException) -> None:
+    def _have_slot(self, opening: Opening, result: tuple[Opened, list[str]] | Failed) -> None:
         self._is_reading_slot = False
-        if isinstance(result, BaseException):
-            log.error("timer slot not read", slot=opening.slot, error=repr(result))
+        if isinstance(result, Failed):
+            log.error("timer slot not read", slot=opening.slot, error=repr(result.error))
             if self._running:
                 self._reactor.callLater(RETRY_MS / 1000, self._read_again, opening)
         else:
@@ -340,11 +340,11 @@ class TimerService:
 
         self._in_thread(read, partial(self._have_messages, batch))
 
-    def _have_messages(self, batch: list[NearTimer], messages: list[StoredMessage | None] | BaseException) -> None:
+    def _have_messages(self, batch: list[NearTimer], messages: list[StoredMessage | None] | Failed) -> None:
         now_ms = self._clock()
-        if isinstance(messages, BaseException) or not self._running:
-            if isinstance(messages, BaseException):
-                log.error("timer messages not read", messages=len(batch), error=repr(messages))
+        if isinstance(messages, Failed) or not self._running:
+            if isinstance(messages, Failed):
+                log.error("timer messages not read", messages=len(batch), error=repr(messages.error))
             for timer in batch:
                 self._again(timer, now_ms + RETRY_MS if self._running else now_ms)
             self._tell_stopped()

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from gateway.clock import Milliseconds
 from gateway.errors import GatewayError
-from gateway.in_thread import InThread, in_this_thread
+from gateway.in_thread import Failed, InThread, in_this_thread
 from gateway.settings.store import StoreSettings
 from gateway.store.admission import Admission
 from gateway.store.disk.entry_kinds import refuse_misfits
@@ -526,11 +526,11 @@ class MessageStore:
         self._log.look_end = NO_END  # until the result is there
         self._in_thread(self.deletion.look, self._looked)
 
-    def _looked(self, result: object) -> None:
-        if isinstance(result, Survey):
-            self.look_at_space(result)
+    def _looked(self, result: Survey | Failed) -> None:
+        if isinstance(result, Failed):
+            log.error("free space cannot be found out", reason=str(result.error))
         else:
-            log.error("free space cannot be found out", reason=str(result))
+            self.look_at_space(result)
 
     def look_at_space(self, survey: Survey) -> None:
         """Refuse messages while the disk is full or queues cannot be written, take them again when that is over."""

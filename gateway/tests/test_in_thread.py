@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.in_thread import in_this_thread
+from gateway.in_thread import Failed, in_this_thread
 
 
 def test_the_value_is_told() -> None:
@@ -20,7 +20,15 @@ def test_what_the_work_raises_is_told_and_not_raised(error: Exception) -> None:
         raise error
 
     in_this_thread(fail, told.append)
-    assert told == [error]
+    [failed] = told
+    assert isinstance(failed, Failed)
+    assert failed.error is error
+
+
+def test_an_exception_that_work_returns_is_a_value() -> None:
+    told = list[object]()
+    in_this_thread(lambda: ValueError("found in a log"), told.append)
+    assert [type(value) for value in told] == [ValueError]
 
 
 def test_what_the_answer_raises_is_not_taken_for_the_work_s() -> None:

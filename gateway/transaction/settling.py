@@ -19,6 +19,7 @@ from functools import partial
 from typing import Final
 
 from gateway.errors import RequestRefused
+from gateway.in_thread import Failed
 from gateway.metadata.topics import readable_queue
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.telemetry.logs import EventLog, Repeats
@@ -190,8 +191,9 @@ class Settling:
             else:
                 decision.message = final_of(found)
         if decision.message is None:
-            text = f"Find prepared transaction message failed: half message {offset} cannot be read ({found})"
-            log.error("outcome not stored", half_offset=offset, outcome=decision.event.value, error=str(found))
+            error = str(found.error if isinstance(found, Failed) else found)
+            text = f"Find prepared transaction message failed: half message {offset} cannot be read ({error})"
+            log.error("outcome not stored", half_offset=offset, outcome=decision.event.value, error=error)
             self._give_back(decision, Reply(ResponseCode.SYSTEM_ERROR, text))
         else:
             self._gather(decision)
@@ -256,12 +258,12 @@ class Settling:
             self._compared(offset, event, state, source, answer)
 
     def _compared_with_evidence(
-        self, offset: int, event: Event, source: Source, answer: Answer | None, found: State | BaseException
+        self, offset: int, event: Event, source: Source, answer: Answer | None, found: State | Failed
     ) -> None:
-        if isinstance(found, State):
-            self._compared(offset, event, found, source, answer)
+        if isinstance(found, Failed):
+            tell(answer, Reply(ResponseCode.SYSTEM_ERROR, f"reading the store failed: {found.error}"))
         else:
-            tell(answer, Reply(ResponseCode.SYSTEM_ERROR, f"reading the store failed: {found}"))
+            self._compared(offset, event, found, source, answer)
 
     def _compared(self, offset: int, event: Event, state: State, source: Source, answer: Answer | None) -> None:
         after = next_state(state, event)

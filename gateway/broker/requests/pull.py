@@ -24,6 +24,7 @@ from gateway.delivery.filters.tags import is_tag_type, tag_filter
 from gateway.delivery.filters.turns import READ_STEPS
 from gateway.delivery.long_poll import LONGEST_HOLD_MS, HeldPull
 from gateway.errors import RequestRefused
+from gateway.in_thread import Failed
 from gateway.metadata.names import TRANSACTION_GROUP
 from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import wait_for_room
@@ -288,8 +289,8 @@ class PullMessage:
         self,
         header: PullMessageRequest,
         begun_ms: int,
-        done: Callable[[GetResult | BaseException | None], None],
-        result: GetResult | BaseException | None,
+        done: Callable[[GetResult | Failed | None], None],
+        result: GetResult | Failed | None,
     ) -> None:
         """Go on after a read of the disk, and note how long it took."""
         done(result)
@@ -318,12 +319,12 @@ class PullMessage:
         accepts: MessageFilter,
         work: Work,
         may_hold: bool,
-        result: GetResult | BaseException | None,
+        result: GetResult | Failed | None,
     ) -> None:
         if accepts.by_properties is not None:
             self._turns.spend_read(work)  # threads take the processor from everyone too
-        if isinstance(result, BaseException):
-            self._failed(request, header, result)
+        if isinstance(result, Failed):
+            self._failed(request, header, result.error)
         elif result is not None:
             self._answer_or_hold(request, header, accepts, may_hold, result)
         elif not request.channel.closed:  # others have begun large answers meanwhile

@@ -225,14 +225,14 @@ class ClientInstance:
         )
         if header.producer_group is None and header.consumer_group is None:
             return
-        asked = (
-            self.remoting.request(address, RequestCode.UNREGISTER_CLIENT, header, timeout=_UNREGISTER_TIMEOUT)
-            for address in self._known_addresses
-            if self.remoting.open_connection(address) is not None
-        )
-        for outcome in await asyncio.gather(*asked, return_exceptions=True):
-            if isinstance(outcome, BaseException):
-                _log.debug("a broker was not told that group %s leaves: %s", member.group, outcome)
+        connected = [address for address in self._known_addresses if self.remoting.open_connection(address) is not None]
+        await asyncio.gather(*(self._unregister(address, header, member.group) for address in connected))
+
+    async def _unregister(self, address: str, header: UnregisterClientRequest, group: str) -> None:
+        try:
+            await self.remoting.request(address, RequestCode.UNREGISTER_CLIENT, header, timeout=_UNREGISTER_TIMEOUT)
+        except Exception as error:  # noqa: BLE001 - that broker forgets the member by itself
+            _log.debug("a broker was not told that group %s leaves: %s", group, error)
 
     async def heartbeat(self) -> None:
         """Tell all brokers of known routes who we are, and wait for their answers; failures are logged."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from gateway.delivery.lite.expiry import is_expired
 from gateway.delivery.lite.subscriptions import LiteClient, LiteSubscriptions
 from gateway.delivery.pop.held_pops import HeldPops
+from gateway.in_thread import Failed
 from gateway.metadata.lite_attributes import bound_topic, is_exclusive, minutes_to_live, resets_on_takeover
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from gateway.telemetry.logs import EventLog
@@ -311,12 +312,12 @@ class LiteTopics:
                 found.append((queue, end, store.stored_at_ms(queue, LIGHT_QUEUE_ID, end - 1) if end else 0))
             return found
 
-        def looked(found: object) -> None:
-            if isinstance(found, list):
-                self._in_turns(self._those_over(found, parents)).addCallback(self._delete, done)
-            else:
-                log.error("lite topics not looked at", error=repr(found))
+        def looked(found: list[tuple[str, int, int]] | Failed) -> None:
+            if isinstance(found, Failed):
+                log.error("lite topics not looked at", error=repr(found.error))
                 done()
+            else:
+                self._in_turns(self._those_over(found, parents)).addCallback(self._delete, done)
 
         self._in_thread(look, looked)
 

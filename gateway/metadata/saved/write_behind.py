@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gateway.in_thread import InThread
+from gateway.in_thread import Failed, InThread
 from gateway.metadata.saved.json_file import JsonFile
 from gateway.telemetry.logs import EventLog
 
@@ -79,7 +79,7 @@ class WriteBehind:
         self._in_thread(lambda: self._file.write(_text(content), sequence), self._written)
 
     def _written(self, result: object) -> None:
-        failure = result if isinstance(result, BaseException) else None
+        failure = result.error if isinstance(result, Failed) else None
         self._writing = False
         self.failure = None if failure is None else str(failure)
         if failure is not None:

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from gateway.in_thread import result_of
+from gateway.in_thread import Failed, result_of
 from gateway.store.durability.surroundings import Cancel, StoreSurroundings
 from gateway.store.log.log_batch import LogBatch
 from gateway.telemetry.logs import EventLog
@@ -205,7 +205,7 @@ class GroupCommit:
         batch, sync = self.in_flight, self._sync
         assert batch is not None, "a result without a batch"
         assert sync is not None, "ASYNC_FLUSH has nothing to do after it"
-        if isinstance(result, BaseException):
+        if isinstance(result, Failed):
             self._done(result)
             return
         self._in_sync(lambda: sync(batch), self._done)
@@ -215,8 +215,8 @@ class GroupCommit:
     def _done(self, result: object) -> None:
         batch, self.in_flight = self.in_flight, None
         assert batch is not None, "a result without a batch"
-        if isinstance(result, BaseException):
-            self._failed(batch, result)
+        if isinstance(result, Failed):
+            self._failed(batch, result.error)
         else:
             self._landed.append(batch)
             if self._sync is not None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gateway.in_thread import InThread
+from gateway.in_thread import Failed, InThread
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.durability.dispatch import Dispatch
 from gateway.store.durability.flushing import Flushing
@@ -244,12 +244,14 @@ class Publication:
             self._in_thread(lambda: file.open(create=True), lambda result: self._made_ahead(file, result))
 
     def _made_ahead(self, file: MappedFile, result: object) -> None:
-        if isinstance(result, OSError) and (result.errno in NO_SPACE or result.errno in NOT_OPENED):
-            self._log.forget_ahead(file)
-        elif isinstance(result, BaseException):
-            self._admission.fail(f"{file.path} could not be made: {result}")
-        else:
+        if not isinstance(result, Failed):
             self._look()  # some file systems know no holes
+            return
+        error = result.error
+        if isinstance(error, OSError) and (error.errno in NO_SPACE or error.errno in NOT_OPENED):
+            self._log.forget_ahead(file)
+        else:
+            self._admission.fail(f"{file.path} could not be made: {error}")
 
 
 def _taken(batch: LogBatch, wait_for: WaitFor) -> list[Waiter]:

@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from threading import Lock
 
-from gateway.in_thread import InThread
+from gateway.in_thread import Failed, InThread
 from gateway.settings.store import StoreSettings
 from gateway.store.disk.files import DiskSpace
 from gateway.store.disk.mapped_file import MappedFile
@@ -267,7 +267,7 @@ class Deletion:
             return
         in_thread(
             lambda: self._remove_topic(topic, away),
-            lambda result: done(result if isinstance(result, BaseException) else None),
+            lambda result: done(result.error if isinstance(result, Failed) else None),
         )
 
     def _move_away(self, topic: str, log_end: int) -> list[Path]:

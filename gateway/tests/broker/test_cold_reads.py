@@ -9,6 +9,7 @@ import pytest
 
 from gateway.broker.cold_reads import ColdReads
 from gateway.errors import RequestRefused
+from gateway.in_thread import in_this_thread
 from wire.codes import ResponseCode
 
 
@@ -23,11 +24,7 @@ class Threads:
 
     def end_one(self) -> None:
         work, done = self.work.pop(0)
-        try:
-            value = work()
-        except OSError as error:
-            value = error
-        done(value)
+        in_this_thread(work, done)
 
 
 def test_reads_beyond_the_threads_wait_and_are_done_in_order() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from gateway.broker.requests.pop.pop_taking import INIT_FROM_LAST
+from gateway.in_thread import Failed
 from gateway.settings.store import FlushDiskType
 from gateway.store.disk.files import RealFiles
 from gateway.tests.broker.popping import bodies, pop
@@ -192,7 +193,7 @@ def test_the_first_pull_is_answered_when_its_place_is_on_disk_and_also_when_that
     waiting.pop()()
     broker.turn()
     assert [answer.code for answer in client.received()] == [ResponseCode.SUCCESS]
-    broker.in_thread = lambda _, done: done(OSError("the disk is full"))
+    broker.in_thread = lambda _, done: done(Failed(OSError("the disk is full")))
     answer = broker.ask(client, RequestCode.PULL_MESSAGE, pulling(0, queue_id=1))
     assert answer.code == ResponseCode.SUCCESS
 

@@ -15,6 +15,7 @@ from unittest.mock import patch
 from twisted.internet import task
 
 from gateway.errors import GatewayError
+from gateway.in_thread import Failed
 from gateway.metadata.groups import Groups
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.metadata.topics import NO_TOPICS, Topics
@@ -123,7 +124,7 @@ def _done(work: Callable[[], object], on_result: Callable[[object], None]) -> Ca
     try:
         result = work()
     except (OSError, DiskFull, WriteFailed, GatewayError) as error:
-        result = error
+        result = Failed(error)
     return lambda: on_result(result)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import GatewayError, RequestRefused
-from gateway.in_thread import in_this_thread
+from gateway.in_thread import Failed, in_this_thread
 from gateway.nameserver.kv_config import KvConfig, KvLimits
 from gateway.tests.remoting.conversation import outcome
 
@@ -23,7 +23,7 @@ def path(tmp_path: Path) -> Path:
 
 def failing(work: Callable[[], Any], done: Callable[[Any], None]) -> None:
     """A thread in which no disk can be written."""
-    done(OSError("no space left on device"))
+    done(Failed(OSError("no space left on device")))
 
 
 def test_a_value_is_kept_in_the_file(path: Path) -> None:
@@ -78,7 +78,7 @@ def test_point_8_a_deletion_that_did_not_reach_the_disk_is_not_answered_as_done_
     fault: list[Exception] = []
 
     def at_once(work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        done(fault[0] if fault else work())
+        done(Failed(fault[0]) if fault else work())
 
     config = KvConfig(path, at_once)
     assert outcome(config.put("n", "a", "1")) == [None]

@@ -11,6 +11,7 @@ from weakref import ref
 import pytest
 from twisted.internet.interfaces import IReactorFromThreads
 
+from gateway.in_thread import Failed
 from gateway.reactor.log_thread import LogThread
 from gateway.reactor.quick_disk import QUICK_S
 
@@ -82,7 +83,9 @@ def test_a_failure_is_reported_and_the_next_work_runs(running: Running, error: B
     running.thread.submit(lambda: "done", running.seen.append)
     running.calls.next()
     running.calls.next()
-    assert running.seen == [error, "written out", "done", "written out"]
+    failed, *rest = running.seen
+    assert isinstance(failed, Failed)
+    assert [failed.error, *rest] == [error, "written out", "done", "written out"]
 
 
 class Batch:
@@ -230,5 +233,7 @@ def test_a_failed_sync_the_reactor_waited_for_is_reported(waiting: Waiting) -> N
     waiting.thread.sync(fail, waiting.seen.append)
     assert waiting.waits
     waiting.carry_out()
-    assert waiting.seen == [error]
+    [failed] = waiting.seen
+    assert isinstance(failed, Failed)
+    assert failed.error is error
     assert waiting.sync(0) == current_thread().name

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from gateway.in_thread import Failed
 from gateway.reactor.thread_pool import in_thread_pool
 
 
@@ -33,4 +34,5 @@ def test_an_exception_is_reported_as_a_value() -> None:
         raise OSError(28, "No space left on device")
 
     in_thread_pool(DirectReactor(), lambda done, value: done(value))(fail, events.append)
-    assert isinstance(events[0], OSError)
+    assert isinstance(events[0], Failed)
+    assert isinstance(events[0].error, OSError)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import GatewayError
-from gateway.in_thread import in_this_thread
+from gateway.in_thread import Failed, in_this_thread
 from gateway.schedule.delay_offsets import DelayOffsets
 
 
@@ -28,7 +28,7 @@ class Writing:
     def _in_thread(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         self.writes += 1
         if self.failing:
-            done(OSError(28, "No space left on device"))
+            done(Failed(OSError(28, "No space left on device")))
         else:
             in_this_thread(work, done)
 

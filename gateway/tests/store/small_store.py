@@ -12,7 +12,7 @@ from pathlib import Path
 
 from twisted.internet.task import Clock as TaskClock
 
-from gateway.in_thread import InThread, Soon, in_this_thread
+from gateway.in_thread import Failed, InThread, Soon, in_this_thread
 from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.disk.files import Buffer, DiskSpace, RealFiles
 from gateway.store.disk.mapped_file import MappedFile
@@ -73,7 +73,7 @@ class Executor:
         try:
             result = work()
         except (OSError, DiskFull, WriteFailed) as error:
-            result = error
+            result = Failed(error)
         return lambda: on_result(result)
 
     def run(self) -> None:

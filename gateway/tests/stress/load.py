@@ -11,6 +11,7 @@ from random import Random
 from threading import Event, Thread
 
 from gateway.clock import wall_clock_ms
+from gateway.in_thread import Failed
 from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
@@ -156,9 +157,9 @@ class Stress:
         """Whether messages of it may be on their way: they would be of neither life."""
         return not self._reactor.run_until(lambda: not self._waiting, 10)
 
-    def _surveyed(self, survey: object) -> None:
-        if not isinstance(survey, Survey):
-            self.account.complain(f"survey failed: {survey!r}")
+    def _surveyed(self, survey: Survey | Failed) -> None:
+        if isinstance(survey, Failed):
+            self.account.complain(f"survey failed: {survey.error!r}")
         elif self.store.deletion.detach(survey):
             self._reactor.in_thread(self._remove, self._deleted)
             return
@@ -169,9 +170,9 @@ class Stress:
             self.account.count("log files deleted")
         self.store.deletion.remove_other_files()
 
-    def _deleted(self, failure: object) -> None:
-        if isinstance(failure, BaseException):
-            self.account.complain(f"deletion failed: {failure!r}")
+    def _deleted(self, result: object) -> None:
+        if isinstance(result, Failed):
+            self.account.complain(f"deletion failed: {result.error!r}")
         self._deleting -= 1
         self.account.count("deletions")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.in_thread import Failed
 from gateway.metadata.names import HALF_TOPIC
 from gateway.remoting.turns import finish
 from gateway.tests.store.small_store import Executor
@@ -109,7 +110,7 @@ def test_a_half_message_whose_body_cannot_be_read_is_pending_again(
     world.end(half, COMMIT)
     work, done = executor.threads.popleft()
     if is_error:
-        done(OSError("no disk"))
+        done(Failed(OSError("no disk")))
     else:
         del world.log.records[half.commit_log_offset]
         done(work())

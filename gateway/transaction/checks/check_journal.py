@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from gateway.in_thread import InThread
+from gateway.in_thread import Failed, InThread
 from gateway.store.disk.files import FileLayer, RealFiles
 from gateway.telemetry.logs import EventLog
 
@@ -184,12 +184,12 @@ class CheckJournal:
             self._files.close(fd)
         return len(data)
 
-    def _rewritten(self, target: Path, result: object) -> None:
+    def _rewritten(self, target: Path, result: int | Failed) -> None:
         since, self._since_snapshot = self._since_snapshot or [], None
         if self._fd < 0:
             return
-        if not isinstance(result, int):
-            log.error("check journal not rewritten", path=target, error=str(result))
+        if isinstance(result, Failed):
+            log.error("check journal not rewritten", path=target, error=str(result.error))
             return
         fd = -1
         try:
@@ -207,7 +207,7 @@ class CheckJournal:
         self._end = result + len(data)
         self._in_thread(lambda: self._files.fsync_directory(self.path.parent), self._renamed)
 
-    def _renamed(self, failure: object) -> None:
+    def _renamed(self, result: Failed | None) -> None:
         """Until the directory is on disk a power cut may bring the former file back: a few counts, nothing else."""
-        if isinstance(failure, BaseException):
-            log.error("rewritten check journal not synced", path=self.path, error=str(failure))
+        if isinstance(result, Failed):
+            log.error("rewritten check journal not synced", path=self.path, error=str(result.error))

@@ -16,6 +16,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from gateway.in_thread import Failed
 from gateway.telemetry.logs import EventLog
 from gateway.transaction.checks.asking import Asking
 from gateway.transaction.checks.check_journal import CheckJournal
@@ -320,8 +321,8 @@ class CheckService:
 
         :raises Exception: it could not be read.
         """
-        if isinstance(found, Exception):
-            raise found
+        if isinstance(found, Failed):
+            raise found.error
         if found is None:
             self._settling.discard_lost(offset, self._host, "its record is not in the commit log any more")
         return found
@@ -356,8 +357,8 @@ class CheckService:
         for offset, each in zip(old, found, strict=True):
             if not tables.is_undecided(offset):
                 continue
-            if isinstance(each, Exception):
-                log.error("half message not given up", half_offset=offset, error=str(each))
+            if isinstance(each, Failed):
+                log.error("half message not given up", half_offset=offset, error=str(each.error))
             elif (half := self._readable(offset, each)) is not None:
                 checks = tables.pending.checks(offset)
                 facts = HalfFacts(tables.pending.stored_at_ms(offset), now_ms, checks)

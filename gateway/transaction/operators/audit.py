@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gateway.clock import Milliseconds
-from gateway.in_thread import InThread
+from gateway.in_thread import Failed, InThread
 from gateway.store.disk.files import FileLayer, RealFiles
 from wire.safe_text import safe_json
 
@@ -31,7 +31,7 @@ class AuditLog:
     """The file, opened for each line: an action is rare.
 
     :param directory: made when it is missing.
-    :param in_thread: runs blocking work and tells its value, or its exception.
+    :param in_thread: runs the writes.
     """
 
     def __init__(
@@ -43,8 +43,8 @@ class AuditLog:
         self._files: FileLayer = RealFiles() if files is None else files
         self._lock = threading.Lock()
 
-    def write(self, facts: Mapping[str, object], done: Callable[[object], None]) -> None:
-        """Append a line; ``done`` is told None once it is on disk, or the OSError that kept it from there."""
+    def write(self, facts: Mapping[str, object], done: Callable[[Failed | None], None]) -> None:
+        """Append a line; ``done`` is told None once it is on disk, or what kept it from there."""
         moment = datetime.fromtimestamp(self._clock_ms() / 1_000, UTC).isoformat(timespec="milliseconds")
         line = safe_json(
             {"time": moment.replace("+00:00", "Z"), **{name: _shortened(value) for name, value in facts.items()}}

@@ -10,6 +10,7 @@ from typing import Final
 
 from gateway.clock import END_OF_TIME_MS
 from gateway.errors import RequestRefused
+from gateway.in_thread import Failed
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
 from gateway.store.put_result import PutResult
 from gateway.telemetry.logs import EventLog
@@ -136,13 +137,13 @@ class Interventions:
         whole = message if message.has_body else self._store.message_at(message.commit_log_offset, message.total_size)
         return "the message is damaged" if whole is None else whole
 
-    def _looked(self, key: str, answer: Answer, found: StoredMessage | str | BaseException) -> None:
+    def _looked(self, key: str, answer: Answer, found: StoredMessage | str | Failed) -> None:
         """It is known what became of a given-up half message: store it anew, or say why not."""
         if isinstance(found, StoredMessage):
             self._store.append(resumed_of(found), partial(self._stored_anew, key, answer))
             return
         self._resuming.discard(key)
-        remark = f"reading the store failed: {found}" if isinstance(found, BaseException) else found
+        remark = f"reading the store failed: {found.error}" if isinstance(found, Failed) else found
         answer(Reply(ResponseCode.SYSTEM_ERROR, remark))
 
     def _stored_anew(self, key: str, answer: Answer, result: PutResult) -> None:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from gateway.in_thread import InThread
+from gateway.in_thread import Failed, InThread
 from gateway.transaction.log_access import LogAccess
 from wire.errors import RecordError
 from wire.message.record import StoredMessage
@@ -26,7 +26,7 @@ LONG_BYTES: Final = 64 * 1_024
 """A record from this size on is read in a thread also when it is in memory: 4 MB take some milliseconds."""
 
 ReadInTurn: TypeAlias = Callable[[Callable[[], Any], Callable[[Any], None], Hashable], None]
-"""``read(work, done, holder)``: ``work`` runs in a thread, ``done`` gets its value or exception; holders take turns.
+"""``read(work, done, holder)``: ``work`` runs in a thread, ``done`` gets its value or ``Failed``; holders take turns.
 
 It raises RequestRefused when too many reads wait.
 """
@@ -39,7 +39,7 @@ def without_turns(in_thread: InThread) -> ReadInTurn:
 
 Place: TypeAlias = tuple[int, int]
 """Commit log offset and size."""
-Found: TypeAlias = StoredMessage | Exception | None
+Found: TypeAlias = StoredMessage | Failed | None
 """A record, why it could not be read, or None when there is none (any more)."""
 
 
@@ -73,7 +73,7 @@ class HalfReader:
 
     def _ended(self, found: list[Found], done: Callable[[list[Found]], None], result: object) -> None:
         self.is_busy = False
-        if isinstance(result, Exception):
+        if isinstance(result, Failed):
             found[:] = [result if half is None else half for half in found]
         done(found)
 
@@ -118,4 +118,4 @@ def _on_disk(store: LogAccess, place: Place) -> Found:
     except RecordError:
         return None
     except OSError as error:
-        return error
+        return Failed(error)

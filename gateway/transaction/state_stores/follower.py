@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from gateway.in_thread import Failed
 from gateway.telemetry.logs import EventLog
 from gateway.transaction.log_access import LogAccess
 from gateway.transaction.needs import TransactionNeeds
@@ -172,19 +173,19 @@ class StateFollower:
 
     def _applied(self, result: object) -> None:
         self._is_applying = False
-        if isinstance(result, StatesLost) and self._batch is not None and not self._batch.is_whole:
-            log.warning("transaction state store is told everything again", reason=str(result))
-            self._tell_everything()
-            self._after(0 if self._failing_since_ms is None else RETRY_MS)
-        elif isinstance(result, BaseException):
-            self._failed(result)
-            self._after(RETRY_MS)
-        else:
+        if not isinstance(result, Failed):
             assert self._batch is not None, "it was applied"
             self._position = self._batch.position
             self._batch = None
             self._succeeded()
             self._after(GATHER_MS)
+        elif isinstance(result.error, StatesLost) and self._batch is not None and not self._batch.is_whole:
+            log.warning("transaction state store is told everything again", reason=str(result.error))
+            self._tell_everything()
+            self._after(0 if self._failing_since_ms is None else RETRY_MS)
+        else:
+            self._failed(result.error)
+            self._after(RETRY_MS)
 
     def _tell_everything(self) -> None:
         """Replace the batch by all that is pending; what was gathered meanwhile is part of that."""
@@ -236,8 +237,8 @@ class StateFollower:
             return
 
         def closed(result: object) -> None:
-            if isinstance(result, BaseException):
-                log.error("transaction state store not closed", reason=str(result))
+            if isinstance(result, Failed):
+                log.error("transaction state store not closed", reason=str(result.error))
             if stopped is not None:
                 stopped()
 

@@ -20,6 +20,7 @@ from gateway.delivery.pop.order import AckFault
 from gateway.delivery.pop.receipts import ORDER_REVIVE_QUEUE, Receipt, parse_receipt, real_topic
 from gateway.delivery.pop.revive_log import state_of
 from gateway.errors import RequestRefused
+from gateway.in_thread import Failed
 from gateway.remoting.declared import Right
 from wire.bodies.pop import BatchAck, BatchAckMessage
 from wire.codes import RequestCode, ResponseCode, SerializeType
@@ -290,7 +291,7 @@ class PopAcks:
             self._change(request, header)
             return
 
-        def found(message: StoredMessage | BaseException | None) -> None:
+        def found(message: StoredMessage | Failed | None) -> None:
             name = message.property_map.get(PropertyName.LITE_TOPIC) if isinstance(message, StoredMessage) else None
             named = replace(header, topic=lite_queue(header.topic, name)) if name else header
             answer_refusals(request, lambda: self._change(request, named))

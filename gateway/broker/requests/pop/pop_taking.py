@@ -17,6 +17,7 @@ from gateway.delivery.filters.turns import READ_STEPS
 from gateway.delivery.pop.receipts import NORMAL
 from gateway.delivery.pop.revive_log import state_of
 from gateway.errors import RequestRefused
+from gateway.in_thread import Failed
 from gateway.remoting.dispatch import wait_for_room
 from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.store.reading.wanted import Wanted
@@ -229,15 +230,15 @@ class PopTaking:
             least = min(size, self._max_bytes_cold)
             return store.get_messages(topic, queue_id, offset, count, least, wanted)
 
-        def have_read(result: GetResult | BaseException) -> None:
+        def have_read(result: GetResult | Failed) -> None:
             self._positions.end_read(key)
             self._was_read(key)
             answer_refusals(pop.request, lambda: take(result))
 
-        def take(result: GetResult | BaseException) -> None:
-            if isinstance(result, BaseException):
-                log.error("read failed", topic=topic, queue=queue_id, error=repr(result))
-                pop.remark = f"reading the store failed: {result}"
+        def take(result: GetResult | Failed) -> None:
+            if isinstance(result, Failed):
+                log.error("read failed", topic=topic, queue=queue_id, error=repr(result.error))
+                pop.remark = f"reading the store failed: {result.error}"
             elif (committed := self._positions.committed(key)) == offset:
                 self._have_read(pop, source, key, offset, result)
             elif committed >= 0:  # it was set elsewhere meanwhile; else the topic was deleted

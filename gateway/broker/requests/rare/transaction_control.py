@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred
 
 from gateway.broker.cold_reads import TOOLS
 from gateway.errors import RequestRefused
+from gateway.in_thread import Failed
 from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Answer
 from gateway.telemetry.logs import EventLog
@@ -197,16 +198,16 @@ class TransactionControl:
         :param must: refuse the request when it cannot be; else only the event log tells of it.
         :raises RequestRefused: SERVICE_NOT_AVAILABLE.
         """
-        waiting: Deferred[object] = Deferred()
+        waiting: Deferred[Failed | None] = Deferred()
         self._audit.write(facts, waiting.callback)
-        failure = await waiting
-        if not isinstance(failure, BaseException):
+        result = await waiting
+        if not isinstance(result, Failed):
             return
-        log.error("audit log not written", path=self._audit.path, error=str(failure))
+        log.error("audit log not written", path=self._audit.path, error=str(result.error))
         if must:
             raise RequestRefused(
                 ResponseCode.SERVICE_NOT_AVAILABLE,
-                f"nothing was done: the audit log {self._audit.path} cannot be written: {failure}",
+                f"nothing was done: the audit log {self._audit.path} cannot be written: {result.error}",
             )
 
 

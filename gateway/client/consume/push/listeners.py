@@ -85,24 +85,30 @@ class ListenerCall:
         return CONSUMED if returned is None else self._outcome_of_return(returned, messages)
 
     async def _call_async(self, messages: Sequence[ReceivedMessage]) -> ListenerOutcome:
+        import asyncio  # the blocking clients load it when they start
+
         try:
             awaitable: Awaitable[Any] = self._function(list(messages) if self.takes_batches else messages[0])
             returned = await awaitable
-        except BaseException as error:
-            if _ends_the_task(error):
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
                 raise
+            return outcome_of(error, messages)  # what the listener waited for was cancelled, not its task
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - as in a thread
             return outcome_of(error, messages)
         return CONSUMED if returned is None else self._outcome_of_return(returned, messages)
 
     def _outcome_of_return(self, returned: object, messages: Sequence[ReceivedMessage]) -> ListenerOutcome:
         """What a listener means that returns something: no message may be lost by a habit from another client."""
-        if isinstance(returned, Exception):
-            return outcome_of(returned, messages)
-        if inspect.isawaitable(returned):
-            if inspect.iscoroutine(returned):
-                returned.close()
-            wanted = "an async def itself: what it returned was not awaited, so the message was not consumed"
-            return outcome_of(ConfigurationError("listener", self._function, wanted), messages)
+        match returned:
+            case Exception():
+                return outcome_of(returned, messages)
+            case Awaitable():
+                if inspect.iscoroutine(returned):
+                    returned.close()
+                wanted = "an async def itself: what it returned was not awaited, so the message was not consumed"
+                return outcome_of(ConfigurationError("listener", self._function, wanted), messages)
         status = getattr(returned, "name", returned)
         if isinstance(status, str) and status in _AGAIN:
             return outcome_of(RetryLater(), messages)
@@ -124,16 +130,6 @@ def outcome_of(error: BaseException, messages: Sequence[ReceivedMessage]) -> Lis
         return ListenerOutcome(messages, error.delay_level, error)
     wanted = {id(message) for message in error.messages}
     return ListenerOutcome([message for message in messages if id(message) in wanted], error.delay_level, error)
-
-
-def _ends_the_task(error: BaseException) -> bool:
-    """Whether an exception is meant for the task in which a listener runs: the task is cancelled, or Ctrl-C."""
-    import asyncio  # the blocking clients load it when they start
-
-    if not isinstance(error, asyncio.CancelledError):
-        return not isinstance(error, Exception | SystemExit)
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _is_async(function: Callable[..., Any]) -> bool:

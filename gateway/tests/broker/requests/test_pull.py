@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.delivery.long_poll import SHORT_TEXT_CHARACTERS
+from gateway.in_thread import Failed
 from gateway.remoting.dispatch import Request
 from gateway.store.disk.files import RealFiles
 from gateway.store.reading.get_result import GetResult
@@ -547,7 +548,7 @@ def test_where_the_system_cannot_tell_the_distance_decides(tmp_path: Path, monke
 def test_a_failed_cold_read_is_a_system_error(tmp_path: Path) -> None:
     broker = WholeBroker(tmp_path / "store")
     client = filled(broker, "a", "b")
-    broker.in_thread = lambda work, done: done(OSError(5, "Input/output error"))
+    broker.in_thread = lambda work, done: done(Failed(OSError(5, "Input/output error")))
     answer = broker.ask(client, PULL, pulling())
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert "Input/output error" in (answer.remark or "")

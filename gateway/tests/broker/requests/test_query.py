@@ -9,7 +9,7 @@ import pytest
 
 from gateway.broker.cold_reads import ColdReads
 from gateway.broker.requests.query import MAX_ANSWER_BYTES, QueryMessages
-from gateway.in_thread import in_this_thread
+from gateway.in_thread import Failed, in_this_thread
 from gateway.store.index.index_entries import KeyKind
 from gateway.tests.desks import desk_of
 from gateway.tests.remoting.conversation import Conversation
@@ -144,7 +144,7 @@ def test_an_offset_without_a_message_is_an_error_with_the_offset(queried: Querie
 
 def test_a_read_that_fails_is_answered(queried: Queried) -> None:
     def failing(work: Any, done: Any) -> None:
-        done(OSError(5, "Input/output error"))
+        done(Failed(OSError(5, "Input/output error")))
 
     answer = Queried(failing).view("0")
     assert answer.code == ResponseCode.SYSTEM_ERROR

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.in_thread import Failed
 from gateway.metadata.topics import Topics
 from gateway.tests.broker.requests.small_broker import SmallBroker
 from wire.bodies.topics import CreateTopicList, TopicConfig, TopicConfigTable, TopicList
@@ -52,7 +53,7 @@ def test_a_created_topic_is_on_disk_when_the_answer_comes(broker: SmallBroker) -
 
 
 def test_a_topic_that_cannot_be_written_is_an_error(broker: SmallBroker) -> None:
-    broker.in_thread = lambda work, done: done(OSError(28, "No space left on device"))
+    broker.in_thread = lambda work, done: done(Failed(OSError(28, "No space left on device")))
     answer = create(broker, "t")
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert answer.remark is not None

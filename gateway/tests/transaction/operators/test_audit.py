@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.in_thread import in_this_thread
+from gateway.in_thread import Failed, in_this_thread
 from gateway.store.disk.files import RealFiles
 from gateway.transaction.operators import audit
 from gateway.transaction.operators.audit import AuditLog
@@ -87,7 +87,9 @@ def test_a_long_text_is_cut(tmp_path: Path) -> None:
 
 def test_a_disk_that_refuses_is_told_of(tmp_path: Path) -> None:
     (tmp_path / "audit.jsonl").mkdir()
-    assert isinstance(write(opened(tmp_path), event="asked"), OSError)
+    result = write(opened(tmp_path), event="asked")
+    assert isinstance(result, Failed)
+    assert isinstance(result.error, OSError)
 
 
 def test_no_line_can_move_a_cursor_or_be_two(tmp_path: Path) -> None:
