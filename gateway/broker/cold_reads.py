@@ -45,6 +45,11 @@ class _Lane:
         """Whether a work waits that may run."""
         return bool(self._turns) and self.running < self.threads
 
+    @property
+    def may_run(self) -> bool:
+        """Whether a new work may run at once: who reads piece after piece does not pass others between two of them."""
+        return not self._turns and self.running < self.threads
+
     def put(self, holder: Holder, work: Work, done: Done) -> None:
         """Let a work wait for its turn."""
         self._turns.setdefault(holder, deque()).append((work, done))
@@ -84,7 +89,7 @@ class ColdReads:
         :raises RequestRefused: SYSTEM_BUSY: too many wait already; stock clients come again a little later.
         """
         lane = self._long if is_long else self._short
-        if self._has_thread and lane.running < lane.threads:
+        if self._has_thread and lane.may_run:
             self._start(lane, work, done)
             return
         if holder is not None and not self._waiting.has_room(holder):

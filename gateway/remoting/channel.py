@@ -259,6 +259,10 @@ class Channel:
 
     # Life
 
+    def call_later(self, delay_s: float, function: Callable[[], None]) -> IDelayedCall:
+        """Call once, ``delay_s`` seconds from now, also when this channel is closed by then."""
+        return self._reactor.callLater(delay_s, function)
+
     def on_close(self, callback: Callable[[Channel], None]) -> None:
         """Call back once when the channel closes, for whatever reason; at once when it already is."""
         if self.closed:

@@ -276,10 +276,14 @@ class Dispatch:
     def _failed_later(self, failure: Failure, request: Request) -> None:
         failure.trap(Exception)  # type: ignore[no-untyped-call]
         error = cast(Exception, failure.value)
-        if not (request.channel.closed and isinstance(error, CancelledError)):  # a list, dropped with its peer
+        if not (isinstance(error, CancelledError) and self._is_dropped(request)):
             self._refuse(request, error)
         # Its frames lead back to it: a circle, in which the values of all of them would stay.
         failure.cleanFailure()  # type: ignore[no-untyped-call]
+
+    def _is_dropped(self, request: Request) -> bool:
+        """Whether a list was dropped: with its peer, or because it is long and is made again later."""
+        return request.channel.closed or self._lists.is_dropped(request)
 
     def _refuse(self, request: Request, error: Exception) -> None:
         if isinstance(error, RequestRefused):

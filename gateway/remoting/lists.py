@@ -3,27 +3,39 @@
 Such an answer grows with the tables of the server, and what it is made of takes more memory than its bytes. A request
 for a list waits while another one of its connection is under way, while its peer does not read, and while the server
 makes many lists. When a connection closes, its list is dropped at once.
+
+Nobody knows before how long a list takes. So a list is tried first. One that is not at its end after ``SHORT_S`` is a
+long list: it goes on when one more long list may be made, and is dropped and made again later otherwise. Short lists
+therefore never wait until long ones end. A request whose list was long is not tried when it comes once more. Hosts and
+connections take turns in both lines (``FairLine``).
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from gateway.errors import RequestRefused
+from gateway.fair_line import FairLine
 from gateway.shares import Shares
 from wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
+    from twisted.internet.interfaces import IDelayedCall
 
     from gateway.remoting.channel import Channel
     from wire.command import RemotingCommand
 
 MAX_LISTS: Final = 4
-"""Lists under way in one server, each for another connection."""
+"""Long lists under way in one server, each for another connection."""
+MAX_TRIED: Final = 4
+"""Lists under way besides, of which nobody knows yet how long they take."""
+SHORT_S: Final = 0.25
+"""Seconds after which a list is long. Most have one piece, and are made at once; those that read in threads wait for
+pieces of others."""
 MAX_WAITING_BYTES: Final = 67_108_864
 """Bytes of the requests for lists that wait, each counted with ``REQUEST_BYTES`` besides its fields and its body."""
 MAX_WAITING_BYTES_PER_CHANNEL: Final = 8_388_608
@@ -31,6 +43,10 @@ MAX_WAITING_BYTES_PER_CHANNEL: Final = 8_388_608
 REQUEST_BYTES: Final = 4_096
 LISTS_AT_ONCE: Final = 8
 """Lists of one connection after which its next one waits for another turn of the reactor: most are short."""
+MAX_KNOWN: Final = 1_000
+"""Requests that are known to have long answers."""
+LONG_COST: Final = 10.0
+"""The cost of a long list in its line, where a change that nobody has tried costs 1."""
 
 
 class ListRequest(Protocol):
@@ -45,16 +61,55 @@ R = TypeVar("R", bound=ListRequest)
 
 
 class _Line(Generic[R]):
-    """The requests of one connection; ``is_busy`` while one is under way or the line waits for room or a next turn."""
+    """The requests of one connection.
 
-    __slots__ = ("channel", "drops", "is_busy", "made", "waiting")
+    ``is_ready`` while it waits for its turn, ``is_busy`` while a list is under way or the line waits for room or a next
+    turn of the reactor.
+    """
+
+    __slots__ = (
+        "channel",
+        "drops",
+        "is_busy",
+        "is_dropped",
+        "is_ready",
+        "made",
+        "overdue",
+        "places",
+        "request",
+        "waiting",
+        "was_tried",
+    )
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self.waiting: deque[R] = deque()
+        self.is_ready = False
         self.is_busy = False
         self.made = 0
+        self.was_tried = False
+        """Whether the first of ``waiting`` was begun once already, and is long."""
+        self.request: R | None = None
+        self.places: _Places[R] | None = None
         self.drops: Deferred[Any] | None = None
+        self.overdue: IDelayedCall | None = None
+        self.is_dropped = False
+        """Whether the list under way was dropped, and is to be made again."""
+
+
+class _Places(Generic[R]):
+    """The places of lists that are under way, and the connections that wait for one of them."""
+
+    __slots__ = ("free", "line")
+
+    def __init__(self, free: int) -> None:
+        self.free = free
+        self.line: FairLine[_Line[R]] = FairLine()
+
+    @property
+    def has_turn(self) -> bool:
+        """Whether a list may begin now."""
+        return self.free > 0 and len(self.line) > 0
 
 
 class Lists(Generic[R]):
@@ -63,7 +118,8 @@ class Lists(Generic[R]):
     :param answer: carries a request out and never raises; returns what fires when it has been answered, or None when
         it has been answered already.
     :param refuse: answers a request with an error.
-    :param is_change: whether a request changes what it lists (``Size.CHANGING_LIST``).
+    :param is_change: whether a request changes what it lists (``Size.CHANGING_LIST``). It is never dropped once begun,
+        so it is made where long lists are made.
     """
 
     def __init__(
@@ -76,9 +132,11 @@ class Lists(Generic[R]):
         self._refuse = refuse
         self._is_change = is_change
         self._lines: dict[Channel, _Line[R]] = {}
-        self._ready: OrderedDict[_Line[R], None] = OrderedDict()
+        self._tried: _Places[R] = _Places(MAX_TRIED)
+        self._long: _Places[R] = _Places(MAX_LISTS)
         self._waiting_bytes: Shares[Channel] = Shares(MAX_WAITING_BYTES, MAX_WAITING_BYTES_PER_CHANNEL)
-        self._under_way = 0
+        self._known: dict[int, None] = {}
+        """Hashes of the last requests whose lists were long; two that share theirs cost one of them a wait only."""
         self._is_starting = False
 
     def ask(self, request: R) -> None:
@@ -98,29 +156,45 @@ class Lists(Generic[R]):
             channel.on_close(self._closed)
         line.waiting.append(request)
         if not line.is_busy:
-            if channel.must_wait:
-                self._wait_for_room(line)
-            else:
-                self._ready[line] = None
-                self._start()
+            self._go_on(line)
+            self._start()
+
+    def is_dropped(self, request: R) -> bool:
+        """Whether the list of a request was dropped, to be made again: it is not answered yet."""
+        line = self._lines.get(request.channel)
+        return line is not None and line.request is request and line.is_dropped
+
+    def _go_on(self, line: _Line[R]) -> None:
+        """Let a line wait for its turn, or for its peer to read first."""
+        if line.channel.must_wait:
+            self._wait_for_room(line)
+        elif not line.is_ready:
+            line.is_ready = True
+            first = line.waiting[0]
+            is_long = line.was_tried or _hash(first) in self._known
+            places = self._long if is_long or self._is_change(first) else self._tried
+            places.line.put(line.channel.remote[0], line.channel, line, LONG_COST if is_long else 1.0)
 
     def _wait_for_room(self, line: _Line[R]) -> None:
         """Go on with a line in a later turn, when its peer has read and the server has room for answers."""
-        self._ready.pop(line, None)  # not before there is room
+        self._is_ready_no_more(line)  # not before there is room
         line.is_busy = line.channel.when_room(partial(self._has_room, line))
         if not line.is_busy:
             busy = "too many requests wait until clients have read their answers (gateway.unsentBytesTotal)"
             while line.waiting:
                 self._refuse(self._taken(line), RequestRefused(ResponseCode.SYSTEM_BUSY, f"{busy}; try again later"))
 
+    def _is_ready_no_more(self, line: _Line[R]) -> None:
+        if line.is_ready:
+            line.is_ready = False
+            for places in (self._tried, self._long):
+                places.line.drop(line.channel.remote[0], line.channel)
+
     def _has_room(self, line: _Line[R]) -> None:
-        if line.waiting and line.channel.must_wait:
-            self._wait_for_room(line)
-            return
         line.is_busy = False
         line.made = 0
         if line.waiting:
-            self._ready[line] = None
+            self._go_on(line)
             self._start()
 
     def _start(self) -> None:
@@ -129,17 +203,24 @@ class Lists(Generic[R]):
             return
         self._is_starting = True
         try:
-            while self._ready and self._under_way < MAX_LISTS:
-                line, _ = self._ready.popitem(last=False)
-                self._begin(line)
+            while self._tried.has_turn:
+                self._begin(self._tried)
+            while self._long.has_turn:
+                self._begin(self._long)
         finally:
             self._is_starting = False
 
-    def _begin(self, line: _Line[R]) -> None:
-        """Make the first list of a line."""
-        request = self._taken(line)
+    def _begin(self, places: _Places[R]) -> None:
+        """Make the first list of the line whose turn it is."""
+        line = places.line.take()
+        line.is_ready = False
+        if places is self._tried and _hash(line.waiting[0]) in self._known:  # since it waits
+            self._go_on(line)
+            return
         line.is_busy = True
-        self._under_way += 1
+        line.request = request = self._taken(line)
+        line.places = places
+        places.free -= 1
         answering = self._answer(request)
         if answering is None:
             self._ended(None, line)
@@ -147,28 +228,69 @@ class Lists(Generic[R]):
         if not self._is_change(request):
             line.drops = answering
         answering.addBoth(self._ended, line)
+        if line.drops is answering:
+            line.overdue = line.channel.call_later(SHORT_S, partial(self._found_long, line))
+
+    def _found_long(self, line: _Line[R]) -> None:
+        """The list under way is long: go on with it where long lists are made, or drop it for now."""
+        line.overdue = None
+        if line.request is not None:
+            self._known[_hash(line.request)] = None
+            if len(self._known) > MAX_KNOWN:
+                del self._known[next(iter(self._known))]
+        if line.places is self._long:
+            return
+        if self._long.free > 0 and not self._long.line:
+            self._tried.free += 1
+            self._long.free -= 1
+            line.places = self._long
+            self._start()
+        elif line.drops is not None:
+            line.is_dropped = True
+            line.drops.cancel()
 
     def _taken(self, line: _Line[R]) -> R:
         request = line.waiting.popleft()
         self._waiting_bytes.give_back(line.channel, _size(request))
+        line.was_tried = False
         return request
 
     def _ended(self, _: object, line: _Line[R]) -> None:
-        self._under_way -= 1
-        line.drops = None
+        places, request = line.places, line.request
+        assert places is not None, "a list that ends was begun"
+        assert request is not None, "a list that ends was begun"
+        places.free += 1
+        line.places = line.request = line.drops = None
         line.is_busy = False
-        line.made += 1
-        if line.waiting or line.made >= LISTS_AT_ONCE:
-            self._wait_for_room(line)
+        if line.overdue is not None:
+            line.overdue.cancel()
+            line.overdue = None
+            self._known.pop(_hash(request), None)
+        if line.is_dropped and not (request.answered or line.channel.closed):
+            self._waiting_bytes.add(line.channel, _size(request))  # it was let in before
+            line.waiting.appendleft(request)
+            line.was_tried = True
+            self._go_on(line)
+        else:
+            line.made += 1
+            if line.waiting or line.made >= LISTS_AT_ONCE:
+                self._wait_for_room(line)
+        line.is_dropped = False
         self._start()
 
     def _closed(self, channel: Channel) -> None:
         line = self._lines.pop(channel)
-        self._ready.pop(line, None)
+        self._is_ready_no_more(line)
         while line.waiting:
             self._taken(line)
         if line.drops is not None:
             line.drops.cancel()
+
+
+def _hash(request: ListRequest) -> int:
+    """Return what tells requests apart, mostly."""
+    command = request.command
+    return hash((command.code, *sorted(command.ext_fields.items()), command.body))
 
 
 def _size(request: ListRequest) -> int:

@@ -62,8 +62,12 @@ class _Job:
 
     def __init__(self, work: Work[Any], *, goes_on: bool) -> None:
         self.work = work
-        self.done: Deferred[Any] = Deferred()
+        self.done: Deferred[Any] = Deferred(None if goes_on else self._drop)
         self.goes_on = goes_on
+
+    def _drop(self, _: Deferred[Any]) -> None:
+        """Nobody waits for the work any more: what it holds is given back at once, and its next piece is its last."""
+        self.work = _nothing()
 
 
 class _Line:
@@ -186,7 +190,8 @@ class Turns:
         for _ in range(min(DROPS_PER_TURN, len(self._dropped))):
             holder, job = self._dropped.popleft()
             self._shares.give_back(holder)
-            job.done.errback(_closed_meanwhile())
+            if not job.done.called:
+                job.done.errback(_closed_meanwhile())
         for _ in range(min(MAX_WORKS, len(self._fresh))):
             if self._fresh and self._begun < MAX_BEGUN:
                 self._begin_next()
@@ -256,12 +261,17 @@ def _is_over(job: _Job) -> bool:
     try:
         next(job.work)
     except StopIteration as end:
-        job.done.callback(end.value)
+        if not job.done.called:  # it was not dropped
+            job.done.callback(end.value)
     except Exception:  # noqa: BLE001 - whoever waits for the work gets its exception
         job.done.errback(Failure())  # type: ignore[no-untyped-call]
     else:
         return False
     return True
+
+
+def _nothing() -> Work[None]:
+    yield from ()
 
 
 def _closed_meanwhile() -> RequestRefused:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from gateway.broker.cold_reads import TOOLS
 from gateway.errors import RequestRefused
 from gateway.remoting.long_lists import MAX_LIST_BYTES, member_text, table_text, too_long
-from gateway.remoting.turns import ENTRIES_PER_TURN, Work
+from gateway.remoting.turns import Work
 from wire.bodies.declare import JsonObject
 from wire.bodies.fastjson import object_key
 from wire.codes import ResponseCode
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 MAX_ROWS: Final = MAX_LIST_BYTES // 100
 """Rows of one answer: each is longer than 100 bytes, so more of them need not be read."""
+
+ROWS_PER_PIECE: Final = 100
+"""Rows that a thread reads before others have their turn: 10 ms or so. Short lists wait for one piece of each list."""
 
 Key = TypeVar("Key")
 Row = TypeVar("Row")
@@ -43,8 +46,8 @@ async def read_rows(cold_reads: ColdReads, keys: Sequence[Key], read: Callable[[
     :raises RequestRefused: SYSTEM_BUSY: too many reads wait.
     """
     rows: list[Row] = []
-    for first in range(0, len(keys), ENTRIES_PER_TURN):
-        piece = keys[first : first + ENTRIES_PER_TURN]
+    for first in range(0, len(keys), ROWS_PER_PIECE):
+        piece = keys[first : first + ROWS_PER_PIECE]
         found: list[Row] = await cold_reads.result(
             lambda piece=piece: [read(key) for key in piece],  # type: ignore[misc]
             TOOLS,
@@ -63,8 +66,8 @@ async def rows_text(what: str, cold_reads: ColdReads, keys: Sequence[Key], text_
     """
     pieces: list[str] = []
     size = 0
-    for first in range(0, len(keys), ENTRIES_PER_TURN):
-        piece = keys[first : first + ENTRIES_PER_TURN]
+    for first in range(0, len(keys), ROWS_PER_PIECE):
+        piece = keys[first : first + ROWS_PER_PIECE]
         text: str = await cold_reads.result(
             lambda piece=piece: ",".join(map(text_of, piece)),  # type: ignore[misc]
             TOOLS,

@@ -45,6 +45,23 @@ def test_reads_beyond_the_threads_wait_and_are_done_in_order() -> None:
     assert (seen, reads.count) == ([0, 1, 2, 3, 4, 6], 0)
 
 
+def test_who_reads_piece_after_piece_does_not_pass_others_between_two_pieces() -> None:
+    threads = Threads()
+    reads = ColdReads(threads, threads=1, limit=100)
+    seen: list[str] = []
+
+    def long(_: object = None) -> None:
+        seen.append("long")
+        reads.read(lambda: 0, long, "tools", is_long=True)
+
+    long()
+    for holder in ("tools", "another"):
+        reads.read(lambda: "short", seen.append, holder, is_long=True)
+    for _ in range(4):
+        threads.end_one()
+    assert seen.count("short") == 2
+
+
 def test_an_outcome_that_cannot_be_used_does_not_hold_up_the_others() -> None:
     threads = Threads()
     reads = ColdReads(threads, threads=1, limit=3)

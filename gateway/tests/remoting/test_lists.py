@@ -10,7 +10,14 @@ from twisted.internet.defer import Deferred
 
 from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Answer, Dispatch, Request
-from gateway.remoting.lists import LISTS_AT_ONCE, MAX_LISTS, MAX_WAITING_BYTES_PER_CHANNEL, REQUEST_BYTES
+from gateway.remoting.lists import (
+    LISTS_AT_ONCE,
+    MAX_LISTS,
+    MAX_TRIED,
+    MAX_WAITING_BYTES_PER_CHANNEL,
+    REQUEST_BYTES,
+    SHORT_S,
+)
 from gateway.tests.remoting.conversation import Conversation, Peer
 from wire.codes import RequestCode, ResponseCode
 from wire.command import ONEWAY_FLAG, RemotingCommand
@@ -57,6 +64,14 @@ class Server:
         self.ending.append(Deferred())
         return self.ending[-1]
 
+    def end_all(self) -> None:
+        """End lists until none is under way, each with its own turn."""
+        while self.making:
+            if self.ending[0].called:
+                self.ending.pop(0)
+            else:
+                self.end()
+
     def end(self, body: bytes = b"list") -> None:
         """End the list that was begun first, and let a turn pass."""
         self.ending.pop(0).callback(body)
@@ -66,15 +81,26 @@ class Server:
         """Let the reactor do what is due."""
         self.conversation.reactor.advance(0)
 
+    def find_long(self) -> None:
+        """Let so much time pass that what is tried is long."""
+        self.conversation.reactor.advance(SHORT_S)
+        self.turn()
+
+    @property
+    def making(self) -> int:
+        """How many lists are under way: those that nobody has dropped."""
+        return sum(not reading.called for reading in self.ending)
+
 
 @pytest.fixture
 def server() -> Server:
     return Server()
 
 
-def ask(peer: Peer, count: int, code: int = CODE, first: int = 1, body: bytes = b"") -> None:
+def ask(peer: Peer, count: int, code: int = CODE, first: int = 1, body: bytes = b"", about: str = "") -> None:
     """Send this many requests in one read."""
-    peer.send(*(RemotingCommand(code, opaque=first + number, body=body) for number in range(count)))
+    fields = {"topic": about or str(first)}
+    peer.send(*(RemotingCommand(code, opaque=first + number, ext_fields=fields, body=body) for number in range(count)))
 
 
 def answers(peer: Peer) -> list[tuple[int, int]]:
@@ -158,7 +184,7 @@ def test_what_changes_something_goes_on_without_its_peer(server: Server) -> None
 def test_requests_that_wait_have_a_limit_in_bytes(server: Server) -> None:
     peer, other = server.conversation.connect(), server.conversation.connect()
     body = b"b" * (1 << 20)
-    fitting = MAX_WAITING_BYTES_PER_CHANNEL // (len(body) + REQUEST_BYTES)
+    fitting = MAX_WAITING_BYTES_PER_CHANNEL // (len(body) + REQUEST_BYTES + 10)
     ask(peer, 1)
     ask(peer, fitting + 1, first=2, body=body)
     assert answers(peer) == [(2 + fitting, ResponseCode.SYSTEM_BUSY)]
@@ -223,3 +249,136 @@ def test_a_change_is_carried_out_for_who_wants_no_answer(server: Server) -> None
     server.turn()
     server.end()
     assert server.changed == [5]
+
+
+def busy_with_long_lists(server: Server, waiting: int = 50) -> list[Peer]:
+    """Return peers of one host that ask for a long list each; the last ``waiting`` of them wait."""
+    peers = [server.conversation.connect("192.0.2.66") for _ in range(MAX_LISTS + waiting)]
+    for number, peer in enumerate(peers):
+        ask(peer, 1, first=1_000 + number)
+    for _ in range(len(peers) // MAX_TRIED + 1):
+        server.find_long()
+    return peers
+
+
+def test_a_short_list_does_not_wait_for_fifty_long_ones(server: Server) -> None:
+    busy_with_long_lists(server)
+    assert server.making == MAX_LISTS
+    honest = server.conversation.connect()
+    ask(honest, 1)
+    server.ending[-1].callback(b"short")
+    server.turn()
+    assert answers(honest) == [(1, ResponseCode.SUCCESS)], "nothing of the others has ended"
+
+
+def test_a_short_list_waits_for_those_of_its_host_that_are_tried_only(server: Server) -> None:
+    attackers = [server.conversation.connect("192.0.2.66") for _ in range(MAX_LISTS + 50)]
+    for number, peer in enumerate(attackers):
+        ask(peer, 1, first=1_000 + number)
+    honest = server.conversation.connect()
+    ask(honest, 1)
+    server.find_long()  # these become long lists
+    assert server.begun[-1] != 1
+    server.find_long()
+    assert 1 in server.begun, "another host has its turn next"
+
+
+def test_a_long_list_is_made_again_and_answered_once(server: Server) -> None:
+    peers = busy_with_long_lists(server, waiting=2)
+    for peer in peers:
+        assert answers(peer) == []
+    assert len(server.begun) == MAX_LISTS + 2, "the last two were tried"
+    server.end_all()
+    assert len(server.begun) == MAX_LISTS + 4, "and are made again"
+    for number, peer in enumerate(peers):
+        assert answers(peer) == [(1_000 + number, ResponseCode.SUCCESS)]
+
+
+def test_what_a_list_that_was_dropped_is_made_of_is_given_back_at_once(server: Server) -> None:
+    gc.disable()
+    try:
+        busy_with_long_lists(server, waiting=2)
+        assert [row() is None for row in server.rows] == [*[False] * MAX_LISTS, True, True]
+    finally:
+        gc.enable()
+
+
+def test_a_long_list_is_made_once_when_few_are_made(server: Server) -> None:
+    peers = busy_with_long_lists(server, waiting=0)
+    for _ in range(10):
+        server.find_long()
+    assert server.making == len(server.begun) == MAX_LISTS
+    server.end_all()
+    assert [len(answers(peer)) for peer in peers] == [1] * MAX_LISTS
+
+
+def test_hosts_take_turns_with_long_lists(server: Server) -> None:
+    busy_with_long_lists(server)
+    other = server.conversation.connect()
+    ask(other, 1)
+    server.find_long()
+    server.begun.clear()
+    server.end_all()
+    assert server.begun.index(1) <= 1, "all the others are of one host"
+
+
+def test_a_change_passes_long_lists_and_is_begun_once(server: Server) -> None:
+    busy_with_long_lists(server)
+    other = server.conversation.connect("192.0.2.66")
+    ask(other, 1, CHANGE)
+    server.find_long()
+    assert server.changed == []
+    server.end()
+    server.find_long()
+    server.ending[-1].callback(b"changed")
+    server.turn()
+    assert server.changed == [1]
+    server.end_all()
+    assert server.changed == [1]
+
+
+def test_a_list_that_waits_to_be_made_again_counts_and_leaves_with_its_peer(server: Server) -> None:
+    *_, last = busy_with_long_lists(server, waiting=1)
+    begun = len(server.begun)
+    size = MAX_WAITING_BYTES_PER_CHANNEL // 2
+    ask(last, 1, first=5_000, body=b"b" * (size - REQUEST_BYTES - 10))
+    ask(last, 1, first=5_001, body=b"b" * (size - REQUEST_BYTES - 10))
+    assert answers(last) == [(5_001, ResponseCode.SYSTEM_BUSY)]
+    last.leave()
+    server.end_all()
+    assert len(server.begun) == begun, "nothing of it is made"
+    again = server.conversation.connect()
+    ask(again, 2, body=b"b" * (size - REQUEST_BYTES - 10))
+    assert answers(again) == []
+
+
+def test_no_long_list_is_made_again_while_the_peer_does_not_read(server: Server) -> None:
+    *_, last = busy_with_long_lists(server, waiting=1)
+    begun = len(server.begun)
+    last.transport.full()
+    last.channel.send_frame(LARGE)
+    ask(last, 1, first=5_000)
+    server.end_all()
+    assert len(server.begun) == begun
+    last.transport.empty()
+    last.transport.writes.clear()
+    server.turn()
+    server.end_all()
+    assert [opaque for opaque, _ in answers(last)] == [1_000 + MAX_LISTS, 5_000]
+
+
+def test_a_request_whose_list_was_long_is_not_tried_again(server: Server) -> None:
+    peers = [server.conversation.connect("192.0.2.66") for _ in range(MAX_LISTS + 50)]
+    for peer in peers:
+        ask(peer, 1, about="wide")
+    honest = server.conversation.connect("192.0.2.66")
+    ask(honest, 1, first=5)
+    server.find_long()
+    assert 5 in server.begun, "fifty that waited to be tried are known to be long"
+    assert server.making == MAX_LISTS + 1
+    server.end_all()
+    assert [len(answers(peer)) for peer in peers] == [1] * len(peers)
+    server.begun.clear()
+    for peer in (*peers, honest):
+        ask(peer, 2, about="wide")
+    assert len(server.begun) == MAX_TRIED, "none of them was long in the end"

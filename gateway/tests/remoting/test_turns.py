@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from twisted.internet.defer import CancelledError
+from twisted.python.failure import Failure
 
 from gateway.errors import RequestRefused
 from gateway.remoting.turns import (
@@ -27,6 +31,16 @@ def pieces(name: str, count: int, log: list[str]) -> Work[str]:
             yield
         log.append(f"{name}{number}")
     return name
+
+
+def expected(failure: Failure) -> str:
+    """Take it that a work was cancelled."""
+    failure.trap(CancelledError)  # type: ignore[no-untyped-call]
+    return ""
+
+
+class Rows:
+    """What a work is made of."""
 
 
 class Peer:
@@ -286,3 +300,40 @@ def test_a_program_without_a_reactor_does_all_pieces_at_once() -> None:
     log: list[str] = []
     assert finish(pieces("a", 3, log)) == "a"
     assert log == ["a0", "a1", "a2"]
+
+
+def test_a_work_that_is_cancelled_gives_back_what_it_holds_at_once_and_is_not_gone_on_with(
+    reactor: TurnByTurn,
+) -> None:
+    turns, log = Turns(reactor), list[str]()
+    rows = Rows()
+    held = weakref.ref(rows)
+
+    def work(rows: Rows) -> Work[str]:
+        yield from pieces("a", 3, log)
+        return str(rows)
+
+    peer = Peer()
+    done = turns.run(work(rows), peer)
+    del rows
+    other = awaited(turns, pieces("b", 2, log))
+    done.addErrback(expected)
+    gc.disable()
+    try:
+        done.cancel()
+        assert held() is None, "without a garbage collection"
+    finally:
+        gc.enable()
+    while reactor.due:
+        reactor.turn()
+    assert (log, other, turns.count) == (["a0", "b0", "b1"], ["b"], 0)
+
+
+def test_a_work_that_goes_on_without_its_peer_goes_on_when_it_is_cancelled(reactor: TurnByTurn) -> None:
+    turns, log = Turns(reactor), list[str]()
+    done = turns.run(pieces("a", 3, log), Peer(), goes_on=True)
+    done.addErrback(expected)
+    done.cancel()
+    while reactor.due:
+        reactor.turn()
+    assert (log, turns.count) == (["a0", "a1", "a2"], 0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.broker.requests.queue_rows import MAX_ROWS
+from gateway.broker.requests.queue_rows import MAX_ROWS, ROWS_PER_PIECE
 from gateway.remoting.turns import ENTRIES_PER_TURN
 from gateway.tests.broker.whole_broker import WholeBroker
 from wire.bodies.subscriptions import SubscriptionGroupConfig, SubscriptionGroupTable
@@ -128,5 +128,5 @@ def test_of_a_hundred_statistics_that_nobody_reads_one_is_made(broker: WholeBrok
         broker.turn()
         if pieces == 3:  # of the second one
             peer.leave()
-    assert pieces <= 6, "two pieces for a list, and a table that is saved"
+    assert pieces <= 2 * ENTRIES_PER_TURN // ROWS_PER_PIECE + 4, "the pieces of one list, and a table that is saved"
     assert broker.parts.turns.count == 0
