@@ -74,6 +74,47 @@ def test_a_topic_that_was_read_to_its_end_and_deleted_is_no_loss_and_a_new_one_i
     assert sorted(seen, key=int) == NUMBERS[:12]
 
 
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_a_topic_made_again_as_long_as_before_in_the_same_store_is_read_from_its_beginning(
+    table: Table, fails: str
+) -> None:
+    table.topic = table.gateway.topic(queues=1)
+    table.fill(NUMBERS[:10])
+    seen: list[bytes] = []
+    options = {"failOnDataLoss": fails}
+    table.run(table.stream(**options), seen)
+    table.gateway.admin.topics.delete(table.topic)
+    table.gateway.admin.topics.create(table.topic, queues=1)
+    table.fill(NUMBERS[10:20])
+    table.run(table.stream(**options), seen)
+    assert sorted(seen, key=int) == NUMBERS[:20]
+    table.fill(NUMBERS[20:30])
+    table.run(table.stream(**options), seen)
+    assert sorted(seen, key=int) == NUMBERS[:30]
+
+
+def test_what_was_not_read_of_a_topic_made_again_is_a_loss_and_the_new_one_is_read_whole(table: Table) -> None:
+    table.topic = table.gateway.topic(queues=1)
+    table.fill(NUMBERS[:20])
+    seen: list[bytes] = []
+    stream = table.stream(maxOffsetsPerTrigger=10)
+
+    def take(batch: Any, number: int) -> None:
+        seen.extend(bytes(row.body) for row in batch.collect())
+        if number == 0:
+            table.gateway.admin.topics.delete(table.topic)
+            table.gateway.admin.topics.create(table.topic, queues=1)
+            table.fill(NUMBERS[20:40])
+
+    checkpoint = str(table.folder / "checkpoint")
+    writer = stream.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint)
+    query = writer.trigger(availableNow=True).start()
+    table.until(lambda: not query.isActive)
+    assert "offsets 10 to 19 cannot be read: its topic was deleted and made again" in str(query.exception())
+    table.run(table.stream(failOnDataLoss="false"), seen)
+    assert sorted(seen, key=int) == NUMBERS[:10] + NUMBERS[20:40]
+
+
 def test_a_queue_that_cannot_be_read_for_some_batches_goes_on_where_it_was(table: Table) -> None:
     table.fill(NUMBERS[:10])
     seen: list[bytes] = []

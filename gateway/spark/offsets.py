@@ -4,34 +4,60 @@ An offset is always the next one to read, so the end of a range is exclusive. Sp
 text, and text with its keys in another order would look like news: everything here is written in one order and has
 whole numbers only.
 
-A checkpoint is ``{"away":{…},"base":{…},"e":{"broker-a":"<store id>"},"more":{…},"q":{"topic":{"broker-a":{"0":6}}},
-"v":2}``. ``base`` is where the stream began. Spark does not store a stream's first offset, and asks for it again when
-the first batch is repeated after a crash; so the end of the first batch carries it, and it wins over what Spark says.
-``away`` are the offsets of queues that the stream goes on without: a queue that comes back is read from there on.
-``more`` says where queues ended that had more than the batch was to read. These three are left out when they are
-empty. Version 1 had neither ``away`` nor ``more``; it is still read.
+A checkpoint is ``{"away":{…},"base":{…},"e":{"broker-a":"<store id>"},"lives":{…},"more":{…},
+"q":{"topic":{"broker-a":{"0":6}}},"v":2}``. ``base`` is where the stream began. Spark does not store a stream's first
+offset, and asks for it again when the first batch is repeated after a crash; so the end of the first batch carries it,
+and it wins over what Spark says. ``away`` are the offsets of queues that the stream goes on without: a queue that comes
+back is read from there on. ``more`` says where queues ended that had more than the batch was to read. ``lives`` says
+where each queue began and when its first message was stored, which tells it from one that was made again. These four
+are left out when they are empty, and ``lives`` by builds that do not know it yet: a batch notes them anew. Version 1
+had neither ``away`` nor ``more``; it is still read.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from gateway.client.message_queue import MessageQueue
 from gateway.spark.errors import CheckpointRefused, OptionRefused
+
+V = TypeVar("V")
 
 QueueNumbers: TypeAlias = Mapping[MessageQueue, int]
 """An offset or a time for each queue."""
 
 EARLIEST: Final = -2
 LATEST: Final = -1
+NOTHING_STORED: Final = -1
+"""When the first message of a queue was stored that has none."""
 VERSION: Final = 2
 """Of the checkpoint that is written. It is on disk: never change what a version means."""
 _OLDEST_VERSION: Final = 1
 _MAX_OFFSET: Final = 2**63 - 1
 _SHAPE: Final = '{"topic":{"broker":{"0":23,"1":-1}}}'
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What tells a queue from another one of its name in the same store.
+
+    :param begin: its first offset; asked before ``stored_at_ms``, when its first message was stored.
+    """
+
+    begin: int
+    stored_at_ms: int
+
+    def is_other_than(self, before: Life) -> bool:
+        """Whether a queue that was looked at before has been made again since.
+
+        Retention that takes its first message lets a queue begin later. One without messages tells nothing.
+        """
+        if self.begin == before.begin:
+            return NOTHING_STORED not in (self.stored_at_ms, before.stored_at_ms) and self != before
+        return self.begin < before.begin and self.stored_at_ms != NOTHING_STORED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +69,7 @@ class Checkpoint:
     :param base: where the stream began, as long as no batch after the first one is planned.
     :param away: the next offset to read of each queue that the stream goes on without.
     :param more: where queues ended that had more than the batch was to read; None: not written down (version 1).
+    :param lives: what tells each queue from one that is made again, as far as that was asked.
     """
 
     offsets: QueueNumbers
@@ -50,6 +77,7 @@ class Checkpoint:
     base: QueueNumbers | None = None
     away: QueueNumbers = field(default_factory=dict)
     more: QueueNumbers | None = field(default_factory=dict)
+    lives: Mapping[MessageQueue, Life] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """In the one order."""
@@ -59,6 +87,10 @@ class Checkpoint:
         if self.base is not None:
             document["base"] = offsets_to_json(self.base)
         document["e"] = dict(sorted(self.stores.items()))
+        if self.lives:
+            document["lives"] = _by_queue(
+                {queue: [life.begin, life.stored_at_ms] for queue, life in self.lives.items()}
+            )
         if self.more:
             document["more"] = offsets_to_json(self.more)
         document["q"] = offsets_to_json(self.offsets)
@@ -85,6 +117,7 @@ class Checkpoint:
                 base=None if base is None else _numbers(base, least=0),
                 away=_numbers(document.get("away", {}), least=0),
                 more=None if version == _OLDEST_VERSION else _numbers(document.get("more", {}), least=0),
+                lives={queue: _life(value) for queue, value in _entries(document.get("lives", {}))},
             )
         except (KeyError, AttributeError, ValueError) as error:
             raise CheckpointRefused(f"the checkpoint cannot be read: {error!r} in {document!r}") from error
@@ -92,10 +125,14 @@ class Checkpoint:
 
 def offsets_to_json(offsets: QueueNumbers) -> dict[str, dict[str, dict[str, int]]]:
     """Topic → broker → queue → number, sorted as text."""
-    document: dict[str, dict[str, dict[str, int]]] = {}
-    for queue in sorted(offsets, key=lambda queue: (queue.topic, queue.broker_name, str(queue.queue_id))):
+    return _by_queue({queue: int(offset) for queue, offset in offsets.items()})
+
+
+def _by_queue(values: Mapping[MessageQueue, V]) -> dict[str, dict[str, dict[str, V]]]:
+    document: dict[str, dict[str, dict[str, V]]] = {}
+    for queue in sorted(values, key=lambda queue: (queue.topic, queue.broker_name, str(queue.queue_id))):
         brokers = document.setdefault(queue.topic, {})
-        brokers.setdefault(queue.broker_name, {})[str(queue.queue_id)] = int(offsets[queue])
+        brokers.setdefault(queue.broker_name, {})[str(queue.queue_id)] = values[queue]
     return document
 
 
@@ -146,14 +183,23 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _numbers(document: Any, *, least: int) -> dict[MessageQueue, int]:
-    found: dict[MessageQueue, int] = {}
+    return {queue: _whole(number, least, _MAX_OFFSET) for queue, number in _entries(document)}
+
+
+def _entries(document: Any) -> Iterator[tuple[MessageQueue, Any]]:
+    """What stands for each queue."""
     for topic, brokers in _members("the whole", document):
         for broker, queues in _members(f"topic {topic!r}", brokers):
-            for queue_id, number in _members(f"{topic!r}, {broker!r}", queues):
+            for queue_id, value in _members(f"{topic!r}, {broker!r}", queues):
                 if not (queue_id.isascii() and queue_id.isdecimal()):
                     raise ValueError(f"{queue_id!r} is no queue number")
-                found[MessageQueue(topic, broker, int(queue_id))] = _whole(number, least, _MAX_OFFSET)
-    return found
+                yield MessageQueue(topic, broker, int(queue_id)), value
+
+
+def _life(value: Any) -> Life:
+    if not isinstance(value, list) or len(value) != 2:
+        raise ValueError(f"{value!r} is not where a queue begins, and since when")
+    return Life(_whole(value[0], 0, _MAX_OFFSET), _whole(value[1], NOTHING_STORED, _MAX_OFFSET))
 
 
 def _members(what: str, value: Any) -> list[tuple[str, Any]]:

@@ -41,6 +41,8 @@ from wire.errors import BodyError, RecordError
 from wire.headers.declare import Header
 from wire.headers.name_server import GetRouteInfoRequest
 from wire.headers.offsets import (
+    GetEarliestMsgStoretimeRequest,
+    GetEarliestMsgStoretimeResponse,
     GetMaxOffsetRequest,
     GetMaxOffsetResponse,
     GetMinOffsetRequest,
@@ -100,6 +102,9 @@ class Bounds(Protocol):
 
     def ends(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
         """The offset after the last committed message of each queue."""
+
+    def first_stored(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+        """When the first message that each queue still has was stored, epoch milliseconds; −1 where there is none."""
 
     def at_time(
         self, queues: Sequence[MessageQueue], timestamp_ms: Mapping[MessageQueue, int]
@@ -255,6 +260,17 @@ class Cluster:
                 GetMaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, committed=True),
             ),
             lambda answer, address: header_of(GetMaxOffsetResponse, answer, address).offset,
+        )
+
+    def first_stored(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+        """When the first message that each queue still has was stored; −1 where there is none."""
+        return self._offsets(
+            queues,
+            lambda queue: request(
+                RequestCode.GET_EARLIEST_MSG_STORETIME,
+                GetEarliestMsgStoretimeRequest(topic=queue.topic, queue_id=queue.queue_id),
+            ),
+            lambda answer, address: header_of(GetEarliestMsgStoretimeResponse, answer, address).timestamp,
         )
 
     def at_time(

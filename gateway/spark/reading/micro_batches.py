@@ -8,8 +8,8 @@ Pure over ``Bounds``. What Spark's contract demands of a stream that loses nothi
 - a queue that is away keeps its offset in the checkpoint (``away``): when it is back, it is read from there on, unless
   its broker says that it was deleted;
 - what a queue had that was not read, and is not there any more, is a loss: in a queue that is gone, in a store that
-  another one has replaced, in a queue that ends before the offset it was read to. A queue that was read to its end,
-  as far as that was seen, has lost nothing.
+  another one has replaced, in a queue whose topic was deleted and made again, in a queue that ends before the offset it
+  was read to. A queue that was read to its end, as far as that was seen, has lost nothing.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from gateway.client.errors import BrokerError, BrokerNotFound, ConnectError, Req
 from gateway.client.message_queue import MessageQueue
 from gateway.spark.asking.cluster import Bounds
 from gateway.spark.errors import Away, DataLoss
-from gateway.spark.offsets import Checkpoint, QueueNumbers
+from gateway.spark.offsets import Checkpoint, Life, QueueNumbers
 from gateway.spark.options import ReadOptions
+from gateway.spark.reading.lives import Lives
 from gateway.spark.reading.planning import (
     QueueRange,
     allotted,
@@ -45,6 +46,8 @@ QUEUES_LOOK_S: Final = 1.0
 """So often name servers are asked for queues and, with a pattern, topics."""
 _LEAST_WAIT_S: Final = 0.05
 SAMPLE_AGE_S: Final = 60.0
+_ANOTHER_STORE: Final = "broker {} has another store than the one that was read"
+_ANOTHER_LIFE: Final = "its topic was deleted and made again; the new one is read from its beginning"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +56,14 @@ class _Look:
 
     :param starts: where each queue that is there goes on; ``ends`` where it ends.
     :param away: where each queue that the stream goes on without will go on.
-    :param stores: what tells the store of each broker from another one.
+    :param stores: what tells the store of each broker from another one; ``lives`` a queue from one made again.
     """
 
     starts: QueueNumbers
     ends: QueueNumbers
     away: QueueNumbers
     stores: Mapping[str, str]
+    lives: Mapping[MessageQueue, Life]
 
     def is_as_before(self, start: Checkpoint) -> bool:
         """Whether a checkpoint has the same queues, away or not, in the same stores."""
@@ -86,6 +90,7 @@ class MicroBatches:
         self._options = options
         self._now = now
         self._wait = wait
+        self._lives = Lives(bounds, now)
         self._initial: Checkpoint | None = None
         self._target: QueueNumbers | None = None
         self._queues: tuple[float, tuple[MessageQueue, ...]] | None = None
@@ -103,7 +108,8 @@ class MicroBatches:
             offsets, stores = with_stores(
                 self._bounds, queues, lambda: start_offsets(self._bounds, self._options.start, queues)
             )
-            self._initial = Checkpoint(offsets=offsets, stores=stores, base=offsets)
+            lives = self._lives.of(queues)
+            self._initial = Checkpoint(offsets=offsets, stores=stores, base=offsets, lives=lives)
         return self._initial
 
     def fix_target(self) -> None:
@@ -157,6 +163,7 @@ class MicroBatches:
             base=base or None,
             away=look.away,
             more={queue: seen[queue] for queue, offset in {**look.away, **offsets}.items() if seen[queue] > offset},
+            lives=look.lives,
         )
 
     def ranges(self, start: Checkpoint, end: Checkpoint) -> list[QueueRange]:
@@ -189,8 +196,12 @@ class MicroBatches:
         """
         try:
             ends, stores = self._current()
+            lives, made_again = self._lives.look(start, ends)
+            if made_again:
+                self._ends = None  # what is known is about the life before, or about another store
+                ends, stores = self._current()
             moved = {name for name, store in start.stores.items() if stores.get(name, store) != store}
-            followed = self._followed(start, ends, moved)
+            followed = self._followed(start, ends, moved, made_again)
         except RocketMQError as error:
             if not _may_pass(error):
                 raise
@@ -203,7 +214,8 @@ class MicroBatches:
         starts, away = followed
         brokers = {queue.broker_name for queue in (*starts, *away)}
         known = {name: store for name, store in {**start.stores, **stores}.items() if name in brokers}
-        return _Look(starts, ends, away, known)
+        read = {queue for queue in (*starts, *away) if queue.broker_name not in moved}
+        return _Look(starts, ends, away, known, {queue: life for queue, life in lives.items() if queue in read})
 
     def _current(self) -> tuple[dict[MessageQueue, int], dict[str, str]]:
         """Return the ends of all queues and the stores that have these ends.
@@ -228,25 +240,28 @@ class MicroBatches:
         return {queue: min(end, target[queue]) for queue, end in ends.items() if queue in target}
 
     def _followed(
-        self, start: Checkpoint, ends: QueueNumbers, moved: Collection[str]
+        self, start: Checkpoint, ends: QueueNumbers, moved: Collection[str], made_again: Collection[MessageQueue]
     ) -> tuple[dict[MessageQueue, int], dict[MessageQueue, int]] | None:
         """Where each queue goes on, and where those that are away will; None while one is missing that may come back.
 
         :param moved: the brokers that have another store than the one that was read.
+        :param made_again: the queues whose topic was deleted and made again in the same store.
         """
+        known = {**start.away, **start.offsets}
+        begin_anew = {
+            queue: _ANOTHER_STORE.format(queue.broker_name) if queue.broker_name in moved else _ANOTHER_LIFE
+            for queue in known
+            if queue.broker_name in moved or queue in made_again
+        }
         gone = {
-            queue: offset
-            for queue, offset in start.offsets.items()
-            if queue not in ends and queue.broker_name not in moved
+            queue: offset for queue, offset in start.offsets.items() if queue not in ends and queue not in begin_anew
         }
         deleted = self._given_up(gone, start) if gone else frozenset()
         if deleted is None:
             return None
         if not gone:
             self._absent_since = None
-        known = {**start.away, **start.offsets}
-        for queue in [queue for queue in known if queue.broker_name in moved]:
-            reason = f"broker {queue.broker_name} has another store than the one that was read"
+        for queue, reason in begin_anew.items():
             self._tell_unread(queue, known.pop(queue), start, reason)
         starts = {queue: offset for queue, offset in known.items() if queue in ends}
         for queue in starts.keys() & start.away.keys():

@@ -33,6 +33,7 @@ class PretendCluster:
     def __init__(self, queues: Mapping[MessageQueue, Sequence[bytes]] | None = None, *, per_pull: int = 32) -> None:
         self.records: dict[MessageQueue, list[bytes]] = {name: list(its) for name, its in (queues or {}).items()}
         self.first: dict[MessageQueue, int] = {}
+        self.born_ms: dict[MessageQueue, int] = {}
         self.stores: dict[str, str] = {}
         self.registered: set[str] = {BROKER}
         self.hidden: set[MessageQueue] = set()
@@ -59,6 +60,13 @@ class PretendCluster:
         self.first[name] = self.first.get(name, 0) + count
         del self.records[name][:count]
 
+    def make_again(self, name: MessageQueue, count: int) -> None:
+        """Delete its topic and make it again, with so many messages."""
+        self.born_ms[name] = self.born_ms.get(name, 0) + 60_000
+        self.first.pop(name, None)
+        self.records[name] = []
+        self.fill(name, count)
+
     # --- as Bounds ----------------------------------------------------------------------------------------
 
     def queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
@@ -78,6 +86,13 @@ class PretendCluster:
     def ends(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
         self._asked()
         return {name: self.first.get(name, 0) + len(self.records.get(name, ())) for name in queues}
+
+    def first_stored(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+        self._asked()
+        return {
+            name: self.born_ms.get(name, 0) + self.first.get(name, 0) if self.records.get(name) else -1
+            for name in queues
+        }
 
     def at_time(
         self, queues: Sequence[MessageQueue], timestamp_ms: Mapping[MessageQueue, int]
@@ -171,6 +186,9 @@ class ChangingCluster(PretendCluster):
 
     def ends(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
         return self._answered("ends", super().ends(queues))
+
+    def first_stored(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+        return self._answered("first_stored", super().first_stored(queues))
 
     def store_ids(self, broker_names: Iterable[str], topic: str) -> dict[str, str]:
         return self._answered("store_ids", super().store_ids(broker_names, topic))

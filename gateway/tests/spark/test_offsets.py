@@ -10,22 +10,24 @@ from hypothesis import strategies as st
 
 from gateway.client.message_queue import MessageQueue
 from gateway.spark.errors import CheckpointRefused, OptionRefused
-from gateway.spark.offsets import Checkpoint, offsets_to_json, parse_assignment, parse_offsets
+from gateway.spark.offsets import Checkpoint, Life, offsets_to_json, parse_assignment, parse_offsets
 
 NAMES = st.text("abc-%_", min_size=1, max_size=5)
 QUEUES = st.builds(MessageQueue, NAMES, NAMES, st.integers(0, 20))
+LIVES = st.dictionaries(QUEUES, st.builds(Life, st.integers(0, 2**63 - 1), st.integers(-1, 2**63 - 1)), max_size=8)
 OFFSETS = st.dictionaries(QUEUES, st.integers(0, 2**63 - 1), max_size=8)
 
 
-@given(OFFSETS, st.dictionaries(NAMES, NAMES), st.none() | OFFSETS, OFFSETS, OFFSETS)
+@given(OFFSETS, st.dictionaries(NAMES, NAMES), st.none() | OFFSETS, OFFSETS, OFFSETS, LIVES)
 def test_a_checkpoint_is_read_as_it_was_written(
     offsets: dict[MessageQueue, int],
     stores: dict[str, str],
     base: dict[MessageQueue, int] | None,
     away: dict[MessageQueue, int],
     more: dict[MessageQueue, int],
+    lives: dict[MessageQueue, Life],
 ) -> None:
-    checkpoint = Checkpoint(offsets=offsets, stores=stores, base=base, away=away, more=more)
+    checkpoint = Checkpoint(offsets=offsets, stores=stores, base=base, away=away, more=more, lives=lives)
     assert Checkpoint.parse(json.loads(json.dumps(checkpoint.to_json()))) == checkpoint
 
 
@@ -48,6 +50,30 @@ def test_a_checkpoint_looks_as_documented() -> None:
     assert text.replace(" ", "") == (
         '{"away":{"t":{"broker-a":{"0":6}}},"e":{},"more":{"t":{"broker-a":{"0":9}}},"q":{},"v":2}'
     )
+    text = json.dumps(Checkpoint(offsets={queue: 6}, lives={queue: Life(2, 1_750_000_000_000)}).to_json())
+    assert text.replace(" ", "") == (
+        '{"e":{},"lives":{"t":{"broker-a":{"0":[2,1750000000000]}}},"q":{"t":{"broker-a":{"0":6}}},"v":2}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "is_other"),
+    [
+        (Life(0, 100), Life(0, 100), False),
+        (Life(0, 100), Life(0, 900), True),
+        (Life(0, 900), Life(0, 100), True),  # the clock was set back
+        (Life(0, 100), Life(7, 300), False),  # retention
+        (Life(7, 300), Life(7, 900), True),
+        (Life(7, 300), Life(0, 900), True),
+        (Life(7, -1), Life(7, 900), False),  # all had been taken, and one came
+        (Life(7, -1), Life(0, 900), True),
+        (Life(0, 100), Life(7, -1), False),
+        (Life(0, 100), Life(0, -1), False),  # it ends before the offset that was read, which tells enough
+        (Life(0, -1), Life(0, 100), False),
+    ],
+)
+def test_another_first_message_at_an_offset_no_later_is_another_life(before: Life, now: Life, is_other: bool) -> None:
+    assert now.is_other_than(before) == is_other
 
 
 def test_a_checkpoint_of_version_1_is_read() -> None:
@@ -62,6 +88,10 @@ def test_a_checkpoint_of_version_1_is_read() -> None:
         {},
         {"v": 3, "q": {}},
         {"v": 2, "q": {}, "away": 5},
+        {"v": 2, "q": {}, "lives": 5},
+        {"v": 2, "q": {}, "lives": {"t": {"b": {"0": 5}}}},
+        {"v": 2, "q": {}, "lives": {"t": {"b": {"0": [5]}}}},
+        {"v": 2, "q": {}, "lives": {"t": {"b": {"0": [-1, 5]}}}},
         {"v": 1},
         {"v": 1, "q": []},
         {"v": 1, "q": {"t": {"b": {"x": 1}}}},

@@ -29,7 +29,12 @@ from wire.bodies.topics import TopicList
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.declare import build_header
-from wire.headers.offsets import GetMaxOffsetResponse, GetMinOffsetResponse, SearchOffsetResponse
+from wire.headers.offsets import (
+    GetEarliestMsgStoretimeResponse,
+    GetMaxOffsetResponse,
+    GetMinOffsetResponse,
+    SearchOffsetResponse,
+)
 
 BROKER_AT = "10.0.0.7:10911"
 ROUTE = TopicRouteData(
@@ -54,6 +59,9 @@ class Network:
             RequestCode.GET_ROUTEINFO_BY_TOPIC: success(body=ROUTE.build(standard=True)),
             RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: success(body=TopicList(["b", "a"]).build()),
             RequestCode.GET_MIN_OFFSET: success(build_header(GetMinOffsetResponse(offset=3))),
+            RequestCode.GET_EARLIEST_MSG_STORETIME: success(
+                build_header(GetEarliestMsgStoretimeResponse(timestamp=1_750_000_000_000))
+            ),
             RequestCode.GET_MAX_OFFSET: success(build_header(GetMaxOffsetResponse(offset=9))),
             RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: success(build_header(SearchOffsetResponse(offset=5))),
             RequestCode.UPDATE_CONSUMER_OFFSET: success(),
@@ -107,6 +115,7 @@ def test_queues_come_from_the_route_and_questions_go_to_the_master(network: Netw
     assert network.opened == ["ns:9876", BROKER_AT]
     fields = [command.ext_fields for _, command in network.asked[1:]]
     assert fields[2]["committed"] == "true"
+    assert cluster.first_stored([queue(1)]) == {queue(1): 1_750_000_000_000}
     assert (fields[3]["timestamp"], fields[3]["boundaryType"]) == ("77", "LOWER")
 
 

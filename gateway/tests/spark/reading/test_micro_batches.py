@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from gateway.client.errors import BrokerError, ConnectError, RocketMQError, brok
 from gateway.client.message_queue import MessageQueue
 from gateway.spark.errors import Away, DataLoss
 from gateway.spark.offsets import Checkpoint
+from gateway.spark.reading.lives import QUIET_LOOK_S
 from gateway.spark.reading.micro_batches import MicroBatches
 from gateway.spark.reading.planning import QueueRange
 from gateway.tests.spark.pretend_cluster import BROKER, ChangingCluster, PretendCluster, queue
@@ -433,6 +435,104 @@ def test_a_shorter_queue_goes_on_at_its_end_when_losses_are_allowed_and_it_is_sa
     assert stream.ranges(first, second) == []
     cluster.fill(queue(0), 1)
     assert stream.ranges(second, stream.latest(second)) == ["orders/broker-a/0 [3, 4)"]
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+@pytest.mark.parametrize("count", [10, 15, 3])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_topic_made_again_in_the_same_store_is_read_from_its_beginning(
+    cluster: PretendCluster, fails: str, count: int, restarts: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = Stream(cluster, failOnDataLoss=fails)
+    first = through_json(stream.latest(stream.initial()))
+    cluster.make_again(queue(0), count)
+    if restarts:
+        stream.restarted()
+    with caplog.at_level(logging.WARNING):
+        second = through_json(stream.latest(first))
+    assert stream.ranges(first, second) == [f"orders/broker-a/0 [0, {count})"]
+    assert "orders/broker-a/0: its topic was deleted and made again" in caplog.text
+    assert "skipped" not in caplog.text
+    assert stream.latest(second) is second
+    cluster.fill(queue(0), 2)
+    assert stream.ranges(second, stream.latest(second)) == [f"orders/broker-a/0 [{count}, {count + 2})"]
+
+
+@pytest.mark.parametrize("count", [10, 15, 7, 3])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_was_not_read_of_a_topic_made_again_in_the_same_store_is_a_loss(
+    cluster: PretendCluster, count: int, restarts: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = Stream(cluster)
+    first = through_json(stream.latest(stream.initial(), 7))
+    cluster.make_again(queue(0), count)
+    if restarts:
+        stream.restarted()
+    with pytest.raises(DataLoss, match="offsets 7 to 9 cannot be read: its topic was deleted and made again"):
+        stream.latest(first)
+    stream.given = {"failOnDataLoss": "false"}
+    stream.restarted()
+    second = through_json(stream.latest(first))
+    assert "3 offsets of orders/broker-a/0 are skipped: offsets 7 to 9 cannot be read: its topic" in caplog.text
+    assert stream.ranges(first, second) == [f"orders/broker-a/0 [0, {count})"]
+
+
+def test_a_quiet_queue_that_is_made_again_as_long_as_before_is_noticed_after_a_while(cluster: PretendCluster) -> None:
+    stream = Stream(cluster)
+    first = stream.latest(stream.initial())
+    cluster.make_again(queue(0), 10)
+    assert stream.latest(first, later_s=1) is first
+    assert stream.ranges(first, stream.latest(first, later_s=QUIET_LOOK_S)) == ["orders/broker-a/0 [0, 10)"]
+
+
+@pytest.mark.parametrize("taken", [3, 10])
+def test_retention_is_no_other_life(cluster: PretendCluster, taken: int, caplog: pytest.LogCaptureFixture) -> None:
+    stream = Stream(cluster)
+    at = through_json(stream.latest(stream.initial()))
+    cluster.expire(queue(0), taken)
+    assert stream.latest(at, later_s=99) is at
+    cluster.fill(queue(0), 2)
+    at, before = through_json(stream.latest(at)), at
+    assert stream.ranges(before, at) == ["orders/broker-a/0 [10, 12)"]
+    assert caplog.text == ""
+    cluster.make_again(queue(0), 12)
+    assert stream.ranges(at, stream.latest(at)) == ["orders/broker-a/0 [0, 12)"]
+
+
+def test_a_topic_made_again_during_a_look_is_read_as_far_as_it_goes() -> None:
+    cluster = ChangingCluster({queue(0): []})
+    cluster.fill(queue(0), 10)
+    stream = Stream(cluster)
+    first = stream.latest(stream.initial())
+    cluster.fill(queue(0), 5)
+    cluster.after("ends", lambda: cluster.make_again(queue(0), 3))
+    assert stream.ranges(first, stream.latest(first)) == ["orders/broker-a/0 [0, 3)"]
+
+
+def test_a_store_that_is_replaced_while_lives_are_asked_for_is_no_topic_made_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = ChangingCluster({queue(0): []})
+    cluster.empty(queue(0), "one", 10)
+    stream = Stream(cluster)
+    first = stream.latest(stream.initial())
+
+    cluster.after("ends", lambda: cluster.empty(queue(0), "two", 0), lambda: cluster.make_again(queue(0), 12))
+    second = stream.latest(first)
+    assert (second.stores, stream.ranges(first, second)) == ({BROKER: "two"}, ["orders/broker-a/0 [0, 12)"])
+    assert "another store" in caplog.text
+
+
+def test_who_knows_no_lives_goes_on(cluster: PretendCluster) -> None:
+    stream = Stream(cluster)
+    first = through_json(stream.latest(stream.initial()))
+    old = replace(first, lives={})
+    assert stream.latest(old) is old
+    cluster.fill(queue(0), 1)
+    second = stream.latest(old)
+    assert stream.ranges(old, second) == ["orders/broker-a/0 [10, 11)"]
+    cluster.make_again(queue(0), 11)
+    assert stream.ranges(second, stream.latest(second)) == ["orders/broker-a/0 [0, 11)"]
 
 
 @pytest.mark.parametrize("left", [15, 3])

@@ -207,6 +207,11 @@ class World:
         self._between_questions()
         return {name: len(self._records(name)) for name in queues}
 
+    def first_stored(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+        self._between_questions()
+        stores = {name: int(self.brokers_by_name[name.broker_name].store.removeprefix("store-")) for name in queues}
+        return {name: stores[name] if self._records(name) else -1 for name in queues}
+
     def at_time(self, queues: Sequence[MessageQueue], timestamp_ms: Any) -> dict[MessageQueue, int]:
         raise NotImplementedError
 
