@@ -196,14 +196,14 @@ class Dispatch:
 
     def entries(self) -> list[Entry]:
         """Load what is still missing and list every request that is answered here, by its number."""
-        while self._late:
-            self._load_next()
+        for load in list(self._late):
+            self._load(load)
         return [self._entries[code] for code in sorted(self._entries)]
 
-    def _load_next(self) -> None:
-        """Load a group of rare requests; if that fails for want of descriptors or memory, the next request goes on."""
-        self._late[0]().register(self)
-        del self._late[0]
+    def _load(self, load: Callable[[], RequestGroup]) -> None:
+        """Load a group of rare requests; one that cannot be loaded now is loaded for a later request."""
+        load().register(self)
+        self._late.remove(load)
 
     def commands(self, channel: Channel, commands: list[RemotingCommand]) -> None:
         """Carry out all commands of one read, in order; never raises."""
@@ -223,16 +223,22 @@ class Dispatch:
                 self._refuse(request, error)
 
     def _late_entry(self, code: int) -> Entry:
-        """Find a request that is not loaded yet.
+        """Find a request that is not loaded yet. A group that cannot be loaded keeps nobody from the others.
 
         :raises RequestRefused: REQUEST_CODE_NOT_SUPPORTED, there is no such request.
         """
-        while code not in self._entries and self._late:
-            self._load_next()
-        entry = self._entries.get(code)
-        if entry is None:
-            raise RequestRefused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, _not_supported(code))
-        return entry
+        failure: Exception | None = None
+        for load in list(self._late):
+            try:
+                self._load(load)
+            except Exception as error:  # noqa: BLE001 - raised below, if the request is in none of the others
+                failure = failure or error
+                if isinstance(error, OSError) and error.errno in NO_DESCRIPTOR:
+                    break  # nor would the others find one
+            entry = self._entries.get(code)
+            if entry is not None:
+                return entry
+        raise failure or RequestRefused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, _not_supported(code))
 
     def _is_change(self, request: Request) -> bool:
         return self._entries[request.command.code].size is Size.CHANGING_LIST

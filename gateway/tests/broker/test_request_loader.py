@@ -5,12 +5,18 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import gateway.broker.requests
+import pytest
+
+import gateway.broker.requests.rare
+from gateway.broker import request_loader
+from gateway.broker.desk import Desk
 from gateway.broker.request_loader import AT_ONCE
+from gateway.remoting.dispatch import Dispatch, RequestGroup
 from gateway.tests.broker.whole_broker import WholeBroker
 from wire.codes import RequestCode, ResponseCode
 
 FOLDER = Path(gateway.broker.requests.__file__).parent
+RARE = list(request_loader._modules(gateway.broker.requests.rare))
 
 
 def classes_of_requests(path: Path) -> list[str]:
@@ -33,6 +39,32 @@ def test_every_class_is_made_at_start_unless_it_is_rare() -> None:
 def test_a_rare_module_has_one_class() -> None:
     for path in (FOLDER / "rare").glob("[!_]*.py"):
         assert len(classes_of_requests(path)) == 1, path.name
+
+
+@pytest.mark.parametrize("broken", RARE)
+def test_a_rare_class_that_cannot_be_made_costs_its_own_requests_only(
+    broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Classes are made one after the other until one answers the code that came; one that fails is passed over."""
+    load = request_loader._load
+
+    def load_unless_broken(desk: Desk, name: str) -> RequestGroup:
+        if name == broken:
+            raise ValueError("it cannot be made")
+        return load(desk, name)
+
+    monkeypatch.setattr(request_loader, "_load", load_unless_broken)
+    broker = WholeBroker(tmp_path)
+    own, all_rare = Dispatch(), Dispatch()
+    load(broker.parts, broken).register(own)
+    for name in RARE:
+        load(broker.parts, name).register(all_rare)
+    peer = broker.connect()
+    for entry in own.entries():
+        assert "it cannot be made" in (broker.ask(peer, entry.code).remark or "")
+    answered = broker.conversation.dispatch._entries.keys()
+    assert {entry.code for entry in all_rare.entries()} - answered == {entry.code for entry in own.entries()}
+    broker.stop()
 
 
 def test_a_damaged_store_id_keeps_no_other_rare_request_from_being_loaded(tmp_path: Path) -> None:

@@ -308,6 +308,23 @@ def test_what_cannot_be_loaded_now_is_loaded_for_a_later_request_and_the_rest_on
     assert made == ["others", "rare"]
 
 
+def test_requests_that_cannot_be_loaded_keep_nobody_from_those_that_can() -> None:
+    made: list[str] = []
+
+    def damaged() -> RareRequests:
+        made.append("damaged")
+        raise ValueError("it is damaged")
+
+    dispatch = Dispatch()
+    dispatch.loads_late([damaged, RareRequests])
+    peer = talking(dispatch)
+    for _ in range(2):
+        assert peer.ask(RequestCode.GET_MAX_OFFSET, fields=FIELDS).code == ResponseCode.SUCCESS
+    assert made == ["damaged"]
+    answer = peer.ask(CODE, fields=FIELDS)
+    assert (answer.code, "it is damaged" in (answer.remark or "")) == (ResponseCode.SYSTEM_ERROR, True)
+
+
 def test_the_entries_are_all_requests_that_are_answered() -> None:
     entries = declaring(refuse_everybody).entries()
     assert [entry.code for entry in entries] == sorted(entry.code for entry in entries)
