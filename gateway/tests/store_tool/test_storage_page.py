@@ -1,4 +1,4 @@
-"""The worked example of docs/storage.md is what the code writes, byte by byte."""
+"""The worked example of docs/storage/formats.md is what the code writes, byte by byte."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wire.disk.index_file import ENTRY, HEAD, NO_ENTRY
 from wire.message.java_hash import index_key_hash, java_string_hash
 from wire.message.record import HEADS, OutgoingMessage, build_record
 
-PAGE = Path(__file__).parents[3] / "docs" / "storage.md"
+PAGE = Path(__file__).parents[3] / "docs" / "storage" / "formats.md"
 LOG_OFFSET, QUEUE_OFFSET = 4096, 2
 LINE = re.compile(r"^(record|unit|entry|) +(\d+)  ((?:[0-9a-f]{2,} ?)+?)  ")
 
