@@ -3,7 +3,7 @@
 The stock producer keeps running: its transactions are unknown at first, and it decides when it is checked, by whichever
 broker asks. Every half message has exactly one outcome in the end. Apache RocketMQ 5.5.0 records outcomes half a second
 late and checks until then, so with short intervals it delivers some transactions twice (T1, T3 in
-docs/transactions/directories.md): it gets five seconds between two checks here.
+docs/transactions/compared.md): it gets five seconds between two checks here.
 """
 
 from __future__ import annotations
