@@ -3,8 +3,8 @@
     python -m compat_tests.transaction_failures 127.0.0.1:10911
     python -m compat_tests.transaction_failures 127.0.0.1:10911 --pid 4711     also T13: its processor time when idle
 
-Raw requests, one line of result for each row of docs/transactions/compared.md; takes one to three minutes. Works against
-either broker, with settings that make checks quick: transactionTimeOut=1000, transactionCheckInterval=1000,
+Raw requests, one line of result for each row of docs/transactions/compared.md; takes one to three minutes. Works
+against either broker, with settings that make checks quick: transactionTimeOut=1000, transactionCheckInterval=1000,
 transactionCheckMax=3, autoCreateTopicEnable=true. T8 (fairness under load) and T9 (restarts) are left to
 ``transactions_load`` and the tests.
 """
