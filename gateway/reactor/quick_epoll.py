@@ -54,8 +54,8 @@ class QuickEpollReactor(EPollReactor, QuickReactor):
 
     seconds = staticmethod(time.monotonic)
     """Of a clock that never jumps; for differences only. The function itself: every read asks for the time twice."""
-    processor_seconds = staticmethod(time.process_time)
-    """The processor's time that this process took."""
+    processor_seconds = staticmethod(time.thread_time)
+    """The processor's time that this thread took: what other threads compute meanwhile does not count."""
 
     def wakeUp(self) -> None:  # noqa: N802 (Twisted's name)
         """Do not wait, or no longer; for any thread."""

@@ -15,7 +15,16 @@ from typing import Final, Protocol
 
 from gateway.remoting.channel import Channel
 from gateway.remoting.incomplete_frames import IncompleteFrames
-from gateway.remoting.input_turn import COSTLY_S, MAX_LEFT, MOST_QUICK_READS, QUICK_READS, TURN_S, InputTurn
+from gateway.remoting.input_turn import (
+    BYTE_COST_S,
+    COSTLY_S,
+    LEAST_COST_S,
+    MAX_LEFT,
+    MOST_QUICK_READS,
+    QUICK_READS,
+    TURN_S,
+    InputTurn,
+)
 from gateway.telemetry.logs import EventLog
 from wire.command import ONEWAY_FLAG, RemotingCommand
 from wire.connection import Connection
@@ -47,6 +56,7 @@ class Input:
         "_channel",
         "_commands",
         "_connection",
+        "_cost_s",
         "_held_bytes",
         "_incomplete_frames",
         "_quick_reads",
@@ -55,6 +65,7 @@ class Input:
         "_unread",
         "_waiting",
         "_waits",
+        "_watched_reads",
     )
 
     def __init__(
@@ -75,6 +86,11 @@ class Input:
         self._waiting: list[RemotingCommand] = []
         self._waits = _FREE
         self._quick_reads = 0
+        self._watched_reads = QUICK_READS
+        """Reads of which it will be seen what they take of the processor: the first ones, and those after a slow one.
+        A machine with other work to do makes every connection slow now and then."""
+        self._cost_s = LEAST_COST_S
+        """Seconds that its last requests took."""
         self._turn_commands = TURN_COMMANDS
         channel.on_close(self._discard)
 
@@ -109,21 +125,22 @@ class Input:
         """Carry out what waits, and the commands that these bytes complete."""
         turn, connection = self._turn, self._connection
         began_s = turn.seconds()
+        processor_s = turn.processor_seconds() if self._watched_reads else 0.0
         try:
             commands = connection.receive_data(data)
         except RemoteError:  # also kept as connection.failure
             commands = []
         if len(commands) > self._turn_commands or self._waiting:
             self._waiting += commands
-            self._carry_out_waiting(began_s)
+            self._carry_out_waiting(began_s, processor_s)
         elif commands:
             flush_group = turn.flush_group
             flush_group.hold()
             self._commands.commands(self._channel, commands)
             flush_group.flush()
             took_s = turn.spend(began_s)
-            if took_s >= COSTLY_S or self._quick_reads < MOST_QUICK_READS:
-                self._judge(took_s)
+            if took_s >= COSTLY_S or self._quick_reads < MOST_QUICK_READS or self._watched_reads:
+                self._judge(took_s, processor_s)
         failure = connection.failure
         if failure is not None:
             self._failed(failure)
@@ -131,10 +148,10 @@ class Input:
         if connection.buffered_bytes != self._held_bytes:
             self._holds(connection.buffered_bytes)
 
-    def _carry_out_waiting(self, began_s: float) -> None:
+    def _carry_out_waiting(self, began_s: float, processor_s: float) -> None:
         """Go on with the commands that wait, for as long as the peer keeps up and the turn is not over.
 
-        :param began_s: since when the time is taken.
+        :param began_s: since when the time is taken, and ``processor_s`` that of the processor, if it is watched.
         """
         channel, waiting, turn = self._channel, self._waiting, self._turn
         flush_group = turn.flush_group
@@ -146,7 +163,9 @@ class Input:
             self._commands.commands(channel, part)
             took_s = turn.spend(began_s)
             began_s += took_s
-            self._judge(took_s)
+            self._judge(took_s, processor_s)
+            if self._watched_reads:
+                processor_s = turn.processor_seconds()
             if channel.is_full and not channel.closed:
                 flush_group.flush()
                 if channel.is_full and waiting and not channel.closed:
@@ -159,25 +178,37 @@ class Input:
                 break
         flush_group.flush()
 
-    def _judge(self, took_s: float) -> None:
-        """Note how quick the peer's requests are."""
-        if took_s >= COSTLY_S and self._turn.used_processor():
+    def _judge(self, took_s: float, processor_s: float) -> None:
+        """Note how quick the peer's requests are.
+
+        :param processor_s: when they began, by the processor's time of this thread; of no meaning if not watched.
+        """
+        if took_s >= COSTLY_S:
             self._turn_commands = 1
-            self._quick_reads = max(self._quick_reads - QUICK_READS, 0)
-        elif self._quick_reads < MOST_QUICK_READS:
+            if self._watched_reads:
+                took_s = self._turn.processor_seconds() - processor_s
+                if took_s >= COSTLY_S:
+                    self._quick_reads = max(self._quick_reads - QUICK_READS, 0)
+                self._cost_s = took_s
+            self._watched_reads = QUICK_READS
+            return
+        self._cost_s = took_s
+        if self._watched_reads:
+            self._watched_reads -= 1
+        if self._quick_reads < MOST_QUICK_READS:
             self._quick_reads += 1
-            if self._turn_commands < TURN_COMMANDS:
-                self._turn_commands *= 2
+        if self._turn_commands < TURN_COMMANDS:
+            self._turn_commands *= 2
 
     # -- waiting --------------------------------------------------------------------------------------------
 
     def _wait_with(self, data: bytes) -> None:
         """Keep what came. Whoever sends more while it waits is not read until it has had its turn."""
+        self._unread.append(data)
         if self._waits == _FREE:
             self._wait_in_line()
         elif self._waits == _IN_LINE:
             self._channel.let_others()
-        self._unread.append(data)
         self._holds(self._held_bytes + len(data))
 
     def _wait_in_line(self) -> None:
@@ -186,7 +217,8 @@ class Input:
             self._turn.left += 1
         else:
             self._waits = _IN_LINE
-        self._turn.wait(self, self._quick_reads >= QUICK_READS)
+        cost_s = LEAST_COST_S + self._cost_s + sum(map(len, self._unread)) * BYTE_COST_S
+        self._turn.wait(self, self._channel.remote[0], self._quick_reads >= QUICK_READS, cost_s)
 
     def _wait_for_room(self) -> None:
         self._waits = _FOR_ROOM
@@ -243,14 +275,14 @@ class Input:
             self._turn.left -= 1
         self._waits = _FREE
         connection = self._connection
-        began_s = self._turn.seconds()
+        began_s, processor_s = self._turn.seconds(), self._turn.processor_seconds()
         unread, self._unread = self._unread, []
         with suppress(RemoteError):
             commands = connection.receive_data(b"".join(unread))
             self._waiting += [command for command in commands if command.flag & ONEWAY_FLAG]
         connection.discard()
         self._turn_commands = 1
-        self._carry_out_waiting(began_s)
+        self._carry_out_waiting(began_s, processor_s)
 
     def _holds(self, held_bytes: int) -> None:
         self._held_bytes = held_bytes

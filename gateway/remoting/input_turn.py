@@ -2,18 +2,20 @@
 
 One poll may report a thousand connections, and each of them may have sent a costly request. A server carries requests
 out until they have taken ``TURN_S`` together; the bytes of every other connection wait in line. Each turn begins with
-those who wait, in the order in which they came. Connections whose requests have been quick for a while come first, so
-that they wait for few costly requests; at least one of the other connections has its turn all the same.
+those who wait. Connections whose requests have been quick for a while have a line of their own and come first, so that
+they wait for few costly requests; at least one of the other connections has its turn all the same. Both lines are fair
+to hosts, and a short read is not behind long ones: a client that has just connected, and is not known to be quick, does
+not wait for all who are slow.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from gateway.fair_line import FairLine
 from gateway.reactor.interface import TimeSource
 from gateway.remoting.flush_group import FlushGroup
 from gateway.telemetry.logs import EventLog
@@ -28,6 +30,10 @@ QUICK_READS: Final = 16
 """Quick reads after which a connection is known to be quick; a costly one takes as many of them back."""
 MOST_QUICK_READS: Final = 2 * QUICK_READS
 """More are not counted; a connection with as many stays quick with one costly request among them."""
+LEAST_COST_S: Final = 0.0001
+"""Seconds that a read is expected to take at least."""
+BYTE_COST_S: Final = 1e-7
+"""Seconds that each byte of a read is expected to take: a heartbeat of 400 KB takes 30 ms."""
 MAX_LEFT: Final = 100
 """Closed connections whose one-way requests wait for a turn; what others left is dropped."""
 
@@ -49,14 +55,13 @@ class InputTurn:
     """
 
     __slots__ = (
-        "_cpu_s",
-        "_cpu_seconds",
         "_is_ordered",
         "_others",
         "_quick",
         "_reactor",
         "flush_group",
         "left",
+        "processor_seconds",
         "seconds",
         "used_s",
     )
@@ -64,17 +69,17 @@ class InputTurn:
     def __init__(self, reactor: TimeSource, flush_group: FlushGroup) -> None:
         self.flush_group = flush_group
         self.seconds: Callable[[], float] = reactor.seconds
-        # Of the whole process, since a deputy may run the reactor. A clock of tests has no other time than its own.
-        self._cpu_seconds: Callable[[], float] = getattr(reactor, "processor_seconds", reactor.seconds)
-        self._cpu_s = self._cpu_seconds()
+        # A clock of tests has no other time than its own.
+        self.processor_seconds: Callable[[], float] = getattr(reactor, "processor_seconds", reactor.seconds)
+        """Seconds of the processor that this thread took."""
         self.used_s = 0.0
         """Seconds of this turn that requests took. Those of earlier turns count too, up to half a turn."""
         self.left = 0
         """Closed connections in the line."""
         self._reactor = reactor
         self._is_ordered = False
-        self._quick: deque[InLine] = deque()
-        self._others: deque[InLine] = deque()
+        self._quick: FairLine[InLine] = FairLine()
+        self._others: FairLine[InLine] = FairLine()
 
     def spend(self, began_s: float) -> float:
         """Return the seconds since ``began_s``; they are taken from this turn."""
@@ -84,18 +89,13 @@ class InputTurn:
             self._order()
         return took_s
 
-    def used_processor(self) -> bool:
-        """Whether a request that took ``COSTLY_S`` computed for so long.
+    def wait(self, one: InLine, host: str, is_quick: bool, cost_s: float) -> None:
+        """Let a connection, which does not wait yet, go on in a later turn.
 
-        A machine with other work to do may have let it wait, and every connection would seem to be costly. The
-        processor's time since this turn began, or since the last such look, is more than exact enough.
+        :param cost_s: seconds that it is expected to take then.
         """
-        before_s, self._cpu_s = self._cpu_s, self._cpu_seconds()
-        return self._cpu_s - before_s >= COSTLY_S
-
-    def wait(self, one: InLine, is_quick: bool) -> None:
-        """Let a connection go on in a later turn, after those who wait already."""
-        (self._quick if is_quick else self._others).append(one)
+        line = self._quick if is_quick else self._others
+        line.put(host, id(one), one, cost_s)
         self._order()
 
     def finish(self) -> None:
@@ -112,22 +112,23 @@ class InputTurn:
     def _begin_turn(self) -> None:
         self._is_ordered = False
         self.used_s = 0.0
-        self._cpu_s = self._cpu_seconds()
-        self.flush_group.flush()  # what is gathered is written first, or its peers would seem not to read
-        self._serve(self._quick, 0)
-        self._serve(self._others, 1)
-        if self._quick or self._others:
-            self._order()
+        try:
+            self.flush_group.flush()  # what is gathered is written first, or its peers would seem not to read
+            self._serve(self._quick, 0)
+            self._serve(self._others, 1)
+        finally:  # an error ends this turn, and nothing else
+            if self._quick or self._others:
+                self._order()
 
-    def _serve(self, line: deque[InLine], least: int) -> None:
-        """Have those of a line go on who wait already, ``least`` of them even when the turn is over."""
+    def _serve(self, line: FairLine[InLine], least: int) -> None:
+        """Have as many go on as wait already, ``least`` of them even when the turn is over."""
         for number in range(len(line)):
             if not line or (number >= least and self.used_s >= TURN_S):
                 break
             self._go_on(line)
 
-    def _go_on(self, line: deque[InLine]) -> None:
-        one = line.popleft()
+    def _go_on(self, line: FairLine[InLine]) -> None:
+        one = line.take()
         try:
             one.go_on()
         except Exception as error:  # noqa: BLE001 - as with Twisted, it costs its connection only

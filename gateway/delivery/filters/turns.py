@@ -119,4 +119,5 @@ class FilterTurns:
 
 def _host(owner: object) -> object:
     """Return the host of a connection; None for the broker itself."""
-    return getattr(owner, "remote_host", None)
+    remote = getattr(owner, "remote", None)  # its address and its port: the packed one has both
+    return None if remote is None else remote[0]

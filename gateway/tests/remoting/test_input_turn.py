@@ -129,6 +129,64 @@ def test_a_request_that_waited_for_the_processor_is_not_costly() -> None:
     assert server.turn()[0] == 5
 
 
+def test_what_others_computed_before_makes_no_connection_costly() -> None:
+    class Shared(MemoryReactorClock):
+        """Its processor has computed much for somebody else whenever it is asked."""
+
+        computed_s = 0.0
+
+        def processor_seconds(self) -> float:
+            return self.computed_s
+
+    reactor = Shared()  # type: ignore[no-untyped-call]
+    server = Server(reactor)
+    honest, *others = known(server), *server.connect(5)
+    for number in range(5):
+        reactor.computed_s += 1
+        send(honest, number, HEAVY_S)
+        server.turn()
+    for number, peer in enumerate(others):
+        send(peer, 100 + number, HEAVY_S)
+    send(honest, 5, 0)
+    assert server.turn()[0] == 5
+
+
+def test_a_client_that_has_just_connected_does_not_wait_behind_long_requests_of_all_others(server: Server) -> None:
+    for number, peer in enumerate(server.connect(COUNT)):
+        body = str(HEAVY_S).encode().ljust(400_000)
+        peer.send(request(CODE, opaque=number, body=body))
+    late = server.conversation.connect()
+    for number in range(QUICK_READS):
+        send(late, 1_000 + number, 0)
+        assert 1_000 + number in server.turn()
+
+
+def test_a_host_does_not_wait_for_all_connections_of_another(server: Server) -> None:
+    for number in range(COUNT):
+        send(server.conversation.connect("10.0.0.7"), number, HEAVY_S)
+    other = server.conversation.connect("10.0.0.8")
+    send(other, 1_000, HEAVY_S)
+    seen = server.turn() + server.turn()
+    assert 1_000 in seen
+
+
+def test_an_error_before_a_turn_keeps_nobody_waiting_for_ever(server: Server) -> None:
+    class Failing:
+        """A channel that cannot be written to."""
+
+        def write_out(self) -> None:
+            raise MemoryError
+
+    blocking, peer = server.connect(2)
+    send(blocking, 0, HEAVY_S)
+    send(peer, 1, 0)
+    server.conversation.server.flush_group.mark(Failing())
+    with pytest.raises(MemoryError):
+        server.turn()
+    server.turns()
+    assert answers(peer) == [1]
+
+
 def test_quick_clients_that_use_up_turns_leave_one_request_of_each_to_the_others(server: Server) -> None:
     quick = [known(server) for _ in range(20)]
     late = server.connect(3)
@@ -160,7 +218,7 @@ def test_many_requests_of_one_connection_do_not_keep_the_turn_of_the_others(serv
     assert server.done == [0, 1]
     send(other, 100, HEAVY_S)
     server.turns()
-    assert server.done == [0, 1, 2, 100, 3, 4]
+    assert server.done == [0, 1, 100, 2, 3, 4]
 
 
 def test_who_sends_more_while_it_waits_is_not_read_and_keeps_its_order(server: Server) -> None:

@@ -12,15 +12,16 @@ from gateway.delivery.filters.record_filter import Work
 from gateway.delivery.filters.sql92 import sql92_filter
 from gateway.delivery.filters.turns import MAX_WAITING, READ_STEPS, TURN_STEPS
 from gateway.errors import RequestRefused
+from gateway.remoting.dispatch import Dispatch
 from gateway.tests.delivery.reactor_turns import ReactorTurns
+from gateway.tests.remoting.conversation import Conversation
 from wire.codes import ResponseCode
 
 
 class Connection(NamedTuple):
     """Who waits, and where it is."""
 
-    remote_host: str
-    port: int
+    remote: tuple[str, int]
 
 
 def test_a_turn_has_steps_and_the_next_one_as_many() -> None:
@@ -86,8 +87,20 @@ def test_hosts_share_whatever_their_connections_are() -> None:
     done: list[str] = []
     turns.use_up()
     for number in range(200):
-        turns.later(Connection("192.0.2.66", number), partial(done.append, "attacker"), 100)
-    turns.later(Connection("192.0.2.7", 1), partial(done.append, "honest"), 110)
+        turns.later(Connection(("192.0.2.66", number)), partial(done.append, "attacker"), 100)
+    turns.later(Connection(("192.0.2.7", 1)), partial(done.append, "honest"), 110)
+    turns.end()
+    assert done.index("honest") == 1
+
+
+def test_connections_of_a_server_are_known_to_be_of_one_host() -> None:
+    conversation = Conversation(Dispatch())
+    turns = ReactorTurns()
+    done: list[str] = []
+    turns.use_up()
+    for _ in range(200):
+        turns.later(conversation.connect("192.0.2.66").channel, partial(done.append, "attacker"), 100)
+    turns.later(conversation.connect("192.0.2.7").channel, partial(done.append, "honest"), 110)
     turns.end()
     assert done.index("honest") == 1
 
