@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from wire.codes import ResponseCode
 
 
+def forget_frames(error: BaseException) -> None:
+    """Let go of the stack frames that an error keeps, and of what it came from. For errors that have been told of.
+
+    A frame keeps its values and the frames that called it. One of them that knows the error, or a request that does,
+    closes a circle, in which all of these values stay, bodies of megabytes among them.
+    """
+    error.__traceback__ = error.__cause__ = error.__context__ = None
+
+
 class GatewayError(Exception):
     """Something the user has to know; ``str()`` is one sentence without a line break.
 

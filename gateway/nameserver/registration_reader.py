@@ -15,12 +15,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.python.failure import Failure
 
 from gateway.errors import RequestRefused
 from gateway.nameserver.addresses import BrokerAddress
 from gateway.remoting.dispatch import Answer, Request
-from gateway.remoting.turns import T, Turns, Work
+from gateway.remoting.turns import T, Turns, Work, fail
 from gateway.shares import Shares
 from wire.bodies.registration import RegisterBrokerBody
 from wire.codes import ResponseCode
@@ -120,8 +119,8 @@ class RegistrationReader:
             work, done = self._waiting.popleft()
             try:
                 value = yield from work
-            except Exception:  # noqa: BLE001 - whoever waits for the work gets its exception
-                done.errback(Failure())  # type: ignore[no-untyped-call]
+            except Exception as error:  # noqa: BLE001 - whoever waits for the work gets its exception
+                fail(done, error)
             else:
                 done.callback(value)
             if self._waiting:

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar, cast, overload
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.python.failure import Failure
 
-from gateway.errors import RequestRefused
+from gateway.errors import RequestRefused, forget_frames
 from gateway.remoting.channel import Channel
 from gateway.remoting.declared import Right, Size
 from gateway.remoting.descriptors import NO_DESCRIPTOR
@@ -284,8 +284,8 @@ class Dispatch:
         error = cast(Exception, failure.value)
         if not (isinstance(error, CancelledError) and self._is_dropped(request)):
             self._refuse(request, error)
-        # Its frames lead back to it: a circle, in which the values of all of them would stay.
         failure.cleanFailure()  # type: ignore[no-untyped-call]
+        forget_frames(error)
 
     def _is_dropped(self, request: Request) -> bool:
         """Whether a list was dropped: with its peer, or because it is long and is made again later."""
@@ -302,6 +302,7 @@ class Dispatch:
         else:
             self._log_failure(request, error)
             request.answer(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
+        forget_frames(error)
 
     def _log_failure(self, request: Request, error: Exception) -> None:
         """The traceback once for each place, then a line each time: clients repeat requests at will."""
@@ -321,11 +322,14 @@ def answer_failures(request: Request, go_on: Callable[[], None]) -> None:
         go_on()
     except RequestRefused as refused:
         request.answer(refused.code, remark=refused.remark)
+        forget_frames(refused)
     except RemoteError as error:
         request.answer(ResponseCode.SYSTEM_ERROR, remark=str(error))
+        forget_frames(error)
     except Exception as error:  # noqa: BLE001 - as in ``Dispatch.commands``
         log.error("request failed", failure=error, code=request_code_name(request.command.code))
         request.answer(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
+        forget_frames(error)
 
 
 def wait_for_room(request: Request, begin: Callable[[], None]) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final, Protocol
 
+from gateway.errors import forget_frames
 from gateway.remoting.channel import Channel
 from gateway.remoting.incomplete_frames import IncompleteFrames
 from gateway.remoting.input_turn import (
@@ -239,7 +240,7 @@ class Input:
     # -- the end --------------------------------------------------------------------------------------------
 
     def _failed(self, failure: RemoteError) -> None:
-        failure.__traceback__ = None  # its frames know this connection: a circle, which would stay
+        forget_frames(failure)  # they know this connection: a circle, which would stay
         if not self._channel.closed:
             log.warning("malformed bytes", remote=self._channel.remote_text, error=str(failure))
         self._channel.close("malformed bytes", is_logged=True)

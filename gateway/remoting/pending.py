@@ -9,7 +9,7 @@ from __future__ import annotations
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 
-from gateway.errors import GatewayError
+from gateway.errors import GatewayError, forget_frames
 from gateway.reactor.interface import TimeSource
 from wire.command import RemotingCommand
 
@@ -101,4 +101,4 @@ def _fail(answer: Deferred[RemotingCommand], error: CallFailed) -> None:
     a circle holds the transport that is just being lost.
     """
     answer.errback(error)
-    error.__traceback__ = None
+    forget_frames(error)

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from gateway.errors import RequestRefused
+from gateway.errors import RequestRefused, forget_frames
 from gateway.reactor.interface import TimeSource
 from gateway.shares import Shares
 from wire.codes import ResponseCode
@@ -263,8 +263,8 @@ def _is_over(job: _Job) -> bool:
     except StopIteration as end:
         if not job.done.called:  # it was not dropped
             job.done.callback(end.value)
-    except Exception:  # noqa: BLE001 - whoever waits for the work gets its exception
-        job.done.errback(Failure())  # type: ignore[no-untyped-call]
+    except Exception as error:  # noqa: BLE001 - whoever waits for the work gets its exception
+        fail(job.done, error)
     else:
         return False
     return True
@@ -272,6 +272,14 @@ def _is_over(job: _Job) -> bool:
 
 def _nothing() -> Work[None]:
     yield from ()
+
+
+def fail(waiting: Deferred[Any], error: Exception) -> None:
+    """Give an exception to whoever waits, and keep nothing of how it came about."""
+    failure = Failure(error)  # type: ignore[no-untyped-call]
+    waiting.errback(failure)
+    failure.cleanFailure()  # type: ignore[no-untyped-call]
+    forget_frames(error)
 
 
 def _closed_meanwhile() -> RequestRefused:

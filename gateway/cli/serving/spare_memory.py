@@ -1,13 +1,17 @@
 """Memory that was used and is free again goes back to the system.
 
 The C library keeps what is freed below its top. After a hundred answers of 4 MB were made and sent, all their room may
-stay with the process for ever. Looking for such room costs milliseconds, so it is done only when the size of the
-process has changed by much, either way, and changes no more.
+stay with the process for ever. Looking for such room costs about 0.1 ms for each megabyte that is found, so it is done
+only when the size of the process has changed by a share of it, either way, and changes no more.
+
+Objects that know each other in a circle hold their memory until the garbage collector finds them, which rests most of
+the time. Requests make none, see ``forget_frames``; should there be some, a process that stays larger looks for them.
 """
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import resource
 from collections.abc import Callable
 from pathlib import Path
@@ -15,10 +19,14 @@ from typing import Final
 
 from gateway.remoting.descriptors import NO_DESCRIPTOR
 
-CHANGED_BYTES: Final = 16 * 1024 * 1024
-"""Change of the size of the process, in bytes, after which free memory is looked for."""
-SETTLED_BYTES: Final = CHANGED_BYTES // 4
-"""Change between two looks, in bytes, below which the size stays."""
+CHANGED_SHARE: Final = 20
+"""Free memory is looked for when the size of the process has changed by one part of this many."""
+SETTLED_BYTES: Final = 4 * 1024 * 1024
+"""Change between two looks, in bytes, up to which the size stays."""
+GARBAGE_BYTES: Final = 16 * 1024 * 1024
+"""Bytes by which the process stays larger until garbage is looked for."""
+YOUNG: Final = 1
+"""The generation of objects up to which it is: a look at all of them may take seconds, this one ten milliseconds."""
 SIZES: Final = Path("/proc/self/statm")
 
 
@@ -27,21 +35,32 @@ class SpareMemory:
 
     :param used: bytes that the process has of its own now.
     :param give_back: gives back what is free.
+    :param collect: frees garbage.
     """
 
-    def __init__(self, used: Callable[[], int], give_back: Callable[[], None]) -> None:
+    def __init__(
+        self, used: Callable[[], int], give_back: Callable[[], None], collect: Callable[[], object] = lambda: None
+    ) -> None:
         self._used = used
         self._give_back = give_back
-        self._settled_bytes = self._last_bytes = used()
+        self._collect = collect
+        self._settled_bytes = self._last_bytes = self._collected_bytes = used()
 
     def look(self) -> bool:
         """Give memory back if it is time; return whether it was."""
         last_bytes, used_bytes = self._last_bytes, self._used()
         self._last_bytes = used_bytes
-        if abs(used_bytes - self._settled_bytes) < CHANGED_BYTES or abs(used_bytes - last_bytes) > SETTLED_BYTES:
+        changed_bytes = abs(used_bytes - self._settled_bytes)
+        if changed_bytes * CHANGED_SHARE < self._settled_bytes or abs(used_bytes - last_bytes) > SETTLED_BYTES:
             return False
         self._give_back()
-        self._settled_bytes = self._last_bytes = self._used()
+        used_bytes = self._used()
+        if used_bytes - self._collected_bytes >= GARBAGE_BYTES:
+            self._collect()
+            self._give_back()
+            self._collected_bytes = used_bytes = self._used()
+        self._collected_bytes = min(self._collected_bytes, used_bytes)
+        self._settled_bytes = self._last_bytes = used_bytes
         return True
 
 
@@ -52,7 +71,7 @@ def spare_memory() -> SpareMemory | None:
     """
     try:
         trim = ctypes.CDLL(None).malloc_trim
-        return SpareMemory(own_bytes, lambda: trim(0))
+        return SpareMemory(own_bytes, lambda: trim(0), lambda: gc.collect(YOUNG))
     except (AttributeError, ValueError):
         return None
     except OSError as error:

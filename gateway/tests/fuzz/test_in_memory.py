@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import logging
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from twisted.python.failure import Failure
 
+from gateway.remoting.dispatch import Request
 from gateway.settings.transaction import OperatorAccess
 from gateway.telemetry.logs import EventLines
 from gateway.tests.broker.whole_broker import WholeBroker
@@ -115,3 +118,31 @@ def test_no_request_brings_an_error(tmp_path: Path, log: io.StringIO, seed: int)
     assert [line for line in log.getvalue().splitlines() if WRONG_LINE.search(line)] == []
     assert len(attacked.successes) >= LEAST_SUCCESSES
     broker.stop()
+
+
+@contextmanager
+def garbage() -> Iterator[list[object]]:
+    """What nobody knows any more, but for itself, at the end; the garbage collector rests meanwhile."""
+    found: list[object] = []
+    gc.collect()
+    gc.disable()
+    try:
+        yield found
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        found += gc.garbage
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_no_request_is_left_to_the_garbage_collector(tmp_path: Path, seed: int) -> None:
+    attacked = Attacked(tmp_path, seed)
+    with garbage() as left:
+        while attacked.requests < REQUESTS:
+            attacked.session()
+    assert [each for each in left if isinstance(each, Request | Failure)] == []
+    assert attacked.successes
+    attacked.broker.stop()

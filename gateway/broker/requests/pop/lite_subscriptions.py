@@ -11,7 +11,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from twisted.internet.defer import Deferred, ensureDeferred
-from twisted.python.failure import Failure
 
 from gateway.broker.cold_reads import TOOLS
 from gateway.broker.requests.pop.lite_pop import check_bound
@@ -19,7 +18,7 @@ from gateway.errors import RequestRefused
 from gateway.metadata.lite_attributes import is_wildcard, resets_on_unsubscribe
 from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Answer
-from gateway.remoting.turns import ENTRIES_PER_TURN
+from gateway.remoting.turns import ENTRIES_PER_TURN, fail
 from wire.bodies.lite import (
     POLICY_MAX,
     POLICY_MIN,
@@ -184,8 +183,8 @@ class LiteSubscriptionRequests:
             try:
                 for change in wish.changes:
                     await self._carry_out(wish.request, change, pace)
-            except Exception:  # noqa: BLE001 - who waits for the answer gets it
-                wish.answered.errback(Failure())  # type: ignore[no-untyped-call]
+            except Exception as error:  # noqa: BLE001 - who waits for the answer gets it
+                fail(wish.answered, error)
             else:
                 wish.answered.callback(Answer())
             line.take()

@@ -8,22 +8,27 @@ import sys
 import pytest
 
 from gateway.cli.serving import spare_memory
-from gateway.cli.serving.spare_memory import CHANGED_BYTES, SETTLED_BYTES, SpareMemory
+from gateway.cli.serving.spare_memory import CHANGED_SHARE, GARBAGE_BYTES, SETTLED_BYTES, SpareMemory
 
 IDLE = 30 << 20
+CHANGED_BYTES = IDLE // CHANGED_SHARE
 
 
 class Process:
-    """Its bytes, and what stays of them when memory is given back."""
+    """Its bytes, and what stays of them when memory is given back, garbage included."""
 
     def __init__(self) -> None:
         self.bytes = self.needed = IDLE
-        self.given_back = 0
-        self.spare = SpareMemory(lambda: self.bytes, self._give_back)
+        self.garbage = 0
+        self.collected = 0
+        self.spare = SpareMemory(lambda: self.bytes, self._give_back, self._collect)
 
     def _give_back(self) -> None:
-        self.given_back += 1
-        self.bytes = self.needed
+        self.bytes = self.needed + self.garbage
+
+    def _collect(self) -> None:
+        self.collected += 1
+        self.garbage = 0
 
     def looks(self, *sizes: int) -> list[bool]:
         looks = []
@@ -34,7 +39,7 @@ class Process:
 
 def test_memory_is_given_back_when_the_process_has_grown_and_grows_no_more() -> None:
     process = Process()
-    grown = IDLE + CHANGED_BYTES
+    grown = IDLE + 2 * SETTLED_BYTES
     assert process.looks(grown, grown) == [False, True]
     assert process.bytes == IDLE
     assert process.looks(IDLE, IDLE) == [False, False]
@@ -45,6 +50,34 @@ def test_nothing_is_looked_for_while_it_grows_or_has_grown_a_little() -> None:
     assert not any(process.looks(*(IDLE + number * 2 * SETTLED_BYTES for number in range(100))))
     process = Process()
     assert not any(process.looks(*[IDLE + CHANGED_BYTES - 1] * 10))
+
+
+def test_after_many_rounds_it_is_within_a_tenth_of_what_it_was() -> None:
+    process = Process()
+    for round_bytes in (IDLE // 8, IDLE // 15, CHANGED_BYTES - 1, 10 * IDLE) * 10:
+        process.looks(IDLE + round_bytes, IDLE + round_bytes)
+        after = process.bytes
+        process.looks(after, after, after)
+        assert process.bytes < IDLE * 1.1
+
+
+def test_garbage_is_looked_for_when_the_process_stays_larger_however_slowly_it_grew() -> None:
+    process = Process()
+    grown_by = []
+    while not process.collected:
+        process.garbage += CHANGED_BYTES
+        grown_by.append(process.garbage)
+        process.looks(IDLE + process.garbage)
+    assert GARBAGE_BYTES <= grown_by[-1] < GARBAGE_BYTES + 3 * CHANGED_BYTES
+    assert process.bytes == IDLE
+
+
+def test_garbage_is_not_looked_for_when_what_it_needed_is_free_again() -> None:
+    process = Process()
+    for _ in range(20):
+        process.looks(*[IDLE + 2 * GARBAGE_BYTES] * 2)
+        process.looks(IDLE, IDLE)
+    assert process.collected == 0
 
 
 def test_what_is_needed_is_not_looked_through_again() -> None:
