@@ -33,11 +33,11 @@ NOT_FOR_USERS = ("CLOSE_TIMEOUT", "abandon", "chosen", "drop", "unwatch")
 CLIENTS = ("Producer", "TransactionProducer", "PushConsumer", "LitePullConsumer", "SimpleConsumer", "AdminClient")
 # What a client hands out, as attribute or result: heading → blocking class, asyncio class.
 PARTS = {
-    "AdminClient.topics": ("blocking.admin.Topics", "admin.admin_topics.AdminTopics"),
-    "AdminClient.groups": ("blocking.admin.Groups", "admin.admin_groups.AdminGroups"),
-    "AdminClient.offsets": ("blocking.admin.Offsets", "admin.admin_offsets.AdminOffsets"),
-    "AdminClient.messages": ("blocking.admin.Messages", "admin.admin_messages.AdminMessages"),
-    "AdminClient.cluster": ("blocking.admin.Cluster", "admin.admin_cluster.AdminCluster"),
+    "AdminClient.topics": ("blocking.admin.BlockingTopics", "admin.admin_topics.AdminTopics"),
+    "AdminClient.groups": ("blocking.admin.BlockingGroups", "admin.admin_groups.AdminGroups"),
+    "AdminClient.offsets": ("blocking.admin.BlockingOffsets", "admin.admin_offsets.AdminOffsets"),
+    "AdminClient.messages": ("blocking.admin.BlockingMessages", "admin.admin_messages.AdminMessages"),
+    "AdminClient.cluster": ("blocking.admin.BlockingCluster", "admin.admin_cluster.AdminCluster"),
     "Transaction": ("blocking.transaction_producer.Transaction", "transact.transaction.Transaction"),
 }
 # Section → its names; those with a dot are not in ``gateway.client`` itself.
@@ -160,18 +160,19 @@ class _Source:
 
     def found(self, path: str) -> griffe.Class:
         """A class by its path below the package."""
-        module, _, name = path.rpartition(".")
-        if module not in self._modules:
-            file = ROOT.joinpath(*PACKAGE.split("."), *module.split(".")).with_suffix(".py")
-            self._modules[module] = griffe.visit(
-                f"{PACKAGE}.{module}",
-                file,
-                file.read_text(encoding="utf-8"),
-                docstring_parser=griffe.Parser.sphinx,
-            )
-        found = self._modules[module][name]
+        found = self._member(f"{PACKAGE}.{path}")
+        if isinstance(found, griffe.Alias):  # a class of ``wire``
+            found = self._member(found.target_path)
         assert isinstance(found, griffe.Class), f"{path} is no class there"
         return found
+
+    def _member(self, path: str) -> Any:
+        module, _, name = path.rpartition(".")
+        if module not in self._modules:
+            file = ROOT.joinpath(*module.split(".")).with_suffix(".py")
+            text = file.read_text(encoding="utf-8")
+            self._modules[module] = griffe.visit(module, file, text, docstring_parser=griffe.Parser.sphinx)
+        return self._modules[module][name]
 
     def bases(self, cls: griffe.Class) -> list[griffe.Class]:
         """A class and what it inherits from, within the package."""

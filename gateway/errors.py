@@ -43,7 +43,7 @@ class GatewayError(Exception):
         return self.text
 
 
-class ConfigurationError(GatewayError):
+class SettingsError(GatewayError):
     """A setting, a configuration file or a command line argument is wrong; nothing was started."""
 
     exit_code = 2

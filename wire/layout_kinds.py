@@ -27,8 +27,8 @@ class Kind:
         self.name = name
         self.fmtstr = fmtstr
 
-    def __rtruediv__(self, name: str) -> Member:
-        return Member(name, self)
+    def __rtruediv__(self, name: str) -> LayoutMember:
+        return LayoutMember(name, self)
 
 
 class Bytes:
@@ -39,11 +39,11 @@ class Bytes:
     def __init__(self, length: int) -> None:
         self.length = length
 
-    def __rtruediv__(self, name: str) -> Member:
-        return Member(name, self)
+    def __rtruediv__(self, name: str) -> LayoutMember:
+        return LayoutMember(name, self)
 
 
-class Member:
+class LayoutMember:
     """A named member of a layout."""
 
     __slots__ = ("name", "subcon")
@@ -58,7 +58,7 @@ class Struct:
 
     __slots__ = ("subcons",)
 
-    def __init__(self, *subcons: Member) -> None:
+    def __init__(self, *subcons: LayoutMember) -> None:
         self.subcons = subcons
 
     def interpreted(self) -> construct.Struct:

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from compat_tests.soak.failing_files import FailingFiles
-from gateway.cli.main import Commands
+from gateway.cli.main import ToolCommands
 from gateway.cli.options import Sources, load_options, settings_options
 from gateway.cli.serving.run import run
 from gateway.settings.files.load import Role
@@ -22,7 +22,7 @@ from gateway.settings.files.load import Role
 ORDER = Path(sys.argv[1])
 
 
-@click.group(cls=Commands)
+@click.group(cls=ToolCommands)
 def cli() -> None:
     """As the command line of the gateway, with one command."""
 

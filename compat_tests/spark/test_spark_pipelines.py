@@ -18,7 +18,7 @@ from gateway.spark.pipelines.archive import ArchiveOptions, start_archive
 from gateway.spark.pipelines.replay import ReplayOptions, replay
 from gateway.spark.pipelines.report import figures, page
 from gateway.spark.pipelines.transactions import TransactionOptions, lives, write_table
-from wire.bodies.tools.transactions import Transaction
+from wire.bodies.tools.transactions import ListedTransaction
 from wire.codes import RequestCode
 from wire.headers.transaction import CheckTransactionRequest, ShowTransactionRequest
 
@@ -107,7 +107,8 @@ def ask_now(broker: str, msg_id: str) -> None:
         call.ask(RequestCode.GATEWAY_CHECK_TRANSACTION, CheckTransactionRequest(id=msg_id, operator="test"))
         show = ShowTransactionRequest(id=msg_id)
         wait_until(
-            lambda: Transaction.parse(call.ask(RequestCode.GATEWAY_SHOW_TRANSACTION, show)).checks == 1, "it is counted"
+            lambda: ListedTransaction.parse(call.ask(RequestCode.GATEWAY_SHOW_TRANSACTION, show)).checks == 1,
+            "it is counted",
         )
 
 

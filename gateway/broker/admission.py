@@ -17,15 +17,15 @@ from wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from gateway.remoting.dispatch import Request
-    from gateway.settings.transaction import TransactionSettings
+    from gateway.settings.transaction import BrokerTransactionSettings
 
 log = EventLog("broker")
 
 
-class Admission:
+class RequestAdmission:
     """The rule of one broker."""
 
-    def __init__(self, settings: TransactionSettings) -> None:
+    def __init__(self, settings: BrokerTransactionSettings) -> None:
         self._access = settings.operator_access
 
     def admit(self, request: Request, right: Right) -> None:

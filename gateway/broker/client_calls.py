@@ -13,7 +13,7 @@ from gateway.remoting.pending import CallFailed, CallTimeout
 from wire.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:
-    from gateway.membership.clients import Client
+    from gateway.membership.clients import ConnectedClient
     from gateway.membership.consumers import Consumers
     from wire.command import RemotingCommand
     from wire.headers.declare import Header
@@ -24,7 +24,7 @@ CALL_TIMEOUT_S = 10.0
 """How long a client may take, as upstream: it may write a thread dump or run the user's listener meanwhile."""
 
 
-def find_consumer(consumers: Consumers, group: str, client_id: str, *, since_version: int) -> Client:
+def find_consumer(consumers: Consumers, group: str, client_id: str, *, since_version: int) -> ConnectedClient:
     """The newest living connection of a group's client.
 
     :param since_version: the client version (``MQVersion``) that first understood the question.
@@ -37,7 +37,7 @@ def find_consumer(consumers: Consumers, group: str, client_id: str, *, since_ver
     raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"The Consumer <{group}> <{client_id}> not online")
 
 
-def members_of(consumers: Consumers, group: str) -> list[Client]:
+def members_of(consumers: Consumers, group: str) -> list[ConnectedClient]:
     """The living connections of a group, in the order in which they joined."""
     connected = consumers.group(group)
     if connected is None:
@@ -45,7 +45,7 @@ def members_of(consumers: Consumers, group: str) -> list[Client]:
     return [client for client in connected.members.values() if not client.channel.closed]
 
 
-def check_version(client: Client, since_version: int) -> None:
+def check_version(client: ConnectedClient, since_version: int) -> None:
     """Let a client pass that is new enough.
 
     :raises RequestRefused: SYSTEM_ERROR.
@@ -59,7 +59,7 @@ def check_version(client: Client, since_version: int) -> None:
 
 
 async def ask_client(
-    client: Client, code: RequestCode, header: Header, body: bytes = b"", timeout_s: float = CALL_TIMEOUT_S
+    client: ConnectedClient, code: RequestCode, header: Header, body: bytes = b"", timeout_s: float = CALL_TIMEOUT_S
 ) -> RemotingCommand:
     """Ask a client and wait for its answer, whatever its code.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from twisted.internet.defer import TimeoutError as DeferredTimeout
 
-from gateway.broker.admission import Admission
+from gateway.broker.admission import RequestAdmission
 from gateway.broker.announcing.advertised import fixed_address, unheard, unheard_at
 from gateway.broker.announcing.registration import NameServerLink, NameServerRegistration, RemoteNameServer
 from gateway.broker.door import Door
@@ -88,7 +88,7 @@ class BrokerService:
             loop.expect_call if is_awaited else None,
             loop.wait_for if is_awaited and has_few_processors() else None,
         )
-        self._dispatch = Dispatch(Admission(settings).admit)
+        self._dispatch = Dispatch(RequestAdmission(settings).admit)
         self._parts = BrokerParts(
             settings,
             Surroundings(

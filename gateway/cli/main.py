@@ -38,7 +38,7 @@ LATE_COMMANDS = {
 """Commands whose module is loaded when they are called: a server's start imports nothing of them."""
 
 
-class Commands(click.Group):
+class ToolCommands(click.Group):
     """Runs a command and turns a GatewayError into a line and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -69,7 +69,7 @@ class Commands(click.Group):
 
 
 @click.group(
-    cls=Commands,
+    cls=ToolCommands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="""\b
 Start:    rocketmq-gateway serve --data ./data

@@ -67,7 +67,7 @@ def migrate_transactions(
 ) -> None:
     """Move pending transactions of DIR to another state store."""
     from gateway.cli.options import load_options
-    from gateway.errors import ConfigurationError
+    from gateway.errors import SettingsError
     from gateway.settings.files.load import Role
     from gateway.settings.transaction import database_expected
     from gateway.store_tool.files.directory import opened
@@ -75,9 +75,9 @@ def migrate_transactions(
     settings = load_options(Role.BROKER, sources).settings
     settings = replace(settings, store_path_root_dir=directory.absolute())
     if dsn is not None and (expected := database_expected(dsn)) is not None:
-        raise ConfigurationError(f"--dsn: expected {expected}")
+        raise SettingsError(f"--dsn: expected {expected}")
     if dsn is not None and wanted != "database":
-        raise ConfigurationError("--dsn names the database to move to: it goes with --to database")
+        raise SettingsError("--dsn names the database to move to: it goes with --to database")
     with _telling_what_prevents_it():
         with opened(directory, settings):
             if not apply_it:

@@ -94,7 +94,7 @@ def settings_options(*dedicated: str) -> Callable[[Command], Command]:
 
 def load_options(role: Role, sources: Sources, **options: str | None) -> Loaded:
     """The settings from all sources; ``options`` are the dedicated ones by click's parameter name."""
-    from gateway.settings.files.load import Entry, Role, load_settings
+    from gateway.settings.files.load import Role, WrittenSetting, load_settings
 
     keys = dict(OPTION_KEYS)
     if role is Role.NAMESERVER:
@@ -103,7 +103,7 @@ def load_options(role: Role, sources: Sources, **options: str | None) -> Loaded:
     for parameter, text in options.items():
         name = "--" + parameter.replace("_", "-")
         if text is not None:
-            entries.append(Entry(keys[name], text, name))
+            entries.append(WrittenSetting(keys[name], text, name))
     return load_settings(
         role,
         config_file=sources.config_file,

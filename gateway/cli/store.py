@@ -22,7 +22,7 @@ from gateway.cli.output import say, say_json
 if TYPE_CHECKING:
     from gateway.settings.store import StoreSettings
     from gateway.store_tool.checks.verification import Verification
-    from gateway.store_tool.look.dump import Selection
+    from gateway.store_tool.look.dump import DumpSelection
     from gateway.store_tool.progress import Progress
     from gateway.store_tool.repair.repair_plan import RepairPlan
 
@@ -219,7 +219,7 @@ def _summary(plan: RepairPlan, verification: Verification) -> list[str]:
 store.add_command(migrate_transactions)
 
 
-class Range(click.ParamType):  # type: ignore[type-arg]
+class OffsetRange(click.ParamType):  # type: ignore[type-arg]
     """``A:B``, ``A:`` or ``:B``; the end is not included."""
 
     name = "A:B"
@@ -234,7 +234,7 @@ class Range(click.ParamType):  # type: ignore[type-arg]
         return int(first or 0), int(end) if end else None
 
 
-class Moment(click.ParamType):  # type: ignore[type-arg]
+class LocalTime(click.ParamType):  # type: ignore[type-arg]
     """A local time such as ``2026-05-04T10:11:12``, or milliseconds since 1970."""
 
     name = "TIME"
@@ -272,9 +272,9 @@ Exit code: 0 done, 1 some were damaged, 2 could not run, or there is no such top
 @_directory
 @click.option("--topic", metavar="NAME", help="Only this topic.")
 @click.option("--queue", "queue_id", type=click.IntRange(0), help="Only this queue.")
-@click.option("--offset", "offsets", type=Range(), help="Only these queue offsets, e.g. 100:110, 100: or :10.")
-@click.option("--from", "from_ms", type=Moment(), default=0, help="Only messages stored at this time or later.")
-@click.option("--to", "to_ms", type=Moment(), help="Only messages stored before this time.")
+@click.option("--offset", "offsets", type=OffsetRange(), help="Only these queue offsets, e.g. 100:110, 100: or :10.")
+@click.option("--from", "from_ms", type=LocalTime(), default=0, help="Only messages stored at this time or later.")
+@click.option("--to", "to_ms", type=LocalTime(), help="Only messages stored before this time.")
 @click.option("--key", metavar="TEXT", help="Only messages with this key or unique id.")
 @click.option("--limit", type=click.IntRange(1), help="Stop after so many messages.")
 @click.option("--system", is_flag=True, help="Also half messages, records of decisions, and what no queue shows.")
@@ -395,11 +395,11 @@ def _say_some(lines: Sequence[str], more: str, most: int = MAX_SHOWN) -> None:
         say(f"… and {len(lines) - most} {more}")
 
 
-def _selection(offsets: tuple[int, int | None] | None, **wanted: Any) -> Selection:
-    from gateway.store_tool.look.dump import Selection
+def _selection(offsets: tuple[int, int | None] | None, **wanted: Any) -> DumpSelection:
+    from gateway.store_tool.look.dump import DumpSelection
 
     first, end = offsets or (0, None)
-    return Selection(first_offset=first, end_offset=end, **wanted)
+    return DumpSelection(first_offset=first, end_offset=end, **wanted)
 
 
 def _tell_damage(number: int, text: str) -> None:

@@ -22,7 +22,7 @@ from wire.safe_text import safe_text
 
 if TYPE_CHECKING:
     from gateway.cli.broker_call import BrokerCall
-    from wire.bodies.tools.transactions import Transaction, TransactionStatistics
+    from wire.bodies.tools.transactions import ListedTransaction, TransactionStatistics
     from wire.codes import RequestCode
     from wire.headers.declare import Header
 
@@ -187,7 +187,7 @@ def list_(wanted: _Wanted, limit: int, broker: str, as_json: bool) -> None:
     from wire.codes import RequestCode
     from wire.headers.transaction import ListTransactionsRequest
 
-    found: list[Transaction] = []
+    found: list[ListedTransaction] = []
     next_after: int | None = wanted.after
     with _calling(broker) as call:
         while next_after is not None and len(found) < limit:
@@ -385,13 +385,13 @@ def _calling(broker: str) -> Iterator[BrokerCall]:
         yield call
 
 
-def _ask(call: BrokerCall, code: RequestCode, header: Header) -> Transaction:
-    from wire.bodies.tools.transactions import Transaction
+def _ask(call: BrokerCall, code: RequestCode, header: Header) -> ListedTransaction:
+    from wire.bodies.tools.transactions import ListedTransaction
 
-    return Transaction.parse(call.ask(code, header))
+    return ListedTransaction.parse(call.ask(code, header))
 
 
-def _body(call: BrokerCall, entry: Transaction) -> dict[str, str]:
+def _body(call: BrokerCall, entry: ListedTransaction) -> dict[str, str]:
     """The body as ``body``, ``body_base64``, or ``body_unread`` (a reason); nothing if the record is gone."""
     from gateway.cli.broker_call import BrokerRefused
     from gateway.cli.clients.json_messages import body_members
@@ -439,13 +439,13 @@ def _filters(wanted: _Wanted) -> str:
     return " ".join(f"{option} {value}" for option, value in given.items() if value is not None)
 
 
-def _outlook(entry: Transaction) -> str:
+def _outlook(entry: ListedTransaction) -> str:
     if entry.next_check_in_ms is None:
         return ""
     return ", no producer of its group is connected" if entry.waits_for_producer else f", next check {_next(entry)}"
 
 
-def _fields(entry: Transaction) -> Iterator[tuple[str, str]]:
+def _fields(entry: ListedTransaction) -> Iterator[tuple[str, str]]:
     """Names and values of what is known about a half message, except its properties."""
     from msgspec.structs import asdict
 
@@ -455,7 +455,7 @@ def _fields(entry: Transaction) -> Iterator[tuple[str, str]]:
             yield name.removesuffix("_ms").replace("_", " "), text
 
 
-def _field_text(name: str, value: Any, entry: Transaction) -> str:
+def _field_text(name: str, value: Any, entry: ListedTransaction) -> str:
     if name == "properties" or value is None or (name == "commit_log_offset" and value < 0):
         return ""
     if name == "stored_at_ms":
@@ -477,15 +477,15 @@ def _cut_body(text: str) -> str:
     return "\n".join([*(f"  {line}" for line in lines), *more])
 
 
-def _age(entry: Transaction) -> str:
+def _age(entry: ListedTransaction) -> str:
     return "" if entry.age_ms is None else duration_text(entry.age_ms)
 
 
-def _checks(entry: Transaction) -> str:
+def _checks(entry: ListedTransaction) -> str:
     return "" if entry.checks is None else str(entry.checks)
 
 
-def _next(entry: Transaction) -> str:
+def _next(entry: ListedTransaction) -> str:
     if entry.next_check_in_ms is None:
         return "-"
     if entry.waits_for_producer:
@@ -493,12 +493,12 @@ def _next(entry: Transaction) -> str:
     return f"in {duration_text(entry.next_check_in_ms)}" if entry.next_check_in_ms else "now"
 
 
-def _keys(entry: Transaction) -> str:
+def _keys(entry: ListedTransaction) -> str:
     text = entry.keys or entry.transaction_id
     return text if len(text) <= MAX_KEYS_CHARACTERS else f"{text[:MAX_KEYS_CHARACTERS]}…"
 
 
-Column = tuple[str, "Callable[[Transaction], str]"]
+Column = tuple[str, "Callable[[ListedTransaction], str]"]
 _COLUMNS: tuple[Column, ...] = (
     ("ID", lambda entry: str(entry.half_offset)),
     ("AGE", _age),
@@ -522,7 +522,7 @@ _GIVEN_UP_COLUMNS: tuple[Column, ...] = (
 )
 
 
-def _echo_table(columns: Sequence[Column], entries: Sequence[Transaction]) -> None:
+def _echo_table(columns: Sequence[Column], entries: Sequence[ListedTransaction]) -> None:
     _echo_rows([name for name, _ in columns], [[text(entry) or "-" for _, text in columns] for entry in entries])
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gateway.remoting.channel import Channel
 
 
-class Client:
+class ConnectedClient:
     """One client on one connection. A plain class: every heartbeat changes it.
 
     :param language: ``LanguageCode`` as the client's commands say.
@@ -51,23 +51,25 @@ class Clients:
     """All clients by connection."""
 
     def __init__(self) -> None:
-        self._by_channel: dict[Channel, Client] = {}
+        self._by_channel: dict[Channel, ConnectedClient] = {}
 
     def __len__(self) -> int:
         return len(self._by_channel)
 
-    def __iter__(self) -> Iterator[Client]:
+    def __iter__(self) -> Iterator[ConnectedClient]:
         return iter(list(self._by_channel.values()))
 
-    def get(self, channel: Channel) -> Client | None:
+    def get(self, channel: Channel) -> ConnectedClient | None:
         """The client on this connection, if it ever sent a heartbeat."""
         return self._by_channel.get(channel)
 
-    def seen(self, channel: Channel, client_id: str, language: int, version: int, now_ms: int) -> tuple[Client, bool]:
+    def seen(
+        self, channel: Channel, client_id: str, language: int, version: int, now_ms: int
+    ) -> tuple[ConnectedClient, bool]:
         """The client of a heartbeat that just came in, and whether it is new."""
         client = self._by_channel.get(channel)
         if client is None:
-            client = self._by_channel[channel] = Client(channel, client_id, language, version, now_ms)
+            client = self._by_channel[channel] = ConnectedClient(channel, client_id, language, version, now_ms)
             return client, True
         client.client_id = client_id
         client.language = language
@@ -75,10 +77,10 @@ class Clients:
         client.last_heartbeat_ms = now_ms
         return client, False
 
-    def remove(self, channel: Channel) -> Client | None:
+    def remove(self, channel: Channel) -> ConnectedClient | None:
         """Forget a connection; the caller takes the client out of its groups."""
         return self._by_channel.pop(channel, None)
 
-    def silent_since(self, moment_ms: int) -> list[Client]:
+    def silent_since(self, moment_ms: int) -> list[ConnectedClient]:
         """The clients whose last heartbeat came before a moment."""
         return [client for client in self._by_channel.values() if client.last_heartbeat_ms < moment_ms]

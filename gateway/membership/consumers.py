@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from gateway.errors import RequestRefused
-from gateway.membership.clients import Client
+from gateway.membership.clients import ConnectedClient
 from gateway.membership.kept_subscriptions import KeptSubscriptions
 from gateway.shares import Shares
 from gateway.telemetry.logs import EventLog
@@ -67,7 +67,7 @@ class ConsumerGroup:
         self.is_broadcasting = False
         self.fingerprint: int | None = None
         """Of the heartbeat that last brought the subscriptions; None when none brought any."""
-        self.members: dict[Channel, Client] = {}
+        self.members: dict[Channel, ConnectedClient] = {}
         self.subscriptions: dict[str, SubscriptionData] = {}
         self.told_ms = 0
         """When its members were last told of a change, in epoch milliseconds."""
@@ -119,7 +119,7 @@ class Consumers:
         groups: Groups,
         tell: Callable[[ConsumerGroup], object] = tell_at_once,
         max_groups: int = MAX_CONSUMER_GROUPS,
-        members: Shares[Client] | None = None,
+        members: Shares[ConnectedClient] | None = None,
         kept: KeptSubscriptions | None = None,
     ) -> None:
         self._configs = groups
@@ -173,7 +173,7 @@ class Consumers:
 
     def register(
         self,
-        client: Client,
+        client: ConnectedClient,
         data: ConsumerData,
         now_ms: int,
         *,
@@ -212,7 +212,7 @@ class Consumers:
             self._tell(group)
         return moved
 
-    def unregister(self, name: str, client: Client) -> None:
+    def unregister(self, name: str, client: ConnectedClient) -> None:
         """The client leaves the group; the others are told. Nothing happens when it was no member."""
         client.consumer_groups.pop(name, None)
         group = self._groups.get(name)
@@ -225,12 +225,12 @@ class Consumers:
         else:
             del self._groups[name]
 
-    def leave(self, client: Client) -> None:
+    def leave(self, client: ConnectedClient) -> None:
         """Take a client that is gone out of all its groups."""
         for name in list(client.consumer_groups):
             self.unregister(name, client)
 
-    def forget_stale(self, client: Client, moment_ms: int) -> None:
+    def forget_stale(self, client: ConnectedClient, moment_ms: int) -> None:
         """Take a living client out of the groups that no heartbeat named since a moment."""
         for name, named_ms in list(client.consumer_groups.items()):
             if named_ms < moment_ms:
@@ -244,7 +244,7 @@ class Consumers:
         group = self._groups[name] = ConsumerGroup(name)
         return group
 
-    def _subscribe(self, group: ConsumerGroup, client: Client, data: ConsumerData) -> bool:
+    def _subscribe(self, group: ConsumerGroup, client: ConnectedClient, data: ConsumerData) -> bool:
         known, after = group.subscriptions, group.merged(data.subscriptions)
         if after == known:
             return False

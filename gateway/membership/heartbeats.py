@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.errors import RequestRefused
-from gateway.membership.clients import Client, Clients
+from gateway.membership.clients import Clients, ConnectedClient
 from gateway.metadata.names import RETRY_TOPIC_PREFIX, group_name_fault
 from gateway.telemetry.logs import EventLog, Repeats
 from wire.codes import ResponseCode
@@ -113,7 +113,7 @@ class Heartbeats:
             self._producers.forget_stale(client, moment_ms)
             self._consumers.forget_stale(client, moment_ms)
 
-    def _consumer(self, client: Client, consumer: ConsumerData, data: HeartbeatData, now_ms: int) -> bool:
+    def _consumer(self, client: ConnectedClient, consumer: ConsumerData, data: HeartbeatData, now_ms: int) -> bool:
         if not self._has_legal_name(consumer.group, client):
             return False
         host = client.channel.remote[0]
@@ -147,13 +147,13 @@ class Heartbeats:
         config = self._topics.get(topic)
         return config is not None and config.order
 
-    def _has_legal_name(self, group: str, client: Client) -> bool:
+    def _has_legal_name(self, group: str, client: ConnectedClient) -> bool:
         fault = group_name_fault(group)
         if fault is not None:
             self._skip(group, client, fault)
         return fault is None
 
-    def _skip(self, group: str, client: Client, reason: str) -> None:
+    def _skip(self, group: str, client: ConnectedClient, reason: str) -> None:
         left_out = self._skipped.due((group, client.client_id))
         if left_out is not None:
             log.warning(

@@ -14,7 +14,7 @@ from gateway.shares import Shares
 from wire.codes import ResponseCode
 
 if TYPE_CHECKING:
-    from gateway.membership.clients import Client
+    from gateway.membership.clients import ConnectedClient
     from wire.bodies.heartbeat import SubscriptionData
 
 MAX_SUBSCRIPTION_BYTES = 256 << 20
@@ -34,15 +34,15 @@ class KeptSubscriptions:
     """
 
     def __init__(self, *, total: int = MAX_SUBSCRIPTION_BYTES, share: int = MAX_CLIENT_SUBSCRIPTION_BYTES) -> None:
-        self._shares: Shares[Client] = Shares(total, share)
-        self._paid: dict[str, tuple[Client, int]] = {}
+        self._shares: Shares[ConnectedClient] = Shares(total, share)
+        self._paid: dict[str, tuple[ConnectedClient, int]] = {}
 
     @property
     def used(self) -> int:
         """Bytes of all groups, estimated."""
         return self._shares.used
 
-    def bring(self, group: str, client: Client, subscriptions: Iterable[SubscriptionData]) -> None:
+    def bring(self, group: str, client: ConnectedClient, subscriptions: Iterable[SubscriptionData]) -> None:
         """A client brought all subscriptions of a group anew, and pays for them.
 
         :raises RequestRefused: SYSTEM_BUSY, they are beyond its share; who paid before still does.
@@ -57,13 +57,13 @@ class KeptSubscriptions:
             )
         self._pay(group, client, size)
 
-    def left(self, group: str, client: Client, members: Iterable[Client]) -> None:
+    def left(self, group: str, client: ConnectedClient, members: Iterable[ConnectedClient]) -> None:
         """A client is no member of the group any more; if it paid, one of those that are pays from now on."""
         payer, size = self._paid.get(group, (None, 0))
         if payer is client:
             self._pay(group, next(iter(members), None), size)
 
-    def _pay(self, group: str, client: Client | None, size: int) -> None:
+    def _pay(self, group: str, client: ConnectedClient | None, size: int) -> None:
         payer, former = self._paid.pop(group, (None, 0))
         if payer is not None:
             self._shares.give_back(payer, former)

@@ -11,7 +11,7 @@ from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from gateway.errors import RequestRefused
-from gateway.membership.clients import Client
+from gateway.membership.clients import ConnectedClient
 from gateway.shares import Shares
 from wire.codes import ResponseCode
 
@@ -33,14 +33,16 @@ class Producers:
     :param members: how many members there may be, and groups of one client.
     """
 
-    def __init__(self, *, max_groups: int = MAX_PRODUCER_GROUPS, members: Shares[Client] | None = None) -> None:
+    def __init__(
+        self, *, max_groups: int = MAX_PRODUCER_GROUPS, members: Shares[ConnectedClient] | None = None
+    ) -> None:
         self._max_groups = max_groups
-        self._members: Shares[Client] = members or Shares(MAX_PRODUCERS, MAX_GROUPS_PER_PRODUCER)
+        self._members: Shares[ConnectedClient] = members or Shares(MAX_PRODUCERS, MAX_GROUPS_PER_PRODUCER)
         self._names: dict[str, str] = {}
-        self._groups: dict[str, dict[Channel, Client]] = {}
+        self._groups: dict[str, dict[Channel, ConnectedClient]] = {}
         self._turns: dict[str, int] = {}
 
-    def register(self, group: str, client: Client, now_ms: int) -> None:
+    def register(self, group: str, client: ConnectedClient, now_ms: int) -> None:
         """A heartbeat names the client as a producer of the group.
 
         :raises RequestRefused: SYSTEM_BUSY, too many groups are connected, or the client is in too many.
@@ -58,7 +60,7 @@ class Producers:
         members[client.channel] = client
         client.producer_groups[self._names[group]] = now_ms
 
-    def unregister(self, group: str, client: Client) -> None:
+    def unregister(self, group: str, client: ConnectedClient) -> None:
         """The client is no producer of the group any more; nothing happens when it was none."""
         client.producer_groups.pop(group, None)
         members = self._groups.get(group)
@@ -70,7 +72,7 @@ class Producers:
             del self._groups[group], self._names[group]
             self._turns.pop(group, None)
 
-    def _new_group(self, group: str) -> dict[Channel, Client]:
+    def _new_group(self, group: str) -> dict[Channel, ConnectedClient]:
         if len(self._groups) >= self._max_groups:
             raise RequestRefused(
                 ResponseCode.SYSTEM_BUSY, f"{self._max_groups} producer groups are connected, the limit"
@@ -79,12 +81,12 @@ class Producers:
         members = self._groups[group] = {}
         return members
 
-    def leave(self, client: Client) -> None:
+    def leave(self, client: ConnectedClient) -> None:
         """Take a client that is gone out of all its groups."""
         for group in list(client.producer_groups):
             self.unregister(group, client)
 
-    def forget_stale(self, client: Client, moment_ms: int) -> None:
+    def forget_stale(self, client: ConnectedClient, moment_ms: int) -> None:
         """Take a living client out of the groups that no heartbeat named since a moment."""
         for group, named_ms in list(client.producer_groups.items()):
             if named_ms < moment_ms:
@@ -112,7 +114,7 @@ class Producers:
                     return channel
         return None
 
-    def members(self, group: str) -> list[Client]:
+    def members(self, group: str) -> list[ConnectedClient]:
         """The clients of a group, in the order in which they joined; empty when it is not connected."""
         return list(self._groups.get(group, {}).values())
 

@@ -21,7 +21,7 @@ from gateway.nameserver.registration_reader import RegistrationReader
 from gateway.nameserver.requests.brokers import BrokerRequests, log_lost
 from gateway.nameserver.requests.configuration import ConfigurationRequests
 from gateway.nameserver.requests.routes import RouteRequests
-from gateway.nameserver.requests.topics import TopicRequests
+from gateway.nameserver.requests.topics import RouteTopicRequests
 from gateway.nameserver.route_table import RouteLimits, RouteTable
 from gateway.reactor.interface import NetworkReactor
 from gateway.remoting.dispatch import Dispatch
@@ -108,7 +108,7 @@ class NameServer(Service):
                 clock_ms=self._clock_ms,
                 turns=self._turns,
             ),
-            TopicRequests(routes=self.routes, reader=reader, settings=settings, turns=self._turns),
+            RouteTopicRequests(routes=self.routes, reader=reader, settings=settings, turns=self._turns),
             ConfigurationRequests(kv_config=self.kv_config, settings=settings, turns=self._turns),
         ):
             requests.register(self.dispatch)

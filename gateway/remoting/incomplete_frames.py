@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Holder(Protocol):
+class FrameHolder(Protocol):
     """A connection, as far as its incomplete frame is concerned; it is told apart by identity."""
 
     def drop(self, reason: str) -> None:
@@ -31,9 +31,9 @@ class IncompleteFrames:
     def __init__(self, limit_bytes: int) -> None:
         self.total_bytes = 0
         self._limit_bytes = limit_bytes
-        self._bytes_by_holder: dict[Holder, int] = {}
+        self._bytes_by_holder: dict[FrameHolder, int] = {}
 
-    def holds(self, holder: Holder, held_bytes: int) -> None:
+    def holds(self, holder: FrameHolder, held_bytes: int) -> None:
         """A connection holds this many bytes now; 0 when its frame is whole or the connection is closed."""
         held = self._bytes_by_holder
         self.total_bytes += held_bytes - held.get(holder, 0)

@@ -55,7 +55,7 @@ _NOT_THERE = frozenset({GetStatus.MESSAGE_DAMAGED, GetStatus.MESSAGE_WAS_REMOVIN
 """What a unit leads to that does not lead to its message, or leads over a gap."""
 
 
-class Arrival(Protocol):
+class NewMessage(Protocol):
     """What is asked of a newly dispatched message."""
 
     topic: str
@@ -216,7 +216,7 @@ class DelayService:
             self._turn.cancel()
             self._next_turn()
 
-    def arrived(self, messages: Iterable[Arrival]) -> None:
+    def arrived(self, messages: Iterable[NewMessage]) -> None:
         """Wake the levels that were empty and now have a message."""
         if not self._running:
             return

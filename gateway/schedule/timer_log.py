@@ -27,7 +27,7 @@ MAX_UNWRITTEN_BYTES = 16 << 20
 """Entries, 300,000 of them, that wait in memory for a file or for a disk that takes them."""
 
 
-class Entry(NamedTuple):
+class TimerEntry(NamedTuple):
     """One entry as it lies in a file."""
 
     size: int
@@ -99,7 +99,7 @@ class TimerLog:
 
     # --- appending -----------------------------------------------------------------------------------------------
 
-    def append(self, entry: Entry) -> int:
+    def append(self, entry: TimerEntry) -> int:
         """Gather an entry, to be written with ``write``; its position."""
         file_bytes = self._files.file_size
         inside = self.end % file_bytes
@@ -176,7 +176,7 @@ class TimerLog:
 
     # --- reading -------------------------------------------------------------------------------------------------
 
-    def chain(self, position: int, unwritten: Unwritten | None = None) -> Iterator[Entry]:
+    def chain(self, position: int, unwritten: Unwritten | None = None) -> Iterator[TimerEntry]:
         """The entries of a slot, the newest first; blocks, for any thread. Ends early where the log is damaged.
 
         :param unwritten: what was not in the files when the slot was opened; without it the entries below ``written``
@@ -188,7 +188,7 @@ class TimerLog:
                 begin, block = self._block(position)
                 if not block:
                     return
-            entry = Entry._make(ENTRY.unpack_from(block, position - begin))
+            entry = TimerEntry._make(ENTRY.unpack_from(block, position - begin))
             if not is_entry(entry.size, entry.kind) or not NONE <= entry.previous < position:
                 log.error(
                     "timer log damaged, the messages before of this second are not delivered",
@@ -209,7 +209,7 @@ class TimerLog:
         data = file.read(begin, inside + ENTRY_BYTES - begin)
         return (file.start_offset + begin, data) if len(data) == inside + ENTRY_BYTES - begin else (0, b"")
 
-    def entries(self, start: int, end: int | None = None) -> Iterator[tuple[int, Entry]]:
+    def entries(self, start: int, end: int | None = None) -> Iterator[tuple[int, TimerEntry]]:
         """Positions and entries from a position on, to ``end`` or to the first that is none; blocks."""
         position, file_bytes = start, self._files.file_size
         while (file := self._files.find(position)) is not None and (end is None or position < end):
@@ -224,10 +224,10 @@ class TimerLog:
             for values in ENTRY.iter_unpack(memoryview(data)[: len(data) // ENTRY_BYTES * ENTRY_BYTES]):
                 if not is_entry(values[0], values[2]) or (end is not None and position >= end):
                     return
-                yield position, Entry._make(values)
+                yield position, TimerEntry._make(values)
                 position += ENTRY_BYTES
 
-    def entry_at(self, position: int) -> Entry | None:
+    def entry_at(self, position: int) -> TimerEntry | None:
         """The entry at a position; None when there is none. Blocks, for any thread."""
         return next(self.chain(position), None)
 

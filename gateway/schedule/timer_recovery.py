@@ -17,7 +17,7 @@ from gateway.metadata.names import WHEEL_TIMER_TOPIC
 from gateway.schedule.timer_check import TimerMarks
 from gateway.schedule.timer_log import TimerLog
 from gateway.schedule.timer_message import TIMER_QUEUE_ID, due_ms, slot_asked
-from gateway.schedule.timer_schedule import TimerSchedule, Waiting, is_marker
+from gateway.schedule.timer_schedule import TimerSchedule, WaitingTimer, is_marker
 from gateway.settings.timer import TimerSettings
 from gateway.store.reading.get_result import GetStatus
 from gateway.telemetry.logs import EventLog
@@ -49,12 +49,12 @@ class FoundTimers(msgspec.Struct, frozen=True):
 
 def waiting_of(
     properties: Mapping[str, str], commit_log_offset: int, size: int, stored_at_ms: int, precision_ms: int
-) -> Waiting | None:
+) -> WaitingTimer | None:
     """A message of the timer topic as the schedule takes it; None when its properties do not say when or where."""
     out_ms, topic = slot_asked(properties), properties.get(PropertyName.REAL_TOPIC)
     if out_ms is None or topic is None:
         return None
-    return Waiting(
+    return WaitingTimer(
         commit_log_offset,
         size,
         out_ms,

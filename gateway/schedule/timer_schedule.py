@@ -18,7 +18,7 @@ import msgspec
 
 from gateway.schedule.near_timers import NearTimer, NearTimers, is_rolled_marker, pack
 from gateway.schedule.timer_check import TimerMarks
-from gateway.schedule.timer_log import Entry, TimerLog
+from gateway.schedule.timer_log import TimerEntry, TimerLog
 from gateway.schedule.timer_wheel import TimerWheel
 from gateway.settings.timer import TimerSettings
 from wire.disk.timer_log import ENTRY_BYTES, NONE, TimerKind
@@ -28,7 +28,7 @@ _FIRST_MS = 1
 """A time before that of all others."""
 
 
-class Waiting(NamedTuple):
+class WaitingTimer(NamedTuple):
     """A message of the timer topic.
 
     :param takes_back: the key of the message that it takes back, for a marker.
@@ -58,7 +58,7 @@ class Opened(msgspec.Struct, frozen=True):
     markers: Sequence[NearTimer]
 
 
-def gather(slot: int, entries: Iterable[Entry], precision_ms: int) -> Opened:
+def gather(slot: int, entries: Iterable[TimerEntry], precision_ms: int) -> Opened:
     """What the entries of a slot, the newest first, come to; for any thread."""
     newest_first: dict[int, list[bytes]] = {}
     markers: list[NearTimer] = []
@@ -73,7 +73,7 @@ def gather(slot: int, entries: Iterable[Entry], precision_ms: int) -> Opened:
     return Opened(slot, {due_ms: b"".join(reversed(units)) for due_ms, units in newest_first.items()}, count, markers)
 
 
-def due_of(entry: Entry, precision_ms: int) -> int:
+def due_of(entry: TimerEntry, precision_ms: int) -> int:
     """When the message of an entry goes. Another broker does not know the millisecond: with it all of a slot goes at
     its end.
     """
@@ -150,7 +150,7 @@ class TimerSchedule:
         self.waits_from = marks.waits_from
         self._first_slot, self._past_to = self.read_slot, self.open_to
 
-    def found(self, position: int, entry: Entry) -> None:
+    def found(self, position: int, entry: TimerEntry) -> None:
         """An entry that the timer log has from an earlier run, and that is not done: a marker only when it is ahead."""
         slot = max(self.slot_of(entry.slot_ms), self.read_slot)
         is_marker = entry.kind & TimerKind.DELETE
@@ -161,7 +161,7 @@ class TimerSchedule:
         else:
             self._wheel.add(slot, position, -1 if is_marker else 1)
 
-    def passed(self, entry: Entry) -> None:
+    def passed(self, entry: TimerEntry) -> None:
         """An entry of an earlier run that is done."""
         self.newest = entry.commit_log_offset, entry.record_size
 
@@ -179,7 +179,7 @@ class TimerSchedule:
 
     # --- messages come -------------------------------------------------------------------------------------------
 
-    def enter(self, message: Waiting, now_ms: int) -> None:
+    def enter(self, message: WaitingTimer, now_ms: int) -> None:
         """A message is in the timer topic; its entry is gathered in the timer log."""
         now = self.slot_of(now_ms)
         slot, kind, due_ms = self.slot_of(message.out_ms), TimerKind.DEFAULT, message.due_ms
@@ -202,10 +202,12 @@ class TimerSchedule:
             if is_marker(kind) and message.takes_back is not None:
                 self._slot(slot).keys.add(message.takes_back)
 
-    def _entry(self, slot: int, kind: int, now: int, where: tuple[int, int], topic_hash: int, due_ms: int) -> Entry:
+    def _entry(
+        self, slot: int, kind: int, now: int, where: tuple[int, int], topic_hash: int, due_ms: int
+    ) -> TimerEntry:
         """Make the entry of a message whose record is ``where`` in the log: offset and size."""
         precision_ms = self._precision_ms
-        return Entry(
+        return TimerEntry(
             ENTRY_BYTES,
             self._wheel.last(slot),
             kind,
@@ -216,7 +218,7 @@ class TimerSchedule:
             due_ms,
         )
 
-    def _append(self, slot: int, entry: Entry) -> None:
+    def _append(self, slot: int, entry: TimerEntry) -> None:
         self.changes += 1
         position = self._log.append(entry)
         self._wheel.add(slot, position, -1 if entry.kind & TimerKind.DELETE else 1)
@@ -227,7 +229,7 @@ class TimerSchedule:
         """
         return self._first_slot if slot < self._past_to and self.read_slot == self._first_slot else slot
 
-    def _add_near(self, slot: int, entry: Entry) -> None:
+    def _add_near(self, slot: int, entry: TimerEntry) -> None:
         state = self._slot(slot)
         timer = NearTimer(entry.commit_log_offset, entry.record_size, entry.kind, slot)
         if is_marker(entry.kind):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from gateway.clock import Milliseconds
     from gateway.schedule.timer_log import Unwritten
-    from gateway.schedule.timer_schedule import Waiting
+    from gateway.schedule.timer_schedule import WaitingTimer
     from gateway.store.message_store import MessageStore
     from gateway.store.put_result import Dispatched, PutResult
     from wire.message.record import OutgoingMessage, StoredMessage
@@ -208,7 +208,7 @@ class TimerService:
         if due_ms is not None and due_ms < self._wake_at_ms:
             self._sleep(now_ms)
 
-    def _waiting(self, message: Dispatched) -> Waiting | None:
+    def _waiting(self, message: Dispatched) -> WaitingTimer | None:
         return waiting_of(
             message.message.property_map,
             message.commit_log_offset,

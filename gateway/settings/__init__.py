@@ -13,18 +13,18 @@ from gateway.settings.broker import BrokerSettings
 from gateway.settings.name_server import NameServerSettings
 from gateway.settings.remoting import RemotingSettings
 from gateway.settings.store import FlushDiskType, StoreSettings
-from gateway.settings.transaction import TransactionSettings
+from gateway.settings.transaction import BrokerTransactionSettings
 from gateway.settings.tree import LogLevel, Settings
 
 __all__ = [
     "Address",
     "Advertised",
     "BrokerSettings",
+    "BrokerTransactionSettings",
     "FlushDiskType",
     "LogLevel",
     "NameServerSettings",
     "RemotingSettings",
     "Settings",
     "StoreSettings",
-    "TransactionSettings",
 ]

@@ -38,7 +38,7 @@ def database_expected(text: str) -> str | None:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class TransactionSettings:
+class BrokerTransactionSettings:
     """Half messages and their checks; all times are by the broker's clock."""
 
     reject_transaction_message: bool = setting(

@@ -17,7 +17,7 @@ from gateway.settings.name_server import NameServerSettings
 from gateway.settings.remoting import RemotingSettings
 from gateway.settings.store import StoreSettings
 from gateway.settings.timer import TimerSettings
-from gateway.settings.transaction import TransactionSettings
+from gateway.settings.transaction import BrokerTransactionSettings
 
 SECTIONS = {
     "enableLmq": "Light queues",
@@ -75,7 +75,7 @@ class Settings(
     ProcessSettings,
     RemotingSettings,
     NameServerSettings,
-    TransactionSettings,
+    BrokerTransactionSettings,
     MetricsSettings,
     TimerSettings,
     StoreSettings,

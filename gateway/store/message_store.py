@@ -29,7 +29,7 @@ from gateway.store.disk.store_lock import StoreLock
 from gateway.store.durability.admitted_log import AdmittedLog
 from gateway.store.durability.appender import Appender, OnAllStored
 from gateway.store.durability.checkpoint import CheckpointFile
-from gateway.store.durability.dispatch import BitMapOf, DelayOf, Dispatch, no_bit_map
+from gateway.store.durability.dispatch import BitMapOf, DelayOf, UnitDispatch, no_bit_map
 from gateway.store.durability.flushing import Flushing
 from gateway.store.durability.group_commit import GroupCommit
 from gateway.store.durability.publication import Derived, Listener, Publication, SpaceWatch
@@ -104,7 +104,7 @@ class MessageStore:
         self._files = files = _made_files(layer, paths, settings, surroundings.clock_ms, state)
         self._lock, self._log, self._queues = files.lock, files.log, files.queues
         self._index, self._checkpoint = files.index, files.checkpoint
-        self._dispatch = Dispatch(
+        self._dispatch = UnitDispatch(
             files.queues,
             delay_of,
             light_queues=settings.fills_light_queues,

@@ -1,6 +1,6 @@
 """Errors say one sentence and know their exit code or their answer."""
 
-from gateway.errors import ConfigurationError, GatewayError, RequestRefused
+from gateway.errors import GatewayError, RequestRefused, SettingsError
 from wire.codes import ResponseCode
 
 
@@ -16,7 +16,7 @@ def test_an_exit_code_can_be_given_without_changing_other_errors() -> None:
 
 
 def test_a_wrong_setting_ends_with_two() -> None:
-    assert ConfigurationError("no such setting").exit_code == 2
+    assert SettingsError("no such setting").exit_code == 2
 
 
 def test_a_refused_request_carries_code_and_remark() -> None:

@@ -328,7 +328,7 @@ OWN = {
     "gateway.transaction.checks.check_journal.parse_checks": "a file of our own, one pass",
     "gateway.transaction.state_stores.remembered.Remembered.parse": "a row of our own",
     "wire.bodies.registration.RegisterBrokerBody.parse_in_steps": "parse takes its steps",
-    "wire.disk.checkpoint.Checkpoint.parse": "a file of fixed size",
+    "wire.disk.checkpoint.StoreCheckpoint.parse": "a file of fixed size",
     "wire.disk.config_json.parse_config": "parse_json without limits; it is what runs for parse_json here",
     "wire.disk.config_json.parse_kv_config": "a class of bodies, see below",
     "wire.disk.consume_queue.parse_units": "entries of fixed size",

@@ -12,7 +12,7 @@ from wire.headers.declare import Header
 from wire.message.record import OutgoingMessage, StoredMessage
 
 
-class LogWalk(Protocol):
+class MessageWalk(Protocol):
     """Messages in the order of the log. ``end`` is where the walk stopped; ``problem`` says what is wrong there."""
 
     @property
@@ -61,7 +61,7 @@ class LogAccess(Protocol):
     def mend_queue(self, topic: str, queue_id: int, offset: int, count: int) -> int:
         """Make wrong units of a queue from the log again; how many of these lead over messages that are in no log."""
 
-    def walk_from(self, commit_log_offset: int) -> LogWalk:
+    def walk_from(self, commit_log_offset: int) -> MessageWalk:
         """All visible messages from a record's place on."""
 
     def message_at(self, commit_log_offset: int, size: int | None = None) -> StoredMessage | None:
@@ -93,7 +93,7 @@ class KnownOffsets(Protocol):
         """The next offset, -1 when there is none."""
 
 
-class OffsetTable(KnownOffsets, Protocol):
+class OffsetKeeper(KnownOffsets, Protocol):
     """The part of ``ConsumerOffsets`` that is used here."""
 
     def keep(self, group: str, topic: str, queue_id: int, offset: int) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gateway.clock import Milliseconds
 from gateway.in_thread import InThread, Soon
-from gateway.transaction.log_access import OffsetTable, ProducerChoice
+from gateway.transaction.log_access import OffsetKeeper, ProducerChoice
 from gateway.transaction.records.half_reader import ReadInTurn
 from wire.bodies.topics import TopicConfig
 
@@ -30,7 +30,7 @@ class TransactionNeeds:
     soon: Soon
     """Runs a function right before the log is written next; the store's ``before_batch``."""
     producers: ProducerChoice
-    offsets: OffsetTable
+    offsets: OffsetKeeper
     """The consumer offsets, among which the next start finds how far everything is settled."""
     host: bytes
     """The broker's packed address, 8 or 20 bytes."""

@@ -29,8 +29,8 @@ from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.operators.interventions import Interventions
 from gateway.transaction.operators.overview import Overview
 from gateway.transaction.records.half_messages import half_of
-from gateway.transaction.restart.progress import Progress
-from gateway.transaction.restart.rebuild import Findings
+from gateway.transaction.restart.progress import OutcomeProgress
+from gateway.transaction.restart.rebuild import LogFindings
 from gateway.transaction.restart.start import TransactionStart
 from gateway.transaction.settling import Settling
 from gateway.transaction.state_stores.changes import Prepared
@@ -78,7 +78,7 @@ class Transactions:
         self.checks = CheckService(tables, store, self.settling, journal, needs)
         self.interventions = Interventions(tables, store, self.settling, self.checks, needs)
         self.overview = Overview(tables, store, needs, self.interventions)
-        self._progress = Progress(tables, store, self.settling, journal, needs)
+        self._progress = OutcomeProgress(tables, store, self.settling, journal, needs)
         tables.counts.watch(
             lambda: tables.oldest_age_ms(self._clock_ms()) / 1_000,
             lambda: tables.turns.in_flight,
@@ -87,7 +87,7 @@ class Transactions:
 
     # -- life -----------------------------------------------------------------------------------------------
 
-    def rebuild(self) -> Findings:
+    def rebuild(self) -> LogFindings:
         """Find what is pending and what was decided; blocks.
 
         :raises OSError: the check journal, or a state table, cannot be used.

@@ -20,10 +20,12 @@ class ConsumeType(StrEnum):
 
 
 class MessageModel(StrEnum):
-    """Whether every consumer of a group gets every message, or they share them."""
+    """Whether the members of a group share the messages or each of them gets all."""
 
     BROADCASTING = "BROADCASTING"
+    """Each message goes to every member; nothing is delivered again, and each keeps its own offsets."""
     CLUSTERING = "CLUSTERING"
+    """Each message goes to one member."""
 
 
 class ConsumeFromWhere(StrEnum):

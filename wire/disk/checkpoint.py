@@ -34,7 +34,7 @@ SAFETY_MS = 3000
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class StoreCheckpoint:
     """Store times of the last message flushed to each part; offsets belong to replication and are carried
     along.
     """
@@ -46,7 +46,7 @@ class Checkpoint:
     confirmed_offset: int = 0
 
     @classmethod
-    def parse(cls, buffer: Readable) -> Checkpoint:
+    def parse(cls, buffer: Readable) -> StoreCheckpoint:
         """The values of a checkpoint file.
 
         :raises LayoutError: shorter than its values; a file of another length than 4096 is accepted.

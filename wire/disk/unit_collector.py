@@ -65,7 +65,7 @@ _PICKS = {head.name: head.picker(_FIELDS).unpack_from for head in HEAD_BY_BYTE}
 _PICK_BY_BYTE = tuple((_PICKS[head.name], head.size) for head in HEAD_BY_BYTE)
 
 
-class QueueUnits:
+class CollectedUnits:
     """The units found of one queue. A plain class: it is touched for every record.
 
     ``runs`` are (first queue offset, units) in log order; offsets within a run have no gap.
@@ -120,8 +120,10 @@ class UnitCollector:
         self.check_crc = check_crc
         self._light_queues = light_queues
         self.unsynced_from = unsynced_from
-        self._queues: dict[tuple[bytes, int], QueueUnits] = {}  # by the topic's field in a record, its length included
-        self._by_name: dict[QueueName, QueueUnits] = {}
+        self._queues: dict[
+            tuple[bytes, int], CollectedUnits
+        ] = {}  # by the topic's field in a record, its length included
+        self._by_name: dict[QueueName, CollectedUnits] = {}
         self._codes: dict[bytes, int] = {}
         self.collecting = True
         """Whether records are not only checked and counted."""
@@ -129,7 +131,7 @@ class UnitCollector:
         self.units = 0
         self.last_stored_at_ms = 0
 
-    def queues(self) -> Iterable[QueueUnits]:
+    def queues(self) -> Iterable[CollectedUnits]:
         """The queues that have units."""
         return [queue for queue in self._by_name.values() if queue.runs]
 
@@ -230,7 +232,7 @@ class UnitCollector:
                 if offset < message.commit_log_offset + message.total_size:  # else a client wrote it, once
                     self._collect(self._queue(name, LIGHT_QUEUE_ID), offset, message, code)
 
-    def _collect(self, queue: QueueUnits, queue_offset: int, message: StoredMessage, code: int) -> None:
+    def _collect(self, queue: CollectedUnits, queue_offset: int, message: StoredMessage, code: int) -> None:
         if message.commit_log_offset < queue.not_below:
             return
         collected = queue.units if queue_offset == queue.next_offset else queue.begin_run(queue_offset)
@@ -238,7 +240,7 @@ class UnitCollector:
         queue.next_offset = queue_offset + 1
         self.units += 1
 
-    def _add_field(self, key: tuple[bytes, int]) -> QueueUnits:
+    def _add_field(self, key: tuple[bytes, int]) -> CollectedUnits:
         """The queue of a topic's field met for the first time."""
         field, queue_id = key
         name_at = 1 if len(field) == field[0] + 1 else 2
@@ -249,7 +251,7 @@ class UnitCollector:
         queue = self._queues[key] = self._queue(topic, queue_id)
         return queue
 
-    def _queue(self, topic: str, queue_id: int) -> QueueUnits:
+    def _queue(self, topic: str, queue_id: int) -> CollectedUnits:
         queue = self._by_name.get((topic, queue_id))
         if queue is not None:
             return queue
@@ -262,7 +264,7 @@ class UnitCollector:
             raise RecordError(f"no queue can be called {queue_id} of topic {topic[:MAX_TOPIC_BYTES]!r}")
         wanted = self.collecting and (self._only is None or (topic, queue_id) in self._only)
         limit = 0 if self._not_below is None else self._not_below(topic, queue_id)
-        queue = self._by_name[topic, queue_id] = QueueUnits(
+        queue = self._by_name[topic, queue_id] = CollectedUnits(
             topic,
             queue_id,
             not_below=limit if wanted else _EVERYTHING,

@@ -11,7 +11,7 @@ PLAIN_TEXT = "text/plain; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PageAnswer:
     """What a page says."""
 
     status: HTTPStatus
@@ -19,11 +19,11 @@ class Answer:
     content_type: str = PLAIN_TEXT
 
 
-Answered: TypeAlias = Callable[[Answer], None]
+Answered: TypeAlias = Callable[[PageAnswer], None]
 Page: TypeAlias = Callable[[Answered], None]
 """Calls back with its answer, now or in a later turn."""
 
 
-def text_answer(status: HTTPStatus, text: str) -> Answer:
+def text_answer(status: HTTPStatus, text: str) -> PageAnswer:
     """Return one line for people."""
-    return Answer(status, f"{text}\n".encode())
+    return PageAnswer(status, f"{text}\n".encode())

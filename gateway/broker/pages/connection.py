@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from twisted.internet.interfaces import IDelayedCall
     from twisted.python.failure import Failure
 
-    from gateway.broker.pages.answers import Answer, Answered
+    from gateway.broker.pages.answers import Answered, PageAnswer
     from gateway.reactor.interface import TimeSource
     from gateway.remoting.answer_room import AnswerRoom
 
@@ -181,7 +181,7 @@ class PageConnection(Connection):
             transport: Any = self.transport
             transport.resumeProducing()
 
-    def _answered(self, answer: Answer) -> None:
+    def _answered(self, answer: PageAnswer) -> None:
         request = self._request
         if self._doing is not _Doing.WAITING or request is None:
             return
@@ -245,7 +245,7 @@ class PageConnection(Connection):
         self.drop("the peer is too slow")
 
 
-def _answer_head(version: str, answer: Answer, *, is_last: bool) -> bytes:
+def _answer_head(version: str, answer: PageAnswer, *, is_last: bool) -> bytes:
     lines = [
         f"{version} {answer.status.value} {answer.status.phrase}",
         time.strftime("Date: %a, %d %b %Y %H:%M:%S GMT", time.gmtime()),

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from gateway.broker.pages.answers import Answer, text_answer
+from gateway.broker.pages.answers import PageAnswer, text_answer
 from gateway.telemetry.exposition import CONTENT_TYPE, exposition_lines
 from gateway.telemetry.logs import EventLog
 
@@ -37,7 +37,7 @@ class FiguresPage:
         self._registry = registry
         self._labels = dict(labels)
         self._reactor = reactor
-        self._answer: Answer | None = None
+        self._answer: PageAnswer | None = None
         self._made_at_s = 0.0
         self._waiting: list[Answered] = []
 
@@ -64,11 +64,11 @@ class FiguresPage:
         if len(part) == LINES_PER_TURN:
             self._reactor.callLater(0, self._make, lines, done)
             return
-        self._answer = Answer(HTTPStatus.OK, "".join(done).encode(), CONTENT_TYPE)
+        self._answer = PageAnswer(HTTPStatus.OK, "".join(done).encode(), CONTENT_TYPE)
         self._made_at_s = self._reactor.seconds()
         self._tell(self._answer)
 
-    def _tell(self, answer: Answer) -> None:
+    def _tell(self, answer: PageAnswer) -> None:
         waiting, self._waiting = self._waiting, []
         for answered in waiting:
             answered(answer)

@@ -28,7 +28,7 @@ from wire.headers.groups import (
 
 if TYPE_CHECKING:
     from gateway.broker.desk import Desk
-    from gateway.membership.clients import Client
+    from gateway.membership.clients import ConnectedClient
     from gateway.remoting.dispatch import Dispatch, Request
     from gateway.remoting.turns import Work
 
@@ -117,7 +117,7 @@ class ConnectedClients:
         return Answer(body=ProducerTableInfo(text).build())
 
 
-def _connection(client: Client) -> dict[str, Any]:
+def _connection(client: ConnectedClient) -> dict[str, Any]:
     connection = Connection(
         client_id=client.client_id,
         client_addr=client.address,
@@ -127,7 +127,7 @@ def _connection(client: Client) -> dict[str, Any]:
     return connection.to_json()
 
 
-def _producer_info(client: Client) -> dict[str, Any]:
+def _producer_info(client: ConnectedClient) -> dict[str, Any]:
     info = ProducerInfo(
         client_id=client.client_id,
         remote_ip=f"/{client.address}",  # as upstream writes an address

@@ -18,7 +18,7 @@ from gateway.cli.clients.client_options import (
     shows_progress,
 )
 from gateway.cli.clients.live_rate import LiveRate
-from gateway.cli.clients.message_filter import Conditions, MessageFilter, filter_options
+from gateway.cli.clients.message_filter import Conditions, MessageConditions, filter_options
 from gateway.cli.gathered import gathered
 from gateway.cli.output import say
 
@@ -110,7 +110,7 @@ def consume(
 class _Reading:
     """Prints, and commits what was printed."""
 
-    def __init__(self, consumer: LitePullConsumer, wanted: MessageFilter, printing: _Printing) -> None:
+    def __init__(self, consumer: LitePullConsumer, wanted: MessageConditions, printing: _Printing) -> None:
         self._consumer = consumer
         self._wanted = wanted
         self._printing = printing

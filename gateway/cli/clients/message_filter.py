@@ -18,7 +18,7 @@ FilterOptions = Callable[..., None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageFilter:
+class MessageConditions:
     """All conditions given must hold.
 
     :param tags: any of these; None for all messages.
@@ -51,13 +51,13 @@ class Conditions(NamedTuple):
     properties: Sequence[str] = ()
     pattern: str | None = None
 
-    def filter(self, *, with_tags: bool = True) -> MessageFilter:
+    def filter(self, *, with_tags: bool = True) -> MessageConditions:
         """Make the filter.
 
         :param with_tags: False when the broker looks at the tags already.
         :raises click.BadParameter: a condition cannot be read.
         """
-        return MessageFilter(
+        return MessageConditions(
             tags=_tags(self.tag) if with_tags else None,
             keys=frozenset(self.keys),
             properties=[_pair(text) for text in self.properties],

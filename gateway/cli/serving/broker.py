@@ -30,12 +30,12 @@ def broker(sources: Sources, supervised: bool, **options: str | None) -> None:
     load_deferreds()
     from gateway.cli.serving.kept_name import with_kept_name
     from gateway.cli.serving.run import run
-    from gateway.errors import ConfigurationError
+    from gateway.errors import SettingsError
     from gateway.settings.files.load import Role
 
     loaded = with_kept_name(load_options(Role.BROKER, sources, **options))
     if not loaded.settings.name_server_addresses:
-        raise ConfigurationError(
+        raise SettingsError(
             "a broker needs a name server: give -n HOST:PORT, or use the command serve, which brings its own"
         )
     run(Role.BROKER, loaded, supervised=supervised)

@@ -18,7 +18,7 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.protocol import ProcessProtocol
 from twisted.python.failure import Failure
 
-from gateway.cli.serving.members import Member
+from gateway.cli.serving.members import BrokerMember
 from gateway.errors import GatewayError
 from gateway.settings import Address
 from gateway.settings.addresses import parse_address
@@ -87,7 +87,7 @@ class BrokerProcess:
     :param name_servers: asked when it starts: the own one may listen on a free port.
     """
 
-    def __init__(self, member: Member, reactor: Any, name_servers: Callable[[], Sequence[Address]]) -> None:
+    def __init__(self, member: BrokerMember, reactor: Any, name_servers: Callable[[], Sequence[Address]]) -> None:
         self.member = member
         self.address: Address | None = None
         self.advertised: Address | None = None
@@ -169,7 +169,7 @@ class BrokerProcesses:
     """
 
     def __init__(
-        self, members: Sequence[Member], reactor: Any, name_servers: Callable[[], Sequence[Address]], root: Path
+        self, members: Sequence[BrokerMember], reactor: Any, name_servers: Callable[[], Sequence[Address]], root: Path
     ) -> None:
         self._processes = [BrokerProcess(member, reactor, name_servers) for member in members]
         self._root = root

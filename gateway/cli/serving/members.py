@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gateway.cli.serving.kept_name import KEY, goes_on_as
-from gateway.errors import ConfigurationError
+from gateway.errors import SettingsError
 from gateway.metadata.saved.broker_name import FILE_NAME, kept_name
 from gateway.settings import Address, Settings
 from gateway.settings.declare import text_of
@@ -30,7 +30,7 @@ NOT_SHARED = {"storePathCommitLog": "", "gateway.transactionDatabase": "sqlite:"
 """Settings that name one broker's files, and how a value begins that does."""
 
 
-class Member(NamedTuple):
+class BrokerMember(NamedTuple):
     """One broker; ``settings`` are keys and texts as ``--set`` takes them, ``remark`` is for the operator."""
 
     name: str
@@ -45,7 +45,7 @@ class Member(NamedTuple):
         return ["broker", "--supervised", *(text for key, value in entries for text in ("--set", f"{key}={value}"))]
 
 
-def members(loaded: Loaded, count: int) -> list[Member]:
+def members(loaded: Loaded, count: int) -> list[BrokerMember]:
     """The brokers in order of their ports.
 
     :raises ConfigurationError: a setting cannot be shared, the ports do not suffice, or two brokers would have the same
@@ -56,13 +56,13 @@ def members(loaded: Loaded, count: int) -> list[Member]:
     for key, begin in NOT_SHARED.items():
         value = next(text_of(value) for declaration, value, _ in loaded.rows() if declaration.key == key)
         if value and value.startswith(begin):
-            raise ConfigurationError(
+            raise SettingsError(
                 f"{key} ({loaded.sources.get(key, DEFAULT)}): {count} brokers cannot share {value}; leave it out, so "
                 "that each keeps its files in a directory of its own, or start each with the command broker"
             )
     told = [(declaration.key, text_of(value)) for declaration, value, source in loaded.rows() if source != DEFAULT]
     return [
-        Member(name, (*told, *_own(settings, index, name)), remark)
+        BrokerMember(name, (*told, *_own(settings, index, name)), remark)
         for index, (name, remark) in enumerate(_names(loaded, count))
     ]
 
@@ -82,7 +82,7 @@ def _names(loaded: Loaded, count: int) -> Iterator[tuple[str, str | None]]:
             remark = goes_on_as(kept, name)
             name = kept.name
         if name in found:
-            raise ConfigurationError(
+            raise SettingsError(
                 f"{found[name]} and {root} would both be called {name}: write another name into the file {FILE_NAME} "
                 "of one of them, of the copy if it is one"
             )
@@ -96,7 +96,7 @@ def check_directory(root: Path, count: int) -> None:
     :raises ConfigurationError: it was; the text says what to do.
     """
     if count > 1 and (root / "commitlog").exists():
-        raise ConfigurationError(
+        raise SettingsError(
             f"{root} holds the store of a single broker: move what is in it to {directory(root, 0)} to go on with it "
             f"as the first of {count} brokers, or leave --brokers out"
         )
@@ -111,7 +111,7 @@ def check_directory(root: Path, count: int) -> None:
             how = f"move what is in it to {root} to go on with it as a single broker, or start with --brokers 2"
         else:
             how = f"start with --brokers {max(kept) + 1}, or move that directory away"
-        raise ConfigurationError(f"{last} holds messages that would not be served: {how}")
+        raise SettingsError(f"{last} holds messages that would not be served: {how}")
 
 
 def directory(root: Path, index: int) -> Path:
@@ -172,7 +172,7 @@ def _port(first: int, index: int, key: str) -> str:
     """The port of one broker; 0 stays 0, which is any free one."""
     port = first + PORT_DISTANCE * index if first else 0
     if port > MAX_PORT:
-        raise ConfigurationError(
+        raise SettingsError(
             f"{key}={first}: broker {index} would need port {port}; brokers are {PORT_DISTANCE} ports apart, and the "
             f"last port is {MAX_PORT}"
         )

@@ -1,6 +1,6 @@
 """Running servers in this process: reactor, start, ready line, signals, stop, exit code.
 
-``Lifetime`` is the sequence and knows only a reactor and things with ``start`` and ``stop``; ``run`` puts
+``ServerLifetime`` is the sequence and knows only a reactor and things with ``start`` and ``stop``; ``run`` puts
 the real ones in. Start-up errors are one line on standard error and an exit code, never a traceback.
 """
 
@@ -32,10 +32,10 @@ from gateway.settings.files.load import Loaded, Role
 from gateway.telemetry.logs import EventLog
 
 if TYPE_CHECKING:
-    from gateway.cli.serving.members import Member
+    from gateway.cli.serving.members import BrokerMember
     from gateway.cli.serving.servers import Part
     from gateway.cli.serving.spare_memory import SpareMemory
-    from gateway.cli.serving.time_slice import Turns
+    from gateway.cli.serving.time_slice import ShortTurns
     from gateway.settings.tree import Settings
     from gateway.store.disk.files import FileLayer
 
@@ -61,7 +61,7 @@ first threshold (700 or 2000 objects) would make one for every few hundred reque
 puts off those that look at everything."""
 
 
-class Lifetime:
+class ServerLifetime:
     """From the first start to the last stop of some servers; run once.
 
     :param make_parts: the servers; the next one is taken from it when the one before it runs.
@@ -171,13 +171,13 @@ def settle_memory() -> None:
 
 def adapt_turns(reactor: Any) -> None:
     """Let the threads of this process run as soon as they wake, whoever else computes, while they have little to do."""
-    found: list[Turns] = []
+    found: list[ShortTurns] = []
 
     def look() -> bool:
         from gateway.cli.serving import time_slice  # ctypes takes five milliseconds
 
         if not found:
-            found.append(time_slice.Turns(reactor.seconds, time.process_time, time_slice.give))
+            found.append(time_slice.ShortTurns(reactor.seconds, time.process_time, time_slice.give))
             return True
         if found[0].look():
             return True
@@ -224,7 +224,7 @@ def run(
     loaded: Loaded,
     files: FileLayer | None = None,
     *,
-    members: Sequence[Member] = (),
+    members: Sequence[BrokerMember] = (),
     supervised: bool = False,
 ) -> None:
     """Serve until a signal; ends the process with the exit code.
@@ -255,7 +255,7 @@ def run(
     from gateway.cli.serving.servers import make_parts, make_parts_of_many
 
     several = partial(make_parts_of_many, members, settings, reactor)
-    lifetime = Lifetime(
+    lifetime = ServerLifetime(
         reactor,
         several if members else partial(make_parts, role, settings, reactor, files),
         announce=say,
@@ -267,7 +267,7 @@ def run(
     sys.exit(serve_until_stopped(reactor, lifetime))
 
 
-def serve_until_stopped(reactor: Any, lifetime: Lifetime) -> int:
+def serve_until_stopped(reactor: Any, lifetime: ServerLifetime) -> int:
     """Run the reactor around a lifetime; the exit code."""
     exit_codes: list[int] = []
 
@@ -288,7 +288,7 @@ def serve_until_stopped(reactor: Any, lifetime: Lifetime) -> int:
     return exit_codes[0] if exit_codes else 1
 
 
-def listen_to_signals(reactor: Any, lifetime: Lifetime) -> None:
+def listen_to_signals(reactor: Any, lifetime: ServerLifetime) -> None:
     """Let signals stop the servers; a second one, ``IMPATIENCE_S`` later, ends the process at once, as a crash would.
 
     What was acknowledged is on disk either way, so an impatient operator loses nothing. Signals that mean nothing here
@@ -324,7 +324,7 @@ def listen_to_signals(reactor: Any, lifetime: Lifetime) -> None:
         signal.signal(number, received_in_vain)
 
 
-def stop_with_input(reactor: Any, lifetime: Lifetime) -> None:
+def stop_with_input(reactor: Any, lifetime: ServerLifetime) -> None:
     """Stop when standard input ends, which a supervisor holds open: none of its brokers outlives it.
 
     Signals that a terminal sends to all of its processes are for the supervisor alone.

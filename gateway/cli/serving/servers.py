@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from gateway.clock import wall_clock_ms
-from gateway.errors import ConfigurationError
+from gateway.errors import SettingsError
 from gateway.settings.addresses import Address, reachable
 from gateway.settings.files.load import Role
 from gateway.settings.tree import Settings
 
 if TYPE_CHECKING:
-    from gateway.cli.serving.members import Member
+    from gateway.cli.serving.members import BrokerMember
     from gateway.store.disk.files import FileLayer
 
 
@@ -98,7 +98,7 @@ def make_parts(role: Role, settings: Settings, reactor: Any, files: FileLayer | 
         yield Part("broker", BrokerService(settings, reactor, wall_clock_ms, name_server, files))
 
 
-def make_parts_of_many(members: Sequence[Member], settings: Settings, reactor: Any) -> Iterator[Part]:
+def make_parts_of_many(members: Sequence[BrokerMember], settings: Settings, reactor: Any) -> Iterator[Part]:
     """A name server, and brokers in processes of their own; to be taken as from ``make_parts``.
 
     :raises GatewayError: one cannot be made.
@@ -119,4 +119,4 @@ def make_parts_of_many(members: Sequence[Member], settings: Settings, reactor: A
 def _check_root(settings: Settings) -> None:
     root = settings.store_path_root_dir
     if root.exists() and not root.is_dir():
-        raise ConfigurationError(f"{root} is a file: --data (storePathRootDir) names a directory, which may be missing")
+        raise SettingsError(f"{root} is a file: --data (storePathRootDir) names a directory, which may be missing")

@@ -35,7 +35,7 @@ ATTRIBUTES = struct.Struct("=IIQiIQQQ")
 THREADS = Path("/proc/self/task")
 
 
-class Turns:
+class ShortTurns:
     """Short turns for a process that sleeps most of the time, ordinary ones while it works.
 
     :param seconds: the time.

@@ -59,14 +59,14 @@ class AdminClient(Face):
         client = aio.AdminClient(settings, namesrv=namesrv)
         super().__init__(client)
         self.settings = client.settings
-        self.topics = Topics(client.topics, self._run)
-        self.groups = Groups(client.groups, self._run)
-        self.offsets = Offsets(client.offsets, self._run)
-        self.messages = Messages(client.messages, self._run)
-        self.cluster = Cluster(client.cluster, self._run)
+        self.topics = BlockingTopics(client.topics, self._run)
+        self.groups = BlockingGroups(client.groups, self._run)
+        self.offsets = BlockingOffsets(client.offsets, self._run)
+        self.messages = BlockingMessages(client.messages, self._run)
+        self.cluster = BlockingCluster(client.cluster, self._run)
 
 
-class Topics:
+class BlockingTopics:
     """Topics: create, delete, list, their configuration, what their queues hold, and where they are."""
 
     def __init__(self, topics: AdminTopics, run: Run) -> None:
@@ -122,7 +122,7 @@ class Topics:
         return self._run(self._topics.route(topic))
 
 
-class Groups:
+class BlockingGroups:
     """Groups: create, delete, list, their configuration, who is connected and what they consume."""
 
     def __init__(self, groups: AdminGroups, run: Run) -> None:
@@ -178,7 +178,7 @@ class Groups:
         return self._run(self._groups.subscription(group, topic))
 
 
-class Offsets:
+class BlockingOffsets:
     """Offsets: what queues hold, how far groups are, and setting groups back or forth."""
 
     def __init__(self, offsets: AdminOffsets, run: Run) -> None:
@@ -238,7 +238,7 @@ class Offsets:
         return self._run(self._offsets.table(broker_name))
 
 
-class Messages:
+class BlockingMessages:
     """Looks messages up by id, by key and by place."""
 
     def __init__(self, messages: AdminMessages, run: Run) -> None:
@@ -266,7 +266,7 @@ class Messages:
         return self._run(self._messages.by_offset(queue, offset))
 
 
-class Cluster:
+class BlockingCluster:
     """Clusters and brokers: who is there, their figures and settings."""
 
     def __init__(self, cluster: AdminCluster, run: Run) -> None:

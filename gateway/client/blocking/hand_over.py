@@ -36,7 +36,7 @@ class _Handed(NamedTuple):
     future: concurrent.futures.Future[SendResult]
 
 
-class Room:
+class SendRoom:
     """Counts messages and bytes under way; threads wait here when there are too many."""
 
     def __init__(self, most_messages: int, most_bytes: int) -> None:
@@ -82,7 +82,7 @@ class HandOver:
         self._waiting: deque[_Handed] = deque()
         self._is_awake = False
         self._is_closed = False
-        self._room = Room(sender.settings.max_in_flight, sender.settings.max_in_flight_bytes)
+        self._room = SendRoom(sender.settings.max_in_flight, sender.settings.max_in_flight_bytes)
         self._direct = DirectSends(sender, lambda call: thread.loop.call_soon_threadsafe(call))
 
     def send_and_wait(self, message: Message, options: SendOptions) -> SendResult:

@@ -37,7 +37,7 @@ Blanks: TypeAlias = tuple[int, int, int, bytes, int, int, int]
 and opaque of the command. The property string is as ``json_text`` writes it."""
 
 
-class SendForm:
+class SendFrames:
     """Frames of one request code to one queue.
 
     :param code: SEND_MESSAGE_V2, SEND_BATCH_MESSAGE or SEND_REPLY_MESSAGE_V2.

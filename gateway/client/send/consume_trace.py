@@ -32,7 +32,7 @@ class ConsumeReturn(IntEnum):
     FAILED = 4
 
 
-class HandOver(NamedTuple):
+class HandedOver(NamedTuple):
     """Messages that an application has."""
 
     request_id: str
@@ -64,7 +64,7 @@ class ConsumeTrace:
         self._clock = clock
         self._timeout_ms = timeout * 1000
 
-    def begin(self, messages: Sequence[ReceivedMessage]) -> HandOver:
+    def begin(self, messages: Sequence[ReceivedMessage]) -> HandedOver:
         """An application gets messages."""
         with self._lock:
             request_id = self._ids.create()
@@ -79,9 +79,9 @@ class ConsumeTrace:
                     retry_times=message.reconsume_times,
                 )
             )
-        return HandOver(request_id, now_ms, traced)
+        return HandedOver(request_id, now_ms, traced)
 
-    def end(self, hand_over: HandOver, outcome: ListenerOutcome) -> None:
+    def end(self, hand_over: HandedOver, outcome: ListenerOutcome) -> None:
         """The application is done with them."""
         if not hand_over.messages:
             return

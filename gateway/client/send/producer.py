@@ -304,7 +304,7 @@ class Producer(Client):
             is_recalled = True
         finally:
             if self._trace is not None:
-                self._trace.recalled(self._group, topic, handle.msg_id, success=is_recalled)
+                self._trace.recalled(self._group, topic, handle.unique_key, success=is_recalled)
         return msg_id
 
     async def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:

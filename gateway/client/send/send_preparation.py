@@ -18,8 +18,8 @@ from gateway.client.formats.outgoing import (
     plain_properties,
     split_batch,
 )
-from gateway.client.formats.send_form import SendForm
-from gateway.client.send.sending import NO_PROPERTIES, Outcomes, SendFuture, Sending, SendOptions, SendTarget
+from gateway.client.formats.send_form import SendFrames
+from gateway.client.send.sending import NO_PROPERTIES, SendFuture, Sending, SendingObserver, SendOptions, SendTarget
 from wire.codes import RequestCode
 from wire.message.batch import BatchPart, build_batch
 from wire.message.properties import PropertyName
@@ -49,7 +49,7 @@ class SendPreparation:
 
     def __init__(
         self,
-        outcomes: Outcomes,
+        outcomes: SendingObserver,
         instance: ClientInstance,
         group: str,
         settings: ProducerSettings,
@@ -159,7 +159,7 @@ class SendPreparation:
         code = sending.code
         form = target.forms.get(code)
         if form is None:
-            form = target.forms[code] = SendForm(
+            form = target.forms[code] = SendFrames(
                 code,
                 self._group,
                 target.queue,

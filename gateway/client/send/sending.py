@@ -11,7 +11,7 @@ import msgspec
 
 from gateway.client.connect.connection import BrokerConnection
 from gateway.client.errors import ProtocolError, RocketMQError, broker_error
-from gateway.client.formats.send_form import SendForm
+from gateway.client.formats.send_form import SendFrames
 from gateway.client.message import Message
 from gateway.client.message_queue import MessageQueue
 from gateway.client.results import SEND_STATUS_BY_CODE, SendResult, SendStatus
@@ -82,13 +82,13 @@ class SendTarget:
         """Without the namespace, as applications know it."""
         self.address = address
         self.connection: BrokerConnection | None = None
-        self.forms: dict[int, SendForm] = {}
+        self.forms: dict[int, SendFrames] = {}
         """By request code."""
-        self.plain_form: SendForm | None = None
+        self.plain_form: SendFrames | None = None
         """The one of single messages, for a quick look."""
 
 
-class Outcomes(Protocol):
+class SendingObserver(Protocol):
     """What a ``Sending`` tells the sender that started it."""
 
     def stored(self, sending: Sending, result: SendResult, header: SendMessageResponse) -> None:
@@ -115,7 +115,7 @@ class Sending(msgspec.Struct, eq=False, gc=False):
     :param problem: why the latest try failed.
     """
 
-    sender: Outcomes
+    sender: SendingObserver
     message: Message
     options: SendOptions
     future: SendFuture

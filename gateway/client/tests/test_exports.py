@@ -51,11 +51,11 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 ADMIN_PARTS = [
-    (admin.Topics, AdminTopics),
-    (admin.Groups, AdminGroups),
-    (admin.Offsets, AdminOffsets),
-    (admin.Messages, AdminMessages),
-    (admin.Cluster, AdminCluster),
+    (admin.BlockingTopics, AdminTopics),
+    (admin.BlockingGroups, AdminGroups),
+    (admin.BlockingOffsets, AdminOffsets),
+    (admin.BlockingMessages, AdminMessages),
+    (admin.BlockingCluster, AdminCluster),
 ]
 # What the asyncio classes answer to the rest of the package, not to applications.
 INTERNAL = {"answers", "consumer_data", "producer_data", "route_changed", "topics", "subscriptions", "properties"} | {

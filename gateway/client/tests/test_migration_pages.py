@@ -16,11 +16,11 @@ DOCS = Path(__file__).parents[3] / "docs" / "python-client"
 JAVA = DOCS / "from-java.md"
 PAGES = (JAVA, DOCS / "from-rocketmq-client-python.md")
 PARTS = {
-    "topics": admin.Topics,
-    "groups": admin.Groups,
-    "offsets": admin.Offsets,
-    "messages": admin.Messages,
-    "cluster": admin.Cluster,
+    "topics": admin.BlockingTopics,
+    "groups": admin.BlockingGroups,
+    "offsets": admin.BlockingOffsets,
+    "messages": admin.BlockingMessages,
+    "cluster": admin.BlockingCluster,
 }
 CLIENTS = ("Producer", "TransactionProducer", "PushConsumer", "LitePullConsumer", "SimpleConsumer", "AdminClient")
 LISTENERS = {"check", "execute"}

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 Q = TypeVar("Q")
 
 
-class Asked(Enum):
+class AskedCheck(Enum):
     """What came of a question."""
 
     NEW = "the checker has to be called"
@@ -36,17 +36,17 @@ class TransactionChecks(Generic[Q]):
     def __len__(self) -> int:
         return len(self._newest)
 
-    def ask(self, transaction: str, question: Q) -> Asked:
+    def ask(self, transaction: str, question: Q) -> AskedCheck:
         """Take a question in."""
         if transaction in self._newest:
             self._newest[transaction] = question
             self.joined += 1
-            return Asked.JOINED
+            return AskedCheck.JOINED
         if len(self._newest) >= self._limit:
             self.refused += 1
-            return Asked.REFUSED
+            return AskedCheck.REFUSED
         self._newest[transaction] = question
-        return Asked.NEW
+        return AskedCheck.NEW
 
     def answer(self, transaction: str) -> Q:
         """The question to answer now that the checker has decided; the next one of this transaction is new again."""

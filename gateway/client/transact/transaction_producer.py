@@ -31,7 +31,7 @@ from gateway.client.transact.transaction import BegunTransaction, Transaction
 from gateway.client.transact.transaction_result import HalfNotSafe, TransactionSendResult
 from gateway.client.transact.transaction_sender import TransactionSender
 from gateway.client.transact.transaction_settings import TransactionSettings
-from gateway.client.transact.transactions import Transactions
+from gateway.client.transact.transactions import GroupTransactions
 from gateway.client.transaction_state import TransactionChecker, TransactionState, source_of, state_of
 from wire.codes import RequestCode
 from wire.command import RemotingCommand
@@ -70,7 +70,7 @@ class TransactionProducer(Producer):
             check_topic(topic)
         super().__init__(group, TransactionSettings.chosen(settings, namesrv))
         self._listener = listener
-        self._transactions: Transactions | None = None
+        self._transactions: GroupTransactions | None = None
         template = self.settings.create_topic_key
         self._checked_topics = {template, *(with_namespace(self.settings.namespace, topic) for topic in topics)}
 
@@ -80,7 +80,7 @@ class TransactionProducer(Producer):
             return
         await super().start()
         instance = self._running_instance()
-        self._transactions = Transactions(instance, self._group, self.settings, self._listener, self._trace)
+        self._transactions = GroupTransactions(instance, self._group, self.settings, self._listener, self._trace)
         instance.spawn(self._find_brokers(instance), name="look for brokers")
 
     async def close(self, timeout: float = Producer.CLOSE_TIMEOUT) -> None:
@@ -178,7 +178,7 @@ class TransactionProducer(Producer):
     def _make_sender(self, instance: ClientInstance) -> Sender:
         return TransactionSender(instance, self._group, self.settings)
 
-    def _running_transactions(self) -> Transactions:
+    def _running_transactions(self) -> GroupTransactions:
         self._running_instance()
         if self._transactions is None:
             raise ClientClosed(f"transaction producer {self._group}", "is being closed")

@@ -19,7 +19,7 @@ from gateway.client.send.trace_sender import TraceSender
 from gateway.client.transact.check_calls import CheckCalls
 from gateway.client.transact.outcome_sender import OutcomeSender
 from gateway.client.transact.transaction import Transaction
-from gateway.client.transact.transaction_checks import Asked, TransactionChecks
+from gateway.client.transact.transaction_checks import AskedCheck, TransactionChecks
 from gateway.client.transact.transaction_settings import TransactionSettings
 from gateway.client.transaction_state import TransactionChecker, TransactionState
 from wire.codes import RequestCode
@@ -41,7 +41,7 @@ class _Question(NamedTuple):
     address: str
 
 
-class Transactions:
+class GroupTransactions:
     """Outcomes and checks.
 
     :param group: the producer group, without the namespace.
@@ -100,7 +100,7 @@ class Transactions:
             record, header.bname or self._broker_name(address), namespace=self._settings.namespace
         )
         asked = self._checks.ask(message.msg_id, _Question(header, message, address))
-        if asked is Asked.REFUSED:
+        if asked is AskedCheck.REFUSED:
             log.warning(
                 "the check of transaction %s is left to the broker's next try: %d are waiting "
                 "(check_request_hold_max); %d were left so far",
@@ -108,7 +108,7 @@ class Transactions:
                 len(self._checks),
                 self._checks.refused,
             )
-        elif asked is Asked.NEW:
+        elif asked is AskedCheck.NEW:
             await self._check(message)
 
     async def drain(self, timeout: float) -> None:

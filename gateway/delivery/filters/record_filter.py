@@ -63,7 +63,7 @@ class Effort:
         return self.parts * each + self.searches * (1 + characters // 32) + characters // 16
 
 
-class Condition:
+class PropertyCondition:
     """What must be true of some properties.
 
     :param matches: whether it is, for a message's properties.
@@ -133,7 +133,7 @@ class RecordFilter:
 
     __slots__ = ("_conditions", "_finding")
 
-    def __init__(self, conditions: Sequence[Condition]) -> None:
+    def __init__(self, conditions: Sequence[PropertyCondition]) -> None:
         self._conditions = list(conditions)
         names = [name for each in conditions for name in each.names]
         self._finding = len(names) + sum(map(len, names)) // 16

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.delivery.filters.java_numbers import EvaluationError
-from gateway.delivery.filters.record_filter import Condition, Effort, PropertyFilter, RecordFilter, Work
+from gateway.delivery.filters.record_filter import Effort, PropertyCondition, PropertyFilter, RecordFilter, Work
 from gateway.delivery.filters.sql92_closures import closure
 from gateway.delivery.filters.sql92_grammar import MAX_EXPRESSION_CHARACTERS, parse_expression
 from gateway.delivery.filters.sql92_tree import ExpressionError, Part, names, requirements, searches, size
@@ -36,7 +36,7 @@ class Sql92Filter:
 
     __slots__ = ("_effort", "_names", "_records", "matches")
 
-    def __init__(self, conditions: Sequence[Condition]) -> None:
+    def __init__(self, conditions: Sequence[PropertyCondition]) -> None:
         all_match = [each.matches for each in conditions]
         self.matches: PropertyFilter = all_match[0] if len(all_match) == 1 else partial(_match_all, all_match)
         self._records = RecordFilter(conditions)
@@ -130,7 +130,10 @@ def compile_filter(expression: str) -> Sql92Filter | str:
     except ExpressionError as error:
         return str(error)
     return Sql92Filter(
-        [Condition(_matches(each), names(each), Effort(size(each), searches(each))) for each in requirements(part)]
+        [
+            PropertyCondition(_matches(each), names(each), Effort(size(each), searches(each)))
+            for each in requirements(part)
+        ]
     )
 
 

@@ -23,10 +23,10 @@ from gateway.delivery.filters.java_numbers import (
 from gateway.delivery.filters.sql92_tree import (
     Comparison,
     Constant,
+    ConstantKind,
     In,
     IsNull,
     Junction,
-    Kind,
     Negation,
     Not,
     Part,
@@ -43,11 +43,11 @@ Reads: TypeAlias = Callable[[str], Value]
 Compares: TypeAlias = Callable[[Value, Value], bool]
 
 _FLIPPED = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_READS: dict[Kind, Reads] = {
-    Kind.INTEGER: java_int,
-    Kind.LONG: java_long,
-    Kind.DOUBLE: java_double,
-    Kind.BOOLEAN: java_boolean,
+_READS: dict[ConstantKind, Reads] = {
+    ConstantKind.INTEGER: java_int,
+    ConstantKind.LONG: java_long,
+    ConstantKind.DOUBLE: java_double,
+    ConstantKind.BOOLEAN: java_boolean,
 }
 _EXACT: dict[str, Compares] = {
     "==": operator.eq,
@@ -212,7 +212,7 @@ def _comparison(part: Comparison) -> Evaluate:
         return _constants(symbol, left, right)
     if isinstance(left, Property) and isinstance(right, Constant):
         return _property_and_constant(symbol, left.name, right)
-    if isinstance(left, Constant) and isinstance(right, Property) and left.kind is not Kind.BOOLEAN:
+    if isinstance(left, Constant) and isinstance(right, Property) and left.kind is not ConstantKind.BOOLEAN:
         without = False if symbol == "==" else None  # a missing property is null only on the left of an equality
         return _property_and_constant(_FLIPPED[symbol], right.name, left, without)
     if symbol == "==":
@@ -234,7 +234,7 @@ def _number(part: Part) -> Constant | None:
 def _property_and_constant(symbol: str, name: str, constant: Constant, without: bool | None = None) -> Evaluate:
     """A property beside a literal, as nearly all comparisons are; ``without`` the property."""
     value = constant.value
-    if constant.kind is Kind.STRING:
+    if constant.kind is ConstantKind.STRING:
 
         def equals(properties: Properties) -> Value:
             text = properties.get(name)
@@ -242,7 +242,7 @@ def _property_and_constant(symbol: str, name: str, constant: Constant, without: 
 
         return equals
     reads = _READS[constant.kind]
-    if constant.kind is Kind.DOUBLE and symbol in _OPPOSITE:
+    if constant.kind is ConstantKind.DOUBLE and symbol in _OPPOSITE:
         return _above(name, _EXACT[_OPPOSITE[symbol]], constant.value, without)
     compares = _EXACT[symbol]
 
@@ -297,31 +297,31 @@ def _order(symbol: str, first: Evaluate, second: Evaluate, left: Part, right: Pa
     return compare
 
 
-def _kind(part: Part) -> Kind:
+def _kind(part: Part) -> ConstantKind:
     """The type of the values of a part, where they are not null."""
     if isinstance(part, Constant):
         return part.kind
     if isinstance(part, Property):
-        return Kind.STRING
-    return Kind.NULL if isinstance(part, Negation) else Kind.BOOLEAN
+        return ConstantKind.STRING
+    return ConstantKind.NULL if isinstance(part, Negation) else ConstantKind.BOOLEAN
 
 
-def _compared(symbol: str, left_kind: Kind, left: Value, right_kind: Kind, right: Value) -> bool:
+def _compared(symbol: str, left_kind: ConstantKind, left: Value, right_kind: ConstantKind, right: Value) -> bool:
     """Two values that are not null, by the rules of upstream's ``ComparisonExpression``."""
     kinds = (left_kind, right_kind)
-    if kinds == (Kind.STRING, Kind.STRING):
+    if kinds == (ConstantKind.STRING, ConstantKind.STRING):
         if symbol == "==":
             return bool(left == right)
         return _EXACT[symbol](compare_doubles(java_double(left), java_double(right)), 0)
-    if left_kind is Kind.BOOLEAN and right_kind is Kind.STRING:
+    if left_kind is ConstantKind.BOOLEAN and right_kind is ConstantKind.STRING:
         raise EvaluationError(right, "boolean: only TRUE or FALSE on the right of a text is compared with it")
-    if left_kind is Kind.STRING:
+    if left_kind is ConstantKind.STRING:
         left, left_kind = _READS[right_kind](left), right_kind
-    elif right_kind is Kind.STRING:
+    elif right_kind is ConstantKind.STRING:
         right, right_kind = _READS[left_kind](right), left_kind
-    if (left_kind is Kind.BOOLEAN) is not (right_kind is Kind.BOOLEAN):
+    if (left_kind is ConstantKind.BOOLEAN) is not (right_kind is ConstantKind.BOOLEAN):
         return False  # upstream calls them less, and only equality gets here
-    if Kind.DOUBLE in kinds:
+    if ConstantKind.DOUBLE in kinds:
         left, right = float(left), float(right)
         return _EXACT[symbol](compare_doubles(left, right), 0)
     return _EXACT[symbol](left, right)

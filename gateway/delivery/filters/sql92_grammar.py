@@ -17,8 +17,8 @@ from gateway.delivery.filters.sql92_tree import (
     NULL,
     TRUE,
     Constant,
+    ConstantKind,
     ExpressionError,
-    Kind,
     Part,
     Property,
     as_truth,
@@ -51,7 +51,7 @@ _COMPARISONS = _ORDERS | _SEARCHES | {"NOT", "BETWEEN", "IN"}
 _SIGNS = frozenset(("+", "-", "NOT"))
 _LITERALS: dict[TokenKind, Callable[[str], Part]] = {
     TokenKind.WORD: Property,
-    TokenKind.STRING: lambda text: Constant(Kind.STRING, text),
+    TokenKind.STRING: lambda text: Constant(ConstantKind.STRING, text),
     TokenKind.DECIMAL: decimal_constant,
     TokenKind.DOUBLE: double_constant,
 }

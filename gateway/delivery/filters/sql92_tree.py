@@ -24,7 +24,7 @@ class ExpressionError(Exception):
     """The text is no SQL92 expression, or one that goes beyond a limit: the only error of this parser."""
 
 
-class Kind(Enum):
+class ConstantKind(Enum):
     """Java's type of a constant."""
 
     INTEGER = "Integer"
@@ -37,18 +37,18 @@ class Kind(Enum):
     @property
     def is_number(self) -> bool:
         """Whether it can be ordered."""
-        return self in (Kind.INTEGER, Kind.LONG, Kind.DOUBLE)
+        return self in (ConstantKind.INTEGER, ConstantKind.LONG, ConstantKind.DOUBLE)
 
 
 class Constant(msgspec.Struct, frozen=True):
     """A literal."""
 
-    kind: Kind
+    kind: ConstantKind
     value: str | int | float | bool | None
     depth: int = 1
 
     def __str__(self) -> str:
-        if self.kind is Kind.STRING:
+        if self.kind is ConstantKind.STRING:
             return "'" + str(self.value).replace("'", "''") + "'"
         if self.value is None or isinstance(self.value, bool):
             return str(self.value).replace("None", "NULL").upper()
@@ -155,9 +155,9 @@ class Search(msgspec.Struct, frozen=True):
 
 Part: TypeAlias = Constant | Property | Negation | Not | Truth | Junction | Comparison | IsNull | In | Search
 
-TRUE = Constant(Kind.BOOLEAN, True)
-FALSE = Constant(Kind.BOOLEAN, False)
-NULL = Constant(Kind.NULL, None)
+TRUE = Constant(ConstantKind.BOOLEAN, True)
+FALSE = Constant(ConstantKind.BOOLEAN, False)
+NULL = Constant(ConstantKind.NULL, None)
 
 
 def every(part: Part) -> Iterator[Part]:
@@ -218,7 +218,7 @@ def decimal_constant(text: str) -> Constant:
     if len(digits) > len(str(LONG_MAX)) or int(digits) > LONG_MAX:
         raise ExpressionError(f'For input string: "{shown(digits)}"')
     value = int(digits)
-    return Constant(Kind.INTEGER if value <= INT_MAX else Kind.LONG, value)
+    return Constant(ConstantKind.INTEGER if value <= INT_MAX else ConstantKind.LONG, value)
 
 
 def double_constant(text: str) -> Constant:
@@ -228,7 +228,7 @@ def double_constant(text: str) -> Constant:
         raise ExpressionError(f"{shown(text)} is greater than 1.7976931348623157E308")
     if value == 0.0:
         raise ExpressionError(f"{shown(text)} is less than 4.9E-324")
-    return Constant(Kind.DOUBLE, value)
+    return Constant(ConstantKind.DOUBLE, value)
 
 
 def negation(operand: Part) -> Negation:
@@ -249,7 +249,9 @@ def as_truth(part: Part) -> Part:
     """
     if isinstance(part, Property):
         return Truth(part, _around(part))
-    if isinstance(part, Negation) or (isinstance(part, Constant) and part.kind not in (Kind.BOOLEAN, Kind.NULL)):
+    if isinstance(part, Negation) or (
+        isinstance(part, Constant) and part.kind not in (ConstantKind.BOOLEAN, ConstantKind.NULL)
+    ):
         raise ExpressionError(f"Expression will not result in a boolean value: {shown(part)}")
     return part
 
@@ -265,10 +267,10 @@ def junction(operands: list[Part], *, is_or: bool) -> Part:
 def equal(left: Part, right: Part) -> Comparison:
     """``left = right``."""
     for part in (left, right):
-        if isinstance(part, Constant) and part.kind is Kind.NULL:
+        if isinstance(part, Constant) and part.kind is ConstantKind.NULL:
             raise ExpressionError(f"'{part}' cannot be compared.")
     constants = isinstance(left, Constant) and isinstance(right, Constant)
-    if constants and left.kind is Kind.BOOLEAN and right.kind is not Kind.BOOLEAN:  # type: ignore[union-attr]
+    if constants and left.kind is ConstantKind.BOOLEAN and right.kind is not ConstantKind.BOOLEAN:  # type: ignore[union-attr]
         raise ExpressionError(f"'{shown(left)}' cannot be compared with '{shown(right)}'")
     return Comparison("==", left, right, _around(left, right))
 
@@ -306,7 +308,7 @@ def _as_numbers_greater(left: Constant, right: Constant) -> bool:
     first, second = left.value, right.value
     assert isinstance(first, int | float), "a number"
     assert isinstance(second, int | float), "a number"
-    if Kind.DOUBLE in (left.kind, right.kind):
+    if ConstantKind.DOUBLE in (left.kind, right.kind):
         return float(first) > float(second)
     return first > second
 

@@ -36,7 +36,7 @@ from wire.message.flags import TopicFlag
 log = EventLog("nameserver")
 
 
-class TopicRequests:
+class RouteTopicRequests:
     """Answers the topic lists (206, 224, 304, 311–313), topic changes (216, 217), permissions (205, 327).
 
     :param reader: its registrations that came before a change do not undo it.

@@ -15,7 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gateway.errors import ConfigurationError
+from gateway.errors import SettingsError
 from gateway.settings.broker import BrokerRole
 from gateway.settings.declare import (
     ENVIRONMENT_PREFIX,
@@ -44,7 +44,7 @@ class Role(StrEnum):
     NAMESERVER = "nameserver"
 
 
-class Entry(NamedTuple):
+class WrittenSetting(NamedTuple):
     """A key and a text that somebody wrote, and where."""
 
     key: str
@@ -60,7 +60,7 @@ class Loaded:
 
     settings: Settings
     sources: Mapping[str, str]
-    kept: tuple[Entry, ...]
+    kept: tuple[WrittenSetting, ...]
     notices: tuple[str, ...]
     remarks: tuple[str, ...] = ()
 
@@ -88,7 +88,7 @@ def load_settings(
     config_file: Path | None = None,
     environment: Mapping[str, str] | None = None,
     assignments: Sequence[str] = (),
-    options: Iterable[Entry] = (),
+    options: Iterable[WrittenSetting] = (),
 ) -> Loaded:
     """Read all sources in order. ``assignments`` are the ``key=value`` texts of ``--set``."""
     entries = [
@@ -100,7 +100,7 @@ def load_settings(
     known = declarations(Settings)
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
-    kept: dict[str, Entry] = {}
+    kept: dict[str, WrittenSetting] = {}
     for entry in entries:
         _refuse(entry)
         declaration = known.get(_key_in_role(entry.key, role))
@@ -122,47 +122,47 @@ def load_settings(
     return Loaded(settings, sources, tuple(kept.values()), tuple(notices))
 
 
-def read_file(path: Path) -> list[Entry]:
+def read_file(path: Path) -> list[WrittenSetting]:
     """The entries of a properties file, each key once; their source is ``FILE:LINE``."""
     try:
         content = path.read_bytes()
     except OSError as problem:
-        raise ConfigurationError(f"cannot read {path}: {problem.strerror}") from problem
+        raise SettingsError(f"cannot read {path}: {problem.strerror}") from problem
     properties = parse_properties_file(content, str(path))
     first: dict[str, int] = {}
     for key, _, line in properties:
         if first.setdefault(key, line) != line:
-            raise ConfigurationError(f"{path}:{line}: {key} is set in line {first[key]} already; remove one of the two")
-    return [Entry(key, value, f"{path}:{line}") for key, value, line in properties]
+            raise SettingsError(f"{path}:{line}: {key} is set in line {first[key]} already; remove one of the two")
+    return [WrittenSetting(key, value, f"{path}:{line}") for key, value, line in properties]
 
 
-def read_environment(environment: Mapping[str, str], role: Role) -> list[Entry]:
+def read_environment(environment: Mapping[str, str], role: Role) -> list[WrittenSetting]:
     """``ROCKETMQ_GATEWAY_…`` variables, and Apache's ``NAMESRV_ADDR`` for a broker of its own.
 
     ``serve`` brings its own name server: a developer's shell that names a shared one for clients must
     not make a broker on a laptop join that cluster.
     """
-    entries: list[Entry] = []
+    entries: list[WrittenSetting] = []
     if role is Role.BROKER and environment.get("NAMESRV_ADDR"):
-        entries.append(Entry("namesrvAddr", environment["NAMESRV_ADDR"], "environment NAMESRV_ADDR"))
+        entries.append(WrittenSetting("namesrvAddr", environment["NAMESRV_ADDR"], "environment NAMESRV_ADDR"))
     ours = {name: text for name, text in environment.items() if name.startswith(ENVIRONMENT_PREFIX)}
     if ours:
         keys = {environment_name(key): key for key in (*apache_keys(), *declarations(Settings))}
-        entries += [Entry(keys.get(name, name), text, f"environment {name}") for name, text in ours.items()]
+        entries += [WrittenSetting(keys.get(name, name), text, f"environment {name}") for name, text in ours.items()]
     return entries
 
 
-def read_assignments(assignments: Sequence[str]) -> list[Entry]:
+def read_assignments(assignments: Sequence[str]) -> list[WrittenSetting]:
     """The ``key=value`` texts of ``--set``; here, where it was just typed, an unknown key is an error."""
-    entries: list[Entry] = []
+    entries: list[WrittenSetting] = []
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         key = key.strip()
         if not equals or not key:
-            raise ConfigurationError(f"--set {assignment!r}: expected KEY=VALUE")
+            raise SettingsError(f"--set {assignment!r}: expected KEY=VALUE")
         if key not in declarations(Settings) and key not in apache_keys():
-            raise ConfigurationError(f"--set {key}: no such setting{_did_you_mean(key)}")
-        entries.append(Entry(key, text, "--set"))
+            raise SettingsError(f"--set {key}: no such setting{_did_you_mean(key)}")
+        entries.append(WrittenSetting(key, text, "--set"))
     return entries
 
 
@@ -172,29 +172,29 @@ def _key_in_role(key: str, role: Role) -> str:
     return key
 
 
-def _read(declaration: Declaration, entry: Entry) -> object:
+def _read(declaration: Declaration, entry: WrittenSetting) -> object:
     try:
         return declaration.read(entry.text)
     except ValueError as expected:
         raise _wrong(entry, str(expected)) from None
 
 
-def _wrong(entry: Entry, expected: str) -> ConfigurationError:
+def _wrong(entry: WrittenSetting, expected: str) -> SettingsError:
     text = _PASSWORD.sub(r"\1***", entry.text)
     shown = text if len(text) <= 80 else f"{text[:80]}…"
-    return ConfigurationError(f"{entry.key}={shown!r} ({entry.source}): expected {expected}")
+    return SettingsError(f"{entry.key}={shown!r} ({entry.source}): expected {expected}")
 
 
-def _refuse(entry: Entry) -> None:
+def _refuse(entry: WrittenSetting) -> None:
     text = entry.text.strip().lower()
     reason = REFUSED.get((entry.key, text))
     if reason is not None:
-        raise ConfigurationError(f"{entry.key}={entry.text.strip()} ({entry.source}): {reason}")
+        raise SettingsError(f"{entry.key}={entry.text.strip()} ({entry.source}): {reason}")
     if (entry.key, "true") in REFUSED and text != "false":
         raise _wrong(entry, "false")
 
 
-def _without_effect(entries: Iterable[Entry]) -> Iterator[str]:
+def _without_effect(entries: Iterable[WrittenSetting]) -> Iterator[str]:
     """Yield what to say about entries without a setting; those that repeat Apache's defaults share one sentence."""
     repeated: list[str] = []
     for entry in entries:
@@ -243,7 +243,7 @@ def _check_together(settings: Settings, sources: Mapping[str, str], role: Role) 
         reason = "both need the same port (listenPort-2 is open too)"
         found = together.Conflict(("listenPort", "gateway.nameserverPort"), reason)
     if found is not None:
-        raise ConfigurationError(_both(settings, sources, found))
+        raise SettingsError(_both(settings, sources, found))
 
 
 def _both(settings: Settings, sources: Mapping[str, str], conflict: together.Conflict) -> str:

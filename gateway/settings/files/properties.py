@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gateway.errors import ConfigurationError
+from gateway.errors import SettingsError
 
 MAX_FILE_BYTES = 1_048_576
 """A larger file is not a configuration file; Apache's own list of keys has 20 KiB."""
@@ -27,7 +27,7 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-class Property(NamedTuple):
+class PropertyLine(NamedTuple):
     """One entry of a file; ``line`` counts from 1 and is where the entry begins."""
 
     key: str
@@ -35,10 +35,10 @@ class Property(NamedTuple):
     line: int
 
 
-def parse_properties_file(content: bytes, name: str) -> list[Property]:
+def parse_properties_file(content: bytes, name: str) -> list[PropertyLine]:
     """All entries in order, repeated keys included; ConfigurationError names ``name`` and the line."""
     if len(content) > MAX_FILE_BYTES:
-        raise ConfigurationError(f"{name}: {len(content)} bytes is too long, limit {MAX_FILE_BYTES}")
+        raise SettingsError(f"{name}: {len(content)} bytes is too long, limit {MAX_FILE_BYTES}")
     text = content.decode("utf-8-sig", "surrogateescape")
     return [_parse_entry(line, number, name) for number, line in _logical_lines(text)]
 
@@ -77,23 +77,23 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         yield first, "".join(parts)
 
 
-def _parse_entry(line: str, number: int, name: str) -> Property:
+def _parse_entry(line: str, number: int, name: str) -> PropertyLine:
     if _NOT_TEXT.search(line):
-        raise ConfigurationError(f"{name}:{number}: is not UTF-8 text; give a text file with KEY=VALUE lines, in UTF-8")
+        raise SettingsError(f"{name}:{number}: is not UTF-8 text; give a text file with KEY=VALUE lines, in UTF-8")
     match = _KEY.fullmatch(line)
     # Every text matches but one that ends in a lone backslash, and those were joined with the next line.
     assert match is not None
     key, value = (_unescape(part, number, name) for part in match.group(1, 3))
     if not key or not match[2]:
-        raise ConfigurationError(f"{name}:{number}: expected KEY=VALUE; begin the line with # if it is a comment")
-    return Property(key, value, number)
+        raise SettingsError(f"{name}:{number}: expected KEY=VALUE; begin the line with # if it is a comment")
+    return PropertyLine(key, value, number)
 
 
 def _unescape(text: str, number: int, name: str) -> str:
     def character(match: re.Match[str]) -> str:
         escape = match.group(1)
         if escape == "u":
-            raise ConfigurationError(f"{name}:{number}: \\u is not followed by four hexadecimal digits")
+            raise SettingsError(f"{name}:{number}: \\u is not followed by four hexadecimal digits")
         return chr(int(escape[1:], 16)) if len(escape) == 5 else _LETTERS.get(escape, escape)
 
     return _ESCAPE.sub(character, text) if "\\" in text else text

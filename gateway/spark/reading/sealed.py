@@ -47,7 +47,7 @@ _SIZE_BYTES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class SealedSpan:
     """Records of a queue that lie near each other.
 
     :param buffer: a part of a commit log file; ``starts`` are places in it, and ``groups`` the records there.
@@ -176,7 +176,7 @@ class SealedRange:
             return bytes(span.buffer[at : at + int.from_bytes(span.buffer[at : at + _SIZE_BYTES], "big")])
         return None
 
-    def spans(self, *, most_records: int = SPAN_RECORDS, units_read: int = UNITS_READ) -> Iterator[Span]:
+    def spans(self, *, most_records: int = SPAN_RECORDS, units_read: int = UNITS_READ) -> Iterator[SealedSpan]:
         """The records in the order of the queue, up to the first one that is not in a closed file.
 
         :param most_records: of a span; ``units_read`` is how many of the queue's units are looked at together.
@@ -214,10 +214,10 @@ class SealedRange:
         good &= units.positions >= (self._log.starts[0] if self._log.starts else 0)
         return units if good.all() else units.part(0, int(np.argmin(good)))
 
-    def _span(self, units: Units, first: int) -> Span:
+    def _span(self, units: Units, first: int) -> SealedSpan:
         buffer, starts = self._records(units)
         try:
-            span = Span(buffer, starts, list(by_hosts(buffer, starts)), first, first + len(units))
+            span = SealedSpan(buffer, starts, list(by_hosts(buffer, starts)), first, first + len(units))
             self._check(span, units)
         except (RecordError, ValueError, IndexError) as error:
             raise self._other(first, str(error)) from error
@@ -252,7 +252,7 @@ class SealedRange:
             self._room = bytearray(size)
         return memoryview(self._room)[:size]
 
-    def _check(self, span: Span, units: Units) -> None:
+    def _check(self, span: SealedSpan, units: Units) -> None:
         """Each record is the one that the queue names.
 
         :raises SparkSourceError: one is not. ``RecordError`` and others: it is no record.

@@ -87,7 +87,7 @@ class Outgoing:
     half_id: str = ""
 
 
-class Sender:
+class TaskSender:
     """Sends the rows of one task.
 
     :param stamp: properties of all its messages; the number of each is added.

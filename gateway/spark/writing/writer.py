@@ -24,7 +24,7 @@ from gateway.spark.worker_heap import keep_what_is_loaded
 from gateway.spark.writing.decisions import Decisions, Halves
 from gateway.spark.writing.outcomes import tell_outcomes
 from gateway.spark.writing.rows import RowReader
-from gateway.spark.writing.sender import Sender
+from gateway.spark.writing.sender import TaskSender
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class _TaskWriter:
         query, batch_id = stamp["SPARK_QUERY"], int(stamp["SPARK_BATCH"])
         if self._decided(query, batch_id) is not None:
             return Sent(0, query, batch_id)
-        sender = Sender(cluster_for(self._options.access), self._options, stamp, turn=partition)
+        sender = TaskSender(cluster_for(self._options.access), self._options, stamp, turn=partition)
         rows = RowReader(self._fields, self._options.topic)
         try:
             for batch in iterator:

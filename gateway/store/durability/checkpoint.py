@@ -26,7 +26,7 @@ from threading import Lock
 from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import StorePaths
 from gateway.store.index.index import IndexMark
-from wire.disk.checkpoint import FILE_BYTES, Checkpoint
+from wire.disk.checkpoint import FILE_BYTES, StoreCheckpoint
 from wire.errors import LayoutError
 
 # On disk: never change.
@@ -59,7 +59,7 @@ class CheckpointFile:
         self._path = paths.checkpoint
         self._lock = Lock()
         self._fd = -1
-        self.times = Checkpoint()
+        self.times = StoreCheckpoint()
         self.marks: Marks | None = None
         self.is_foreign = False
         """Whether another broker wrote to it after the gateway did."""
@@ -74,9 +74,9 @@ class CheckpointFile:
             self._files.truncate(self._fd, FILE_BYTES)
         data = self._files.pread(self._fd, FILE_BYTES, 0)
         try:
-            self.times = Checkpoint.parse(data)
+            self.times = StoreCheckpoint.parse(data)
         except LayoutError:
-            self.times = Checkpoint()
+            self.times = StoreCheckpoint()
         found = _parse_marks(data)
         if found is not None:
             marks, times, log_begin = found
@@ -162,11 +162,11 @@ class CheckpointFile:
         self._files.pwrite(self._fd, self.times.build(MARKS_AT) + marks, 0)
 
 
-def _own_times(times: Checkpoint) -> tuple[int, int, int]:
+def _own_times(times: StoreCheckpoint) -> tuple[int, int, int]:
     return times.log_stored_at_ms, times.queues_stored_at_ms, times.index_stored_at_ms
 
 
-def _build_marks(marks: Marks, times: Checkpoint, log_begin: int) -> bytes:
+def _build_marks(marks: Marks, times: StoreCheckpoint, log_begin: int) -> bytes:
     index = marks.index
     packed = _MARKS.pack(
         _MAGIC, marks.durable, marks.queues, index.scanned, index.last_offset, *_own_times(times), log_begin

@@ -59,7 +59,7 @@ def _units_of(rows: dict[ConsumeQueue, _Row], queue: ConsumeQueue, offset: int) 
     return row.units
 
 
-class Dispatch:
+class UnitDispatch:
     """Writes units, batch by batch.
 
     :param light_queues: whether messages found in the log are put into light queues, too.

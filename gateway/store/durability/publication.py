@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from gateway.in_thread import Failed, InThread
 from gateway.store.disk.mapped_file import MappedFile
-from gateway.store.durability.dispatch import Dispatch
+from gateway.store.durability.dispatch import UnitDispatch
 from gateway.store.durability.flushing import Flushing
 from gateway.store.durability.group_commit import GroupCommit
 from gateway.store.durability.store_files import StoreFiles, StoreState
@@ -33,7 +33,7 @@ Listener: TypeAlias = Callable[[list[PutOutcome]], None]
 class Derived:
     """What is made from the log for readers: consume queues and key index."""
 
-    dispatch: Dispatch
+    dispatch: UnitDispatch
     indexing: Indexing
 
 

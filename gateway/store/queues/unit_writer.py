@@ -15,7 +15,7 @@ from gateway.store.queues.consume_queue import ConsumeQueue
 from gateway.store.queues.consume_queues import ConsumeQueues
 from gateway.store.queues.proven_end import proven_end
 from wire.disk.consume_queue import FILLER_SIZE, UNIT, UNIT_BYTES
-from wire.disk.unit_collector import QueueName, QueueUnits
+from wire.disk.unit_collector import CollectedUnits, QueueName
 from wire.message.batch import MIN_PART_BYTES
 
 MAX_REMARKS = 20
@@ -37,7 +37,7 @@ class UnitWriter:
         self.remarks: list[str] = []
         self.written = 0
 
-    def write(self, collected: Iterable[QueueUnits], *, from_begin: bool) -> None:
+    def write(self, collected: Iterable[CollectedUnits], *, from_begin: bool) -> None:
         """Write units behind those the queues have.
 
         :param from_begin: whether the walk began with the log: then a queue may begin at any offset, and what is

@@ -26,7 +26,7 @@ from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import StorePaths
 from gateway.store.durability.checkpoint import CheckpointFile
 from wire.disk.consume_queue import UNIT, UNIT_BYTES
-from wire.disk.unit_collector import QueueUnits
+from wire.disk.unit_collector import CollectedUnits
 from wire.message.light_queues import LIGHT_QUEUE_PREFIX
 
 EVERYTHING = 1 << 63
@@ -82,7 +82,7 @@ def is_of_another_broker(checkpoint: CheckpointFile, files: FileLayer, paths: St
     return checkpoint.is_foreign or (checkpoint.marks is None and not files.exists(paths.queue_ends))
 
 
-def ended_lives(queues: Iterable[QueueUnits]) -> dict[str, int]:
+def ended_lives(queues: Iterable[CollectedUnits]) -> dict[str, int]:
     """Topic to the log offset below which its messages were deleted for certain: the queue of the last of them begins
     at 0 once more.
     """

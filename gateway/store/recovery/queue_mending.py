@@ -9,7 +9,7 @@ answered with the damage (``read_check``) and mended by ``store repair``.
 from __future__ import annotations
 
 from gateway.store.disk.paths import StorePaths
-from gateway.store.durability.dispatch import SCHEDULE_TOPIC, Dispatch
+from gateway.store.durability.dispatch import SCHEDULE_TOPIC, UnitDispatch
 from gateway.store.errors import LogDamaged
 from gateway.store.log.commit_log import CommitLog
 from gateway.store.log.log_walk import LogWalk
@@ -35,7 +35,7 @@ class QueueMending:
         self,
         commit_log: CommitLog,
         queues: ConsumeQueues,
-        dispatch: Dispatch,
+        dispatch: UnitDispatch,
         deleted: DeletedTopics,
         paths: StorePaths,
     ) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from gateway.settings.store import StoreSettings
 from gateway.store.disk.paths import offset_name
-from gateway.store.durability.dispatch import SCHEDULE_TOPIC, Dispatch
+from gateway.store.durability.dispatch import SCHEDULE_TOPIC, UnitDispatch
 from gateway.store.durability.store_files import StoreFiles
 from gateway.store.errors import ForeignFile, LogBeginsLate
 from gateway.store.index.index_file import newest_end_offsets
@@ -70,7 +70,7 @@ class Recovery:
     def __init__(
         self,
         files: StoreFiles,
-        dispatch: Dispatch,
+        dispatch: UnitDispatch,
         last_run: LastRun,
         *,
         settings: StoreSettings,

@@ -7,9 +7,9 @@ from pathlib import Path
 from gateway.readable import moment_text
 from gateway.store.disk.files import RealFiles
 from gateway.store.durability.checkpoint import MARKS_AT, UNKNOWN, CheckpointFile, Marks
-from gateway.store_tool.checks.findings import REPAIR, Finding, Findings, Kind
+from gateway.store_tool.checks.findings import REPAIR, Finding, FindingKind, Findings
 from gateway.store_tool.files.directory import StoreDirectory, open_to_read
-from wire.disk.checkpoint import FILE_BYTES, Checkpoint
+from wire.disk.checkpoint import FILE_BYTES, StoreCheckpoint
 
 
 class ReadOnlyFiles(RealFiles):
@@ -23,10 +23,10 @@ class ReadOnlyFiles(RealFiles):
         """Nothing."""
 
 
-def read_checkpoint(directory: StoreDirectory) -> tuple[Checkpoint, Marks | None]:
+def read_checkpoint(directory: StoreDirectory) -> tuple[StoreCheckpoint, Marks | None]:
     """Upstream's times and our marks; zeros and None when there is no file, or another broker wrote it last."""
     if not directory.paths.checkpoint.is_file():
-        return Checkpoint(), None
+        return StoreCheckpoint(), None
     file = CheckpointFile(ReadOnlyFiles(), directory.paths)
     try:
         file.load()
@@ -85,7 +85,7 @@ def check_checkpoint(directory: StoreDirectory, findings: Findings, log_end: int
 def _tell(directory: StoreDirectory, findings: Findings, position: int | None, what: str) -> None:
     findings.add(
         Finding(
-            kind=Kind.CHECKPOINT,
+            kind=FindingKind.CHECKPOINT,
             path=directory.paths.checkpoint,
             position=position,
             what=what,

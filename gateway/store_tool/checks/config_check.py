@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.metadata.offsets import LIGHT_FILE_NAME
-from gateway.store_tool.checks.findings import REPAIR, Finding, Findings, Kind
+from gateway.store_tool.checks.findings import REPAIR, Finding, FindingKind, Findings
 from gateway.store_tool.files.directory import StoreDirectory, data_end
 from wire.disk.config_json import (
     MAX_FILE_BYTES,
@@ -112,4 +112,4 @@ def _at_a_glance(path: Path) -> str | None:
 
 
 def _tell(findings: Findings, path: Path, what: str, remedy: str) -> None:
-    findings.add(Finding(kind=Kind.CONFIG, path=path, what=what, remedy=remedy))
+    findings.add(Finding(kind=FindingKind.CONFIG, path=path, what=what, remedy=remedy))

@@ -16,7 +16,7 @@ REPAIR = "rocketmq-gateway store repair"
 START = "the next start settles it"
 
 
-class Kind(StrEnum):
+class FindingKind(StrEnum):
     """Which part of the store a finding is about."""
 
     LOG_FILE = "commit log file"
@@ -40,7 +40,7 @@ class Finding:
     concerned, where there is one. ``count`` things of the kind are told of at once, the first of them in the text.
     """
 
-    kind: Kind
+    kind: FindingKind
     path: Path
     what: str
     remedy: str

@@ -18,7 +18,7 @@ from operator import mul
 from pathlib import Path
 
 from gateway.readable import moment_text
-from gateway.store_tool.checks.findings import REPAIR, START, Finding, Findings, Kind
+from gateway.store_tool.checks.findings import REPAIR, START, Finding, FindingKind, Findings
 from gateway.store_tool.checks.hash_runs import hash_runs
 from gateway.store_tool.checks.index_part import (
     ENTRY_WORDS,
@@ -436,7 +436,7 @@ class IndexCheck:
             self.bad_files.add(fault.path)
         self._findings.add(
             Finding(
-                kind=Kind.INDEX if fault.commit_log_offset is None else Kind.ENTRY,
+                kind=FindingKind.INDEX if fault.commit_log_offset is None else FindingKind.ENTRY,
                 path=fault.path,
                 position=fault.position,
                 commit_log_offset=fault.commit_log_offset,

@@ -21,7 +21,7 @@ from gateway.store.queues.queue_extension import QueueExtension
 from gateway.store.recovery.earlier_lives import NOTHING
 from gateway.store_tool.checks.checkpoint_check import ReadOnlyFiles
 from gateway.store_tool.checks.deletions import EmptyQueues, noted_deletions
-from gateway.store_tool.checks.findings import REPAIR, START, Finding, Findings, Kind
+from gateway.store_tool.checks.findings import REPAIR, START, Finding, FindingKind, Findings
 from gateway.store_tool.files.directory import DiskFile, QueueFolder, StoreDirectory, data_end, open_to_read
 from gateway.store_tool.records.queue_runs import QueueRun
 from wire.disk.consume_queue import UNIT, UNIT_BYTES, is_filler, is_written
@@ -286,20 +286,20 @@ class QueueCheck:
             self._add(
                 row,
                 (first, last),
-                Kind.QUEUE,
+                FindingKind.QUEUE,
                 f"messages {first} … {last} have no unit" if last > first else f"message {first} has no unit",
                 settles=ahead,
             )
         for first, last in _ranges(row.bare):
             units = f"units {first} … {last} have" if last > first else f"unit {first} has"
             what = f"{units} no tags code: consumequeue_ext is missing or damaged there"
-            self._add(row, (first, last), Kind.UNIT, what)
+            self._add(row, (first, last), FindingKind.UNIT, what)
         for offset, wanted, unit in row.wrong:
             if is_written(unit[0], unit[1]):
                 # A delay queue has the time of delivery there, which only the record's level tells.
                 members = 2 if row.topic == SCHEDULE_TOPIC else 3
                 what = _difference(wanted[:members], unit[:members])
-                self._add(row, (offset, offset), Kind.UNIT, what, log_offset=wanted[0])
+                self._add(row, (offset, offset), FindingKind.UNIT, what, log_offset=wanted[0])
 
     def _judge_delays(self, row: Row) -> None:
         """All messages of a level wait equally long; a changed messageDelayLevel may have made several groups."""
@@ -308,7 +308,7 @@ class QueueCheck:
         for offset, delay, unit in row.delays:
             if times[delay] == 1 and delay != configured:
                 what = f"the unit says delivery at {unit[2]}, {delay} ms after it was stored"
-                self._add(row, (offset, offset), Kind.UNIT, what, log_offset=unit[0])
+                self._add(row, (offset, offset), FindingKind.UNIT, what, log_offset=unit[0])
 
     def _judge_missing(self, row: Row) -> None:
         """Offsets that no record claims: either the record is damaged, or it claims another place."""
@@ -317,14 +317,14 @@ class QueueCheck:
                 what = (
                     f"messages {first} … {end - 1} are not in the log: so many that an offset is likely to be damaged"
                 )
-                self._add(row, (first, end - 1), Kind.QUEUE, what)
+                self._add(row, (first, end - 1), FindingKind.QUEUE, what)
                 continue
             elsewhere = self._look_for(row, first, end, after, before)
             for one, next_one in pairwise((first - 1, *elsewhere, end)):
                 low, high = one + 1, next_one - 1
                 if low <= high:
                     what = f"messages {low} … {high} are" if high > low else f"message {low} is"
-                    self._add(row, (low, high), Kind.QUEUE, f"{what} not in the log")
+                    self._add(row, (low, high), FindingKind.QUEUE, f"{what} not in the log")
 
     def _look_for(self, row: Row, first: int, end: int, after: int, before: int) -> list[int]:
         """Note as orphans the messages [first, end) that are gone; which ones have a record after all."""
@@ -357,7 +357,7 @@ class QueueCheck:
         assert file is not None, "the record was read from it"
         self._findings.add(
             Finding(
-                kind=Kind.RECORD,
+                kind=FindingKind.RECORD,
                 path=file.path,
                 position=unit[0] - file.start,
                 commit_log_offset=unit[0],
@@ -410,13 +410,13 @@ class QueueCheck:
         place = Row(folder.topic, folder.queue_id, 0, 0)
         for first, last in _ranges(stray):
             what = f"units {first} … {last} lead" if last > first else f"unit {first} leads"
-            self._add(place, (first, last), Kind.UNIT, f"{what} to no message of this queue")
+            self._add(place, (first, last), FindingKind.UNIT, f"{what} to no message of this queue")
         for first, last in _ranges(ahead):
             what = f"units {first} … {last} lead" if last > first else f"unit {first} leads"
             self._add(
                 place,
                 (first, last),
-                Kind.UNIT,
+                FindingKind.UNIT,
                 f"{what} beyond the end of the commit log, {log_end}",
                 settles=True,
             )
@@ -427,7 +427,7 @@ class QueueCheck:
         self,
         row: Row,
         offsets: tuple[int, int],
-        kind: Kind,
+        kind: FindingKind,
         what: str,
         *,
         log_offset: int | None = None,
@@ -460,7 +460,7 @@ class QueueCheck:
         self.bad_queues.add((folder.topic, folder.queue_id))
         self._findings.add(
             Finding(
-                kind=Kind.QUEUE,
+                kind=FindingKind.QUEUE,
                 path=file.path,
                 position=position,
                 topic=folder.topic,

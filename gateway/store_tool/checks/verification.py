@@ -22,7 +22,7 @@ from gateway.store.disk.files import RealFiles
 from gateway.store.disk.paths import offset_name, parse_offset_name
 from gateway.store_tool.checks.checkpoint_check import check_checkpoint, expected_begin, read_checkpoint
 from gateway.store_tool.checks.config_check import check_configs, known_topics
-from gateway.store_tool.checks.findings import REPAIR, START, Finding, Findings, Kind
+from gateway.store_tool.checks.findings import REPAIR, START, Finding, FindingKind, Findings
 from gateway.store_tool.checks.index_chains import FileFaults, beyond_log, check_file
 from gateway.store_tool.checks.index_check import IndexCheck, IndexFaults
 from gateway.store_tool.checks.index_part import IndexPart, NearIndex, PlacedPart, read_part
@@ -146,7 +146,7 @@ class Verification:
     def _check_kinds(self) -> None:
         for misfit in misfits(RealFiles(), self.directory.root):
             remedy = f"{REPAIR} {self.directory.root} moves it away"
-            self.findings.add(Finding(kind=Kind.ENTRY_KIND, path=misfit.path, what=misfit.what, remedy=remedy))
+            self.findings.add(Finding(kind=FindingKind.ENTRY_KIND, path=misfit.path, what=misfit.what, remedy=remedy))
 
     # --- the log -------------------------------------------------------------------------------------------------
 
@@ -180,7 +180,7 @@ class Verification:
         path = directory.paths.commit_log / offset_name(begin - directory.log_file_bytes)
         what = f"is missing: the log begins at {begin}, but only what lies below {expected} was deleted as expired"
         remedy = f"restore it from a copy, or accept the loss: {REPAIR} {directory.root}"
-        self.findings.add(Finding(kind=Kind.LOG_FILE, path=path, what=what, remedy=remedy))
+        self.findings.add(Finding(kind=FindingKind.LOG_FILE, path=path, what=what, remedy=remedy))
 
     def _stretch_places(self) -> list[tuple[DiskFile, int, int]]:
         """The stretches of the log files: begin and end in each file."""
@@ -259,7 +259,7 @@ class Verification:
             filler = gap.reason.startswith("the filler says")
             self.findings.add(
                 Finding(
-                    kind=Kind.TAIL if is_tail else Kind.FILLER if filler else Kind.RECORD,
+                    kind=FindingKind.TAIL if is_tail else FindingKind.FILLER if filler else FindingKind.RECORD,
                     path=gap.file.path,
                     position=gap.begin - gap.file.start,
                     commit_log_offset=gap.begin,
@@ -277,12 +277,12 @@ class Verification:
         path = self.directory.paths.commit_log
         remedy = "restore its files, or say where they are: -c broker.conf, or --set storePathCommitLog=DIR"
         what = "holds no commit log file, but there are consume queues"
-        self.findings.add(Finding(kind=Kind.LOG_FILE, path=path, what=what, remedy=remedy))
+        self.findings.add(Finding(kind=FindingKind.LOG_FILE, path=path, what=what, remedy=remedy))
 
     def _tell_file(self, file: DiskFile, what: str, *, settles: bool = False) -> None:
         self.findings.add(
             Finding(
-                kind=Kind.LOG_FILE,
+                kind=FindingKind.LOG_FILE,
                 path=file.path,
                 what=what,
                 remedy=START
@@ -314,7 +314,7 @@ class Verification:
                 continue
             self.findings.add(
                 Finding(
-                    kind=Kind.INDEX,
+                    kind=FindingKind.INDEX,
                     path=file.path,
                     what=part,
                     remedy=f"{REPAIR} {self.directory.root}, or give the broker.conf it was written with (-c FILE)",

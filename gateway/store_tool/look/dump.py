@@ -34,7 +34,7 @@ SYSTEM_TOPICS = frozenset({HALF_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TOPIC})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class DumpSelection:
     """Which messages are wanted; all conditions have to hold.
 
     ``first_offset`` … ``end_offset`` are queue offsets, ``from_ms`` … ``to_ms`` store times, both without the end.
@@ -72,7 +72,7 @@ class Dump:
     :param tell: told of each damaged record: path, byte, reason.
     """
 
-    def __init__(self, directory: StoreDirectory, selection: Selection, tell: Callable[[str], None]) -> None:
+    def __init__(self, directory: StoreDirectory, selection: DumpSelection, tell: Callable[[str], None]) -> None:
         self._directory = directory
         self._selection = selection
         self._tell = tell

@@ -32,7 +32,7 @@ class LogSegment:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueRange:
+class QueueBounds:
     """One queue: its messages are ``min_offset`` … ``max_offset`` − 1."""
 
     topic: str
@@ -205,10 +205,10 @@ def _first_stored_ms(path: Path) -> int:
         os.close(fd)
 
 
-def _range(reader: UnitReader, folder: QueueFolder, log_min: int) -> QueueRange:
+def _range(reader: UnitReader, folder: QueueFolder, log_min: int) -> QueueBounds:
     """Ends by halving: units of a queue are in log order."""
     if not folder.files:
-        return QueueRange(folder.topic, folder.queue_id, 0, 0, 0)
+        return QueueBounds(folder.topic, folder.queue_id, 0, 0, 0)
     low = folder.files[0].start // UNIT_BYTES
     high = max(file.start // UNIT_BYTES + -(-data_end(file.path, file.size) // UNIT_BYTES) for file in folder.files)
     first, last = low, max(low, high)
@@ -224,7 +224,7 @@ def _range(reader: UnitReader, folder: QueueFolder, log_min: int) -> QueueRange:
             first = middle + 1
         else:
             end = middle
-    return QueueRange(folder.topic, folder.queue_id, first, last, len(folder.files))
+    return QueueBounds(folder.topic, folder.queue_id, first, last, len(folder.files))
 
 
 def _index_json(file: DiskFile, part: IndexPart | str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from gateway.store.disk.paths import offset_name, printable
 from gateway.store.queues.deleted_topics import QueueName
 from gateway.store_tool.checks.checkpoint_check import read_checkpoint
 from gateway.store_tool.checks.config_check import ConfigState, config_states
-from gateway.store_tool.checks.findings import Kind
+from gateway.store_tool.checks.findings import FindingKind
 from gateway.store_tool.checks.queue_check import Place
 from gateway.store_tool.checks.verification import LogGap, Verification
 from gateway.store_tool.errors import CannotRun
@@ -148,7 +148,7 @@ def make_plan(verification: Verification) -> RepairPlan:
     plan.queues = sorted(name for name in verification.queues.bad_queues | touched if name in directory.queues)
     missing_queues = verification.queues.bad_queues - directory.queues.keys()
     kinds = {finding.kind for finding in verification.findings.damage}
-    plan.checkpoint = Kind.CHECKPOINT in kinds or bool(missing_queues)
+    plan.checkpoint = FindingKind.CHECKPOINT in kinds or bool(missing_queues)
     plan.keeps_checkpoint = not plan.checkpoint and _index_marks_hold(verification)
     plan.index_files = _index_files(plan, verification)
     plan.index_shape = verification.parts[0].shape if verification.parts else None

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.broker.client_calls import ask_client, check_version, find_consumer, members_of
 from gateway.errors import RequestRefused
-from gateway.membership.clients import Client
+from gateway.membership.clients import ConnectedClient
 from gateway.tests.broker.requests.small_broker import SmallBroker
 from gateway.tests.remoting.conversation import outcome
 from wire.codes import RequestCode, ResponseCode
@@ -23,11 +23,11 @@ def broker(tmp_path: Any) -> SmallBroker:
     return SmallBroker(tmp_path)
 
 
-def client_of(broker: SmallBroker, client_id: str = "c1") -> Client:
+def client_of(broker: SmallBroker, client_id: str = "c1") -> ConnectedClient:
     return find_consumer(broker.consumers, "g", client_id, since_version=62)
 
 
-def ask(client: Client) -> list[Any]:
+def ask(client: ConnectedClient) -> list[Any]:
     return outcome(ask_client(client, RequestCode.GET_CONSUMER_RUNNING_INFO, QUESTION, timeout_s=10))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
-from gateway.broker.admission import Admission
+from gateway.broker.admission import RequestAdmission
 from gateway.broker.jobs import jobs
 from gateway.broker.parts import BrokerParts
 from gateway.broker.request_loader import load_requests
@@ -60,7 +60,7 @@ class WholeBroker:
         self.in_thread: InThread = in_this_thread
         self.in_log_thread: InThread = in_this_thread
         settings = small_settings(directory, **changed)
-        self.conversation = Conversation(Dispatch(Admission(settings).admit))
+        self.conversation = Conversation(Dispatch(RequestAdmission(settings).admit))
         self.reactor = self.conversation.reactor
         self.parts = BrokerParts(
             settings,

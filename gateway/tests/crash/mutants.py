@@ -36,7 +36,7 @@ from gateway.store.queues.consume_queues import ConsumeQueues
 from gateway.store.queues.deleted_topics import DeletedTopics
 from gateway.store.recovery.recovery import Recovery
 from gateway.tests.crash.recording import Change, Kind, RecordingFiles
-from gateway.transaction.restart.progress import Progress
+from gateway.transaction.restart.progress import OutcomeProgress
 from gateway.transaction.settling import Settling
 from wire.disk import unit_collector
 from wire.disk.consume_queue import UNIT_BYTES
@@ -219,15 +219,15 @@ def op_record_before_its_message(patch: Patch) -> None:
 
 def progress_ahead_of_the_disk(patch: Patch) -> None:
     """Transactions note how far they are before the log up to there is durable."""
-    honest = Progress._write
+    honest = OutcomeProgress._write
 
-    def early(self: Progress, *, every_step: bool = False) -> None:
+    def early(self: OutcomeProgress, *, every_step: bool = False) -> None:
         if self._seen is not None:
             base, op_offset, _, recorded = self._seen
             self._seen = base, op_offset, 0, recorded
         honest(self, every_step=every_step)
 
-    patch(Progress, "_write", early)
+    patch(OutcomeProgress, "_write", early)
 
 
 def deletion_not_remembered(patch: Patch) -> None:

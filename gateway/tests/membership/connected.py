@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gateway.membership.clients import Client
+from gateway.membership.clients import ConnectedClient
 from gateway.membership.consumers import Consumers
 from gateway.membership.heartbeats import Heartbeats
 from gateway.membership.kept_subscriptions import KeptSubscriptions
@@ -32,8 +32,8 @@ class Members:
         directory: Path,
         *,
         max_groups: int = 1000,
-        producers: Shares[Client] | None = None,
-        consumers: Shares[Client] | None = None,
+        producers: Shares[ConnectedClient] | None = None,
+        consumers: Shares[ConnectedClient] | None = None,
         kept: KeptSubscriptions | None = None,
         **changed: Any,
     ) -> None:

@@ -10,7 +10,7 @@ from gateway.membership.notices import LONGEST_PAUSE_MS, PROMPT_MEMBERS, MemberN
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 
 if TYPE_CHECKING:
-    from gateway.membership.clients import Client
+    from gateway.membership.clients import ConnectedClient
     from gateway.remoting.channel import Channel
 
 
@@ -67,7 +67,7 @@ def group_of(members: int, name: str = "g") -> ConsumerGroup:
 
 def join(group: ConsumerGroup, members: int = 1) -> None:
     for _ in range(members):
-        group.members[cast("Channel", OpenChannel())] = cast("Client", None)
+        group.members[cast("Channel", OpenChannel())] = cast("ConnectedClient", None)
 
 
 def told(group: ConsumerGroup) -> list[int]:

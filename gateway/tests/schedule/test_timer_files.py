@@ -9,7 +9,7 @@ import pytest
 
 from gateway.metadata.names import WHEEL_TIMER_TOPIC
 from gateway.schedule import timer_log, timer_service
-from gateway.schedule.timer_log import Entry
+from gateway.schedule.timer_log import TimerEntry
 from gateway.schedule.timer_message import placed_timed, slot_ms
 from gateway.tests.crash.exploration import FRESH
 from gateway.tests.crash.image import Crash, Moment
@@ -171,7 +171,7 @@ def test_an_entry_that_is_not_written_yet_is_no_damage(caplog: pytest.LogCapture
     _send(broker, 1, 5_000)
     files, schedule = broker.timers._files, broker.timers._schedule
     slot = schedule.slot_of(broker.clock()) + 100
-    files.wheel.add(slot, files.log.append(Entry(ENTRY_BYTES, NONE, 1, 0, 0, 0, 10, 0, 0)), 1)
+    files.wheel.add(slot, files.log.append(TimerEntry(ENTRY_BYTES, NONE, 1, 0, 0, 0, 10, 0, 0)), 1)
     files._look_for_oldest(schedule, slot, 1)
     assert "damaged" not in caplog.text
 

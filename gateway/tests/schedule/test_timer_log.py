@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from gateway.schedule import timer_log
-from gateway.schedule.timer_log import Entry, TimerLog
+from gateway.schedule.timer_log import TimerEntry, TimerLog
 from gateway.store.disk.files import RealFiles
 from gateway.tests.crash.exploration import FRESH
 from gateway.tests.crash.image import Crash, Moment
@@ -26,8 +26,8 @@ def log(tmp_path: Path) -> TimerLog:
     return made
 
 
-def entry(number: int, previous: int = NONE) -> Entry:
-    return Entry(52, previous, 1, 1_000, 2_000, 100 * number, 50, 0, 3_000 + number)
+def entry(number: int, previous: int = NONE) -> TimerEntry:
+    return TimerEntry(52, previous, 1, 1_000, 2_000, 100 * number, 50, 0, 3_000 + number)
 
 
 def append(log: TimerLog, count: int, *, chained: bool = True) -> list[int]:

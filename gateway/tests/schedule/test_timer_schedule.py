@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gateway.schedule.timer_check import TimerMarks
 from gateway.schedule.timer_log import TimerLog
 from gateway.schedule.timer_message import slot_ms
-from gateway.schedule.timer_schedule import TimerSchedule, Waiting, gather
+from gateway.schedule.timer_schedule import TimerSchedule, WaitingTimer, gather
 from gateway.schedule.timer_wheel import TimerWheel
 from gateway.settings.timer import TimerSettings
 from gateway.tests.crash.recording import Image, RecordingFiles
@@ -48,7 +48,7 @@ class Machine:
     def _enter(self, name: int, due_ms: int) -> None:
         out_ms = slot_ms(due_ms, PRECISION_MS)
         self.names[self.next_offset] = name
-        self.schedule.enter(Waiting(self.next_offset, SIZE, out_ms, due_ms, 0), self.now_ms)
+        self.schedule.enter(WaitingTimer(self.next_offset, SIZE, out_ms, due_ms, 0), self.now_ms)
         self.next_offset += SIZE
         while not self.log.write():
             missing = self.log.missing_file()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.errors import ConfigurationError
+from gateway.errors import SettingsError
 from gateway.settings.files.load import Role, load_settings
 from gateway.settings.transaction import TransactionStateStore, database_expected
 
@@ -16,7 +16,7 @@ def test_a_state_store_is_named_whatever_its_case(text: str) -> None:
 
 
 def test_another_state_store_is_refused_with_the_ones_there_are() -> None:
-    with pytest.raises(ConfigurationError, match="expected queue or table or database"):
+    with pytest.raises(SettingsError, match="expected queue or table or database"):
         load_settings(Role.BROKER, assignments=["transactionStateStore=redis"])
 
 
@@ -42,7 +42,7 @@ def test_other_databases_are_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["postgresql://u:secret@h/d", "postgres://h/d?user=u&password=secret"])
 def test_a_password_has_no_place_in_a_setting(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="a DSN without a password") as refused:
+    with pytest.raises(SettingsError, match="a DSN without a password") as refused:
         load_settings(Role.BROKER, assignments=[f"gateway.transactionDatabase={text}"])
     assert "PGPASSWORD" in str(refused.value)
     assert "secret" not in str(refused.value)

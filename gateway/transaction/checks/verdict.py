@@ -25,7 +25,7 @@ class Act(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CheckVerdict:
     """The act and, for a discard, its reason as a sentence a person can use."""
 
     act: Act
@@ -48,18 +48,18 @@ class HalfFacts:
         self.checks = checks
 
 
-_TOO_YOUNG: Final = Verdict(Act.TOO_YOUNG)
-_CHECK: Final = Verdict(Act.CHECK)
+_TOO_YOUNG: Final = CheckVerdict(Act.TOO_YOUNG)
+_CHECK: Final = CheckVerdict(Act.CHECK)
 
 
-def verdict(half: HalfFacts, limits: TransactionLimits, now_ms: int) -> Verdict:
+def verdict(half: HalfFacts, limits: TransactionLimits, now_ms: int) -> CheckVerdict:
     """The age limit comes first, then the due time, then the number of checks."""
     if now_ms - half.stored_at_ms > limits.max_age_ms:
-        return Verdict(Act.DISCARD, f"older than {_duration(limits.max_age_ms)} without an outcome")
+        return CheckVerdict(Act.DISCARD, f"older than {_duration(limits.max_age_ms)} without an outcome")
     if now_ms < half.due_at_ms:
         return _TOO_YOUNG
     if half.checks >= limits.check_max:
-        return Verdict(Act.DISCARD, f"no outcome after {half.checks} checks")
+        return CheckVerdict(Act.DISCARD, f"no outcome after {half.checks} checks")
     return _CHECK
 
 

@@ -23,7 +23,7 @@ from gateway.transaction.records.half_messages import DISCARD_REASON, HALF_QUEUE
 from gateway.transaction.replies import source_text
 from gateway.transaction.states import State
 from gateway.transaction.tables.transaction_tables import TransactionTables
-from wire.bodies.tools.transactions import Transaction, TransactionGroup, TransactionStatistics
+from wire.bodies.tools.transactions import ListedTransaction, TransactionGroup, TransactionStatistics
 from wire.errors import RemoteError
 from wire.message.message_id import parse_offset_message_id, unpack_host
 from wire.message.properties import PropertyName
@@ -156,7 +156,7 @@ class Overview:
 
     # -- what records say: in any thread ----------------------------------------------------------------------
 
-    def described(self, listed: Listed, half: StoredMessage | None = None) -> Transaction:
+    def described(self, listed: Listed, half: StoredMessage | None = None) -> ListedTransaction:
         """A half message with what its record says, as far as that can be read."""
         if half is None and listed.place is not None:
             with suppress(RemoteError, OSError):
@@ -172,10 +172,10 @@ class Overview:
             "decided_by": listed.decided_by,
         }
         if half is None:
-            return Transaction(last_producer=listed.asked, **known)  # type: ignore[arg-type]
+            return ListedTransaction(last_producer=listed.asked, **known)  # type: ignore[arg-type]
         if listed.age_ms is None:
             known["age_ms"] = max(self._clock_ms() - half.stored_at_ms, 0)
-        return Transaction(**known, **_of_record(half, listed.asked))  # type: ignore[arg-type]
+        return ListedTransaction(**known, **_of_record(half, listed.asked))  # type: ignore[arg-type]
 
     def find(self, text: str) -> StoredMessage | None:
         """The half message an operator names by half offset, offset message id or unique key; blocks.
@@ -193,12 +193,12 @@ class Overview:
         found = self._by_message_id(text, (CHECK_MAX_TOPIC, HALF_TOPIC)) or self._newest_of(CHECK_MAX_TOPIC, text)
         return found or self.find(text)
 
-    def given_up(self, selection: Selection) -> tuple[list[Transaction], int | None]:
+    def given_up(self, selection: Selection) -> tuple[list[ListedTransaction], int | None]:
         """Half messages that were given up, the oldest first; blocks.
 
         The half offset of each is its offset in TRANS_CHECK_MAX_TIME_TOPIC, which is what pages go by.
         """
-        found: list[Transaction] = []
+        found: list[ListedTransaction] = []
         offset = max(selection.after + 1, self._store.min_offset(CHECK_MAX_TOPIC, HALF_QUEUE_ID), 0)
         end = self._store.max_offset(CHECK_MAX_TOPIC, HALF_QUEUE_ID)
         scanned = 0
@@ -213,11 +213,11 @@ class Overview:
             offset = max(result.next_begin_offset, offset + 1)
         return found, None
 
-    def _given_up_entry(self, message: StoredMessage) -> Transaction:
+    def _given_up_entry(self, message: StoredMessage) -> ListedTransaction:
         key = message.unique_key
         state = State.NONE if key is None else self._interventions.newest_state(key)
         checks = message.property_map.get(PropertyName.TRANSACTION_CHECK_TIMES, "0")
-        return Transaction(
+        return ListedTransaction(
             half_offset=message.queue_offset,
             state=(State.DISCARDED if state is State.NONE else state).name,
             age_ms=max(self._clock_ms() - message.stored_at_ms, 0),
@@ -273,7 +273,7 @@ def _of_record(half: StoredMessage, asked: str) -> dict[str, object]:
     }
 
 
-def _is_selected(entry: Transaction, selection: Selection) -> bool:
+def _is_selected(entry: ListedTransaction, selection: Selection) -> bool:
     return (
         (selection.group is None or entry.group == selection.group)
         and (selection.topic is None or entry.topic == selection.topic)

@@ -26,7 +26,7 @@ from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.records.half_messages import HALF_QUEUE_ID
 from gateway.transaction.records.op_messages import build_op, entry_bytes
-from gateway.transaction.restart.rebuild import OFFSETS_GROUP, Findings, OpenHalf, Rebuild, StartSources
+from gateway.transaction.restart.rebuild import OFFSETS_GROUP, LogFindings, OpenHalf, Rebuild, StartSources
 from gateway.transaction.state_stores.changes import Changes, Prepared, StatesUnavailable, TransactionStates
 from gateway.transaction.state_stores.choice import StateChoice
 from gateway.transaction.state_stores.remembered import Remembered
@@ -94,7 +94,7 @@ class Migration:
         self._clock_ms = clock_ms
         self._pending: dict[int, Prepared] = {}
         self._outcomes = Outcomes(limits.remembered_outcomes)
-        self._found = Findings()
+        self._found = LogFindings()
         self._states: TransactionStates | None = None
         self._remembered = Remembered()
 

@@ -27,7 +27,7 @@ MARK_STEP_BYTES = 64 << 20
 """The mark moves in steps like this: what a start may have to read in the search for final messages."""
 
 
-class Progress:
+class OutcomeProgress:
     """Follows the outcomes, a second behind; asleep while nothing happens."""
 
     def __init__(

@@ -9,7 +9,7 @@
 
 Directories of Apache RocketMQ (4.9 and 5.x) are understood: half messages below its stored half offset are
 settled; one that it wrote again for a check is the same transaction as its earlier copies, and the newest
-copy stands for all of them. Nothing is written here; ``Findings.unrecorded`` is for the caller.
+copy stands for all of them. Nothing is written here; ``LogFindings.unrecorded`` is for the caller.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -99,7 +99,7 @@ class OpenHalf:
 
 
 @dataclass(slots=True)
-class Findings:
+class LogFindings:
     """What the log says.
 
     :param half_start: half messages below are settled; ``half_end`` is the end of the half queue.
@@ -171,7 +171,7 @@ class Rebuild:
         self._ops = ops
         self._told = told
         self._known = Known()
-        self._found = Findings()
+        self._found = LogFindings()
         self._op_times: list[tuple[int, int]] = []
         self._lost_below = 0
         self._open_offsets = array("q")
@@ -180,7 +180,7 @@ class Rebuild:
         self._topics: dict[tuple[str | None, str | None], str] = {}
         self._families: dict[str, list[int]] = {}
 
-    def run(self) -> Findings:
+    def run(self) -> LogFindings:
         """Read everything; ``told`` hears of the half messages meanwhile."""
         found = self._found
         found.half_start, found.half_end = self._range(HALF_TOPIC, HALF_QUEUE_ID)

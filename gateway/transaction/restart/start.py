@@ -12,7 +12,7 @@ from gateway.transaction.checks.check_journal import Check, CheckJournal
 from gateway.transaction.checks.verdict import immunity_ms
 from gateway.transaction.log_access import LogAccess
 from gateway.transaction.needs import TransactionNeeds
-from gateway.transaction.restart.rebuild import Findings, OpenHalf, Rebuild, StartSources, journal_check
+from gateway.transaction.restart.rebuild import LogFindings, OpenHalf, Rebuild, StartSources, journal_check
 from gateway.transaction.state_stores.changes import TransactionStates
 from gateway.transaction.state_stores.choice import StateChoice
 from gateway.transaction.state_stores.remembered import Remembered
@@ -49,7 +49,7 @@ class TransactionStart:
         self.states: TransactionStates | None = None
         """The state store to go on with after ``run``; None when there is none besides the op records."""
 
-    def run(self) -> Findings:
+    def run(self) -> LogFindings:
         """Find what is pending and what was decided; blocks.
 
         :raises OSError: the check journal, or a state table, cannot be used.
@@ -73,7 +73,7 @@ class TransactionStart:
         )
         return found
 
-    def _find(self) -> Findings:
+    def _find(self) -> LogFindings:
         """Ask the state store the directory has, and go on with the one that is wanted."""
         choice = self._choice
         remembered = Remembered() if choice is None else choice.remembered.load()

@@ -48,7 +48,7 @@ NEW = -1
 """The sequence of a database that has no row of ours."""
 
 
-class Sql(Protocol):
+class SqlTransaction(Protocol):
     """One transaction of a database; ``?`` stands for a parameter in both."""
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
@@ -68,7 +68,7 @@ class Database(Protocol):
     def name(self) -> str:
         """For messages; without a password."""
 
-    def transaction(self) -> AbstractContextManager[Sql]:
+    def transaction(self) -> AbstractContextManager[SqlTransaction]:
         """A transaction: durable when it is left, undone when that raises.
 
         :raises StatesUnavailable: there is no connection, or it was lost on the way.
@@ -214,7 +214,7 @@ class DatabaseStates:
         if self._elsewhere is not None:
             raise OtherDatabase(self._elsewhere)
 
-    def _progress(self, sql: Sql) -> tuple[str, int, int, int, int] | None:
+    def _progress(self, sql: SqlTransaction) -> tuple[str, int, int, int, int] | None:
         """Owner, sequence, position, first and end of the half messages; None in a new database.
 
         :raises ForeignDatabase: it is not ours.
@@ -229,7 +229,7 @@ class DatabaseStates:
             return owner, sequence, position, first, half_end
         return None
 
-    def _write(self, sql: Sql, changes: Changes) -> None:
+    def _write(self, sql: SqlTransaction, changes: Changes) -> None:
         settled = {half.offset for half in changes.settled}
         rows = [
             (half.offset, _column(half.group), half.place, half.size, half.stored_at_ms)
@@ -246,7 +246,7 @@ class DatabaseStates:
         if rows:
             sql.execute_many("INSERT INTO t_transaction VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", rows)
 
-    def _write_progress(self, sql: Sql, is_new: bool, sequence: int, changes: Changes) -> None:
+    def _write_progress(self, sql: SqlTransaction, is_new: bool, sequence: int, changes: Changes) -> None:
         values = sequence, changes.position, changes.first, changes.half_end, self._owners[0]
         if is_new:
             statement = (

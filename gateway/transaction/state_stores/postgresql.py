@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
-from gateway.errors import ConfigurationError
+from gateway.errors import SettingsError
 from gateway.transaction.state_stores.changes import StatesUnavailable
 from gateway.transaction.state_stores.database import FETCH_ROWS
 
@@ -40,14 +40,14 @@ class PostgresDatabase:
             from psycopg.conninfo import conninfo_to_dict
             from psycopg_pool import ConnectionPool, PoolTimeout
         except ImportError as error:
-            raise ConfigurationError(
+            raise SettingsError(
                 f"gateway.transactionDatabase names PostgreSQL, whose driver is missing ({error}): "
                 "pip install 'rocketmq-gateway[postgres]'"
             ) from error
         try:
             parts = conninfo_to_dict(dsn)
         except psycopg.Error as error:
-            raise ConfigurationError(f"gateway.transactionDatabase: {str(error).strip()}") from error
+            raise SettingsError(f"gateway.transactionDatabase: {str(error).strip()}") from error
         logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # a warning for each attempt; the follower tells once
         self._errors = (psycopg.Error, PoolTimeout, OSError)
         self._pool_timeout = PoolTimeout

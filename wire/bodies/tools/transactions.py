@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from wire.bodies.declare import Body, JsonObject, field
 
 
-class Transaction(Body, kw_only=True):
+class ListedTransaction(Body, kw_only=True):
     """One half message, or the copy of one that was given up.
 
     ``message_id`` says where the record lies, ``transaction_id`` is the unique key its producer gave it. Without a
@@ -41,7 +41,7 @@ class Transaction(Body, kw_only=True):
 class TransactionList(Body, kw_only=True):
     """A page; ``next_after`` is where the next one begins, None when this is the last."""
 
-    transactions: Sequence[Transaction] = ()
+    transactions: Sequence[ListedTransaction] = ()
     next_after: int | None = None
 
 

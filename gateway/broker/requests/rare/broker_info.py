@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from gateway.broker.cold_reads import TOOLS
 from gateway.broker.upkeep.store_identity import FILE_NAME, store_identity
-from gateway.errors import ConfigurationError, RequestRefused
+from gateway.errors import RequestRefused, SettingsError
 from gateway.metadata.names import SCHEDULE_TOPIC
 from gateway.metadata.saved.json_file import JsonFile
 from gateway.remoting.declared import Right
@@ -69,7 +69,7 @@ class BrokerInfo:
         """Change settings that can change now: properties text, all of it or nothing."""
         try:
             entries = parse_properties_file(request.command.body, "the request")
-        except ConfigurationError as error:
+        except SettingsError as error:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(error)) from error
         self._live.change({entry.key: entry.value for entry in entries})
         return Answer()

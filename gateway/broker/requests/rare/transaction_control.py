@@ -22,7 +22,7 @@ from gateway.transaction.operators.audit import AuditLog
 from gateway.transaction.operators.overview import Selection
 from gateway.transaction.replies import SUCCESS, Reply
 from gateway.transaction.states import Event
-from wire.bodies.tools.transactions import Transaction, TransactionList
+from wire.bodies.tools.transactions import ListedTransaction, TransactionList
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.transaction import (
     CheckTransactionRequest,
@@ -211,7 +211,7 @@ class TransactionControl:
             )
 
 
-def _page(transactions: list[Transaction], next_after: int | None) -> bytes:
+def _page(transactions: list[ListedTransaction], next_after: int | None) -> bytes:
     return TransactionList(transactions=transactions, next_after=next_after).build()
 
 

@@ -21,7 +21,7 @@ RETRY_V2: Final = "2"
 _WORDS: Final = 8
 
 
-class Receipt(NamedTuple):
+class ReceiptWords(NamedTuple):
     """The words of a receipt; numbers are text, as nobody here calculates with them except where said."""
 
     start_offset: str
@@ -46,7 +46,7 @@ class Receipt(NamedTuple):
             return f"{RETRY_PREFIX}{group}+{topic}"
         return topic
 
-    def renewed(self, popped_at_ms: int, invisible_ms: int, revive_queue_id: int) -> Receipt:
+    def renewed(self, popped_at_ms: int, invisible_ms: int, revive_queue_id: int) -> ReceiptWords:
         """The receipt after the invisible time was changed: the old one is void. Its own offset starts it."""
         return self._replace(
             start_offset=self.queue_offset,
@@ -56,7 +56,7 @@ class Receipt(NamedTuple):
         )
 
 
-def parse_receipt(text: str) -> Receipt:
+def parse_receipt(text: str) -> ReceiptWords:
     """The words of a receipt.
 
     :raises BodyError: not eight of them.
@@ -66,7 +66,7 @@ def parse_receipt(text: str) -> Receipt:
         raise BodyError(
             f"a receipt has {_WORDS} words, {text[:80]!r} has {'more' if len(words) > _WORDS else len(words)}"
         )
-    receipt = Receipt(*words)
+    receipt = ReceiptWords(*words)
     for number in (*receipt[:4], *receipt[6:]):
         _check_number(number)
     return receipt
@@ -85,7 +85,7 @@ class PopReceipts:
         self._starts = dict(_starts(response.start_offset_info))
         self._offsets = {key: iter(offsets) for key, offsets in _offsets(response.msg_offset_info)}
 
-    def next_receipt(self, retry: str, queue_id: int, queue_offset: int) -> Receipt:
+    def next_receipt(self, retry: str, queue_id: int, queue_offset: int) -> ReceiptWords:
         """The receipt of the next message of a queue; call it for each message in the answer's order.
 
         :param retry: ``NORMAL``, or which retry topic the message comes from.
@@ -101,7 +101,7 @@ class PopReceipts:
             except (KeyError, StopIteration):
                 raise BodyError(f"the pop answer has no offset for queue {queue_id}, topic kind {retry}") from None
         response = self._response
-        return Receipt(
+        return ReceiptWords(
             start,
             str(response.pop_time),
             str(response.invisible_time),

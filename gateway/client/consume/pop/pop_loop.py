@@ -17,7 +17,7 @@ from wire.errors import WireError
 if TYPE_CHECKING:
     from gateway.client.consume.pop.pop_queue import PopQueue
     from gateway.client.consume.pop.popped import PoppedMessage
-    from gateway.client.consume.pop.pops import Pops
+    from gateway.client.consume.pop.pops import GroupPops
     from gateway.client.consume.subscriptions import Subscription
 
 _log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class PopLoop:
 
     def __init__(
         self,
-        pops: Pops,
+        pops: GroupPops,
         state: PopQueue,
         subscription: Subscription,
         terms: PopTerms,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.client.consume.pop.pop_handles import Receipt
+from gateway.client.consume.pop.pop_handles import ReceiptWords
 from gateway.client.message import ReceivedMessage
 from wire.message.record import StoredMessage
 
@@ -12,7 +12,9 @@ class PoppedMessage(ReceivedMessage):
 
     __slots__ = ("given_back", "hidden_until", "receipt")
 
-    def __init__(self, record: StoredMessage, broker_name: str, receipt: Receipt, until: float, namespace: str) -> None:
+    def __init__(
+        self, record: StoredMessage, broker_name: str, receipt: ReceiptWords, until: float, namespace: str
+    ) -> None:
         super().__init__(record, broker_name, namespace=namespace)
         self.receipt = receipt
         """What the broker wants to see again; another one after ``change_invisible_time``."""

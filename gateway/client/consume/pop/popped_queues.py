@@ -17,7 +17,7 @@ from gateway.client.errors import RocketMQError
 if TYPE_CHECKING:
     from gateway.client.connect.instance import ClientInstance
     from gateway.client.consume.pop.popped import PoppedMessage
-    from gateway.client.consume.pop.pops import Pops
+    from gateway.client.consume.pop.pops import GroupPops
     from gateway.client.consume.subscriptions import Subscription
     from gateway.client.message_queue import MessageQueue
 
@@ -35,7 +35,7 @@ class PoppedQueues:
     def __init__(
         self,
         instance: ClientInstance,
-        pops: Pops,
+        pops: GroupPops,
         terms: PopTerms,
         *,
         threshold: int,

@@ -16,7 +16,7 @@ from gateway.client.consume.pop.pop_handles import (
     RETRY_V1,
     RETRY_V2,
     PopReceipts,
-    Receipt,
+    ReceiptWords,
     parse_receipt,
 )
 from gateway.client.consume.pop.popped import PoppedMessage
@@ -56,7 +56,7 @@ BEYOND_HOLD: Final = 10.0
 _NOTHING: Final = (ResponseCode.POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
 
-class Pops:
+class GroupPops:
     """The requests of one group.
 
     :param group: with its namespace.
@@ -187,7 +187,7 @@ class Pops:
 
 def batch_acks(messages: Sequence[PoppedMessage], group: str) -> tuple[list[BatchAck], list[PoppedMessage]]:
     """The entries of a batch, one for each check point, and the messages that do not fit into such entries."""
-    offsets: defaultdict[tuple[str, Receipt], list[int]] = defaultdict(list)
+    offsets: defaultdict[tuple[str, ReceiptWords], list[int]] = defaultdict(list)
     alone: list[PoppedMessage] = []
     for message in messages:
         receipt, topic = message.receipt, message.record.topic

@@ -20,7 +20,7 @@ from gateway.client.connect.member import Answer
 from gateway.client.connect.routes import TopicRoute
 from gateway.client.consume.group_consumer import GroupConsumer
 from gateway.client.consume.pop.popped import PoppedMessage
-from gateway.client.consume.pop.pops import ANY_QUEUE, MAX_MESSAGES, Pops
+from gateway.client.consume.pop.pops import ANY_QUEUE, MAX_MESSAGES, GroupPops
 from gateway.client.consume.settings.simple_settings import SimpleSettings
 from gateway.client.consume.subscriptions import Sql
 from gateway.client.errors import ClientClosed, ConfigurationError, RouteNotFound
@@ -56,7 +56,7 @@ class SimpleConsumer(GroupConsumer):
         subscriptions: Mapping[str, str | Sql] | None = None,
     ) -> None:
         super().__init__("simple consumer", group, SimpleSettings.chosen(settings, namesrv), subscriptions)
-        self._pops: Pops | None = None
+        self._pops: GroupPops | None = None
         self._held: dict[MessageQueue, asyncio.Task[list[PoppedMessage]]] = {}
         self._left: list[PoppedMessage] = []
         self._turn = itertools.count()
@@ -146,9 +146,9 @@ class SimpleConsumer(GroupConsumer):
     # --- inside ---------------------------------------------------------------------------------------------
 
     def _assemble(self, instance: ClientInstance) -> None:
-        self._pops = Pops(instance, self.group, self.settings.consume_from_where)
+        self._pops = GroupPops(instance, self.group, self.settings.consume_from_where)
 
-    def _running_pops(self) -> Pops:
+    def _running_pops(self) -> GroupPops:
         self._running_instance()
         assert self._pops is not None, "it is made together with the instance"
         return self._pops

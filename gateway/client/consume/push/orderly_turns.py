@@ -23,8 +23,8 @@ from gateway.client.retry_later import RetryLater
 if TYPE_CHECKING:
     from gateway.client.connect.instance import ClientInstance
     from gateway.client.consume.process_queue import ProcessQueue, Turn
-    from gateway.client.consume.push.send_back import SendBack
-    from gateway.client.consume.sharing.queue_locks import QueueLocks
+    from gateway.client.consume.push.send_back import GroupSendBack
+    from gateway.client.consume.sharing.queue_locks import ConsumerLocks
     from gateway.client.message import ReceivedMessage
 
 _log = logging.getLogger(__name__)
@@ -58,8 +58,8 @@ class OrderlyTurns:
         call: ListenerCall,
         terms: OrderlyTerms,
         *,
-        locks: QueueLocks | None,
-        send_back: SendBack,
+        locks: ConsumerLocks | None,
+        send_back: GroupSendBack,
         settled: Callable[[ProcessQueue], None],
     ) -> None:
         self._instance = instance

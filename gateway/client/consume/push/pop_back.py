@@ -15,8 +15,8 @@ from gateway.client.consume.pop.popped import PoppedMessage
 from gateway.client.errors import RocketMQError
 
 if TYPE_CHECKING:
-    from gateway.client.consume.pop.pops import Pops
-    from gateway.client.consume.push.send_back import SendBack
+    from gateway.client.consume.pop.pops import GroupPops
+    from gateway.client.consume.push.send_back import GroupSendBack
     from gateway.client.message import ReceivedMessage
 
 _log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class PopBack:
     :param bury: makes dead letters.
     """
 
-    def __init__(self, pops: Pops, bury: SendBack) -> None:
+    def __init__(self, pops: GroupPops, bury: GroupSendBack) -> None:
         self._pops = pops
         self._bury = bury
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gateway.client.consume.pop.pop_loop import PopTerms
 from gateway.client.consume.pop.pop_queue import PopQueue
 from gateway.client.consume.pop.popped_queues import PoppedQueues
-from gateway.client.consume.pop.pops import Pops
+from gateway.client.consume.pop.pops import GroupPops
 from gateway.client.consume.push.concurrent_turns import ConcurrentTurns, TurnTerms
 from gateway.client.consume.push.pop_back import PopBack
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gateway.client.connect.instance import ClientInstance
     from gateway.client.consume.pop.popped import PoppedMessage
     from gateway.client.consume.push.listeners import ListenerCall
-    from gateway.client.consume.push.send_back import SendBack
+    from gateway.client.consume.push.send_back import GroupSendBack
     from gateway.client.consume.settings.push_settings import PushSettings
     from gateway.client.consume.subscriptions import Subscription
     from gateway.client.message_queue import MessageQueue
@@ -38,11 +38,11 @@ class PopWork:
         settings: PushSettings,
         call: ListenerCall,
         *,
-        bury: SendBack,
+        bury: GroupSendBack,
         blocked: Callable[[], str | None],
     ) -> None:
         self._turn_messages = settings.consume_message_batch_max_size if call.takes_batches else 1
-        pops = Pops(instance, group, settings.consume_from_where)
+        pops = GroupPops(instance, group, settings.consume_from_where)
         terms = PopTerms(
             batch_size=settings.pop_batch_nums,
             hidden=settings.pop_invisible_time,

@@ -19,11 +19,11 @@ from gateway.client.consume.pull_loop import PullTerms
 from gateway.client.consume.push.concurrent_turns import ConcurrentTurns, TurnTerms
 from gateway.client.consume.push.listeners import ListenerCall
 from gateway.client.consume.push.orderly_turns import OrderlyTerms, OrderlyTurns
-from gateway.client.consume.push.send_back import DEFAULT_MAX_RECONSUME_TIMES, SendBack
+from gateway.client.consume.push.send_back import DEFAULT_MAX_RECONSUME_TIMES, GroupSendBack
 from gateway.client.consume.settings.consumer_settings import MessageModel
 from gateway.client.consume.settings.push_settings import PushSettings
 from gateway.client.consume.sharing.assigned_queues import AssignedQueues, QueueTerms
-from gateway.client.consume.sharing.queue_locks import QueueLocks
+from gateway.client.consume.sharing.queue_locks import ConsumerLocks
 from gateway.client.consume.sharing.rebalancing import QueueOwner, QueueState, Rebalancing
 from gateway.client.consume.subscriptions import Subscription
 from gateway.client.listener_outcome import ListenerOutcome
@@ -74,7 +74,7 @@ class PushedQueues:
         self._turn_messages = settings.consume_message_batch_max_size if self._call.takes_batches else 1
         self._direct = WorkerThreads(1, f"direct-{consumer.group}")
         self._tasks: list[asyncio.Task[None]] = []
-        self.locks = QueueLocks(instance, consumer.group) if self._orderly and self._is_shared else None
+        self.locks = ConsumerLocks(instance, consumer.group) if self._orderly and self._is_shared else None
         self.queues = self._make_queues(consumer.group)
         assignments = self._make_assignments()
         self.rebalancing = Rebalancing(
@@ -92,7 +92,7 @@ class PushedQueues:
             listening=Listening(self._consume_now, self._orderly),
             popped=lambda: () if self._popping is None else self._popping.queues.states,
         )
-        send_back = SendBack(instance, consumer.group, self._most_attempts)
+        send_back = GroupSendBack(instance, consumer.group, self._most_attempts)
         self._popping = self._make_popping(send_back) if assignments is not None else None
         self._turns = self._make_turns(send_back)
 
@@ -128,7 +128,7 @@ class PushedQueues:
             take=self._take,
         )
 
-    def _make_turns(self, send_back: SendBack) -> ConcurrentTurns[ProcessQueue] | OrderlyTurns:
+    def _make_turns(self, send_back: GroupSendBack) -> ConcurrentTurns[ProcessQueue] | OrderlyTurns:
         settings = self._settings
         name = f"consumer {self.consumer.group}"
         if self._orderly:
@@ -155,7 +155,7 @@ class PushedQueues:
             settled=self.queues.settled,
         )
 
-    def _make_popping(self, bury: SendBack) -> PopWork:
+    def _make_popping(self, bury: GroupSendBack) -> PopWork:
         from gateway.client.consume.push.pop_work import PopWork  # as above
 
         return PopWork(

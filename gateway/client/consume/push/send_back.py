@@ -41,7 +41,7 @@ _STORED: Final = (
 )
 
 
-class SendBack:
+class GroupSendBack:
     """Sends back for one group.
 
     :param group: with its namespace.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from gateway.client.allocation import AllocationStrategy, Averagely
@@ -12,21 +11,12 @@ from gateway.client.connect.settings import ClientSettings, TracedSettings, limi
 from gateway.client.consume.process_queue import CacheLimits
 from gateway.client.consume.settings.consume_positions import ConsumeFrom
 from gateway.client.errors import ConfigurationError
-from wire.bodies.consume_kinds import MessageModel as _WireModel
+from wire.bodies.consume_kinds import MessageModel as MessageModel
 
 DEFAULT_DIRECTORY: Final = "~/.rocketmq_offsets"
 """Where the Java client keeps offsets (``rocketmq.client.localOffsetStoreDir``)."""
 
 _AVERAGELY: Final = Averagely()
-
-
-class MessageModel(StrEnum):
-    """Whether the members of a group share the messages or each of them gets all."""
-
-    CLUSTERING = _WireModel.CLUSTERING.value
-    """Each message goes to one member."""
-    BROADCASTING = _WireModel.BROADCASTING.value
-    """Each message goes to every member; nothing is delivered again, and each keeps its own offsets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)

@@ -30,7 +30,7 @@ RENEW_S: Final = 20.0
 _LOCK_TIMEOUT: Final = 1.0
 
 
-class QueueLocks:
+class ConsumerLocks:
     """The locks of one consumer."""
 
     def __init__(self, instance: ClientInstance, group: str) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class QueueChanges:
     """Queues to give up and queues to take, each sorted."""
 
     removed: tuple[MessageQueue, ...]
@@ -52,7 +52,7 @@ def share_of(
     return tuple(sorted(set(share)))
 
 
-def changes(current: Collection[MessageQueue], wanted: Collection[MessageQueue]) -> Changes:
+def changes(current: Collection[MessageQueue], wanted: Collection[MessageQueue]) -> QueueChanges:
     """What leads from one set of queues to another."""
     have, want = set(current), set(wanted)
-    return Changes(tuple(sorted(have - want)), tuple(sorted(want - have)))
+    return QueueChanges(tuple(sorted(have - want)), tuple(sorted(want - have)))

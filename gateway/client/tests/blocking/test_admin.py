@@ -67,4 +67,4 @@ def test_a_client_that_is_forgotten_warns() -> None:
 
 
 def test_the_parts_are_the_ones_of_the_core() -> None:
-    assert {name for name in PARTS if hasattr(blocking, name.capitalize())} == set(PARTS)
+    assert {name for name in PARTS if hasattr(blocking, f"Blocking{name.capitalize()}")} == set(PARTS)

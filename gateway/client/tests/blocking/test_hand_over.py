@@ -4,7 +4,7 @@ import pytest
 
 from gateway.client import Message, Producer, ProducerSettings
 from gateway.client.blocking import hand_over
-from gateway.client.blocking.hand_over import Room
+from gateway.client.blocking.hand_over import SendRoom
 from gateway.client.errors import RequestTimeout
 from gateway.client.tests.blocking.broker_thread import broker_thread
 from gateway.client.tests.blocking.interrupts import LONGEST_S, Interrupted, any_moment, elsewhere, interrupted
@@ -13,7 +13,7 @@ MESSAGE = Message("t", b"hello")
 
 
 def test_room_is_taken_and_given_back() -> None:
-    room = Room(2, 100)
+    room = SendRoom(2, 100)
     room.take("one", 10)
     room.take("two", 10)
     waiting = threading.Thread(target=room.take, args=("three", 10))
@@ -27,7 +27,7 @@ def test_room_is_taken_and_given_back() -> None:
 
 
 def test_bytes_count_too_but_one_message_always_has_room() -> None:
-    room = Room(10, 100)
+    room = SendRoom(10, 100)
     room.take("one", 1_000)
     waiting = threading.Thread(target=room.take, args=("two", 1))
     waiting.start()
@@ -40,7 +40,7 @@ def test_bytes_count_too_but_one_message_always_has_room() -> None:
 
 def test_nobody_waits_forever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hand_over, "_ROOM_TIMEOUT", 0.01)
-    room = Room(1, 100)
+    room = SendRoom(1, 100)
     room.take("one", 1)
     with pytest.raises(RequestTimeout) as caught:
         room.take("two", 1)

@@ -11,7 +11,7 @@ from concurrent.futures import wait as wait_for_all
 
 import pytest
 
-from gateway.client.blocking.hand_over import Room
+from gateway.client.blocking.hand_over import SendRoom
 from gateway.client.blocking.loop_thread import LoopThread
 from gateway.client.blocking.waiting import Condition, Gate, ThreadFuture, pause, start
 from gateway.client.tests.blocking.interrupts import LONGEST_S, Interrupted, any_moment, elsewhere, interrupted
@@ -72,7 +72,7 @@ def test_a_future_is_usable_after_a_signal_at_any_moment_of_a_wait() -> None:
 @any_moment
 def test_room_for_messages_is_usable_after_a_signal_at_any_moment_of_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.client.blocking.hand_over._ROOM_TIMEOUT", 0.001)
-    room = Room(1, 100)
+    room = SendRoom(1, 100)
     room.take("one", 1)
     for raised in interrupted(lambda: room.take("two", 1)):
         assert isinstance(raised, Interrupted)

@@ -3,7 +3,8 @@ import base64
 import pytest
 
 from gateway.client.errors import ConfigurationError
-from gateway.client.formats.recall_handle import RecallHandle, parse_recall_handle
+from gateway.client.formats.recall_handle import parse_recall_handle
+from wire.message.recall_handle import RecallHandle
 
 
 def handle(text: str) -> str:
@@ -14,7 +15,7 @@ def handle(text: str) -> str:
 def test_a_handle_names_its_broker(pad: bool) -> None:
     text = handle("v1 orders broker-a 1700000000000 ID")
     assert parse_recall_handle(text if pad else text.rstrip("=")) == RecallHandle(
-        "orders", "broker-a", 1_700_000_000_000, "ID"
+        "orders", "broker-a", "1700000000000", "ID"
     )
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from gateway.client.formats.outgoing import plain_properties
-from gateway.client.formats.send_form import SendForm, json_text
+from gateway.client.formats.send_form import SendFrames, json_text
 from gateway.client.message import Message, MessageQueue
 from wire.codes import SERVER_VERSION, LanguageCode, RequestCode
 from wire.connection import Connection
@@ -17,7 +17,7 @@ from wire.headers.send import ShortSendMessageRequest
 def test_a_filled_form_is_the_frame_of_its_header(topic: str, properties: str, batch: bool) -> None:
     code = RequestCode.SEND_BATCH_MESSAGE if batch else RequestCode.SEND_MESSAGE_V2
     queue = MessageQueue(topic, "broker-a", 3)
-    form = SendForm(code, "g", queue, create_topic_key="TBW102", topic_queues=4, batch=batch)
+    form = SendFrames(code, "g", queue, create_topic_key="TBW102", topic_queues=4, batch=batch)
     frame = form.build((0x301, 1_700_000_000_000, -5, json_text(properties), 16, 2, 7), b"body")
     (command,) = Connection().receive_data(frame)
     assert (command.code, command.opaque, command.flag, command.body) == (code, 7, 2, b"body")
@@ -42,7 +42,7 @@ def test_a_filled_form_is_the_frame_of_its_header(topic: str, properties: str, b
 @pytest.mark.parametrize("topic", ["t", "50%|%d"])
 def test_the_form_of_plain_messages_is_the_same_with_less_to_fill_in(topic: str) -> None:
     queue = MessageQueue(topic, "broker-a", 3)
-    form = SendForm(RequestCode.SEND_MESSAGE_V2, "g", queue, create_topic_key="TBW102", topic_queues=4, batch=False)
+    form = SendFrames(RequestCode.SEND_MESSAGE_V2, "g", queue, create_topic_key="TBW102", topic_queues=4, batch=False)
     properties = plain_properties(Message("t", b"body"), "7F0000010001")
     assert properties is not None
     full = form.build((0, 1_700_000_000_000, 0, properties, 0, 0, 7), b"body")

@@ -24,7 +24,7 @@ from gateway.cli.serving.broker_processes import (
     BrokerProcesses,
     restart_delay_s,
 )
-from gateway.cli.serving.members import Member
+from gateway.cli.serving.members import BrokerMember
 from gateway.errors import GatewayError
 from gateway.settings import Address
 from gateway.store.errors import StoreInUse, StoreNotAccessible
@@ -81,7 +81,7 @@ class Group:
 
     def __init__(self, root: Path) -> None:
         self.machine = Machine()
-        two = [Member(f"mq-{index}", (("brokerName", f"mq-{index}"),)) for index in range(2)]
+        two = [BrokerMember(f"mq-{index}", (("brokerName", f"mq-{index}"),)) for index in range(2)]
         self.brokers = BrokerProcesses(two, self.machine, lambda: [Address("127.0.0.1", 9876)], root)
         self.outcomes: list[object] = []
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.serving.members import Member, check_directory, directory, members
-from gateway.errors import ConfigurationError
+from gateway.cli.serving.members import BrokerMember, check_directory, directory, members
+from gateway.errors import SettingsError
 from gateway.settings import Address
 from gateway.settings.files.load import Loaded, Role, load_settings
 
@@ -16,7 +16,7 @@ def loaded(*assignments: str) -> Loaded:
     return load_settings(Role.SERVE, assignments=["brokerName=mq", "storePathRootDir=/data", *assignments])
 
 
-def settings_of(member: Member, *, port: int | None = None) -> Loaded:
+def settings_of(member: BrokerMember, *, port: int | None = None) -> Loaded:
     """What the broker's process reads out of its command line."""
     command, supervised, *rest = member.arguments([Address("127.0.0.1", 9876), Address("other", 1)], port)
     assert (command, supervised, set(rest[::2])) == ("broker", "--supervised", {"--set"})
@@ -69,7 +69,7 @@ def test_advertised_ports_are_as_far_apart_as_the_ports(wished: str, expected: l
     ],
 )
 def test_what_cannot_be_shared_is_refused(wished: str, reason: str) -> None:
-    with pytest.raises(ConfigurationError, match=reason):
+    with pytest.raises(SettingsError, match=reason):
         members(loaded(wished), 2)
 
 
@@ -91,7 +91,7 @@ def test_a_new_directory_serves_any_number(tmp_path: Path) -> None:
 def test_the_store_of_a_single_broker_is_not_left_aside(tmp_path: Path) -> None:
     (tmp_path / "commitlog").mkdir()
     check_directory(tmp_path, 1)
-    with pytest.raises(ConfigurationError, match=r"the store of a single broker: move what is in it to .*/broker-0"):
+    with pytest.raises(SettingsError, match=r"the store of a single broker: move what is in it to .*/broker-0"):
         check_directory(tmp_path, 2)
 
 
@@ -103,13 +103,13 @@ def test_no_broker_of_several_is_left_aside(tmp_path: Path) -> None:
     check_directory(tmp_path, 3)
     check_directory(tmp_path, 4)
     for count in (1, 2):
-        with pytest.raises(ConfigurationError, match=r"broker-2 holds messages .* start with --brokers 3"):
+        with pytest.raises(SettingsError, match=r"broker-2 holds messages .* start with --brokers 3"):
             check_directory(tmp_path, count)
 
 
 def test_the_first_of_several_can_go_on_alone_as_the_refusal_says(tmp_path: Path) -> None:
     put_file(directory(tmp_path, 0), b"\0\0\1\0record")
-    with pytest.raises(ConfigurationError, match=rf"broker-0 holds .* move .* to {tmp_path} .* --brokers 2$"):
+    with pytest.raises(SettingsError, match=rf"broker-0 holds .* move .* to {tmp_path} .* --brokers 2$"):
         check_directory(tmp_path, 1)
     check_directory(tmp_path, 2)
     (directory(tmp_path, 0) / "commitlog").rename(tmp_path / "commitlog")
@@ -140,7 +140,7 @@ def test_a_file_of_a_gigabyte_that_was_never_written_may_be_left_aside(tmp_path:
 
 def test_messages_behind_a_begin_that_was_zeroed_are_not_left_aside(tmp_path: Path) -> None:
     put_file(directory(tmp_path, 1), bytes((3 << 20) + 17) + b"record" + bytes(5_000))
-    with pytest.raises(ConfigurationError, match="broker-1 holds messages"):
+    with pytest.raises(SettingsError, match="broker-1 holds messages"):
         check_directory(tmp_path, 1)
 
 
@@ -149,11 +149,11 @@ def test_messages_behind_a_hole_are_not_left_aside(tmp_path: Path) -> None:
     with next((directory(tmp_path, 1) / "commitlog").iterdir()).open("r+b") as file:
         file.seek(1 << 30)
         file.write(b"record")
-    with pytest.raises(ConfigurationError, match="broker-1 holds messages"):
+    with pytest.raises(SettingsError, match="broker-1 holds messages"):
         check_directory(tmp_path, 1)
 
 
 def test_what_cannot_be_read_is_not_left_aside(tmp_path: Path) -> None:
     (directory(tmp_path, 1) / "commitlog" / "unreadable").mkdir(parents=True)
-    with pytest.raises(ConfigurationError, match="broker-1 holds messages"):
+    with pytest.raises(SettingsError, match="broker-1 holds messages"):
         check_directory(tmp_path, 1)

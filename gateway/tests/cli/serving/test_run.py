@@ -16,10 +16,10 @@ from twisted.internet.error import CannotListenError
 from twisted.internet.task import Clock
 
 from gateway.cli.serving import run, spare_memory, time_slice
-from gateway.cli.serving.run import Lifetime, listen_to_signals, ready_line, report, serve_until_stopped
+from gateway.cli.serving.run import ServerLifetime, listen_to_signals, ready_line, report, serve_until_stopped
 from gateway.cli.serving.servers import Part
 from gateway.cli.stop_signals import IMPATIENCE_S, STOPPING, WITHOUT_EFFECT
-from gateway.errors import ConfigurationError, GatewayError
+from gateway.errors import GatewayError, SettingsError
 from gateway.settings import Address, Settings
 
 
@@ -61,7 +61,7 @@ class Process:
         self.clock = Clock()
         self.exit_codes: list[int] = []
         parts = [Part("nameserver", self.name_server), Part("broker", self.broker)]
-        self.lifetime = Lifetime(self.clock, lambda: parts, announce=self.done.append, stop_timeout_s=30)
+        self.lifetime = ServerLifetime(self.clock, lambda: parts, announce=self.done.append, stop_timeout_s=30)
 
     def begin(self) -> None:
         ensureDeferred(self.lifetime.run()).addCallback(self.exit_codes.append)
@@ -177,7 +177,7 @@ def test_a_start_that_fails_stops_what_runs_and_says_why(process: Process, capsy
 
 
 def test_servers_that_cannot_be_made_say_why(capsys: pytest.CaptureFixture[str]) -> None:
-    lifetime = Lifetime(Clock(), raising(ConfigurationError("no")), announce=lambda _: None, stop_timeout_s=1)  # type: ignore[arg-type]
+    lifetime = ServerLifetime(Clock(), raising(SettingsError("no")), announce=lambda _: None, stop_timeout_s=1)  # type: ignore[arg-type]
     codes: list[int] = []
     ensureDeferred(lifetime.run()).addCallback(codes.append)
     assert codes == [2]
@@ -190,7 +190,7 @@ def test_a_server_is_made_when_the_one_before_it_runs(process: Process) -> None:
         process.done.append("make broker")
         yield Part("broker", process.broker)
 
-    lifetime = Lifetime(process.clock, parts, announce=process.done.append, stop_timeout_s=30)
+    lifetime = ServerLifetime(process.clock, parts, announce=process.done.append, stop_timeout_s=30)
     ensureDeferred(lifetime.run())
     assert process.done == ["start nameserver", "make broker", "start broker", READY]
 
@@ -200,9 +200,9 @@ def test_a_server_that_cannot_be_made_stops_those_that_run_and_says_why(
 ) -> None:
     def parts() -> Iterator[Part]:
         yield Part("nameserver", process.name_server)
-        raise ConfigurationError("no such state store")
+        raise SettingsError("no such state store")
 
-    lifetime = Lifetime(process.clock, parts, announce=process.done.append, stop_timeout_s=30)
+    lifetime = ServerLifetime(process.clock, parts, announce=process.done.append, stop_timeout_s=30)
     ensureDeferred(lifetime.run()).addCallback(process.exit_codes.append)
     assert process.done == ["start nameserver", "stop nameserver"]
     assert process.exit_codes == [2]

@@ -12,7 +12,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.testing import MemoryReactorClock
 
 from gateway.cli.serving.servers import ListeningNameServer, make_parts
-from gateway.errors import ConfigurationError
+from gateway.errors import SettingsError
 from gateway.settings import Settings
 from gateway.settings.files.load import Role
 
@@ -51,7 +51,7 @@ def test_a_role_has_its_servers_in_the_order_of_their_start(role: Role, labels: 
 def test_a_file_cannot_be_the_data_directory(role: Role, tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.touch()
-    with pytest.raises(ConfigurationError, match=r"notes\.txt is a file: --data"):
+    with pytest.raises(SettingsError, match=r"notes\.txt is a file: --data"):
         next(make_parts(role, settings(file), PoolReactor()))
 
 

@@ -78,7 +78,7 @@ def test_the_kernel_is_asked_only_when_the_turn_changes() -> None:
         given.append(turn_ns)
         return turn_ns > 0
 
-    turns = time_slice.Turns(lambda: next(now_s), lambda: next(worked_s), give)
+    turns = time_slice.ShortTurns(lambda: next(now_s), lambda: next(worked_s), give)
     assert [turns.look() for _ in range(5)] == [True, True, False, True, True]
     assert given == [100_000, 0, 100_000]
 

@@ -18,10 +18,10 @@ from gateway.delivery.filters.java_numbers import (
 from gateway.delivery.filters.sql92_tree import (
     Comparison,
     Constant,
+    ConstantKind,
     In,
     IsNull,
     Junction,
-    Kind,
     Negation,
     Not,
     Part,
@@ -30,9 +30,14 @@ from gateway.delivery.filters.sql92_tree import (
     Truth,
 )
 
-Typed = tuple[Kind, str | int | float | bool] | None
+Typed = tuple[ConstantKind, str | int | float | bool] | None
 Properties = Mapping[str, str]
-_READS = {Kind.INTEGER: java_int, Kind.LONG: java_long, Kind.DOUBLE: java_double, Kind.BOOLEAN: java_boolean}
+_READS = {
+    ConstantKind.INTEGER: java_int,
+    ConstantKind.LONG: java_long,
+    ConstantKind.DOUBLE: java_double,
+    ConstantKind.BOOLEAN: java_boolean,
+}
 
 
 def letter(part: Part, properties: Properties) -> str:
@@ -50,7 +55,7 @@ def evaluate(part: Part, properties: Properties) -> Typed:
         return None if part.value is None else (part.kind, part.value)
     if isinstance(part, Property):
         text = properties.get(part.name)
-        return None if text is None else (Kind.STRING, text)
+        return None if text is None else (ConstantKind.STRING, text)
     if isinstance(part, Junction):
         return _junction(part, properties)
     if isinstance(part, Comparison):
@@ -61,19 +66,19 @@ def evaluate(part: Part, properties: Properties) -> Typed:
 
 def _one_operand(part: Negation | Not | Truth | IsNull | In | Search, inner: Typed) -> Typed:
     if isinstance(part, IsNull):
-        return Kind.BOOLEAN, inner is None
+        return ConstantKind.BOOLEAN, inner is None
     if isinstance(part, Search):
-        return Kind.BOOLEAN, _search(part, inner)
+        return ConstantKind.BOOLEAN, _search(part, inner)
     if inner is None:
         return None
     kind, value = inner
     if isinstance(part, Negation):
         return (kind, -value) if kind.is_number and not isinstance(value, str) else None
     if isinstance(part, Not):
-        return Kind.BOOLEAN, not value
+        return ConstantKind.BOOLEAN, not value
     if isinstance(part, Truth):
-        return Kind.BOOLEAN, False
-    return Kind.BOOLEAN, (value in part.texts) != part.negated
+        return ConstantKind.BOOLEAN, False
+    return ConstantKind.BOOLEAN, (value in part.texts) != part.negated
 
 
 def _search(part: Search, inner: Typed) -> bool:
@@ -89,9 +94,9 @@ def _junction(part: Junction, properties: Properties) -> Typed:
     for operand in part.operands:
         value = evaluate(operand, properties)
         if value is not None and value[1] is part.is_or:
-            return Kind.BOOLEAN, part.is_or
+            return ConstantKind.BOOLEAN, part.is_or
         values.append(value)
-    return None if None in values else (Kind.BOOLEAN, not part.is_or)
+    return None if None in values else (ConstantKind.BOOLEAN, not part.is_or)
 
 
 def _comparison(part: Comparison, properties: Properties) -> Typed:
@@ -102,29 +107,29 @@ def _comparison(part: Comparison, properties: Properties) -> Typed:
     if left is None or right is None:
         if part.symbol != "==" or (left is None and right is not None):
             return None
-        return Kind.BOOLEAN, left is None
+        return ConstantKind.BOOLEAN, left is None
     order = _order(left, right, is_equality=part.symbol == "==")
     holds = {"==": order == 0, "<": order < 0, "<=": order <= 0, ">": order > 0, ">=": order >= 0}
-    return Kind.BOOLEAN, holds[part.symbol]
+    return ConstantKind.BOOLEAN, holds[part.symbol]
 
 
-def _order(left: tuple[Kind, object], right: tuple[Kind, object], *, is_equality: bool) -> int:
+def _order(left: tuple[ConstantKind, object], right: tuple[ConstantKind, object], *, is_equality: bool) -> int:
     """Negative, 0 or positive, as Java's comparison returns."""
     (first, one), (second, other) = left, right
-    if first is second is Kind.STRING:
+    if first is second is ConstantKind.STRING:
         if is_equality:
             return int(one != other)
         return compare_doubles(java_double(str(one)), java_double(str(other)))
-    if first is Kind.BOOLEAN and second is Kind.STRING:
+    if first is ConstantKind.BOOLEAN and second is ConstantKind.STRING:
         raise EvaluationError(str(other), "boolean")
-    if first is Kind.STRING:
+    if first is ConstantKind.STRING:
         first, one = second, _READS[second](str(one))
-    elif second is Kind.STRING:
+    elif second is ConstantKind.STRING:
         second, other = first, _READS[first](str(other))
-    if (first is Kind.BOOLEAN) != (second is Kind.BOOLEAN):
+    if (first is ConstantKind.BOOLEAN) != (second is ConstantKind.BOOLEAN):
         return -1
     assert isinstance(one, int | float)
     assert isinstance(other, int | float)
-    if Kind.DOUBLE in (first, second):
+    if ConstantKind.DOUBLE in (first, second):
         return compare_doubles(float(one), float(other))
     return (one > other) - (one < other)

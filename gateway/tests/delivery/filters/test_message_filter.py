@@ -8,7 +8,7 @@ import pytest
 
 from gateway.delivery.filters import record_filter
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
-from gateway.delivery.filters.record_filter import Condition, Work
+from gateway.delivery.filters.record_filter import PropertyCondition, Work
 from gateway.delivery.filters.sql92 import Sql92Filter, sql92_filter
 from gateway.delivery.filters.turns import READ_STEPS
 from wire.disk.consume_queue import UNIT_BYTES, build_unit
@@ -73,7 +73,7 @@ def test_a_damaged_record_is_not_passed_over() -> None:
 def test_more_texts_than_are_remembered_are_judged_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_filter, "MAX_VERDICTS", 4)
     matches = sql92_filter("size > 3").matches
-    wanted = MessageFilter(None, Sql92Filter([Condition(matches, ["size"])]))
+    wanted = MessageFilter(None, Sql92Filter([PropertyCondition(matches, ["size"])]))
     for number in [*range(20), *range(20)]:
         assert passes(record({"size": str(number)}), wanted) == (number > 3)
     assert not passes(record({"size": "9" * 100}), wanted), "no int"

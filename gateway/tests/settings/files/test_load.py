@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.errors import ConfigurationError
+from gateway.errors import SettingsError
 from gateway.settings import Settings
 from gateway.settings.declare import declarations
 from gateway.settings.files.apache_keys import REFUSED, REPLICATION, apache_keys
-from gateway.settings.files.load import DEFAULT, Entry, Loaded, Role, load_settings
+from gateway.settings.files.load import DEFAULT, Loaded, Role, WrittenSetting, load_settings
 from gateway.settings.store import FlushDiskType
 
 
@@ -44,7 +44,7 @@ def test_each_source_wins_over_those_before_it(tmp_path: Path) -> None:
             "ROCKETMQ_GATEWAY_FILE_RESERVED_TIME": "2",
         },
         assignments=["listenPort=3", "fileReservedTime=3"],
-        options=[Entry("listenPort", "4", "--port")],
+        options=[WrittenSetting("listenPort", "4", "--port")],
     )
     settings = loaded.settings
     assert (settings.broker_name, settings.region_id) == ("file", "environment")
@@ -117,7 +117,7 @@ def test_point_19_a_role_that_promises_a_slave_is_told_of() -> None:
 
 
 def test_point_19_the_opposite_of_a_key_is_not_suggested() -> None:
-    with pytest.raises(ConfigurationError) as refused:
+    with pytest.raises(SettingsError) as refused:
         with_set("autoDeleteTopicEnable=true")
     assert str(refused.value) == "--set autoDeleteTopicEnable: no such setting"
     (notice,) = load_settings(Role.SERVE, environment={"ROCKETMQ_GATEWAY_DISABLE_CONSUME_QUEUE_EXT": "1"}).notices
@@ -158,7 +158,7 @@ def test_a_misspelt_environment_variable_is_named() -> None:
     ],
 )  # fmt: skip
 def test_a_wrong_assignment_is_refused_in_one_line(assignment: str, text: str) -> None:
-    with pytest.raises(ConfigurationError) as refused:
+    with pytest.raises(SettingsError) as refused:
         with_set(assignment)
     assert str(refused.value) == text
     assert refused.value.exit_code == 2
@@ -166,7 +166,7 @@ def test_a_wrong_assignment_is_refused_in_one_line(assignment: str, text: str) -
 
 @pytest.mark.parametrize("key", ["aclEnable", "authenticationEnabled", "authorizationEnabled"])
 def test_access_control_that_is_not_there_is_never_promised(key: str) -> None:
-    with pytest.raises(ConfigurationError, match="it would be open to everyone"):
+    with pytest.raises(SettingsError, match="it would be open to everyone"):
         with_set(f"{key}= True ")
     assert with_set(f"{key}=false").notices == ()
 
@@ -176,32 +176,32 @@ def test_a_value_may_contain_an_equals_sign() -> None:
 
 
 def test_a_wrong_value_in_a_file_names_the_line(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"fileReservedTime='soon' \(.*/broker.conf:2\): expected an"):
+    with pytest.raises(SettingsError, match=r"fileReservedTime='soon' \(.*/broker.conf:2\): expected an"):
         with_file(tmp_path, "# comment\nfileReservedTime=soon\n")
 
 
 def test_a_wrong_value_is_refused_even_if_a_later_source_replaces_it(tmp_path: Path) -> None:
     path = tmp_path / "broker.conf"
     path.write_text("listenPort=x\n")
-    with pytest.raises(ConfigurationError):
-        load_settings(Role.SERVE, config_file=path, options=[Entry("listenPort", "1", "--port")])
+    with pytest.raises(SettingsError):
+        load_settings(Role.SERVE, config_file=path, options=[WrittenSetting("listenPort", "1", "--port")])
 
 
 def test_a_key_that_a_file_repeats_is_refused_with_both_lines(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"broker.conf:3: listenPort is set in line 1 already; remove one"):
+    with pytest.raises(SettingsError, match=r"broker.conf:3: listenPort is set in line 1 already; remove one"):
         with_file(tmp_path, "listenPort=1\n# comment\nlistenPort=2\n")
 
 
 def test_a_long_wrong_value_is_cut() -> None:
-    with pytest.raises(ConfigurationError) as refused:
+    with pytest.raises(SettingsError) as refused:
         with_set("listenPort=" + "9" * 500)
     assert len(str(refused.value)) < 200
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"cannot read .*missing\.conf: No such file"):
+    with pytest.raises(SettingsError, match=r"cannot read .*missing\.conf: No such file"):
         load_settings(Role.SERVE, config_file=tmp_path / "missing.conf")
-    with pytest.raises(ConfigurationError, match=r"cannot read .*: Is a directory"):
+    with pytest.raises(SettingsError, match=r"cannot read .*: Is a directory"):
         load_settings(Role.SERVE, config_file=tmp_path)
 
 
@@ -232,7 +232,7 @@ def test_our_own_variable_wins_over_apaches() -> None:
     ],
 )  # fmt: skip
 def test_values_that_do_not_fit_together_are_refused(assignments: Sequence[str], text: str) -> None:
-    with pytest.raises(ConfigurationError, match=text):
+    with pytest.raises(SettingsError, match=text):
         with_set(*assignments)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.errors import ConfigurationError
+from gateway.errors import SettingsError
 from gateway.settings.files import properties
 from gateway.settings.files.properties import escape_property, parse_properties_file
 
@@ -58,24 +58,24 @@ def test_an_entry_is_utf_8_and_a_comment_anything() -> None:
 
 @pytest.mark.parametrize("entry", [b"b=\xe9", b"\xff\xfeb=1", b"b=\x00", "a=中".encode("utf-16")])
 def test_an_entry_that_is_no_utf_8_text_names_file_and_line(entry: bytes) -> None:
-    with pytest.raises(ConfigurationError, match=r"^broker.conf:2: is not UTF-8 text; give a text file"):
+    with pytest.raises(SettingsError, match=r"^broker.conf:2: is not UTF-8 text; give a text file"):
         parse_properties_file(b"a=1\n" + entry, "broker.conf")
 
 
 @pytest.mark.parametrize("entry", ["flushDiskType", "=1", ":", "<xml/>"])
 def test_an_entry_without_key_or_separator_names_file_and_line(entry: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"^broker.conf:2: expected KEY=VALUE; begin the line with #"):
+    with pytest.raises(SettingsError, match=r"^broker.conf:2: expected KEY=VALUE; begin the line with #"):
         parse_properties_file(f"a=1\n{entry}\n".encode(), "broker.conf")
 
 
 def test_a_broken_unicode_escape_names_file_and_line() -> None:
-    with pytest.raises(ConfigurationError, match=r"broker.conf:2: \\u is not followed by four"):
+    with pytest.raises(SettingsError, match=r"broker.conf:2: \\u is not followed by four"):
         parse_properties_file(b"a=1\nb=\\u12g4", "broker.conf")
 
 
 def test_a_file_of_the_wrong_kind_is_refused_by_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(properties, "MAX_FILE_BYTES", 3)
-    with pytest.raises(ConfigurationError, match="4 bytes is too long, limit 3"):
+    with pytest.raises(SettingsError, match="4 bytes is too long, limit 3"):
         parse_properties_file(b"a=12", "f")
 
 
@@ -91,6 +91,6 @@ def test_an_escaped_entry_reads_back(key: str, value: str) -> None:
 def test_any_bytes_give_entries_or_a_configuration_error(content: bytes) -> None:
     try:
         entries = parse_properties_file(content, "f")
-    except ConfigurationError:
+    except SettingsError:
         return
     assert all(entry.line >= 1 for entry in entries)

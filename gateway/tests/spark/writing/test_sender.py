@@ -16,7 +16,7 @@ from gateway.spark.options import write_options
 from gateway.spark.writing import sender as sender_module
 from gateway.spark.writing.plain_parts import PlainRows
 from gateway.spark.writing.rows import RowToSend
-from gateway.spark.writing.sender import Sender
+from gateway.spark.writing.sender import TaskSender
 from gateway.tests.spark.messages import HOST
 from gateway.tests.spark.pretend_cluster import queue
 from wire.codes import RequestCode, ResponseCode
@@ -101,7 +101,7 @@ def brokers() -> PretendBrokers:
     return PretendBrokers()
 
 
-def a_sender(brokers: PretendBrokers, **given: str) -> Sender:
+def a_sender(brokers: PretendBrokers, **given: str) -> TaskSender:
     clock = [0.0]
 
     def wait(seconds: float) -> None:
@@ -109,10 +109,10 @@ def a_sender(brokers: PretendBrokers, **given: str) -> Sender:
 
     options = write_options({"nameServer": "a:1", "topic": "orders", **given})
     cluster: Any = brokers
-    return Sender(cluster, options, {"SPARK_QUERY": "q"}, wait=wait, now=lambda: clock[0])
+    return TaskSender(cluster, options, {"SPARK_QUERY": "q"}, wait=wait, now=lambda: clock[0])
 
 
-def send(sender: Sender, count: int, **given: Any) -> int:
+def send(sender: TaskSender, count: int, **given: Any) -> int:
     for number in range(count):
         sender.send(RowToSend(Message("orders", b"%d" % number, **given)))
     return sender.finish()

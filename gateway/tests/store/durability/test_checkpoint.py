@@ -12,7 +12,7 @@ from gateway.store.disk.paths import StorePaths
 from gateway.store.durability.checkpoint import MARKS_AT, UNKNOWN, CheckpointFile, Marks
 from gateway.store.index.index import IndexMark
 from gateway.tests.store.small_store import LOG_FILE_BYTES, bodies, killed, message, opened, put, small_store
-from wire.disk.checkpoint import Checkpoint
+from wire.disk.checkpoint import StoreCheckpoint
 
 MARKS = Marks(durable=1000, queues=900, index=IndexMark(800, 700, 33))
 
@@ -32,7 +32,7 @@ def _saved(root: Path) -> bytes:
 
 def test_a_new_file_knows_nothing_and_has_its_full_size(tmp_path: Path) -> None:
     checkpoint = _loaded(tmp_path)
-    assert (checkpoint.marks, checkpoint.times, checkpoint.is_foreign) == (None, Checkpoint(), False)
+    assert (checkpoint.marks, checkpoint.times, checkpoint.is_foreign) == (None, StoreCheckpoint(), False)
     assert (tmp_path / "checkpoint").stat().st_size == 4096
 
 
@@ -40,7 +40,7 @@ def test_marks_and_times_are_read_back(tmp_path: Path) -> None:
     _saved(tmp_path)
     checkpoint = _loaded(tmp_path)
     assert checkpoint.marks == MARKS
-    assert checkpoint.times == Checkpoint(11, 22, 33)
+    assert checkpoint.times == StoreCheckpoint(11, 22, 33)
     assert not checkpoint.is_foreign
 
 
@@ -66,7 +66,7 @@ def test_a_flipped_bit_in_the_marks_counts_as_nothing_known(tmp_path: Path, at: 
 
 def test_times_of_another_broker_make_the_marks_stale(tmp_path: Path) -> None:
     data = _saved(tmp_path)
-    (tmp_path / "checkpoint").write_bytes(Checkpoint(12, 22, 33).build()[:40] + data[40:])
+    (tmp_path / "checkpoint").write_bytes(StoreCheckpoint(12, 22, 33).build()[:40] + data[40:])
     checkpoint = _loaded(tmp_path)
     assert (checkpoint.marks, checkpoint.is_foreign) == (None, True)
 
@@ -101,7 +101,7 @@ def test_another_broker_may_have_deleted_files(tmp_path: Path) -> None:
     checkpoint.begin_log(500)
     checkpoint.save(MARKS, log_stored_at_ms=11, queues_stored_at_ms=22)
     data = (tmp_path / "checkpoint").read_bytes()
-    (tmp_path / "checkpoint").write_bytes(Checkpoint(12, 22, 33).build()[:40] + data[40:])
+    (tmp_path / "checkpoint").write_bytes(StoreCheckpoint(12, 22, 33).build()[:40] + data[40:])
     assert _loaded(tmp_path).log_begin == UNKNOWN
 
 
@@ -122,10 +122,10 @@ def _in_former_layout(data: bytes) -> bytes:
 def test_marks_of_the_former_layout_count_as_nothing_known_and_do_not_come_back(tmp_path: Path) -> None:
     (tmp_path / "checkpoint").write_bytes(_in_former_layout(_saved(tmp_path)))
     checkpoint = _loaded(tmp_path)
-    assert (checkpoint.marks, checkpoint.times, checkpoint.is_foreign) == (None, Checkpoint(11, 22, 33), False)
+    assert (checkpoint.marks, checkpoint.times, checkpoint.is_foreign) == (None, StoreCheckpoint(11, 22, 33), False)
     checkpoint.save(Marks(5, 5, IndexMark(4, 3, 34)), log_stored_at_ms=12, queues_stored_at_ms=23)
     found = _loaded(tmp_path)
-    assert (found.marks, found.times) == (Marks(5, 5, IndexMark(4, 3, 34)), Checkpoint(12, 23, 34))
+    assert (found.marks, found.times) == (Marks(5, 5, IndexMark(4, 3, 34)), StoreCheckpoint(12, 23, 34))
 
 
 @pytest.mark.parametrize("kill", [False, True])

@@ -11,14 +11,14 @@ from gateway.store.queues.consume_queues import ConsumeQueues
 from gateway.store.queues.unit_writer import UnitWriter
 from gateway.tests.store.small_store import SMALL, Disk
 from wire.disk.consume_queue import FILLER_SIZE, UNIT
-from wire.disk.unit_collector import QueueUnits
+from wire.disk.unit_collector import CollectedUnits
 
 SIZE = 100
 
 
-def _found(*offsets: int) -> QueueUnits:
+def _found(*offsets: int) -> CollectedUnits:
     """Messages of one queue with these offsets, one after the other in the log."""
-    found = QueueUnits("T", 0, not_below=0, by_properties=False)
+    found = CollectedUnits("T", 0, not_below=0, by_properties=False)
     for number, offset in enumerate(offsets):
         units = found.units if offset == found.next_offset else found.begin_run(offset)
         units += UNIT.pack((number + 1) * SIZE, SIZE, 0)

@@ -30,7 +30,7 @@ from gateway.tests.store.small_store import (
     read_all,
     small_store,
 )
-from wire.disk.checkpoint import Checkpoint
+from wire.disk.checkpoint import StoreCheckpoint
 
 
 @MODES
@@ -176,7 +176,7 @@ def test_a_mark_of_the_queues_never_lies_beyond_the_durable_log(tmp_path: Path) 
 def test_a_directory_of_another_broker_is_taken_over(tmp_path: Path, abort: bool, checkpoint_ms: int) -> None:
     directory = tmp_path / "s"
     fill(directory, 60)
-    times = Checkpoint(checkpoint_ms, checkpoint_ms, checkpoint_ms, 17, 18)
+    times = StoreCheckpoint(checkpoint_ms, checkpoint_ms, checkpoint_ms, 17, 18)
     (directory / "checkpoint").write_bytes(times.build())
     (directory / "gateway-queues").unlink()
     (directory / "lock").write_bytes(b"lock")
@@ -190,7 +190,7 @@ def test_a_directory_of_another_broker_is_taken_over(tmp_path: Path, abort: bool
     assert put(store, message(b"e", topic="Empty")).queue_offset == 0
     assert put(store, b"next").queue_offset == 60
     store.close()
-    saved = Checkpoint.parse((directory / "checkpoint").read_bytes())
+    saved = StoreCheckpoint.parse((directory / "checkpoint").read_bytes())
     assert (saved.master_flushed_offset, saved.confirmed_offset) == (17, 18)
     assert not (directory / "abort").exists()
 
@@ -205,7 +205,7 @@ def test_marks_are_not_trusted_after_another_broker_served_the_directory(tmp_pat
         put(store, b"%04d" % number * 25)
     store.close()
     # The other broker writes its times only, and may have deleted a topic that we knew.
-    later = Checkpoint(START_MS + 5, START_MS + 5, START_MS + 5).build()
+    later = StoreCheckpoint(START_MS + 5, START_MS + 5, START_MS + 5).build()
     (directory / "checkpoint").write_bytes(later[:40] + marked[40:])
     (directory / "gateway-queues").write_text("T\t0\t5\nGone\t0\t7\n")
     if abort:

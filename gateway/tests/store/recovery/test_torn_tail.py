@@ -27,7 +27,7 @@ from gateway.tests.store.small_store import (
     put,
     small_store,
 )
-from wire.disk.checkpoint import Checkpoint
+from wire.disk.checkpoint import StoreCheckpoint
 
 
 def test_a_torn_tail_is_cut_and_a_copy_is_kept(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_intact_records_behind_a_hole_are_kept_in_full(tmp_path: Path) -> None:
 
 def test_another_broker_leaves_old_bytes_behind_the_end_and_they_are_cut(tmp_path: Path) -> None:
     ends = fill(tmp_path / "s", 10)
-    (tmp_path / "s" / "checkpoint").write_bytes(Checkpoint(START_MS, START_MS, START_MS, 0, 0).build())
+    (tmp_path / "s" / "checkpoint").write_bytes(StoreCheckpoint(START_MS, START_MS, START_MS, 0, 0).build())
     overwrite(log_file(tmp_path / "s"), ends[-1] + 100, b"not ours")
     assert small_store(tmp_path / "s").open().torn_bytes == 108
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gateway.errors import ConfigurationError
+from gateway.errors import SettingsError
 from gateway.transaction.state_stores import postgresql
 from gateway.transaction.state_stores.changes import StatesUnavailable
 from gateway.transaction.state_stores.postgresql import PostgresDatabase
@@ -16,12 +16,12 @@ NOBODY = "postgresql://rmq@127.0.0.1:1/transactions"
 
 def test_the_missing_driver_is_named_with_the_extra_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg_pool", None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'rocketmq-gateway\[postgres\]'"):
+    with pytest.raises(SettingsError, match=r"pip install 'rocketmq-gateway\[postgres\]'"):
         PostgresDatabase(NOBODY)
 
 
 def test_a_dsn_that_makes_no_sense_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"gateway\.transactionDatabase: .*nonsense"):
+    with pytest.raises(SettingsError, match=r"gateway\.transactionDatabase: .*nonsense"):
         PostgresDatabase("postgresql://h/d?nonsense=1")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.client.consume.pop.pop_handles import NORMAL, RETRY_V1, PopReceipts, Receipt, parse_receipt
+from gateway.client.consume.pop.pop_handles import NORMAL, RETRY_V1, PopReceipts, ReceiptWords, parse_receipt
 from wire.errors import BodyError
 from wire.headers.pop import PopMessageResponse
 
@@ -50,7 +50,7 @@ def test_a_changed_time_makes_a_receipt_of_one_message() -> None:
 
 @pytest.mark.parametrize(("retry", "expected"), [("0", "t"), ("1", "%RETRY%g_t"), ("2", "%RETRY%g+t")])
 def test_the_topic_to_acknowledge_at_is_the_one_it_was_read_from(retry: str, expected: str) -> None:
-    receipt = Receipt("1", "2", "3", "4", retry, "b", "0", "1")
+    receipt = ReceiptWords("1", "2", "3", "4", retry, "b", "0", "1")
     assert receipt.real_topic("t", "g") == expected
     assert receipt.real_topic("%RETRY%g_t", "g") == "%RETRY%g_t"
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from gateway.client.consume.pop.pop_handles import Receipt
+from gateway.client.consume.pop.pop_handles import ReceiptWords
 from gateway.client.consume.pop.pop_queue import POP_EXPIRES_S, PopQueue
 from gateway.client.consume.pop.popped import PoppedMessage
 from gateway.client.message import MessageQueue
 from gateway.client.tests.test_message import received
 
-RECEIPT = Receipt("0", "1000", "60000", "3", "0", "broker-a", "0", "0")
+RECEIPT = ReceiptWords("0", "1000", "60000", "3", "0", "broker-a", "0", "0")
 
 
 def popped(until: float = 60.0) -> PoppedMessage:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.client.consume.pop.pop_handles import Receipt
+from gateway.client.consume.pop.pop_handles import ReceiptWords
 from gateway.client.consume.pop.popped import PoppedMessage
-from gateway.client.consume.pop.pops import Pops, batch_acks
+from gateway.client.consume.pop.pops import GroupPops, batch_acks
 from gateway.client.consume.settings.consume_positions import ConsumeFrom
 from gateway.client.errors import BrokerError
 from gateway.client.tests.connect.test_instance import instance_at
@@ -17,7 +17,7 @@ from wire.codes import RequestCode, ResponseCode
 
 
 def popped(start: int, offset: int, *, retry: str = "0", topic: str = "t") -> PoppedMessage:
-    receipt = Receipt(str(start), "1000", "60000", "3", retry, "broker-a", "2", str(offset))
+    receipt = ReceiptWords(str(start), "1000", "60000", "3", retry, "broker-a", "2", str(offset))
     return PoppedMessage(received_with({}, topic=topic).record, "broker-a", receipt, 60.0, "")
 
 
@@ -38,7 +38,7 @@ def test_a_broker_that_knows_no_batches_is_asked_for_them_once() -> None:
     async def scenario() -> None:
         async with ScriptedBroker() as broker, instance_at(broker) as instance:
             await instance.route("t")
-            pops = Pops(instance, "g", ConsumeFrom.LAST_OFFSET)
+            pops = GroupPops(instance, "g", ConsumeFrom.LAST_OFFSET)
             broker.answer(RequestCode.ACK_MESSAGE, ResponseCode.SUCCESS)
             broker.answer(RequestCode.BATCH_ACK_MESSAGE, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
             for _ in range(2):
@@ -53,7 +53,7 @@ def test_one_request_acknowledges_all_of_a_broker_and_its_refusal_is_told() -> N
     async def scenario() -> None:
         async with ScriptedBroker() as broker, instance_at(broker) as instance:
             await instance.route("t")
-            pops = Pops(instance, "g", ConsumeFrom.LAST_OFFSET)
+            pops = GroupPops(instance, "g", ConsumeFrom.LAST_OFFSET)
             broker.answer(RequestCode.BATCH_ACK_MESSAGE, ResponseCode.SUCCESS)
             await pops.ack([popped(5, 5), popped(5, 6), popped(9, 9)])
             (asked,) = broker.asked(RequestCode.BATCH_ACK_MESSAGE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.settings import ClientSettings
 from gateway.client.consume.pulled import pulled_messages
-from gateway.client.consume.push.send_back import SendBack
+from gateway.client.consume.push.send_back import GroupSendBack
 from gateway.client.message import MessageQueue, ReceivedMessage
 from gateway.client.tests.consuming_broker import ConsumingBroker
 from gateway.client.tests.scripted_broker import run
@@ -28,7 +28,7 @@ def test_the_broker_is_told_the_place_of_the_message() -> None:
             instance = ClientInstance(ClientSettings(namesrv=broker.address))
             await instance.route("t")
             failed = message(broker)
-            assert await SendBack(instance, "g", 16).send_back(failed, 4)
+            assert await GroupSendBack(instance, "g", 16).send_back(failed, 4)
             (request,) = broker.asked(RequestCode.CONSUMER_SEND_MSG_BACK)
             header = parse_header(ConsumerSendMsgBackRequest, request.ext_fields)
             assert (header.offset, header.group, header.delay_level) == (0, "g", 4)
@@ -46,7 +46,7 @@ def test_a_refused_message_is_sent_to_the_retry_topic_itself() -> None:
             instance = ClientInstance(ClientSettings(namesrv=broker.address))
             await instance.route("t")
             failed = message(broker)
-            assert await SendBack(instance, "g", 16).send_back(failed, 0)
+            assert await GroupSendBack(instance, "g", 16).send_back(failed, 0)
             (request,) = broker.asked(RequestCode.SEND_MESSAGE_V2)
             header = parse_header(ShortSendMessageRequest, request.ext_fields)
             assert (header.topic, header.reconsume_times, header.max_reconsume_times) == ("%RETRY%g", 3, 16)
@@ -55,7 +55,7 @@ def test_a_refused_message_is_sent_to_the_retry_topic_itself() -> None:
             assert properties["ORIGIN_MESSAGE_ID"] == failed.msg_id
             assert request.body == b"body"
             broker.answer(RequestCode.SEND_MESSAGE_V2, ResponseCode.SYSTEM_ERROR, "neither")
-            assert not await SendBack(instance, "g", 16).send_back(failed, 0)
+            assert not await GroupSendBack(instance, "g", 16).send_back(failed, 0)
             await instance.close()
 
     run(scenario())
@@ -68,10 +68,10 @@ def test_without_a_route_the_address_in_the_message_is_asked_and_nothing_is_lost
                 namesrv=broker.address, address_map={"127.0.0.1:10911": broker.address}, connect_timeout=0.5
             )
             instance = ClientInstance(settings)
-            assert await SendBack(instance, "g", 16).send_back(message(broker, "gone"), 0)
+            assert await GroupSendBack(instance, "g", 16).send_back(message(broker, "gone"), 0)
             broker.answer(RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR)
             broker.records.clear()
-            assert not await SendBack(instance, "g", 16).send_back(message(broker, "gone"), 0)
+            assert not await GroupSendBack(instance, "g", 16).send_back(message(broker, "gone"), 0)
             await instance.close()
 
     run(scenario())

@@ -10,7 +10,7 @@ from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.settings import ClientSettings
 from gateway.client.consume.process_queue import ProcessQueue
 from gateway.client.consume.sharing import queue_locks
-from gateway.client.consume.sharing.queue_locks import QueueLocks
+from gateway.client.consume.sharing.queue_locks import ConsumerLocks
 from gateway.client.tests.consuming_broker import ConsumingBroker, until
 from gateway.client.tests.scripted_broker import run
 from wire.codes import RequestCode
@@ -23,7 +23,7 @@ def test_locks_are_granted_renewed_lost_and_given_back(monkeypatch: pytest.Monke
         async with ConsumingBroker() as broker:
             instance = ClientInstance(ClientSettings(namesrv=broker.address))
             await instance.route("t")
-            locks = QueueLocks(instance, "g")
+            locks = ConsumerLocks(instance, "g")
             ours, theirs = broker.queue("t", 0), broker.queue("t", 1)
             broker.lock_owners["t", 1] = "another"
             assert await locks.lock([ours, theirs]) == {ours}
@@ -57,7 +57,7 @@ def test_a_broker_that_does_not_answer_grants_nothing(monkeypatch: pytest.Monkey
             broker.on(RequestCode.UNLOCK_BATCH_MQ, lambda _: None)
             instance = ClientInstance(ClientSettings(namesrv=broker.address))
             await instance.route("t")
-            locks = QueueLocks(instance, "g")
+            locks = ConsumerLocks(instance, "g")
             assert await locks.lock([broker.queue("t")]) == set()
             await locks.unlock([broker.queue("t")])
             await instance.close()

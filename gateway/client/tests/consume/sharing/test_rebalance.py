@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from gateway.client.allocation import Averagely
-from gateway.client.consume.sharing.rebalance import Changes, changes, share_of
+from gateway.client.consume.sharing.rebalance import QueueChanges, changes, share_of
 from gateway.client.errors import ConfigurationError
 from gateway.client.message import MessageQueue
 
@@ -38,6 +38,6 @@ def test_a_strategy_that_invents_queues_is_an_error() -> None:
 
 def test_the_difference_says_what_to_give_up_and_what_to_take() -> None:
     plan = changes(QUEUES[:2], QUEUES[1:3])
-    assert plan == Changes((QUEUES[0],), (QUEUES[2],))
+    assert plan == QueueChanges((QUEUES[0],), (QUEUES[2],))
     assert plan
     assert not changes(QUEUES, QUEUES)

@@ -13,7 +13,7 @@ from gateway.settings.transaction import OperatorAccess
 from gateway.tests.broker.whole_broker import WholeBroker
 from gateway.tests.remoting.conversation import Peer
 from wire.bodies.heartbeat import HeartbeatData
-from wire.bodies.tools.transactions import Transaction, TransactionList, TransactionStatistics
+from wire.bodies.tools.transactions import ListedTransaction, TransactionList, TransactionStatistics
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.transaction import (
@@ -116,7 +116,7 @@ def test_a_half_message_is_found_by_each_of_its_names(broker: WholeBroker, way: 
     message_id = listing(broker, peer).transactions[0].message_id
     name = {"half offset": "0", "message id": message_id, "unique key": "7F00000100002A9F0000000000000BB8"}[way]
     answer = broker.ask(peer, RequestCode.GATEWAY_SHOW_TRANSACTION, ShowTransactionRequest(id=name))
-    found = Transaction.parse(answer.body)
+    found = ListedTransaction.parse(answer.body)
     assert (found.half_offset, found.properties["REAL_TOPIC"]) == (0, "orders")
 
 
@@ -132,7 +132,7 @@ def test_a_manual_commit_delivers_once_and_is_audited(broker: WholeBroker) -> No
     half(broker, peer, "k0")
     answer = settle(broker, peer, "0", "commit", "paid")
     assert answer.code == ResponseCode.SUCCESS
-    found = Transaction.parse(answer.body)
+    found = ListedTransaction.parse(answer.body)
     assert found.state == "COMMITTED"
     assert found.decided_by.startswith("operator alice@")
     assert settle(broker, peer, "0", "commit").code == ResponseCode.SUCCESS
@@ -158,7 +158,7 @@ def test_a_producers_outcome_that_contradicts_an_operators_is_refused_and_shown(
     )
     assert broker.ask(peer, RequestCode.END_TRANSACTION, end).code == ResponseCode.ILLEGAL_OPERATION
     answer = broker.ask(peer, RequestCode.GATEWAY_SHOW_TRANSACTION, ShowTransactionRequest(id="0"))
-    found = Transaction.parse(answer.body)
+    found = ListedTransaction.parse(answer.body)
     assert (found.state, found.conflicts) == ("ROLLED_BACK", 1)
     assert broker.messages("orders", 1) == []
 
@@ -186,7 +186,7 @@ def test_what_an_operator_gives_up_is_listed_with_its_reason_and_can_be_resumed_
     assert "transactions resume" in (refused.remark or "")
     resume = ResumeTransactionRequest(id=copy.message_id, operator="bob")
     answer = broker.ask(peer, RequestCode.GATEWAY_RESUME_TRANSACTION, resume)
-    assert (answer.code, Transaction.parse(answer.body).half_offset) == (ResponseCode.SUCCESS, 1)
+    assert (answer.code, ListedTransaction.parse(answer.body).half_offset) == (ResponseCode.SUCCESS, 1)
     [copy] = listing(broker, peer, given_up=True).transactions
     assert copy.state == "PENDING"
     assert settle(broker, peer, "1", "commit").code == ResponseCode.SUCCESS
