@@ -327,12 +327,12 @@ def write_record(
     :raises LocalError: topic over 255 bytes, properties over 32767, a host that is neither 8 nor 20 bytes,
         or a number out of its field's range.
     """
-    magic, topic = _topic_fields.get(message.topic) or _topic_field(message.topic)
+    field = _topic_fields.get(message.topic) or _topic_field(message.topic)
     start = len(out)
     try:
-        size = _write_head(out, message, magic, len(topic), queue_offset, commit_log_offset, stored_at_ms)
+        size = _write_head(out, message, field, queue_offset, commit_log_offset, stored_at_ms)
         out.write(message.body)
-        write_tail(out, topic, message.properties)
+        write_tail(out, field[1], message.properties)
     except BaseException:
         out.truncate(start)  # others follow, and each lies where the one before ends
         raise
@@ -346,10 +346,10 @@ def record_parts(
 
     :raises LocalError: as ``write_record``.
     """
-    magic, topic = topic_field(message.topic)
+    field = topic_field(message.topic)
     head, tail = BytesWriter(), BytesWriter()
-    _write_head(head, message, magic, len(topic), queue_offset, commit_log_offset, stored_at_ms)
-    write_tail(tail, topic, message.properties)
+    _write_head(head, message, field, queue_offset, commit_log_offset, stored_at_ms)
+    write_tail(tail, field[1], message.properties)
     return head.getvalue(), message.body, tail.getvalue()
 
 
@@ -368,13 +368,16 @@ def build_record(message: OutgoingMessage, queue_offset: int, commit_log_offset:
 def _write_head(
     out: BytesWriter,
     message: OutgoingMessage,
-    magic: int,
-    topic_bytes: int,
+    topic: tuple[int, bytes],
     queue_offset: int,
     commit_log_offset: int,
     stored_at_ms: int,
 ) -> int:
-    """Write what stands before the body; the bytes of the whole record."""
+    """Write what stands before the body; the bytes of the whole record.
+
+    :param topic: as ``topic_field`` has it.
+    """
+    magic, topic_bytes = topic[0], len(topic[1])
     flags = address_flags(message)
     body = message.body
     born_host, store_host = message.born_host, message.store_host

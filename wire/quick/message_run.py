@@ -22,7 +22,7 @@ from wire.layout_writers import write_record_head
 from wire.message.batch import split_batch
 from wire.message.flags import SysFlag
 from wire.message.properties import parse_properties
-from wire.message.record import OutgoingMessage, address_flags, topic_field, write_tail
+from wire.message.record import OutgoingMessage, address_flags, restated, topic_field, write_tail
 from wire.message.record_layout import HEADS
 from wire.quick.property_form import PropertyForm
 
@@ -150,19 +150,9 @@ class MessageRun:
         """One of the messages, as it would be sent alone."""
         batch = self.batch
         flag, body, raw = self._parts[number]
-        return OutgoingMessage(
-            batch.topic,
-            batch.queue_id,
-            flag,
-            batch.sys_flag,
-            batch.born_at_ms,
-            batch.born_host,
-            batch.store_host,
-            batch.reconsume_times,
-            batch.prepared_transaction_offset,
-            body,
-            raw,
-        )
+        message = restated(batch, batch.topic, batch.queue_id, raw)
+        message.flag, message.body = flag, body
+        return message
 
     def messages(self) -> list[OutgoingMessage]:
         """All of them."""

@@ -132,14 +132,14 @@ class ClientInstance:
         """The route of a topic if it was asked for before; for hot paths."""
         return self._routes.get(topic)
 
-    def address_of(self, broker_name: str, broker_id: int = MASTER_ID) -> str:
-        """The address ``host:port`` of a broker; id 0 is the master.
+    def address_of(self, broker_name: str) -> str:
+        """The address ``host:port`` of a broker's master.
 
         :raises BrokerNotFound: no route that is known has it.
         """
-        address = self._brokers.get(broker_name, _NOWHERE).get(broker_id)
+        address = self._brokers.get(broker_name, _NOWHERE).get(MASTER_ID)
         if address is None:
-            raise BrokerNotFound(broker_name, broker_id)
+            raise BrokerNotFound(broker_name, MASTER_ID)
         return address
 
     def broker_addresses(self, broker_name: str) -> Mapping[int, str]:
@@ -170,7 +170,6 @@ class ClientInstance:
         *,
         timeout: float | None = None,
         expect: int | Collection[int] = ResponseCode.SUCCESS,
-        broker_id: int = MASTER_ID,
     ) -> RemotingCommand:
         """Ask a broker by name and return its answer if it has an expected code.
 
@@ -179,7 +178,7 @@ class ClientInstance:
         :raises BrokerError: any other code.
         :raises BrokerNotFound, ConnectError, RequestTimeout: there was no answer.
         """
-        address = self.address_of(broker_name, broker_id)
+        address = self.address_of(broker_name)
         return await self.ask_address(address, code, header, body, timeout=timeout, expect=expect)
 
     async def ask_address(
