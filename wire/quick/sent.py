@@ -14,6 +14,7 @@ from wire.command import RemotingCommand
 from wire.compiled import IS_COMPILED
 from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
 from wire.message.properties import PropertyName
+from wire.message.record import OutgoingMessage
 from wire.quick.header_form import HeaderForm, Spot
 from wire.quick.known_forms import OTHER_NUMBER, OTHER_WORD, FormReader, KnownForm
 
@@ -68,7 +69,10 @@ class SendForm(KnownForm):
 
 @mypyc_attr(acyclic=True)
 class SentHeader:
-    """The header of a send that is of a known form; the form has what is not here."""
+    """The header of a send that is of a known form; the form has what is not here.
+
+    Whoever needs more than the two ways below reads the whole header (``wire.headers.declare.read_header``).
+    """
 
     __slots__ = ("born_timestamp", "form", "queue_id", "unique_key")
 
@@ -77,6 +81,30 @@ class SentHeader:
         self.queue_id = queue_id
         self.born_timestamp = born_timestamp
         self.unique_key = unique_key
+
+    def outgoing(self, body: bytes, born_host: bytes, store_host: bytes) -> OutgoingMessage:
+        """Return what the send asks to be stored, without its properties."""
+        form = self.form
+        return OutgoingMessage(
+            form.topic,
+            self.queue_id,
+            form.message_flag,
+            form.sys_flag,
+            self.born_timestamp,
+            born_host,
+            store_host,
+            form.reconsume_times,
+            0,
+            body,
+            b"",
+            {},
+        )
+
+    @property
+    def properties(self) -> str:
+        """The property string."""
+        form = self.form
+        return f"{form.before}{self.unique_key.decode()}{_PAIR_END}{form.ending}"
 
 
 def _send_form(shape: HeaderForm, command: RemotingCommand, sample: bytes) -> SendForm:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.broker.requests.sending.batch import as_one_record
+from gateway.broker.requests.sending.batches import as_one_record
 from gateway.store.put_result import WaitFor
 from gateway.tests.crash.messages import QUEUES, outgoing
 from gateway.tests.crash.stage import Steps

@@ -1,14 +1,21 @@
-"""What a sender is told of a message that was stored, or was not.
+"""What a sender is told of a message that was stored, or was not, and when.
 
 Upstream: ``SendMessageProcessor.handlePutMessageResult``.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
-from gateway.store.put_result import PutStatus
+from gateway.store.put_result import PutStatus, WaitFor
 from wire.codes import ResponseCode
+from wire.message.properties import PropertyName
+
+if TYPE_CHECKING:
+    from wire.command import RemotingCommand
 
 ANSWER_OF: Mapping[PutStatus, ResponseCode] = {
     PutStatus.PUT_OK: ResponseCode.SUCCESS,
@@ -31,9 +38,34 @@ STATUS_REMARKS: Mapping[PutStatus, str] = {
     PutStatus.CREATE_MAPPED_FILE_FAILED: "create mapped file failed; see the broker's log",
 }
 
+# Looked up for every message, which for an attribute of an enumeration takes as long as a call.
+_WAIT: Final = WaitFor.DISK_OR_TIMEOUT
+_HASTY: Final = WaitFor.WRITE
 
-def remark_of(status: PutStatus, reason: str | None) -> str:
-    """What a refused sender is told; ``reason`` is the store's own, where it is the store that refuses."""
+
+def wait_for(properties: Mapping[str, str]) -> WaitFor:
+    """When the sender is answered. Without WAIT, or with WAIT=true: when the message is on disk; upstream reads every
+    other value as false (``Message.isWaitStoreMsgOK``). A half message is never answered early: its producer would run
+    the local transaction.
+    """
+    wait = properties.get(PropertyName.WAIT)
+    if wait is None or wait == "true" or wait.lower() == "true" or PropertyName.TRAN_MSG in properties:
+        return _WAIT
+    return _HASTY
+
+
+def refused_answer(
+    command: RemotingCommand, status: PutStatus, refusal: str | None, ext: Mapping[str, str]
+) -> RemotingCommand:
+    """Answer the sender of a message that was not stored.
+
+    :param refusal: why the store takes nothing now, if so.
+    :param ext: what every answer about a message carries.
+    """
+    return command.response(ANSWER_OF[status], _remark_of(status, refusal), dict(ext))
+
+
+def _remark_of(status: PutStatus, reason: str | None) -> str:
     if status is PutStatus.SERVICE_NOT_AVAILABLE:
         return f"service not available now: {reason or TOO_MUCH_WAITS}"
     if status is PutStatus.UNKNOWN_ERROR and reason is not None:

@@ -17,7 +17,7 @@ from wire.codes import RequestCode, ResponseCode
 from wire.errors import FieldError
 from wire.headers.declare import build_header, read_header
 from wire.headers.send import RecallMessageRequest, RecallMessageResponse
-from wire.message.flags import Permission, SysFlag
+from wire.message.flags import Permission
 from wire.message.properties import PropertyName, build_properties
 from wire.message.recall_handle import RecallHandle, parse_recall_handle
 from wire.message.record import OutgoingMessage
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 RECALL_TAG = "_RECALL_TAG_"
 """Tag and body of markers are upstream's."""
 RECALL_BODY = b"0"
-PACKED_V4_BYTES = 8
 MAX_TIMESTAMP_DIGITS = 18
 
 
@@ -92,7 +91,6 @@ class RecallMessage:
 
     def _marker(self, request: Request, header: RecallMessageRequest, handle: RecallHandle) -> OutgoingMessage:
         now_ms, channel = self._clock_ms(), request.channel
-        born_host, store_host = channel.remote_host, self._store_host(channel)
         key = handle.unique_key
         names_topic = self._settings.append_topic_for_timer_delete_key
         properties = {
@@ -108,11 +106,10 @@ class RecallMessage:
             topic=handle.topic,
             queue_id=0,
             flag=0,
-            sys_flag=(SysFlag.BORN_HOST_V6 if len(born_host) > PACKED_V4_BYTES else 0)
-            | (SysFlag.STORE_HOST_V6 if len(store_host) > PACKED_V4_BYTES else 0),
+            sys_flag=0,
             born_at_ms=now_ms,
-            born_host=born_host,
-            store_host=store_host,
+            born_host=channel.remote_host,
+            store_host=self._store_host(channel),
             reconsume_times=0,
             prepared_transaction_offset=0,
             body=RECALL_BODY,

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from gateway.store.put_result import PutResult
     from wire.bodies.subscriptions import SubscriptionGroupConfig
 
-RETRY_TOPIC_PERM = Permission.READ | Permission.WRITE
-
 
 class SendBack:
     """Answers CONSUMER_SEND_MSG_BACK (36)."""
@@ -113,7 +111,7 @@ class SendBack:
     ) -> OutgoingMessage:
         topic = retry_topic(header.group)
         unit = TopicFlag.UNIT_SUBSCRIPTION if header.unit_mode else 0
-        config = self._topics.ensure_readable(topic, group.retry_queue_nums, RETRY_TOPIC_PERM, topic_sys_flag=unit)
+        config = self._topics.ensure_readable(topic, group.retry_queue_nums, Permission.READ_WRITE, topic_sys_flag=unit)
         if not config.perm & Permission.WRITE:
             raise RequestRefused(ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden")
         # A topic older than the group's present number of queues may have fewer, and nobody reads those beyond.
@@ -123,7 +121,7 @@ class SendBack:
 
     def _dead_letter(self, failed: StoredMessage, group: str) -> OutgoingMessage:
         topic = dead_letter_topic(group)
-        self._topics.ensure_readable(topic, 1, RETRY_TOPIC_PERM)
+        self._topics.ensure_readable(topic, 1, Permission.READ_WRITE)
         return _stored_again(failed, topic, 0, "0")
 
 

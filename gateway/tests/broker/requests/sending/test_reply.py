@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gateway.broker.requests.sending.reply import MAX_WAITING_PUSHES, PUSHES_AT_ONCE
+from gateway.tests.broker.send_requests import short
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker, sending
 from gateway.tests.remoting.conversation import Peer
 from wire.bodies.heartbeat import HeartbeatData
@@ -48,6 +49,11 @@ def reply(broker: WholeBroker, peer: Peer, body: bytes = b"yes", **changed: Any)
     return broker.ask_all(peer, RequestCode.SEND_REPLY_MESSAGE, sending(**values), body)
 
 
+def _short(*args: Any, **changed: Any) -> Any:
+    """A header with short names."""
+    return short(sending(*args, **changed))
+
+
 def test_a_reply_is_pushed_to_the_client_that_waits_then_stored_then_acknowledged(broker: WholeBroker) -> None:
     waits, replier = waiting_client(broker), broker.connect()
     assert reply(broker, replier, sys_flag=1, flag=7) == []
@@ -79,6 +85,27 @@ def test_the_form_with_short_names_is_taken_too(broker: WholeBroker) -> None:
     assert push.body == b"yes"
     waits.leave()
     broker.turn()
+
+
+@pytest.mark.parametrize(
+    ("code", "form"), [(RequestCode.SEND_REPLY_MESSAGE, sending), (RequestCode.SEND_REPLY_MESSAGE_V2, _short)]
+)
+def test_a_reply_to_a_topic_that_does_not_exist_makes_it(
+    broker: WholeBroker, code: RequestCode, form: Callable[..., Any]
+) -> None:
+    header = form("replies", properties=REPLY, default_topic_queue_nums=3)
+    (answer,) = broker.ask_all(broker.connect(), code, header, b"yes")
+    assert "channel of <waits> not found" in (answer.remark or "")
+    topic = broker.parts.topics.get("replies")
+    assert topic is not None
+    assert topic.read_queue_nums == 3
+
+
+def test_a_reply_with_two_faults_is_refused_for_the_one_that_a_send_is_refused_for(broker: WholeBroker) -> None:
+    body = b"x" * (broker.parts.settings.max_message_size + 1)
+    for queue_id, code in ((99, ResponseCode.INVALID_PARAMETER), (0, ResponseCode.MESSAGE_ILLEGAL)):
+        (answer,) = reply(broker, broker.connect(), body, queue_id=queue_id)
+        assert answer.code == code == broker.send(broker.connect(), "orders", body=body, queue_id=queue_id).code
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.broker.requests.sending.send import MAX_IDS_IN_FORM
+from gateway.broker.requests.sending.batches import MAX_IDS_IN_FORM
 from gateway.tests.broker.send_requests import BATCH, batch, refused, short
 from gateway.tests.broker.whole_broker import WholeBroker, pulling, sending
 from wire.codes import RequestCode, ResponseCode, SerializeType

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.broker.requests.sending.batch import as_one_record
+from gateway.broker.requests.sending.batches import as_one_record
 from gateway.errors import RequestRefused
 from wire.message.batch import BatchPart, build_batch
 from wire.message.flags import SysFlag

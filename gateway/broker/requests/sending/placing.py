@@ -1,0 +1,168 @@
+"""Where a message goes that somebody sends: may it be sent there, to which queue, and where it waits before.
+
+Only decisions: what they need of the broker is an argument, nothing is looked up, stored or created here. Codes and
+remarks follow upstream's ``SendMessageProcessor`` and ``HookUtils``.
+"""
+
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from gateway.delivery.retry import dead_letter_topic
+from gateway.errors import RequestRefused
+from gateway.metadata.message_types import PRIORITY, priority_of, type_of_message
+from gateway.metadata.names import NOT_ALLOWED_SEND_TOPICS
+from gateway.schedule.redirect import TIMER_PROPERTIES, delay_level
+from gateway.schedule.timer_message import wants_timer
+from gateway.transaction.records.half_messages import refuse_reason
+from wire.codes import ResponseCode
+from wire.message.flags import Permission
+from wire.message.light_queues import MAX_NAME_CHARACTERS, is_light_queue
+from wire.message.lite_topics import lite_queue
+from wire.message.properties import PropertyName, build_properties
+
+if TYPE_CHECKING:
+    from wire.bodies.topics import TopicConfig
+    from wire.message.record import OutgoingMessage
+
+PLACING: Final = frozenset({PropertyName.TRAN_MSG, PropertyName.DELAY, *TIMER_PROPERTIES})
+"""Most messages have none of these and go where they are sent."""
+
+
+class StoredIn(Enum):
+    """Where a message is stored at first."""
+
+    ITS_TOPIC = "its topic"
+    HALF_TOPIC = "the topic of half messages"
+    SCHEDULE_TOPIC = "the topic of delay levels"
+    TIMER_TOPIC = "the topic of timer messages"
+
+
+def refuse_system_topic(name: str) -> None:
+    """Let the name of a topic pass to which clients may send.
+
+    :raises RequestRefused: NO_PERMISSION.
+    """
+    if name in NOT_ALLOWED_SEND_TOPICS:
+        raise RequestRefused(ResponseCode.NO_PERMISSION, f"sending message to topic[{name}] is forbidden: system topic")
+
+
+def refuse_order(topic: TopicConfig, name: str, broker_permission: int) -> None:
+    """Let a topic pass that takes messages while the broker has a permission: an ordered one needs WRITE.
+
+    :raises RequestRefused: NO_PERMISSION.
+    """
+    if topic.order and not broker_permission & Permission.WRITE:
+        raise RequestRefused(
+            ResponseCode.NO_PERMISSION, f"sending message to ordered topic[{name}] is forbidden (brokerPermission)"
+        )
+
+
+def queue_of(message: OutgoingMessage, topic: TopicConfig, random_below: Callable[[int], int]) -> int:
+    """Return the queue a message goes to: one that consumers can read; for a negative one, any that has both sides.
+
+    :raises RequestRefused: INVALID_PARAMETER, there is no such queue; SYSTEM_ERROR, nobody could read the message.
+    """
+    queue_id, readable = message.queue_id, topic.read_queue_nums
+    queues = max(readable, topic.write_queue_nums)
+    if queue_id >= queues:
+        raise RequestRefused(
+            ResponseCode.INVALID_PARAMETER,
+            f"request queueId[{queue_id}] is illegal, topic[{message.topic}] has {queues} queues",
+        )
+    if 0 <= queue_id < readable:
+        return queue_id
+    usable = min(readable, topic.write_queue_nums)
+    if queue_id < 0 < usable:
+        return random_below(usable)
+    raise RequestRefused(
+        ResponseCode.SYSTEM_ERROR,
+        f"nobody could read a message sent to queueId[{queue_id}] of topic[{message.topic}]: "
+        f"its readQueueNums is {readable}, its writeQueueNums {topic.write_queue_nums}",
+    )
+
+
+def put_into_lite_topic(message: OutgoingMessage, *, fills_light_queues: bool) -> None:
+    """Have a message to a parent of lite topics put into the lite topic it names, too.
+
+    :raises RequestRefused: MESSAGE_ILLEGAL: it can be put into none.
+    """
+    properties = message.property_map
+    lite_topic = properties[PropertyName.LITE_TOPIC]
+    if not lite_topic:
+        return
+    queue = lite_queue(message.topic, lite_topic)
+    if not fills_light_queues:
+        raise RequestRefused(
+            ResponseCode.MESSAGE_ILLEGAL, "there are no lite topics without enableLmq and enableMultiDispatch"
+        )
+    if not is_light_queue(queue):
+        raise RequestRefused(
+            ResponseCode.MESSAGE_ILLEGAL,
+            f"the lite topic {lite_topic[:64]!r} of {message.topic} has a name that no lite topic can have: "
+            f"letters, digits and %|_$- are allowed, {MAX_NAME_CHARACTERS} in all",
+        )
+    properties[PropertyName.INNER_MULTI_DISPATCH] = queue
+    message.properties = build_properties(properties)
+
+
+def put_by_priority(message: OutgoingMessage, topic: TopicConfig) -> None:
+    """Give a message the queue that stands for its priority.
+
+    By what the message is, not its topic, as upstream; a message of another type loses the property.
+    """
+    properties = message.property_map
+    priority = priority_of(properties)
+    if priority < 0:
+        return
+    if type_of_message(properties) != PRIORITY:
+        del properties[PropertyName.PRIORITY]
+        message.properties = build_properties(properties)
+        return
+    queues = min(topic.read_queue_nums, topic.write_queue_nums)
+    if queues > 0:
+        message.queue_id = min(priority, queues - 1)
+
+
+def put_to_dead_letters(message: OutgoingMessage, group: str) -> None:
+    """Have a message go to the dead letters of a group, at once."""
+    properties = message.property_map
+    properties[PropertyName.DELAY] = "-1"
+    message.topic = dead_letter_topic(group)
+    message.queue_id = 0
+    message.properties = build_properties(properties)
+
+
+def place_of(message: OutgoingMessage, *, takes_halves: bool) -> StoredIn:
+    """Return where a message is stored, as its properties ask.
+
+    :param takes_halves: whether the broker takes transactional messages.
+    :raises RequestRefused: a delay that is none, or a half message that cannot be taken.
+    """
+    properties = message.property_map
+    if PLACING.isdisjoint(properties):
+        return StoredIn.ITS_TOPIC
+    level = delay_level(properties)
+    if level is None:
+        raise RequestRefused(
+            ResponseCode.SYSTEM_ERROR,
+            f"the delay level of a message is a number, not {properties[PropertyName.DELAY][:32]!r}",
+        )
+    is_half = (properties.get(PropertyName.TRAN_MSG) or "").lower() == "true"
+    if is_half and not (message.reconsume_times > 0 and level > 0):
+        if not takes_halves:
+            raise RequestRefused(
+                ResponseCode.NO_PERMISSION,
+                "the broker sends no transaction messages (rejectTransactionMessage=true)",
+            )
+        reason = refuse_reason(properties)
+        if reason is not None:
+            raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, reason)
+        return StoredIn.HALF_TOPIC
+    if level > 0:
+        return StoredIn.SCHEDULE_TOPIC
+    return StoredIn.TIMER_TOPIC if wants_timer(message) else StoredIn.ITS_TOPIC

@@ -1,0 +1,100 @@
+"""The properties that a message is stored with: those of its sender, and those that the broker adds to each.
+
+Stock producers' messages are mostly recognised by how their properties begin and end (``plain_properties``), and where
+such a message is stored is known with that.
+"""
+
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from gateway.broker.requests.sending.placing import PLACING, StoredIn
+from gateway.broker.requests.sending.plain_properties import HALF_MARK, PlainProperties
+from gateway.transaction.records.half_messages import refuse_reason
+from wire.message.properties import PropertyName, append_properties, build_properties, parse_properties
+
+if TYPE_CHECKING:
+    from gateway.settings import Settings
+    from wire.message.record import OutgoingMessage
+    from wire.quick.sent import SentHeader
+
+SPECIAL: Final = PLACING | {PropertyName.LITE_TOPIC, PropertyName.PRIORITY, PropertyName.SHARDING_KEY}
+"""Names of properties that make a message another than one of the type NORMAL, or send it elsewhere."""
+
+# Looked up for every message, which for an attribute of an enumeration takes as long as a call.
+_ITS_TOPIC: Final = StoredIn.ITS_TOPIC
+_HALF_TOPIC: Final = StoredIn.HALF_TOPIC
+
+
+class StoredProperties:
+    """Gives messages their properties.
+
+    :param added: what the broker adds.
+    :param unique_key: makes a key for a message whose sender gave it none.
+    """
+
+    def __init__(self, settings: Settings, added: Mapping[str, str], unique_key: Callable[[], str]) -> None:
+        self.use(settings)
+        self._unique_key = unique_key
+        self._added = dict(added)
+        self._added_raw = build_properties(added)
+        self._added_text = self._added_raw.decode()
+        self._reserved = frozenset({PropertyName.POP_CK, *added})
+        special = self._reserved | SPECIAL
+        self._plain = PlainProperties(added, special)
+        self._half = PlainProperties(
+            added, special, mark=HALF_MARK, takes=lambda properties: refuse_reason(properties) is None
+        )
+
+    def use(self, settings: Settings) -> None:
+        """Go on with changed settings."""
+        self._takes_halves = not settings.reject_transaction_message
+
+    def give(self, message: OutgoingMessage, text: str) -> StoredIn | None:
+        """Give a message the properties of a string; return where it is stored, None when that has to be looked at."""
+        properties, place = self._plain.of(text), _ITS_TOPIC
+        if properties is None and self._takes_halves:
+            properties, place = self._half.of(text), _HALF_TOPIC
+        if properties is None:
+            self.give_unknown(message, text)
+            return None
+        message.properties = (text + self._added_text).encode()
+        message.property_map = properties
+        return place
+
+    def give_known(self, message: OutgoingMessage, header: SentHeader) -> StoredIn | None:
+        """Do the same for a send of a known form: the string is not put together where its parts tell enough."""
+        form = header.form
+        known, place = self._plain, _ITS_TOPIC
+        if form.before != known.start:
+            known, place = self._half, _HALF_TOPIC
+            if form.before != known.start or not self._takes_halves:
+                return self.give(message, header.properties)
+        properties = known.of_key(header.unique_key.decode(), form.ending)
+        if properties is None:
+            return self.give(message, header.properties)
+        message.properties = b"".join((form.raw_before, header.unique_key, form.raw_ending, self._added_raw))
+        message.property_map = properties
+        return place
+
+    def give_unknown(self, message: OutgoingMessage, text: str) -> None:
+        """Give a message the properties of a string, whatever they are."""
+        raw = text.encode()
+        properties = parse_properties(text)
+        if not self._reserved.isdisjoint(properties):
+            # The broker's own values win; a client that forwards a received message sends the old ones.
+            for name in self._reserved:
+                properties.pop(name, None)
+            raw = build_properties(properties)
+        if PropertyName.UNIQ_KEY not in properties:
+            key = self._unique_key()
+            properties[PropertyName.UNIQ_KEY] = key
+            raw = append_properties(raw, ((PropertyName.UNIQ_KEY, key),))
+        properties.update(self._added)
+        if raw and not raw.endswith(b"\x02"):
+            raw += b"\x02"
+        message.properties = raw + self._added_raw
+        message.property_map = properties
