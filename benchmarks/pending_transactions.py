@@ -30,10 +30,10 @@ from gateway.broker.named_messages import NamedMessages
 from gateway.broker.requests.sending.end_transaction import EndTransaction
 from gateway.in_thread import in_this_thread
 from gateway.metadata.topics import NO_TOPICS
-from gateway.remoting.answer_room import AnswerRoom
+from gateway.remoting.answers.answer_room import AnswerRoom
+from gateway.remoting.answers.flush_group import FlushGroup
 from gateway.remoting.channel import Channel
 from gateway.remoting.dispatch import Dispatch
-from gateway.remoting.flush_group import FlushGroup
 from gateway.settings import Settings
 from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.disk.files import RealFiles

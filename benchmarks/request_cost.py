@@ -36,8 +36,8 @@ from gateway.cli.serving.run import settle_memory
 from gateway.cli.version import is_compiled
 from gateway.clock import wall_clock_ms
 from gateway.in_thread import in_this_thread
+from gateway.remoting.answers.flush_group import FlushGroup
 from gateway.remoting.dispatch import Dispatch
-from gateway.remoting.flush_group import FlushGroup
 from gateway.remoting.protocol import RemotingProtocol
 from gateway.remoting.server import RemotingServer
 from gateway.settings import FlushDiskType, Settings

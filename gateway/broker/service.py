@@ -25,9 +25,9 @@ from gateway.broker.upkeep.upkeep import Upkeep
 from gateway.reactor.log_thread import LogThread, has_few_processors
 from gateway.reactor.loop import loop_on
 from gateway.reactor.thread_pool import in_thread_pool
+from gateway.remoting.answers.flush_group import FlushGroup
 from gateway.remoting.client import RemotingClient
 from gateway.remoting.dispatch import Dispatch
-from gateway.remoting.flush_group import FlushGroup
 from gateway.remoting.server import RemotingServer
 from gateway.settings import Address, FlushDiskType
 from gateway.settings.metrics import MetricsExporter

@@ -16,9 +16,9 @@ from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.interfaces import IDelayedCall, IPushProducer, ITransport
 
 from gateway.reactor.interface import TimeSource
-from gateway.remoting.answer_room import LARGE_ANSWER_BYTES, MAX_WAITING_REQUESTS, AnswerRoom
-from gateway.remoting.flush_group import FlushGroup
-from gateway.remoting.output import GONE, NO_OUTPUT, output_for, send_without_delay
+from gateway.remoting.answers.answer_room import LARGE_ANSWER_BYTES, MAX_WAITING_REQUESTS, AnswerRoom
+from gateway.remoting.answers.flush_group import FlushGroup
+from gateway.remoting.answers.output import GONE, NO_OUTPUT, output_for, send_without_delay
 from gateway.remoting.pending import ChannelClosed, PendingCalls, TooManyCalls
 from gateway.settings import Address, RemotingSettings
 from gateway.telemetry.logs import EventLog

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 from gateway.fair_line import FairLine
 from gateway.reactor.interface import TimeSource
-from gateway.remoting.flush_group import FlushGroup
+from gateway.remoting.answers.flush_group import FlushGroup
 from gateway.telemetry.logs import EventLog
 
 log = EventLog("remoting")

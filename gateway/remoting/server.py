@@ -22,10 +22,10 @@ from twisted.python.failure import Failure
 
 from gateway.errors import GatewayError
 from gateway.reactor.interface import NetworkReactor
-from gateway.remoting.answer_room import AnswerRoom
+from gateway.remoting.answers.answer_room import AnswerRoom
+from gateway.remoting.answers.flush_group import FlushGroup
 from gateway.remoting.channel import Channel
 from gateway.remoting.descriptors import takes_reserve
-from gateway.remoting.flush_group import FlushGroup
 from gateway.remoting.incomplete_frames import IncompleteFrames
 from gateway.remoting.input import Commands
 from gateway.remoting.input_turn import InputTurn

@@ -21,7 +21,7 @@ from gateway.telemetry.logs import EventLog
 
 if TYPE_CHECKING:
     from gateway.broker.pages.answers import Answered, Page
-    from gateway.remoting.answer_room import AnswerRoom
+    from gateway.remoting.answers.answer_room import AnswerRoom
     from gateway.settings import Settings
     from gateway.telemetry.metrics import Registry
 

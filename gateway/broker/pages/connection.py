@@ -16,7 +16,7 @@ from twisted.internet.protocol import connectionDone
 
 from gateway.broker.pages.answers import text_answer
 from gateway.broker.pages.head import HEAD_END, LINE_END, MAX_HEAD_BYTES, PageRefused, PageRequest, parse_head
-from gateway.remoting.output import GONE, NO_OUTPUT, Output, output_for, send_without_delay
+from gateway.remoting.answers.output import GONE, NO_OUTPUT, Output, output_for, send_without_delay
 from gateway.telemetry.logs import EventLog
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from gateway.broker.pages.answers import Answered, PageAnswer
     from gateway.reactor.interface import TimeSource
-    from gateway.remoting.answer_room import AnswerRoom
+    from gateway.remoting.answers.answer_room import AnswerRoom
 
 log = EventLog("pages")
 

@@ -11,7 +11,7 @@ from twisted.internet.task import Clock
 from gateway.reactor.interface import QuickReactor
 from gateway.reactor.loop import loop_on
 from gateway.reactor.turn_end import TurnEnd
-from gateway.remoting.flush_group import FlushGroup
+from gateway.remoting.answers.flush_group import FlushGroup
 
 
 class Iterations(QuickReactor):

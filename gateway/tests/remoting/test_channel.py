@@ -6,9 +6,9 @@ import pytest
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 from twisted.internet.testing import MemoryReactorClock
 
-from gateway.remoting.answer_room import AnswerRoom
+from gateway.remoting.answers.answer_room import AnswerRoom
+from gateway.remoting.answers.flush_group import FlushGroup
 from gateway.remoting.channel import CLOSE_GRACE_S, MAX_PENDING_CALLS, PAUSE_SHARE, Channel
-from gateway.remoting.flush_group import FlushGroup
 from gateway.remoting.pending import CallTimeout, ChannelClosed, TooManyCalls
 from gateway.settings import RemotingSettings
 from gateway.tests.remoting.conversation import (

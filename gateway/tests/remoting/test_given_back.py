@@ -14,13 +14,13 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.testing import MemoryReactorClock
 
-from gateway.remoting.answer_room import AnswerRoom
+from gateway.remoting.answers.answer_room import AnswerRoom
+from gateway.remoting.answers.output import Output, SocketOutput
 from gateway.remoting.channel import Channel
 from gateway.remoting.client import RemotingClient
 from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Dispatch, Request
 from gateway.remoting.input import Input
-from gateway.remoting.output import Output, SocketOutput
 from gateway.remoting.protocol import RemotingProtocol
 from gateway.remoting.server import RemotingServer
 from gateway.settings import Address, RemotingSettings

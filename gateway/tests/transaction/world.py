@@ -15,10 +15,10 @@ from gateway.broker.requests.sending.end_transaction import EndTransaction
 from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC
 from gateway.metadata.topics import NO_TOPICS
-from gateway.remoting.answer_room import AnswerRoom
+from gateway.remoting.answers.answer_room import AnswerRoom
+from gateway.remoting.answers.flush_group import FlushGroup
 from gateway.remoting.channel import Channel
 from gateway.remoting.dispatch import Dispatch
-from gateway.remoting.flush_group import FlushGroup
 from gateway.store.put_result import PutResult
 from gateway.telemetry.metrics import Registry
 from gateway.tests.desks import desk_of

@@ -13,8 +13,8 @@ from twisted.internet.testing import StringTransport
 
 from gateway.broker.figures.metrics_server import MetricsServer
 from gateway.errors import GatewayError
-from gateway.remoting.answer_room import AnswerRoom
-from gateway.remoting.flush_group import FlushGroup
+from gateway.remoting.answers.answer_room import AnswerRoom
+from gateway.remoting.answers.flush_group import FlushGroup
 from gateway.settings import Settings
 from gateway.telemetry.metrics import Registry
 from gateway.tests.remoting.conversation import memory_reactor

@@ -11,8 +11,8 @@ from twisted.internet.testing import MemoryReactorClock
 
 from gateway.broker.pages.answers import Page
 from gateway.broker.pages.port import PagePort
-from gateway.remoting.answer_room import AnswerRoom
-from gateway.remoting.flush_group import FlushGroup
+from gateway.remoting.answers.answer_room import AnswerRoom
+from gateway.remoting.answers.flush_group import FlushGroup
 from gateway.tests.remoting.conversation import MemoryTransport
 
 ROOM_BYTES = 1 << 20

@@ -9,7 +9,7 @@ import pytest
 from twisted.internet import main, tcp
 from twisted.internet.protocol import Protocol
 
-from gateway.remoting.output import SocketOutput, TransportOutput, output_for, send_without_delay
+from gateway.remoting.answers.output import SocketOutput, TransportOutput, output_for, send_without_delay
 from gateway.tests.remoting.conversation import MemoryTransport, memory_reactor
 
 LARGE = b"x" * (4 << 20)

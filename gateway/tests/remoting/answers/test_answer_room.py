@@ -8,12 +8,12 @@ import pytest
 from twisted.internet.task import Clock
 from twisted.internet.testing import MemoryReactorClock
 
-from gateway.remoting import answer_room
-from gateway.remoting.answer_room import LOOK_EVERY_S, STALE_S, STALLED_S, TURN_BYTES, AnswerRoom
+from gateway.remoting.answers import answer_room
+from gateway.remoting.answers.answer_room import LOOK_EVERY_S, STALE_S, STALLED_S, TURN_BYTES, AnswerRoom
+from gateway.remoting.answers.flush_group import FlushGroup
 from gateway.remoting.channel import CLOSE_GRACE_S
 from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Dispatch, Request
-from gateway.remoting.flush_group import FlushGroup
 from gateway.tests.remoting.conversation import Conversation, Peer, memory_reactor, request
 from wire.codes import RequestCode, ResponseCode
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from gateway.reactor.interface import TimeSource
-from gateway.remoting.flush_group import FlushGroup
+from gateway.remoting.answers.flush_group import FlushGroup
 
 TURN_BYTES: Final = 4 * 1024 * 1024
 """Bytes of large answers begun in one turn of the reactor; to read and write them takes some 10 ms."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from twisted.internet.task import Clock
 
-from gateway.remoting.flush_group import FlushGroup
+from gateway.remoting.answers.flush_group import FlushGroup
 
 
 class Writes:
