@@ -32,15 +32,6 @@ OWN_PATTERNS = {
     ("gateway/cli/clients/message_filter.py", "text.encode()"): "written by who runs the command, for the own command",
     ("gateway/spark/options.py", "text"): "written by who starts the Spark job, for names of topics",
     ("gateway/spark/reading/planning.py", "options.pattern"): "the same, in two places",
-    ("gateway/store/log/log_scan.py", "re.escape((magic & 4294967295).to_bytes(4, 'big'))"): "four bytes as they are",
-    (
-        "gateway/store_tool/checks/log_walk.py",
-        "re.escape((magic & 4294967295).to_bytes(4, 'big'))",
-    ): "four bytes as they are",
-    (
-        "gateway/store_tool/records/property_columns.py",
-        "PAIR_END + name + b'([^\\x02]*)'",
-    ): "one repetition, at the end",
 }
 """Patterns that this test cannot read, as their files have them, and why they are harmless."""
 

@@ -1,8 +1,9 @@
-"""Consume queue units out of commit log bytes, a megabyte at a time: recovery does this for every record of its range.
+"""The bulk walk over records of the commit log, a megabyte at a time: their consume queue units, and whoever asks more.
 
 A quick form of ``wire.message.record.parse_record``: it takes the records that are plainly right and leaves all
-others, the damaged ones above all, to that reader, which alone says what is wrong. The loop makes no object for a
-record but its unit. The checks are those of upstream's ``CommitLog.checkMessageAndReturnSize``.
+others, the damaged ones above all, to that reader, which alone says what is wrong. A recovery and ``store verify`` walk
+this way. The loop makes no object for a record but its unit. The checks are those of upstream's
+``CommitLog.checkMessageAndReturnSize``.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -36,6 +37,11 @@ UnitCode: TypeAlias = Callable[[str, Mapping[str, str], int], int]
 """(topic, properties, store time) → what the unit keeps beside the place."""
 NotBelow: TypeAlias = Callable[[str, int], int]
 """(topic, queue id) → the commit log offset below which the messages of the queue were deleted, 0 when none were."""
+Seen: TypeAlias = Callable[[str, int, int, int, int, bytes], None]
+"""Told of each intact record: topic, queue offset, system flag, commit log offset, store time, properties.
+
+It may raise RecordError: then the record counts as damaged.
+"""
 
 HIDDEN = SysFlag.TRANSACTION_PREPARED
 """This bit is set in the prepared and in the rollback kind: no queue shows them."""
@@ -100,6 +106,8 @@ class UnitCollector:
         into light queues.
     :param unsynced_from: records that end behind this offset of the log with a zero byte in their properties are not
         plainly right: it may stand where a sector was never written. None when every sector was.
+    :param inner_batches: whether each message of a batch that is one record has a unit; False: the record has its own.
+    :param seen: see ``Seen``.
     """
 
     def __init__(
@@ -112,6 +120,8 @@ class UnitCollector:
         check_crc: bool = True,
         light_queues: bool = False,
         unsynced_from: int | None = None,
+        inner_batches: bool = True,
+        seen: Seen | None = None,
     ) -> None:
         self._unit_code = unit_code
         self._special_topics = special_topics
@@ -120,9 +130,10 @@ class UnitCollector:
         self.check_crc = check_crc
         self._light_queues = light_queues
         self.unsynced_from = unsynced_from
-        self._queues: dict[
-            tuple[bytes, int], CollectedUnits
-        ] = {}  # by the topic's field in a record, its length included
+        self._inner_batches = inner_batches
+        self._seen = seen
+        self._queues: dict[tuple[bytes, int], CollectedUnits] = {}
+        """By the topic's field in a record, its length included."""
         self._by_name: dict[QueueName, CollectedUnits] = {}
         self._codes: dict[bytes, int] = {}
         self.collecting = True
@@ -130,6 +141,8 @@ class UnitCollector:
         self.records = 0
         self.units = 0
         self.last_stored_at_ms = 0
+        self.end = 0
+        """The commit log offset behind the last record taken."""
 
     def queues(self) -> Iterable[CollectedUnits]:
         """The queues that have units."""
@@ -151,7 +164,7 @@ class UnitCollector:
         find_queue, pack, find = self._queues.get, UNIT.pack, data.find
         find_code, picks, check_crc = self._codes.get, _PICK_BY_BYTE, self.check_crc
         light_queues, inner_batch = self._light_queues, INNER_BATCH
-        most_properties = MAX_PROPERTIES_BYTES
+        most_properties, seen = MAX_PROPERTIES_BYTES, self._seen
         unsynced_from = _EVERYTHING if self.unsynced_from is None else self.unsynced_from
         records = units = position = 0
         last_ms = self.last_stored_at_ms
@@ -184,6 +197,8 @@ class UnitCollector:
                     break
                 key = (data[topic_at:name_end], queue_id)
                 queue = find_queue(key) or self._add_field(key)
+                if seen is not None:
+                    seen(queue.topic, queue_offset, sys_flag, offset, stored_ms, data[properties_at:record_end])
                 position = record_end
                 records += 1
                 if stored_ms > last_ms:
@@ -212,6 +227,8 @@ class UnitCollector:
         self.records += records
         self.units += units
         self.last_stored_at_ms = last_ms
+        if position:
+            self.end = commit_log_offset + position
         return position
 
     def add(self, message: StoredMessage) -> None:
@@ -219,13 +236,17 @@ class UnitCollector:
 
         :raises RecordError: its topic or queue cannot have a directory.
         """
-        queue = self._queue(message.topic, message.queue_id)
+        queue, first = self._queue(message.topic, message.queue_id), message.queue_offset
+        if self._seen is not None:
+            place, stored_at_ms = message.commit_log_offset, message.stored_at_ms
+            self._seen(message.topic, first, message.sys_flag, place, stored_at_ms, message.properties)
+        self.end = message.commit_log_offset + message.total_size
         self.records += 1
         self.last_stored_at_ms = max(self.last_stored_at_ms, message.stored_at_ms)
         if message.sys_flag & HIDDEN:
             return
         code = self._code_of(message.topic, message.properties, message.stored_at_ms)
-        for offset in inner_offsets(message):
+        for offset in inner_offsets(message) if self._inner_batches else (first,):
             self._collect(queue, offset, message, code)
         if self._light_queues:
             for name, offset in light_places(message.topic, message.property_map):

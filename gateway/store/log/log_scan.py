@@ -11,6 +11,7 @@ from gateway.store.log.log_window import LogWindow
 from wire.errors import RecordError
 from wire.message.record import (
     BLANK,
+    MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
     MIN_RECORD_BYTES,
@@ -18,9 +19,15 @@ from wire.message.record import (
     check_record,
     parse_record,
 )
+from wire.message.record_layout import FILLER_HEAD, HEADS
 
-_MAGICS = [re.compile(re.escape((magic & 0xFFFFFFFF).to_bytes(4, "big"))) for magic in (MAGIC_V1, MAGIC_V2)]
-_MAGIC_AT = 4
+_SPELLED = {magic: (magic & 0xFFFFFFFF).to_bytes(4, "big") for magic in (MAGIC_V1, MAGIC_V2, MAGIC_BLANK)}
+_RECORD = re.compile(b"|".join(re.escape(_SPELLED[magic]) for magic in (MAGIC_V1, MAGIC_V2)))
+_RECORD_OR_FILLER = re.compile(b"|".join(map(re.escape, _SPELLED.values())))
+_MAGIC_AT = FILLER_HEAD.offset("magic")
+_PLACE_AT = HEADS[0].offset("commit_log_offset")
+_PLACE_BYTES = 8
+"""In which a record says where it lies; the same in all heads."""
 _UNWRITTEN = b"\x00" * 8
 _ZEROS = re.compile(rb"\x00+")
 _CHUNK_BYTES = 1024 * 1024
@@ -79,7 +86,7 @@ class LogScan:
                     self.problem = "" if file.read(position, 8) == _UNWRITTEN else str(error)
                 return
             if message.commit_log_offset != start + position:
-                self.problem = f"the record says it lies at {message.commit_log_offset}"
+                self.problem = f"the record says it lies at {message.commit_log_offset}, found at {start + position}"
                 return
             end = position + message.total_size
             is_unsynced = self._unsynced_from is not None and start + end > self._unsynced_from
@@ -128,26 +135,42 @@ def _is_intact(window: LogWindow, position: int, offset: int) -> bool:
     return True
 
 
-def next_record(files: MappedFileQueue, after: int) -> int | None:
-    """The offset of the first intact record above ``after``, found by its magic number; None when there is none."""
+def next_record(files: MappedFileQueue, after: int, *, or_filler: bool = False) -> int | None:
+    """The offset of the first intact record above ``after``, found by its magic number; None when there is none.
+
+    :param or_filler: also find a filler that reaches to the end of its file.
+    """
     offset = after + 1
     while (file := files.find(offset)) is not None:
-        found = _next_in_file(file, offset - file.start_offset)
+        found = _next_in_file(file, offset - file.start_offset, or_filler=or_filler)
         if found is not None:
             return file.start_offset + found
         offset = file.start_offset + file.size
     return None
 
 
-def _next_in_file(file: MappedFile, position: int) -> int | None:
+def _next_in_file(file: MappedFile, position: int, *, or_filler: bool) -> int | None:
     window, end = LogWindow(file), file.data_end(position)
-    while end - position >= MIN_RECORD_BYTES:
+    magic, least = (_RECORD_OR_FILLER, FILLER_HEAD.size) if or_filler else (_RECORD, MIN_RECORD_BYTES)
+    while end - position >= least:
         chunk = file.read(position, min(_CHUNK_BYTES, end - position))
-        for place in sorted(found.start() for magic in _MAGICS for found in magic.finditer(chunk, _MAGIC_AT)):
-            candidate = position + place - _MAGIC_AT
-            if _is_intact(window, candidate, file.start_offset + candidate):
+        for at in [found.start() - _MAGIC_AT for found in magic.finditer(chunk, _MAGIC_AT)]:
+            candidate = position + at
+            offset = file.start_offset + candidate
+            size, kind = FILLER_HEAD.unpack_from(chunk, at)
+            if kind == MAGIC_BLANK:
+                if size == file.size - candidate:
+                    return candidate
+            # What says that it lies elsewhere is not read, however large it says that it is.
+            elif _may_lie_at(offset, chunk, at) and _is_intact(window, candidate, offset):
                 return candidate
-        if len(chunk) < MIN_RECORD_BYTES:  # it was cut meanwhile
+        if len(chunk) < least:  # it was cut meanwhile
             return None
         position += len(chunk) - _MAGIC_AT - _SPLIT_MAGIC_BYTES
     return None
+
+
+def _may_lie_at(offset: int, chunk: bytes, at: int) -> bool:
+    """Whether the record at a place of the chunk says so, or says it only behind the chunk."""
+    stated = chunk[at + _PLACE_AT : at + _PLACE_AT + _PLACE_BYTES]
+    return len(stated) < _PLACE_BYTES or int.from_bytes(stated, "big") == offset

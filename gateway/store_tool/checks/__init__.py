@@ -1,5 +1,5 @@
 """What is wrong in a store directory: one module compares one kind of file with the commit log.
 
-Open ``verification`` first: it walks the log (``log_walk``) in several processes and joins the ``findings`` of the
+Open ``verification`` first: it walks the log (``stretch_walk``) in several processes and joins the ``findings`` of the
 other modules. Not here: what would mend a finding (``repair``).
 """

@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from gateway.readable import moment_text
-from gateway.store.disk.files import RealFiles
 from gateway.store.durability.checkpoint import MARKS_AT, UNKNOWN, CheckpointFile, Marks
 from gateway.store_tool.checks.findings import REPAIR, Finding, FindingKind, Findings
-from gateway.store_tool.files.directory import StoreDirectory, open_to_read
+from gateway.store_tool.files.directory import ReadOnlyFiles, StoreDirectory
 from wire.disk.checkpoint import FILE_BYTES, StoreCheckpoint
-
-
-class ReadOnlyFiles(RealFiles):
-    """The operating system's files, never changed: what ``CheckpointFile.load`` would put right stays as it is."""
-
-    def open(self, path: Path, *, create: bool = False) -> int:  # noqa: ARG002 (as every file layer)
-        """A descriptor for reading; nothing is made."""
-        return open_to_read(path)
-
-    def truncate(self, fd: int, size: int) -> None:
-        """Nothing."""
 
 
 def read_checkpoint(directory: StoreDirectory) -> tuple[StoreCheckpoint, Marks | None]:

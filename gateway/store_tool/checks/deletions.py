@@ -14,8 +14,7 @@ from gateway.store.queues.queue_ends import QueueEnds
 from gateway.store.queues.queue_journal import QueueJournal
 from gateway.store.queues.queues_away import QueuesAway
 from gateway.store.recovery.earlier_lives import NOTHING, EarlierLives, is_of_another_broker
-from gateway.store_tool.checks.checkpoint_check import ReadOnlyFiles
-from gateway.store_tool.files.directory import StoreDirectory
+from gateway.store_tool.files.directory import ReadOnlyFiles, StoreDirectory
 
 
 def noted_deletions(directory: StoreDirectory) -> tuple[DeletedTopics, str | None]:

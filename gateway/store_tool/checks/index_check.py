@@ -1,9 +1,9 @@
 """Key index files against the log: every entry against the keys of the log's messages.
 
 Entries lie in log order but for the batches in which they were made, so the entries of a stretch of the log are found
-by halving. Mostly those of keys, and those of tags, are in log order each for themselves, and are compared as whole
-columns; where they are not, by sums over them; only where these differ single entries are looked at. Entries of tags,
-which Apache RocketMQ makes since 5.5, may be missing. A file without the log: ``index_chains``.
+by halving. Mostly they are in log order, and are compared as whole columns; where they are not, by sums over them;
+only where these differ single entries are looked at. Entries of tags, which Apache RocketMQ makes since 5.5, may be
+missing. A file without the log: ``index_chains``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from pathlib import Path
 
 from gateway.readable import moment_text
 from gateway.store_tool.checks.findings import REPAIR, START, Finding, FindingKind, Findings
-from gateway.store_tool.checks.hash_runs import hash_runs
 from gateway.store_tool.checks.index_part import (
     ENTRY_WORDS,
     HASH,
@@ -32,8 +31,8 @@ from gateway.store_tool.checks.index_part import (
     offsets_of,
     reading,
 )
+from gateway.store_tool.checks.stretch_keys import StretchKeys
 from gateway.store_tool.files.directory import StoreDirectory
-from gateway.store_tool.records.stretch_keys import StretchKeys
 from wire.disk.index_entry import MAX_SECONDS
 from wire.disk.index_file import FIRST_ENTRY
 
@@ -47,10 +46,6 @@ SAMPLE_ENTRIES = 64
 """Of so many entries far from the ends of a stretch one is asked where it belongs."""
 STEP_TIMES = 64
 """Messages that are mostly stored within one second."""
-FEW_TAGS = 8
-"""So many hashes are looked for one after the other."""
-_SHORT_RUN = 16
-"""Where keys and tags change more often than this on average, picking one by one is quicker than cutting."""
 
 
 @dataclass(slots=True)
@@ -86,7 +81,7 @@ def compare_stretch(index: NearIndex, keys: StretchKeys, begin: int, end: int) -
     """Compare what the log asks for in [begin, end) with what the files have."""
     result = IndexFaults()
     if not index.exists:
-        result.unindexed_from = min([*keys.offsets[:1], *keys.tag_offsets[:1]], default=-1)
+        result.unindexed_from = keys.offsets[0] if keys else -1
         return result
     parts = [file.part for file in index.files if file.reaches(begin, end)]
     windows: list[_Window] = []
@@ -104,99 +99,23 @@ def compare_stretch(index: NearIndex, keys: StretchKeys, begin: int, end: int) -
 
 
 def _are_in_order(windows: Sequence[_Window], keys: StretchKeys) -> bool:
-    """Whether the entries of keys are those of the log in its order, and those of tags, when there are any, too."""
-    entries = windows[0].inside if len(windows) == 1 else sum((window.inside for window in windows), array("i"))
-    count = len(entries) // ENTRY_WORDS
-    mask = bytes(count)
-    if count != len(keys.offsets):
-        if count != len(keys.offsets) + len(keys.tag_offsets):
-            return False
-        mask = _mask(entries[HASH::ENTRY_WORDS], set(keys.tag_hashes))
-        if mask.count(1) != len(keys.tag_offsets):
-            return False  # a key is hashed as a tag is
-    key_ages, tag_ages = _ages(windows, mask, 0), _ages(windows, mask, 1)
-    return _are(_picked(entries, mask, 0), key_ages, (keys.offsets, keys.hashes, keys.times)) and (
-        count == len(keys.offsets)
-        or _are(_picked(entries, mask, 1), tag_ages, (keys.tag_offsets, keys.tag_hashes, keys.tag_times))
-    )
-
-
-def _ages(windows: Sequence[_Window], mask: bytes, wanted: int) -> list[tuple[int, int]]:
-    """How many entries of each window have the value wanted in the mask, and from when on their file counts seconds."""
-    found, start = [], 0
+    """Whether the entries are those of the log in its order, with the tags or without them."""
+    entries, seconds = array("i"), array("i")
+    wanted = _as_many(keys, sum(len(window.inside) for window in windows) // ENTRY_WORDS)
     for window in windows:
-        end = start + len(window.inside) // ENTRY_WORDS
-        found.append((mask.count(wanted, start, end), window.part.head.begin_ms))
-        start = end
-    return found
-
-
-def _mask(hashes: array[int], wanted: set[int]) -> bytes:
-    """A byte for each hash: 1 where it is one of those wanted."""
-    parts, done = [], 0
-    for start, end in [*hash_runs(hashes), (len(hashes), len(hashes))]:
-        loose = hashes[done:start]
-        if len(wanted) <= FEW_TAGS and not any(_may_hold(loose, number) for number in wanted):
-            parts.append(bytes(len(loose)))
-        else:
-            parts.append(bytes(map(wanted.__contains__, loose)))
-        if start < end:
-            parts.append(bytes((hashes[start] in wanted,)) * (end - start))
-        done = end
-    return b"".join(parts)
-
-
-def _may_hold(hashes: array[int], number: int) -> bool:
-    """Whether the bytes of a number are found, if only in the middle of two others."""
-    return array("i", (number,)).tobytes() in hashes.tobytes()
-
-
-def _are(
-    entries: array[int], ages: Sequence[tuple[int, int]], wanted: tuple[array[int], array[int], array[int]]
-) -> bool:
-    """Whether entries are these, in the order of their offsets.
-
-    :param wanted: offsets, hashes and store times.
-    """
-    offsets, hashes, times = wanted
-    found = offsets_of(entries)
-    if found != offsets:  # unique keys come before the others
-        order = sorted(range(len(offsets)), key=offsets.__getitem__)
-        offsets, hashes, times = (array(column.typecode, map(column.__getitem__, order)) for column in wanted)
+        start = len(seconds)
+        entries += window.inside
+        seconds += _all_seconds(wanted.times[start : len(entries) // ENTRY_WORDS], window.part.head.begin_ms)
     return (
-        found == offsets
-        and entries[HASH::ENTRY_WORDS] == hashes
-        and entries[SECONDS::ENTRY_WORDS] == _seconds_since(times, ages)
+        offsets_of(entries) == wanted.offsets
+        and entries[HASH::ENTRY_WORDS] == wanted.hashes
+        and entries[SECONDS::ENTRY_WORDS] == seconds
     )
 
 
-def _seconds_since(times: array[int], ages: Sequence[tuple[int, int]]) -> array[int]:
-    """The seconds of entries in one file after the other."""
-    seconds, start = array("i"), 0
-    for many, begin_ms in ages:
-        seconds += _all_seconds(times[start : start + many], begin_ms)
-        start += many
-    return seconds
-
-
-def _picked(entries: array[int], mask: bytes, wanted: int) -> array[int]:
-    """The entries whose place in the mask has the value wanted."""
-    picked = array("i")
-    if mask.count(b"\x00\x01") * _SHORT_RUN > len(mask):
-        picked.frombytes(bytes(4 * ENTRY_WORDS * mask.count(wanted)))
-        chosen = mask if wanted else mask.translate(_OTHER)
-        for word in range(ENTRY_WORDS):
-            picked[word::ENTRY_WORDS] = array("i", list(compress(entries[word::ENTRY_WORDS], chosen)))
-        return picked
-    end = 0
-    while (start := mask.find(wanted, end)) >= 0:
-        end = mask.find(1 - wanted, start)
-        end = len(mask) if end < 0 else end
-        picked += entries[start * ENTRY_WORDS : end * ENTRY_WORDS]
-    return picked
-
-
-_OTHER = bytes((1, 0)).ljust(256, b"\x00")
+def _as_many(keys: StretchKeys, count: int) -> StretchKeys:
+    """The keys with the tags, or without them when only then there are as many."""
+    return keys.without_tags() if count == keys.are_tags.count(0) else keys
 
 
 def _is_all(window: _Window, keys: StretchKeys) -> bool:
@@ -207,14 +126,8 @@ def _is_all(window: _Window, keys: StretchKeys) -> bool:
     """
     entries, begin_ms = window.inside, window.part.head.begin_ms
     found = offsets_of(entries), entries[HASH::ENTRY_WORDS], entries[SECONDS::ENTRY_WORDS]
-    if len(found[0]) == len(keys.offsets):
-        wanted = (keys.offsets, keys.hashes, _all_seconds(keys.times, begin_ms))
-    else:
-        wanted = (
-            keys.offsets + keys.tag_offsets,
-            keys.hashes + keys.tag_hashes,
-            _all_seconds(keys.times, begin_ms) + _all_seconds(keys.tag_times, begin_ms),
-        )
+    keys = _as_many(keys, len(found[0]))
+    wanted = keys.offsets, keys.hashes, _all_seconds(keys.times, begin_ms)
     return _sums(*found) == _sums(*wanted)
 
 
@@ -236,7 +149,11 @@ def _inside(entries: array[int], offsets: array[int], begin: int, end: int) -> a
 
 
 def _chosen(entries: array[int], offsets: Iterable[int], begin: int, end: int) -> array[int]:
-    return _picked(entries, bytes([begin <= offset < end for offset in offsets]), 1)
+    are_inside = [begin <= offset < end for offset in offsets]
+    chosen = array("i", bytes(entries.itemsize * ENTRY_WORDS * sum(are_inside)))
+    for word in range(ENTRY_WORDS):
+        chosen[word::ENTRY_WORDS] = array("i", list(compress(entries[word::ENTRY_WORDS], are_inside)))
+    return chosen
 
 
 def _sums(offsets: Sequence[int], hashes: Sequence[int], seconds: Sequence[int]) -> tuple[int, ...]:
@@ -247,10 +164,9 @@ def _look_closely(
     windows: Sequence[_Window], keys: StretchKeys, span: tuple[int, int], index_end: int, result: IndexFaults
 ) -> None:
     times = dict(zip(keys.offsets, keys.times, strict=True))
-    times.update(zip(keys.tag_offsets, keys.tag_times, strict=True))
-    wanted = Counter(zip(keys.offsets, keys.hashes, strict=True))
-    tags = Counter(zip(keys.tag_offsets, keys.tag_hashes, strict=True))
-    known = wanted + tags
+    known = Counter(zip(keys.offsets, keys.hashes, strict=True))
+    bare = keys.without_tags()
+    wanted = Counter(zip(bare.offsets, bare.hashes, strict=True))
     seen: Counter[tuple[int, int]] = Counter()
     for window in windows:
         _judge_window(window, span, known, times, seen, result)
@@ -329,14 +245,11 @@ def _check_times(window: _Window, keys: StretchKeys, result: IndexFaults) -> Non
 
 def _time_of(keys: StretchKeys, offset: int) -> int | None:
     """When the message at an offset was stored; None when it has no key or lies elsewhere."""
-    for offsets, times in ((keys.offsets, keys.times), (keys.tag_offsets, keys.tag_times)):
-        packed, wanted = memoryview(offsets).tobytes(), array("q", (offset,)).tobytes()
-        at = packed.find(wanted)
-        while at >= 0 and at % offsets.itemsize:
-            at = packed.find(wanted, at + 1)
-        if at >= 0:
-            return times[at // offsets.itemsize]
-    return None
+    packed, wanted = memoryview(keys.offsets).tobytes(), array("q", (offset,)).tobytes()
+    at = packed.find(wanted)
+    while at >= 0 and at % keys.offsets.itemsize:
+        at = packed.find(wanted, at + 1)
+    return keys.times[at // keys.offsets.itemsize] if at >= 0 else None
 
 
 def _window(part: IndexPart, begin: int, end: int, margin: int) -> _Window | None:

@@ -19,11 +19,16 @@ from gateway.store.queues.deleted_topics import QueueName
 from gateway.store.queues.extended_units import has_addresses, with_codes
 from gateway.store.queues.queue_extension import QueueExtension
 from gateway.store.recovery.earlier_lives import NOTHING
-from gateway.store_tool.checks.checkpoint_check import ReadOnlyFiles
 from gateway.store_tool.checks.deletions import EmptyQueues, noted_deletions
 from gateway.store_tool.checks.findings import REPAIR, START, Finding, FindingKind, Findings
-from gateway.store_tool.files.directory import DiskFile, QueueFolder, StoreDirectory, data_end, open_to_read
-from gateway.store_tool.records.queue_runs import QueueRun
+from gateway.store_tool.files.directory import (
+    DiskFile,
+    QueueFolder,
+    ReadOnlyFiles,
+    StoreDirectory,
+    data_end,
+    open_to_read,
+)
 from wire.disk.consume_queue import UNIT, UNIT_BYTES, is_filler, is_written
 from wire.disk.queue_extension import is_address
 from wire.errors import RecordError
@@ -41,6 +46,21 @@ _UNWRITTEN = (0, 0, 0)
 Unit = tuple[int, int, int]
 Place = tuple[str, int, int]
 """topic, queue id, queue offset"""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRun:
+    """Neighbours in one queue: the units of the messages from ``first`` on, as they should be."""
+
+    topic: str
+    queue_id: int
+    first: int
+    units: bytearray
+
+    @property
+    def end(self) -> int:
+        """The queue offset after the last."""
+        return self.first + len(self.units) // UNIT_BYTES
 
 
 @dataclass(frozen=True, slots=True)

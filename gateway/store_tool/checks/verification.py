@@ -26,8 +26,8 @@ from gateway.store_tool.checks.findings import REPAIR, START, Finding, FindingKi
 from gateway.store_tool.checks.index_chains import FileFaults, beyond_log, check_file
 from gateway.store_tool.checks.index_check import IndexCheck, IndexFaults
 from gateway.store_tool.checks.index_part import IndexPart, NearIndex, PlacedPart, read_part
-from gateway.store_tool.checks.log_walk import Gap, LogStretch, WalkResult, walk
 from gateway.store_tool.checks.queue_check import QueueCheck
+from gateway.store_tool.checks.stretch_walk import Gap, LogStretch, WalkResult, walk
 from gateway.store_tool.errors import CannotRun
 from gateway.store_tool.files.directory import DiskFile, StoreDirectory, data_end, links_in
 from gateway.store_tool.progress import Progress

@@ -21,6 +21,8 @@ from pathlib import Path
 
 from gateway.settings.store import StoreSettings
 from gateway.store.disk.files import EntryKind, RealFiles
+from gateway.store.disk.mapped_file import MappedFile
+from gateway.store.disk.mapped_file_queue import MappedFileQueue
 from gateway.store.disk.paths import StorePaths, is_index_name, is_queue_name, is_topic_name, parse_offset_name
 from gateway.store_tool.errors import CannotRun, DirectoryInUse, not_accessible
 from wire.disk.consume_queue import UNIT_BYTES
@@ -31,7 +33,6 @@ _MAX_DEPTH = 4
 """Of the deepest file: consumequeue/TOPIC/QUEUE/FILE."""
 _LARGEST_BYTES = (1 << 31) - 1
 """Of a file of the log or of a queue, as the settings of their sizes allow; a larger one says nothing of the others."""
-_CHUNK_BYTES = 1 << 20
 _BUSY = frozenset({errno.EAGAIN, errno.EACCES})
 _FLOCK = struct.Struct("hhqqi")  # struct flock of 64-bit Linux
 
@@ -246,6 +247,27 @@ def open_to_read(path: Path) -> int:
     raise OSError(errno.EINVAL, "it is no file", str(path))
 
 
+class ReadOnlyFiles(RealFiles):
+    """The operating system's files, never changed: what ``CheckpointFile.load`` would put right stays as it is."""
+
+    def open(self, path: Path, *, create: bool = False) -> int:  # noqa: ARG002 (as every file layer)
+        """A descriptor for reading; nothing is made."""
+        return open_to_read(path)
+
+    def truncate(self, fd: int, size: int) -> None:
+        """Nothing."""
+
+
+def log_part(path: Path, start: int, size: int) -> MappedFileQueue:
+    """One file of a commit log, to be walked through as if it was all of the log.
+
+    :param start: the offset of its first byte; ``size`` of its bytes are looked at.
+    """
+    part = MappedFileQueue(ReadOnlyFiles(), path.parent, size)
+    part.list = [MappedFile(ReadOnlyFiles(), path, start, size)]
+    return part
+
+
 def disk_file(path: Path, start: int) -> DiskFile:
     """The figures of one file."""
     status = path.stat()
@@ -295,16 +317,4 @@ def _common_size(files: list[DiskFile], configured: int) -> int:
 
 def data_end(path: Path, size: int) -> int:
     """The position after the last byte of a file that is not zero; 0 for a file of zeros."""
-    fd = open_to_read(path)
-    try:
-        for start, end in reversed(RealFiles().data_ranges(fd, 0, size)):
-            position = end
-            while position > start:
-                begin = max(start, position - _CHUNK_BYTES)
-                written = os.pread(fd, position - begin, begin).rstrip(b"\x00")
-                if written:
-                    return begin + len(written)
-                position = begin
-        return 0
-    finally:
-        os.close(fd)
+    return MappedFile(ReadOnlyFiles(), path, 0, size).data_end(0)

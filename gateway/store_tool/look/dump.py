@@ -11,23 +11,21 @@ import heapq
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import cast
 
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from gateway.store.durability.dispatch import HIDDEN
+from gateway.store.log.log_scan import LogScan, next_record
 from gateway.store.queues.deleted_topics import QueueName
 from gateway.store.recovery.earlier_lives import NOTHING
 from gateway.store_tool.checks.checkpoint_check import read_checkpoint
 from gateway.store_tool.checks.config_check import known_topics
 from gateway.store_tool.checks.deletions import EmptyQueues, noted_deletions
-from gateway.store_tool.checks.log_walk import next_intact
 from gateway.store_tool.checks.queue_check import UnitReader
-from gateway.store_tool.files.directory import DiskFile, QueueFolder, StoreDirectory, data_end, open_to_read
-from gateway.store_tool.files.sparse_map import sparse_map
+from gateway.store_tool.files.directory import DiskFile, QueueFolder, StoreDirectory, data_end, log_part, open_to_read
 from wire.disk.consume_queue import is_filler
 from wire.errors import RecordError
 from wire.message.properties import PropertyName
-from wire.message.record import BLANK, StoredMessage, check_record, parse_record
+from wire.message.record import StoredMessage, check_record, parse_record
 
 SYSTEM_TOPICS = frozenset({HALF_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TOPIC})
 """Bookkeeping of transactions: shown only when asked for."""
@@ -196,26 +194,17 @@ class Dump:
         """The messages of a file, from a byte on at which a record begins."""
         file_size = self._size(file)
         end = data_end(file.path, file_size) if start < file_size else 0
-        if start >= end:
-            return
-        fd = open_to_read(file.path)
-        try:
-            with sparse_map(fd, file_size) as data:
-                position = start
-                while position < end:
-                    try:
-                        size = check_record(cast("bytes", data), position, file.start + position)
-                        if size == BLANK:
-                            return
-                        yield parse_record(cast("bytes", data), position)
-                        position += size
-                    except RecordError as error:
-                        if not quiet:
-                            place = f"{file.path} byte {position} (commit log offset {file.start + position})"
-                            self._damage(f"{place}: {error}")
-                        position = next_intact(data, position + 1, file_size, file.start)
-        finally:
-            os.close(fd)
+        log = log_part(file.path, file.start, file_size)
+        position: int | None = file.start + start
+        while position is not None and position < file.start + end:
+            scan = LogScan(log, position, file.start + end)
+            yield from scan
+            if scan.problem is None:
+                return
+            if not quiet:
+                place = f"{file.path} byte {scan.end - file.start} (commit log offset {scan.end})"
+                self._damage(f"{place}: {scan.problem or 'nothing is written here'}")
+            position = next_record(log, scan.end)
 
     def _size(self, file: DiskFile) -> int:
         """How many bytes of a file are looked at: what it has too much is nothing."""

@@ -44,7 +44,7 @@ def test_a_record_at_another_place_than_it_says_is_damage(tmp_path: Path) -> Non
     first = log_file(tmp_path).read_bytes()[: results[0].size]
     overwrite(log_file(tmp_path), results[2].commit_log_offset, first)
     assert len(list(scan)) == 2
-    assert scan.problem == "the record says it lies at 0"
+    assert scan.problem == f"the record says it lies at 0, found at {results[2].commit_log_offset}"
     assert not is_record_at(scan._files, results[2].commit_log_offset)
 
 

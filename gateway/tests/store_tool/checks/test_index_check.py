@@ -12,8 +12,8 @@ import pytest
 from gateway.store_tool.checks import index_check
 from gateway.store_tool.checks.index_check import _all_seconds, compare_stretch
 from gateway.store_tool.checks.index_part import IndexPart, NearIndex, PlacedPart, read_part
+from gateway.store_tool.checks.stretch_keys import StretchKeys
 from gateway.store_tool.files.directory import disk_file
-from gateway.store_tool.records.stretch_keys import StretchKeys
 from wire.disk.index_file import ENTRY, HEAD_BYTES, IndexHead, IndexShape
 
 SHAPE = IndexShape(slots=16, entries=1200)
@@ -26,9 +26,13 @@ HASHES = array("i", [1000 + number * 7919 for number in range(COUNT)])
 
 
 def _keys() -> StretchKeys:
+    """A key and then a tag of each message."""
     keys = StretchKeys()
-    keys.offsets, keys.times, keys.hashes = OFFSETS[:], TIMES[:], HASHES[:]
-    keys.tag_offsets, keys.tag_times, keys.tag_hashes = OFFSETS[:], TIMES[:], array("i", [TAG_HASH]) * COUNT
+    for key_hash, offset, time in zip(HASHES, OFFSETS, TIMES, strict=True):
+        keys.hashes.extend((key_hash, TAG_HASH))
+        keys.offsets.extend((offset, offset))
+        keys.times.extend((time, time))
+        keys.are_tags += bytes((0, 1))
     return keys
 
 
@@ -58,6 +62,16 @@ def _faults(path: Path) -> list[str]:
 
 def test_what_agrees_has_no_fault(path: Path) -> None:
     assert _faults(path) == []
+
+
+def test_entries_of_tags_may_be_missing(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[:HEAD_BYTES] = IndexHead(BEGIN_MS, TIMES[-1], OFFSETS[0], OFFSETS[-1], 0, COUNT + 1).build()
+    path.write_bytes(content)
+    assert _faults(path) == []
+    content[SHAPE.entry_position(20) + 3] ^= 1
+    path.write_bytes(content)
+    assert _faults(path)
 
 
 @pytest.mark.parametrize("entry", [1, 64, 150, 300, 301, 450, 600])

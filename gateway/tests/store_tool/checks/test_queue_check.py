@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from gateway.store_tool.checks.findings import Findings
-from gateway.store_tool.checks.queue_check import QueueCheck
+from gateway.store_tool.checks.queue_check import QueueCheck, QueueRun
 from gateway.store_tool.files.directory import opened as opened_directory
-from gateway.store_tool.records.queue_runs import QueueRun
 from gateway.tests.store.small_store import SMALL, opened, put
 from wire.disk.consume_queue import UNIT
 

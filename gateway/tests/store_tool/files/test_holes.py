@@ -1,4 +1,4 @@
-"""Maps of files with holes: the same bytes as the file, and no room taken."""
+"""Holes of files stay holes: on a file system in memory, one that is filled takes room."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store_tool.checks.log_walk import LogStretch, walk
-from gateway.store_tool.files.sparse_map import sparse_map
+from gateway.store_tool.checks.stretch_walk import LogStretch, walk
 from gateway.tests.store_tool.small_directory import index_file, log_file, run
 
 PAGE = mmap.PAGESIZE
 MEMORY = Path("/dev/shm")
-"""A tmpfs, where reading a hole through a plain map takes room."""
+"""A tmpfs, where reading a hole through a map takes room."""
 
 
 @pytest.fixture
@@ -33,34 +32,6 @@ def _sparse(path: Path, size: int, parts: dict[int, bytes]) -> None:
         for position, part in parts.items():
             file.seek(position)
             file.write(part)
-
-
-@pytest.mark.parametrize(
-    ("size", "parts"),
-    [
-        (64 * PAGE, {0: b"a" * 100, 9 * PAGE - 3: b"over the edge", 40 * PAGE: b"b" * PAGE}),
-        (64 * PAGE + 17, {3 * PAGE + 5: b"c"}),
-        (64 * PAGE + 17, {64 * PAGE + 16: b"d"}),
-        (7 * PAGE + 1, {}),
-        (100, {0: b"e" * 100}),
-    ],
-)
-@pytest.mark.parametrize("begin", [0, PAGE + 1])
-def test_it_reads_as_the_file_does_and_takes_no_room(
-    folder: Path, size: int, parts: dict[int, bytes], begin: int
-) -> None:
-    path = folder / "file"
-    _sparse(path, size, parts)
-    before = path.stat().st_blocks
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        with sparse_map(fd, size, begin=min(begin, size)) as data:
-            found = data[begin:]
-            assert data.find(b"no such bytes", begin) == -1
-    finally:
-        os.close(fd)
-    assert path.stat().st_blocks == before
-    assert found == path.read_bytes()[begin:]
 
 
 def test_walking_through_a_log_file_fills_no_hole_of_it(folder: Path, original: Path) -> None:
