@@ -1,27 +1,30 @@
 """Registrations of brokers, read a piece at a time.
 
 A broker with ten thousand topics registers with megabytes, and a peer that is no broker may send a frame full of them.
-Reading one takes seconds in all, and hundreds of bytes of memory for each of its bytes. So one is read at a time, in
-turns that leave other requests their time, and the bodies that wait for it have a limit together.
+Reading one takes seconds in all, and hundreds of bytes of memory for each of its bytes. So one large registration is
+read at a time, in turns that leave other requests their time, and the bodies that wait have a limit together. Small
+registrations have a line of their own. In both lines hosts and brokers share the turns; brokers that are known do not
+wait for those of their host that are not.
 
-They are taken in the order in which they came, also several of one broker: some brokers tell of what changed only. What
-an administrator changes waits in the same line, so that no registration that came before undoes it.
+The registrations of one broker are taken in the order in which they came: some brokers tell of what changed only. What
+an administrator changes waits until every registration that came before was taken, so that none of them undoes it.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Any, Generic
 
 from twisted.internet.defer import Deferred
 
 from gateway.errors import RequestRefused
+from gateway.fair_line import FairLine
 from gateway.nameserver.addresses import BrokerAddress
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.turns import T, Turns, Work, fail
 from gateway.shares import Shares
-from wire.bodies.registration import RegisterBrokerBody
+from wire.bodies.registration import RegisterBrokerBody, likely_bytes
 from wire.codes import ResponseCode
 
 MAX_WAITING_BYTES = 268_435_456
@@ -31,10 +34,29 @@ A name server that starts hears of all brokers at once: 100 of them with 20,000 
 """
 REQUEST_BYTES = 4_096
 """Bytes that a request that waits is counted with besides its body."""
+SMALL_BYTES = 262_144
+"""Bytes of a body, when it is inflated, that is read beside large ones: 2,500 topics, some 20 ms."""
+MAX_LARGE = 2_000
+"""Large registrations that are read or wait to be read."""
+MAX_LARGE_PER_CHANNEL = 20
+"""Large registrations of one connection that are read or wait; processes with several brokers have one each."""
+
+
+class _Reading(Generic[T]):
+    """A work that waits for its turn, and what fires at its end."""
+
+    __slots__ = ("cost", "done", "holder", "host", "work")
+
+    def __init__(self, host: Hashable, holder: Hashable, work: Work[T], cost: int) -> None:
+        self.host = host
+        self.holder = holder
+        self.work = work
+        self.cost = cost
+        self.done: Deferred[T] = Deferred()
 
 
 class RegistrationReader:
-    """Reads registrations one after the other. Only the reactor's thread uses this class.
+    """Reads registrations: a large and a small one at a time. Only the reactor's thread uses this class.
 
     :param max_waiting_bytes: of all requests that are read or wait.
     """
@@ -42,8 +64,15 @@ class RegistrationReader:
     def __init__(self, turns: Turns, max_waiting_bytes: int = MAX_WAITING_BYTES) -> None:
         self._turns = turns
         self._bytes: Shares[str] = Shares(max_waiting_bytes)
-        self._waiting: deque[tuple[Work[Any], Deferred[Any]]] = deque()
-        self._is_busy = False
+        self._large_of: Shares[Hashable] = Shares(MAX_LARGE, MAX_LARGE_PER_CHANNEL)
+        self._small = _Reader(turns)
+        self._large = _Reader(turns)
+        self._behind: dict[BrokerAddress, deque[Deferred[None]]] = {}
+        self._changes: deque[tuple[int, Deferred[None]]] = deque()
+        self._open: dict[int, None] = {}
+        """The registrations that are not taken yet, in the order in which they came."""
+        self._number = 0
+        self._is_changing = False
         self._unread: dict[BrokerAddress, set[Request]] = {}
 
     async def read(
@@ -53,28 +82,104 @@ class RegistrationReader:
         *,
         compressed: bool,
         take_in: Callable[[RegisterBrokerBody], Work[T]],
+        is_known: bool = False,
     ) -> T:
         """Read and take in what a broker at this address registers with; at once when it is small and nothing waits.
 
+        :param is_known: whether the broker is registered already.
         :raises BodyError: as ``RegisterBrokerBody.parse_in_steps``.
         :raises RequestRefused: SYSTEM_BUSY, too much waits already; SYSTEM_ERROR, the broker went meanwhile.
         """
+        host, channel, body = request.channel.remote[0], request.channel, request.command.body
+        cost = likely_bytes(body, compressed)
+        is_large = cost > SMALL_BYTES
+        held = self._take(host, body)
+        if is_large and not self._large_of.take(channel):
+            self._bytes.give_back(host, held)
+            remark = self._large_of.refusal(channel, "large registrations of this connection that wait to be read")
+            raise RequestRefused(ResponseCode.SYSTEM_BUSY, remark)
         self._unread.setdefault(address, set()).add(request)
+        self._number += 1
+        number = self._number
+        self._open[number] = None
         try:
-            return await self._in_line(request, self._read(request, address, compressed, take_in))
+            await self._turn_of(address)
+            try:
+                work = self._read(request, address, compressed, take_in)
+                reading = _Reading((host, is_known), address, work, cost + REQUEST_BYTES)
+                return await (self._large if is_large else self._small).read(reading)
+            finally:
+                self._let_next(address)
         finally:
             self._leave(request, address)
+            self._bytes.give_back(host, held)
+            if is_large:
+                self._large_of.give_back(channel)
+            del self._open[number]
+            self._let_changes()
 
     def in_order(self, request: Request, change: Callable[[], Answer]) -> Answer | Awaitable[Answer]:
         """Make a change after all registrations that came before it; at once when nothing waits.
 
         :raises RequestRefused: SYSTEM_BUSY, too much waits already.
         """
-        return self._in_line(request, _once(change)) if self._is_busy else change()
+        return self._change_later(request, change) if self._open or self._changes else change()
 
     def forget(self, address: BrokerAddress) -> None:
         """Refuse what this broker registered with and is not read yet: it went."""
         self._unread.pop(address, None)
+
+    def _take(self, host: str, body: bytes) -> int:
+        """Count what waits; return how much it is."""
+        size = len(body) + REQUEST_BYTES
+        if not self._bytes.take(host, size):
+            remark = self._bytes.refusal(host, f"bytes of registrations from {host} that wait to be read")
+            raise RequestRefused(ResponseCode.SYSTEM_BUSY, remark)
+        return size
+
+    async def _turn_of(self, address: BrokerAddress) -> None:
+        """Wait until what this broker registered with before is taken."""
+        behind = self._behind.get(address)
+        if behind is None:
+            self._behind[address] = deque()
+        else:
+            behind.append(turn := Deferred[None]())
+            await turn
+
+    def _let_next(self, address: BrokerAddress) -> None:
+        behind = self._behind[address]
+        if behind:
+            behind.popleft().callback(None)
+        else:
+            del self._behind[address]
+
+    async def _change_later(self, request: Request, change: Callable[[], Answer]) -> Answer:
+        host = request.channel.remote[0]
+        held = self._take(host, request.command.body)
+        turn: Deferred[None] = Deferred()
+        self._changes.append((self._number, turn))
+        try:
+            await turn
+            return change()
+        finally:
+            self._bytes.give_back(host, held)
+
+    def _let_changes(self) -> None:
+        """Begin with the changes that may be made: each of them in another turn."""
+        if self._next_change_may_be_made and not self._is_changing:
+            self._turns.begin(self._one_change_after_the_other())
+
+    @property
+    def _next_change_may_be_made(self) -> bool:
+        return bool(self._changes) and next(iter(self._open), self._number + 1) > self._changes[0][0]
+
+    def _one_change_after_the_other(self) -> Work[None]:
+        self._is_changing = True
+        while self._next_change_may_be_made:
+            yield  # what was taken before is answered first
+            _, turn = self._changes.popleft()
+            turn.callback(None)
+        self._is_changing = False
 
     def _read(
         self,
@@ -99,35 +204,32 @@ class RegistrationReader:
             if not unread:
                 del self._unread[address]
 
-    async def _in_line(self, request: Request, work: Work[T]) -> T:
-        host, size = request.channel.remote[0], len(request.command.body) + REQUEST_BYTES
-        if not self._bytes.take(host, size):
-            remark = self._bytes.refusal(host, f"bytes of registrations from {host} that wait to be read")
-            raise RequestRefused(ResponseCode.SYSTEM_BUSY, remark)
-        done: Deferred[T] = Deferred()
-        self._waiting.append((work, done))
-        try:
-            if not self._is_busy:
-                self._turns.begin(self._one_after_the_other())
-            return await done
-        finally:
-            self._bytes.give_back(host, size)
+
+class _Reader:
+    """Does works one after the other, in turns, in the order of a ``FairLine``."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._waiting: FairLine[_Reading[Any]] = FairLine()
+        self._is_busy = False
+
+    def read(self, reading: _Reading[T]) -> Deferred[T]:
+        """Do this work when its turn has come; its first piece now when nothing waits."""
+        self._waiting.put(reading.host, reading.holder, reading, reading.cost)
+        if not self._is_busy:
+            self._turns.begin(self._one_after_the_other())
+        return reading.done
 
     def _one_after_the_other(self) -> Work[None]:
         self._is_busy = True
         while self._waiting:
-            work, done = self._waiting.popleft()
+            reading = self._waiting.take()
             try:
-                value = yield from work
+                value = yield from reading.work
             except Exception as error:  # noqa: BLE001 - whoever waits for the work gets its exception
-                fail(done, error)
+                fail(reading.done, error)
             else:
-                done.callback(value)
+                reading.done.callback(value)
             if self._waiting:
                 yield
         self._is_busy = False
-
-
-def _once(change: Callable[[], Answer]) -> Work[Answer]:
-    yield from ()
-    return change()

@@ -34,6 +34,8 @@ MAPPINGS_SINCE_VERSION = 413
 
 _COMPRESSION_LEVEL = 9
 _INFLATED_PER_STEP = 1_048_576
+_LOOKED_AT_BYTES = 262_145
+"""Bytes that are inflated to guess how many there are in all: a millisecond."""
 _PLAIN_BYTES_PER_STEP = 65_536
 _PART_BYTES_PER_STEP = 65_536
 _int32 = struct.Struct(">i")
@@ -115,6 +117,25 @@ class RegisterBrokerBody(msgspec.Struct, frozen=True):
             yield _int32.pack(len(self.topic_queue_mapping_info_map))
             for mapping in self.topic_queue_mapping_info_map.values():
                 yield _prefixed(build_json(mapping.to_json(), java_form=True))
+
+
+def likely_bytes(raw: Readable, compressed: bool) -> int:
+    """Return how many bytes a registration probably has when it is inflated.
+
+    The beginning of a compressed one tells how well it is compressed; a short one is inflated whole.
+    """
+    if not compressed:
+        return len(raw)
+    inflater = zlib.decompressobj()
+    try:
+        beginning = len(inflater.decompress(raw, _LOOKED_AT_BYTES))
+    except zlib.error:
+        return len(raw)
+    left = len(inflater.unconsumed_tail)
+    looked_at = len(raw) - left
+    if inflater.eof or beginning < _LOOKED_AT_BYTES:
+        return beginning
+    return min(beginning * len(raw) // max(looked_at, 1) + 1, MAX_INFLATED_BYTES)
 
 
 def _prefixed(part: bytes) -> bytes:

@@ -109,9 +109,13 @@ class BrokerRequests:
             registration = self._registration(request, header, {}, version)
             registered = self._routes.register(registration, self._clock_ms())
         else:
-            self._routes.heartbeat(address, self._clock_ms())  # it lives, even if it has to wait
+            is_known = self._routes.heartbeat(address, self._clock_ms())  # it lives, even if it has to wait
             registration, registered = await self._reader.read(
-                request, address, compressed=header.compressed, take_in=partial(self._take_in, request, header)
+                request,
+                address,
+                compressed=header.compressed,
+                take_in=partial(self._take_in, request, header),
+                is_known=is_known,
             )
         if registered.refusal is not None:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, registered.refusal)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wire.bodies import registration
-from wire.bodies.registration import MAPPINGS_SINCE_VERSION, MAX_PARTS, RegisterBrokerBody
+from wire.bodies.registration import MAPPINGS_SINCE_VERSION, MAX_PARTS, RegisterBrokerBody, likely_bytes
 from wire.bodies.steps import ENTRIES_PER_STEP
 from wire.bodies.topics import DataVersion, TopicConfig, TopicQueueMapping
 from wire.errors import BodyError, LocalError
@@ -161,3 +161,15 @@ def test_any_bytes_are_a_registration_or_a_body_error(raw: bytes, compressed: bo
 def test_a_topic_that_is_no_word_is_not_compressed(name: str) -> None:
     with pytest.raises(LocalError, match="cannot be written as words"):
         RegisterBrokerBody(VERSION, {name: TopicConfig(name)}).build(True)
+
+
+def test_how_long_a_compressed_body_is_can_be_guessed_from_its_beginning() -> None:
+    few = RegisterBrokerBody(topic_config_table={"orders": TopicConfig("orders")})
+    for compressed in (False, True):
+        assert likely_bytes(few.build(compressed), compressed) < 1_000
+    assert likely_bytes(few.build(True), True) == len(zlib.decompress(few.build(True)))
+    bomb = zlib.compress(bytes(32 << 20), 9)
+    assert likely_bytes(bomb, True) > 16 << 20
+    many = zlib.compress(b"".join(b"topic-%d 8 8 6 SINGLE_TAG" % number for number in range(100_000)))
+    assert 1 << 20 < likely_bytes(many, True) < 8 << 20
+    assert likely_bytes(b"no zlib stream", True) == 14
