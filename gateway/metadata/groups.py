@@ -9,20 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
-
-from msgspec.structs import replace
+from typing import TYPE_CHECKING
 
 from gateway.errors import RequestRefused
 from gateway.in_thread import InThread, in_this_thread
-from gateway.metadata.makers import CLIENTS, NOBODY, Makers
+from gateway.metadata.makers import CLIENTS, Makers
+from gateway.metadata.named_configs import NamedConfigs
 from gateway.metadata.names import SYSTEM_GROUP_PREFIX, TRANSACTION_GROUP, group_name_fault
 from gateway.metadata.saved.config_disk import ConfigDisk
-from gateway.metadata.saved.data_versions import next_version
-from gateway.metadata.saved.saved_table import SavedTable
 from gateway.telemetry.logs import EventLog
 from wire.bodies.subscriptions import SubscriptionGroupConfig
-from wire.bodies.topics import DataVersion
 from wire.codes import ResponseCode
 from wire.disk.config_json import GroupsFile
 from wire.message.light_queues import is_light_queue
@@ -52,7 +48,7 @@ NOT_READABLE = 4
 log = EventLog("groups")
 
 
-class Groups(SavedTable[GroupsFile]):
+class Groups(NamedConfigs[GroupsFile, SubscriptionGroupConfig]):
     """All subscription groups by name.
 
     :param path: ``config/subscriptionGroup.json`` of the data directory.
@@ -69,15 +65,11 @@ class Groups(SavedTable[GroupsFile]):
         max_groups: int = MAX_GROUPS,
         disk: ConfigDisk | None = None,
     ) -> None:
-        super().__init__(path, GroupsFile.parse, in_thread, disk)
+        makers = Makers(max_groups, "subscription groups")
+        super().__init__(path, GroupsFile.parse, clock_ms, makers, in_thread, disk)
         self._settings = settings
-        self._clock_ms = clock_ms
         self._max_groups = max_groups
-        self._makers = Makers(max_groups, "subscription groups")
-        self._table: dict[str, SubscriptionGroupConfig] = {}
-        self._version = DataVersion(timestamp=clock_ms())
         self._forbidden: dict[str, dict[str, int]] = {}
-        self._extra: Mapping[str, Any] = {}
 
     def use(self, settings: BrokerSettings) -> None:
         """Go on with changed settings."""
@@ -108,15 +100,6 @@ class Groups(SavedTable[GroupsFile]):
         self.put_all([config], maker)
         log.info("subscription group created", group=group)
         return config
-
-    def table(self) -> Mapping[str, SubscriptionGroupConfig]:
-        """All groups; a view that changes with the table."""
-        return MappingProxyType(self._table)
-
-    @property
-    def data_version(self) -> DataVersion:
-        """Rises with every change."""
-        return self._version
 
     def forbidden(self) -> Mapping[str, Mapping[str, int]]:
         """Group → topic → bits of what the group may not do there; a view that changes with the table."""
@@ -150,30 +133,6 @@ class Groups(SavedTable[GroupsFile]):
         """Whether no request may delete this group."""
         return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
 
-    def put(self, config: SubscriptionGroupConfig) -> bool:
-        """Create or replace a group; False when it is already exactly like this.
-
-        :raises RequestRefused: SYSTEM_BUSY, the limit of groups is reached.
-        """
-        return bool(self.put_all([config]))
-
-    def put_all(self, configs: list[SubscriptionGroupConfig], maker: str = NOBODY) -> list[str]:
-        """Create or replace several groups as one change; the names of those that changed.
-
-        :param maker: the host for whose client they are made by the way.
-        :raises RequestRefused: SYSTEM_BUSY, the limit of groups is reached, or the share of the host.
-        """
-        fresh = [config for config in map(self._with_kept, configs) if self._table.get(config.group_name) != config]
-        new = sum(config.group_name not in self._table for config in fresh)
-        self._makers.check_room(maker, new)
-        for config in fresh:
-            if config.group_name not in self._table:
-                self._makers.made(config.group_name, maker)
-            self._table[config.group_name] = config
-        if fresh:
-            self._changed()
-        return [config.group_name for config in fresh]
-
     def delete(self, group: str) -> bool:
         """Remove a group; False when there was none.
 
@@ -183,10 +142,8 @@ class Groups(SavedTable[GroupsFile]):
             raise RequestRefused(
                 ResponseCode.INVALID_PARAMETER, f"The group[{group}] is a system group, it cannot be deleted"
             )
-        if group not in self._table:
+        if not self._remove(group):
             return False
-        del self._table[group]
-        self._makers.gone(group)
         self._forbidden.pop(group, None)
         self._changed()
         log.info("subscription group deleted", group=group)
@@ -197,26 +154,13 @@ class Groups(SavedTable[GroupsFile]):
         self.put_all([SubscriptionGroupConfig(group_name=name) for name in SYSTEM_GROUPS if name not in self._table])
 
     def _restore(self, content: GroupsFile) -> None:
-        for name in content.configs:
-            if name not in self._table:
-                self._makers.made(name)
-        self._table.update(content.configs)
-        self._version = content.data_version
+        self._take_over(content.configs, content.data_version, content.extra)
         self._forbidden = {group: dict(topics) for group, topics in content.forbidden_table.items()}
-        self._extra = content.extra
+
+    @staticmethod
+    def _name_of(config: SubscriptionGroupConfig) -> str:
+        return config.group_name
 
     def _frozen(self) -> Callable[[], bytes]:
         forbidden = {group: dict(topics) for group, topics in self._forbidden.items()}
         return GroupsFile(dict(self._table), self._version, forbidden, self._extra).build
-
-    def _with_kept(self, config: SubscriptionGroupConfig) -> SubscriptionGroupConfig:
-        """A new configuration with the members of other versions that the present one carries."""
-        current = self._table.get(config.group_name)
-        if current is None or not current.extra or config.extra:
-            return config
-        return replace(config, extra=current.extra)
-
-    def _changed(self) -> None:
-        self._version = next_version(self._version, self._clock_ms())
-        self._writer.touch()
-        self._writer.save()

@@ -10,22 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
-
-from msgspec.structs import replace
+from typing import TYPE_CHECKING, Final
 
 from gateway.errors import RequestRefused
 from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata import names
 from gateway.metadata.lite_attributes import is_parent
 from gateway.metadata.makers import CLIENTS, NOBODY, Makers
+from gateway.metadata.named_configs import NamedConfigs
 from gateway.metadata.saved.config_disk import ConfigDisk
-from gateway.metadata.saved.data_versions import next_version
 from gateway.metadata.saved.json_file import JsonFile
 from gateway.metadata.saved.known_texts import FILE_DEPTH, KnownTexts
-from gateway.metadata.saved.saved_table import SavedTable
 from gateway.telemetry.logs import EventLog
-from wire.bodies.topics import MAX_QUEUES, DataVersion, TopicConfig
+from wire.bodies.topics import MAX_QUEUES, TopicConfig
 from wire.codes import ResponseCode
 from wire.disk.config_json import TopicsFile
 from wire.errors import LayoutError
@@ -51,7 +48,7 @@ NO_TOPICS: Final[Mapping[str, TopicConfig]] = MappingProxyType({})
 log = EventLog("topics")
 
 
-class Topics(SavedTable[TopicsFile]):
+class Topics(NamedConfigs[TopicsFile, TopicConfig]):
     """All topics by name.
 
     :param path: ``config/topics.json`` of the data directory.
@@ -68,13 +65,8 @@ class Topics(SavedTable[TopicsFile]):
         max_topics: int = MAX_TOPICS,
         disk: ConfigDisk | None = None,
     ) -> None:
-        super().__init__(path, _parsed, in_thread, disk)
+        super().__init__(path, _parsed, clock_ms, Makers(max_topics, "topics"), in_thread, disk)
         self._settings = settings
-        self._clock_ms = clock_ms
-        self._makers = Makers(max_topics, "topics")
-        self._table: dict[str, TopicConfig] = {}
-        self._version = DataVersion(timestamp=clock_ms())
-        self._extra: Mapping[str, Any] = {}
         self._texts = KnownTexts(FILE_DEPTH)
         self._listeners: list[Changed] = []
         self._own_system_topics = _own_system_topics(settings)
@@ -96,19 +88,10 @@ class Topics(SavedTable[TopicsFile]):
             return TopicConfig(topic, 1, 1, Permission.READ_WRITE)
         return config
 
-    def table(self) -> Mapping[str, TopicConfig]:
-        """All topics; a view that changes with the table."""
-        return MappingProxyType(self._table)
-
     def readable_queue(self, topic: str, queue_id: int) -> int:
         """Return the queue into which the broker puts a message meant for ``queue_id``; see ``readable_queue``."""
         config = self.get(topic)
         return queue_id if config is None else readable_queue(config, queue_id)
-
-    @property
-    def data_version(self) -> DataVersion:
-        """Rises with every change; name servers compare it."""
-        return self._version
 
     def is_system(self, topic: str) -> bool:
         """Whether no request may create, change or delete this topic."""
@@ -132,30 +115,6 @@ class Topics(SavedTable[TopicsFile]):
     def on_change(self, listener: Changed) -> None:
         """Call ``listener`` after every change."""
         self._listeners.append(listener)
-
-    def put(self, config: TopicConfig) -> bool:
-        """Create or replace a topic; False when it is already exactly like this.
-
-        :raises RequestRefused: SYSTEM_BUSY, the limit of topics is reached.
-        """
-        return bool(self.put_all([config]))
-
-    def put_all(self, configs: list[TopicConfig], maker: str = NOBODY) -> list[str]:
-        """Create or replace several topics as one change; the names of those that changed.
-
-        :param maker: the host for whose client they are made by the way.
-        :raises RequestRefused: SYSTEM_BUSY, the limit of topics is reached, or the share of the host.
-        """
-        fresh = [config for config in map(self._with_kept, configs) if self._table.get(config.topic_name) != config]
-        new = sum(config.topic_name not in self._table for config in fresh)
-        self._makers.check_room(maker, new)
-        for config in fresh:
-            if config.topic_name not in self._table:
-                self._makers.made(config.topic_name, maker)
-            self._table[config.topic_name] = config
-        if fresh:
-            self._changed()
-        return [config.topic_name for config in fresh]
 
     def ensure(
         self,
@@ -274,10 +233,8 @@ class Topics(SavedTable[TopicsFile]):
             raise RequestRefused(
                 ResponseCode.INVALID_PARAMETER, f"The topic[{topic}] is a system topic, it cannot be deleted"
             )
-        if topic not in self._table:
+        if not self._remove(topic):
             return False
-        del self._table[topic]
-        self._makers.gone(topic)
         self._changed()
         log.info("topic deleted", topic=topic)
         return True
@@ -294,28 +251,18 @@ class Topics(SavedTable[TopicsFile]):
     # -- the file -------------------------------------------------------------------------------------------
 
     def _restore(self, content: TopicsFile) -> None:
-        for name in content.configs:
-            if name not in self._table:
-                self._makers.made(name)
-        self._table.update(content.configs)
-        self._version = content.data_version
-        self._extra = content.extra
+        self._take_over(content.configs, content.data_version, content.extra)
+
+    @staticmethod
+    def _name_of(config: TopicConfig) -> str:
+        return config.topic_name
 
     def _frozen(self) -> Callable[[], bytes]:
         configs, version, extra = dict(self._table), self._version, self._extra
         return lambda: TopicsFile(self._texts.of(configs), version, extra).build()
 
-    def _with_kept(self, config: TopicConfig) -> TopicConfig:
-        """A new configuration with the members of other versions that the present one carries."""
-        current = self._table.get(config.topic_name)
-        if current is None or not current.extra or config.extra:
-            return config
-        return replace(config, extra=current.extra)
-
     def _changed(self) -> None:
-        self._version = next_version(self._version, self._clock_ms())
-        self._writer.touch()
-        self._writer.save()
+        super()._changed()
         for listener in self._listeners:
             listener()
 

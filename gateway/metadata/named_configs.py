@@ -1,0 +1,119 @@
+"""Configurations by name, as topics and groups are kept: with a version, a limit, and a share of it for each host."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from msgspec.structs import replace
+
+from gateway.in_thread import InThread
+from gateway.metadata.makers import NOBODY, Makers
+from gateway.metadata.saved.config_disk import ConfigDisk
+from gateway.metadata.saved.data_versions import next_version
+from gateway.metadata.saved.saved_table import Content, SavedTable
+from wire.bodies.subscriptions import SubscriptionGroupConfig
+from wire.bodies.topics import DataVersion, TopicConfig
+
+if TYPE_CHECKING:
+    from gateway.clock import Milliseconds
+
+Config = TypeVar("Config", TopicConfig, SubscriptionGroupConfig)
+
+
+class NamedConfigs(SavedTable[Content], Generic[Content, Config]):
+    """A table of configurations.
+
+    :param clock_ms: gives the versions their times.
+    :param makers: counts the names.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        parse: Callable[[bytes], Content],
+        clock_ms: Milliseconds,
+        makers: Makers,
+        in_thread: InThread,
+        disk: ConfigDisk | None,
+    ) -> None:
+        super().__init__(path, parse, in_thread, disk)
+        self._clock_ms = clock_ms
+        self._makers = makers
+        self._table: dict[str, Config] = {}
+        self._version = DataVersion(timestamp=clock_ms())
+        self._extra: Mapping[str, Any] = {}
+
+    def table(self) -> Mapping[str, Config]:
+        """All configurations by name; a view that changes with the table."""
+        return MappingProxyType(self._table)
+
+    @property
+    def data_version(self) -> DataVersion:
+        """The version of the table, which rises with every change; name servers compare that of topics."""
+        return self._version
+
+    def put(self, config: Config) -> bool:
+        """Create or replace a configuration; False when it is already exactly like this.
+
+        :raises RequestRefused: SYSTEM_BUSY, the limit of names is reached.
+        """
+        return bool(self.put_all([config]))
+
+    def put_all(self, configs: list[Config], maker: str = NOBODY) -> list[str]:
+        """Create or replace several configurations as one change; the names of those that changed.
+
+        :param maker: the host for whose client they are made by the way.
+        :raises RequestRefused: SYSTEM_BUSY, the limit of names is reached, or the share of the host.
+        """
+        fresh = [
+            (name, config)
+            for name, config in ((self._name_of(given), self._with_kept(given)) for given in configs)
+            if self._table.get(name) != config
+        ]
+        new = sum(name not in self._table for name, _ in fresh)
+        self._makers.check_room(maker, new)
+        for name, config in fresh:
+            if name not in self._table:
+                self._makers.made(name, maker)
+            self._table[name] = config
+        if fresh:
+            self._changed()
+        return [name for name, _ in fresh]
+
+    @staticmethod
+    @abstractmethod
+    def _name_of(config: Config) -> str:
+        """Return the name of a topic or group."""
+
+    def _remove(self, name: str) -> bool:
+        """Take a name out of the table; False when it was not there."""
+        if name not in self._table:
+            return False
+        del self._table[name]
+        self._makers.gone(name)
+        return True
+
+    def _take_over(self, configs: Mapping[str, Config], version: DataVersion, extra: Mapping[str, Any]) -> None:
+        """Go on with what a file says."""
+        for name in configs:
+            if name not in self._table:
+                self._makers.made(name)
+        self._table.update(configs)
+        self._version = version
+        self._extra = extra
+
+    def _with_kept(self, config: Config) -> Config:
+        """A new configuration with the members of other versions that the present one carries."""
+        current = self._table.get(self._name_of(config))
+        if current is None or not current.extra or config.extra:
+            return config
+        return replace(config, extra=current.extra)
+
+    def _changed(self) -> None:
+        self._version = next_version(self._version, self._clock_ms())
+        self._writer.touch()
+        self._writer.save()
