@@ -16,8 +16,7 @@ from typing import Protocol
 
 from gateway.clock import Milliseconds
 from gateway.delivery.deadlines import Deadlines
-from gateway.delivery.filters.sql92 import Sql92Filter
-from gateway.delivery.filters.tags import TagFilter
+from gateway.delivery.filters.message_filter import MessageFilter
 from gateway.delivery.filters.turns import FilterTurns
 from gateway.shares import Shares
 
@@ -71,7 +70,6 @@ class HeldPull:
 
     __slots__ = (
         "accepts",
-        "by_properties",
         "characters",
         "deadline_ms",
         "key",
@@ -85,10 +83,9 @@ class HeldPull:
     def __init__(
         self,
         next_offset: int,
-        accepts: TagFilter | None,
+        accepts: MessageFilter,
         deadline_ms: int,
         resume: Callable[[], None],
-        by_properties: Sql92Filter | None = None,
         owner: object = None,
         characters: int = 0,
     ) -> None:
@@ -97,7 +94,6 @@ class HeldPull:
         """Of the texts that it keeps in memory."""
         self.next_offset = next_offset
         self.accepts = accepts
-        self.by_properties = by_properties
         self.deadline_ms = deadline_ms
         self.resume = resume
         self.key: QueueKey = ("", 0)
@@ -231,10 +227,11 @@ def _wakes(pull: HeldPull, message: Arrival, turns: FilterTurns) -> bool:
     """Mark and report whether this message is what the pull waits for."""
     if pull.woken or message.queue_offset < pull.next_offset:
         return False
-    if pull.accepts is not None and not pull.accepts(message.tags_code):
+    accepts = pull.accepts
+    if accepts.accepts_code is not None and not accepts.accepts_code(message.tags_code):
         return False
-    accepts = pull.by_properties
-    if accepts is not None and not turns.may_match(accepts, message.message.property_map):
+    by_properties = accepts.by_properties
+    if by_properties is not None and not turns.may_match(by_properties, message.message.property_map):
         return False
     pull.woken = True
     return True

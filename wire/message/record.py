@@ -51,6 +51,7 @@ __all__ = [
     "MAX_TOPIC_BYTES",
     "MAX_TOPIC_V1_BYTES",
     "MIN_RECORD_BYTES",
+    "NO_PROPERTIES",
     "OutgoingMessage",
     "StoredMessage",
     "address_flags",
@@ -84,6 +85,10 @@ LARGE_BODY_BYTES: Final = 8 * 1024
 MAX_CACHED_TOPICS = 4096
 """Topics whose encoded field is remembered; the cache is emptied when it is full."""
 _topic_fields: Final[dict[str, tuple[int, bytes]]] = {}
+
+
+NO_PROPERTIES: Final[dict[str, str]] = {}
+"""The properties of a message that gets its own later. Never changed: one for all takes no time to make."""
 
 
 @mypyc_attr(acyclic=True)

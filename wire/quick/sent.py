@@ -14,7 +14,7 @@ from wire.command import RemotingCommand
 from wire.compiled import IS_COMPILED
 from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
 from wire.message.properties import PropertyName
-from wire.message.record import OutgoingMessage
+from wire.message.record import NO_PROPERTIES, OutgoingMessage
 from wire.quick.header_form import HeaderForm, Spot
 from wire.quick.known_forms import OTHER_NUMBER, OTHER_WORD, FormReader, KnownForm
 
@@ -97,7 +97,7 @@ class SentHeader:
             0,
             body,
             b"",
-            {},
+            NO_PROPERTIES,
         )
 
     @property

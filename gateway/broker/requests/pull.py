@@ -359,15 +359,7 @@ class PullMessage:
         deadline_ms = self._clock() + hold_ms
         command = request.command
         command.body, command.remark = b"", None  # of no use, and perhaps long
-        held = HeldPull(
-            header.queue_offset,
-            accepts.accepts_code,
-            deadline_ms,
-            resume,
-            accepts.by_properties,
-            request.channel,
-            command.header_characters,
-        )
+        held = HeldPull(header.queue_offset, accepts, deadline_ms, resume, request.channel, command.header_characters)
         return self._held.hold(header.topic, header.queue_id, held)
 
     def _resume(self, request: Request, header: PullMessageRequest, accepts: MessageFilter, may_hold: bool) -> None:

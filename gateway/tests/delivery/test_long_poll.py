@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.sql92 import sql92_filter
 from gateway.delivery.long_poll import TICK_MS, HeldPull, HeldPulls
 from gateway.tests.delivery.arrivals import Clock, Message, Neighbours, Sent
@@ -36,9 +37,8 @@ class Pulls:
     ) -> bool:
         accepts = None if tags is None else tags.__contains__
         by_colour = None if colour is None else sql92_filter(f"colour = '{colour}'")
-        pull = HeldPull(
-            offset, accepts, self.clock() + wait_ms, lambda: self.resumed.append(name), by_colour, owner, characters
-        )
+        wanted = MessageFilter(accepts, by_colour)
+        pull = HeldPull(offset, wanted, self.clock() + wait_ms, lambda: self.resumed.append(name), owner, characters)
         return self.held.hold(topic, queue, pull)
 
     def advance(self, ms: int) -> None:
@@ -67,7 +67,7 @@ def test_a_pull_that_was_resumed_keeps_nothing_of_its_request_until_its_deadline
 
     pulls = Pulls()
     connection = Connection()
-    pulls.held.hold("orders", 0, HeldPull(7, None, pulls.clock() + 15_000, connection.answer, None, connection))
+    pulls.held.hold("orders", 0, HeldPull(7, EVERYTHING, pulls.clock() + 15_000, connection.answer, connection))
     pulls.held.arrived([Message()])
     request = weakref.ref(connection)
     del connection
@@ -177,7 +177,7 @@ def test_a_pull_held_again_while_it_is_resumed_waits_for_the_next_message() -> N
         pulls.resumed.append("again")
         pulls.hold("kept", offset=8)
 
-    pulls.held.hold("orders", 0, HeldPull(7, None, pulls.clock() + 1_000, again))
+    pulls.held.hold("orders", 0, HeldPull(7, EVERYTHING, pulls.clock() + 1_000, again))
     pulls.held.arrived([Message(queue_offset=7)])
     assert pulls.resumed == ["again"]
     pulls.held.arrived([Message(queue_offset=8)])

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 
+from gateway.delivery.filters.message_filter import EVERYTHING
 from gateway.delivery.filters.turns import TURN_STEPS
 from gateway.delivery.long_poll import RESUME_STEPS, HeldPull, HeldPulls
 from gateway.tests.delivery.arrivals import Clock, Message
@@ -28,7 +29,7 @@ class Crowd:
 
     def hold(self, number: int, owner: str = "one", queue: int = 0) -> bool:
         resume = partial(self.resumed.append, (owner, number))
-        return self.held.hold("orders", queue, HeldPull(7, None, self.clock() + 60_000, resume, None, owner))
+        return self.held.hold("orders", queue, HeldPull(7, EVERYTHING, self.clock() + 60_000, resume, owner))
 
     def pass_time(self) -> None:
         self.clock.now_ms += 61_000

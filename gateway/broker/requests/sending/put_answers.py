@@ -43,7 +43,7 @@ _WAIT: Final = WaitFor.DISK_OR_TIMEOUT
 _HASTY: Final = WaitFor.WRITE
 
 
-def wait_for(properties: Mapping[str, str]) -> WaitFor:
+def wait_for(properties: dict[str, str]) -> WaitFor:
     """When the sender is answered. Without WAIT, or with WAIT=true: when the message is on disk; upstream reads every
     other value as false (``Message.isWaitStoreMsgOK``). A half message is never answered early: its producer would run
     the local transaction.

@@ -55,7 +55,7 @@ from wire.message.flags import Permission, SysFlag
 from wire.message.inner_batch import INNER_BATCH
 from wire.message.message_id import build_offset_message_id, write_offset_message_id
 from wire.message.properties import PropertyName, append_properties, parse_properties
-from wire.message.record import OutgoingMessage
+from wire.message.record import NO_PROPERTIES, OutgoingMessage
 from wire.quick.answer_form import AnswerForm
 from wire.quick.sent import SentHeader
 
@@ -93,7 +93,7 @@ class SendMessage:
         self._topics = desk.topics
         self._topics_by_name = desk.topics.table()
         self._groups = desk.groups
-        self._half_of = desk.transactions.half_of
+        self._transactions = desk.transactions
         self._levels = desk.levels
         self._timed = desk.timed
         self._store_host = desk.store_hosts.of
@@ -181,7 +181,7 @@ class SendMessage:
             0,
             request.command.body,
             b"",
-            {},
+            NO_PROPERTIES,
         )
 
     # -- checks ---------------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ class SendMessage:
     def _waiting(self, message: OutgoingMessage, place: StoredIn) -> OutgoingMessage:
         """Return a message as it is stored in another place than its topic."""
         if place is _HALF_TOPIC:
-            return self._half_of(message)
+            return self._transactions.half_of(message)
         if place is _SCHEDULE_TOPIC:
             return redirect_delayed(message, self._levels)
         return self._timed(message)
