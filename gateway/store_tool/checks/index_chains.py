@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from array import array
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import repeat
-from operator import itemgetter, mod, setitem
+from itertools import count
 
-from gateway.store_tool.checks.hash_runs import hash_runs
 from gateway.store_tool.checks.index_part import (
     ENTRY_WORDS,
     HASH,
@@ -28,8 +25,6 @@ MAX_TOLD = 100
 """Entries, or slots, of one file told of one by one."""
 CHUNK_ENTRIES = 262_144
 """Read at a time: the memory taken does not grow with the file's entries."""
-STEP_ENTRIES = 512
-"""Entries that are looked at together when no two of them are of one slot, as is mostly so of this many."""
 
 
 @dataclass(slots=True)
@@ -94,43 +89,10 @@ def _chunks(part: IndexPart, file: IndexWords) -> Iterator[tuple[int, array[int]
 def _chain_faults(part: IndexPart, first: int, entries: array[int], newest: array[int]) -> list[IndexFault]:
     """``newest`` has the newest entry of each slot so far, and is brought on."""
     faults: list[IndexFault] = []
-    hashes, before = entries[HASH::ENTRY_WORDS], entries[PREVIOUS::ENTRY_WORDS]
-    done = 0
-    for start, end in [*hash_runs(hashes), (len(hashes), len(hashes))]:
-        faults += _loose_faults(part, first + done, hashes[done:start], before[done:start], newest)
-        done = start
-        if start < end:
-            slot, last = hashes[start] % part.shape.slots, first + end - 1
-            if before[start] == newest[slot] and before[start + 1 : end] == array("i", range(first + start, last)):
-                newest[slot] = last
-                done = end
-        if len(faults) >= MAX_TOLD:
-            break
-    return faults[:MAX_TOLD]
-
-
-def _loose_faults(
-    part: IndexPart, first: int, hashes: array[int], before: array[int], newest: array[int]
-) -> list[IndexFault]:
-    faults: list[IndexFault] = []
-    for start in range(0, len(hashes), STEP_ENTRIES):
-        end = min(start + STEP_ENTRIES, len(hashes))
-        slots = list(map(mod, hashes[start:end], repeat(part.shape.slots)))
-        entries = range(first + start, first + end)
-        if len(set(slots)) == len(slots) > 1 and array("i", itemgetter(*slots)(newest)) == before[start:end]:
-            deque(map(setitem, repeat(newest), slots, entries), maxlen=0)
-            continue
-        faults += _single_faults(part, entries, slots, before[start:end], newest)
-        if len(faults) >= MAX_TOLD:
-            break
-    return faults
-
-
-def _single_faults(
-    part: IndexPart, entries: range, slots: Sequence[int], before: array[int], newest: array[int]
-) -> list[IndexFault]:
-    faults = []
-    for entry, slot, previous in zip(entries, slots, before, strict=True):
+    slots = part.shape.slots
+    rows = zip(count(first), entries[HASH::ENTRY_WORDS], entries[PREVIOUS::ENTRY_WORDS], strict=False)
+    for entry, key_hash, previous in rows:
+        slot = key_hash % slots
         if newest[slot] != previous:
             what = f"entry {entry} says the one before it is {previous}, it is {newest[slot]}"
             faults.append(in_entry(part, entry, what))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress, count
 from operator import mul
@@ -42,10 +42,6 @@ BATCH_ENTRIES = 4_096
 """Entries mostly stand no farther from where their message's offset would put them: they are made in batches."""
 FAR_ENTRIES = 131_072
 """And never so far."""
-SAMPLE_ENTRIES = 64
-"""Of so many entries far from the ends of a stretch one is asked where it belongs."""
-STEP_TIMES = 64
-"""Messages that are mostly stored within one second."""
 
 
 @dataclass(slots=True)
@@ -132,28 +128,14 @@ def _is_all(window: _Window, keys: StretchKeys) -> bool:
 
 
 def _inside(entries: array[int], offsets: array[int], begin: int, end: int) -> array[int]:
-    """The entries of messages in [begin, end). Those of others stand near the ends: elsewhere only samples are taken.
-
-    One that is overlooked makes the comparison fail; then each entry is looked at.
-    """
-    edge = 2 * BATCH_ENTRIES
-    core = offsets[edge:-edge:SAMPLE_ENTRIES]
-    if not core or min(core) < begin or max(core) >= end:
-        return _chosen(entries, offsets, begin, end)
-    last = len(offsets) - edge
-    return (
-        _chosen(entries[: edge * ENTRY_WORDS], offsets[:edge], begin, end)
-        + entries[edge * ENTRY_WORDS : last * ENTRY_WORDS]
-        + _chosen(entries[last * ENTRY_WORDS :], offsets[last:], begin, end)
-    )
-
-
-def _chosen(entries: array[int], offsets: Iterable[int], begin: int, end: int) -> array[int]:
+    """The entries of messages in [begin, end)."""
     are_inside = [begin <= offset < end for offset in offsets]
-    chosen = array("i", bytes(entries.itemsize * ENTRY_WORDS * sum(are_inside)))
+    if all(are_inside):
+        return entries
+    inside = array("i", bytes(entries.itemsize * ENTRY_WORDS * sum(are_inside)))
     for word in range(ENTRY_WORDS):
-        chosen[word::ENTRY_WORDS] = array("i", list(compress(entries[word::ENTRY_WORDS], are_inside)))
-    return chosen
+        inside[word::ENTRY_WORDS] = array("i", list(compress(entries[word::ENTRY_WORDS], are_inside)))
+    return inside
 
 
 def _sums(offsets: Sequence[int], hashes: Sequence[int], seconds: Sequence[int]) -> tuple[int, ...]:
@@ -273,15 +255,7 @@ def _window(part: IndexPart, begin: int, end: int, margin: int) -> _Window | Non
 
 
 def _all_seconds(times: array[int], begin_ms: int) -> array[int]:
-    seconds = array("i")
-    for start in range(0, len(times), STEP_TIMES):
-        part = times[start : start + STEP_TIMES]
-        span = (part[0],) if part == part[:1] * len(part) else (min(part), max(part))
-        if len(both := {_seconds(time, begin_ms) for time in span}) == 1:
-            seconds += array("i", both) * len(part)
-        else:
-            seconds.extend([_seconds(time, begin_ms) for time in part])
-    return seconds
+    return array("i", [_seconds(time, begin_ms) for time in times])
 
 
 def _seconds(stored_at_ms: int, begin_ms: int) -> int:

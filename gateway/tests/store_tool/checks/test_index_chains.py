@@ -47,11 +47,10 @@ def _part(path: Path) -> IndexPart:
     return part
 
 
-@pytest.fixture(params=[(64, 512), (262_144, 512), (262_144, 8), (262_144, 17)])
+@pytest.fixture(params=[1, 17, 64, 262_144])
 def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps of 8 entries have no slot twice; of the first 17, the last one has the slot of the first."""
-    monkeypatch.setattr(index_chains, "CHUNK_ENTRIES", request.param[0])
-    monkeypatch.setattr(index_chains, "STEP_ENTRIES", request.param[1])
+    """So many entries are read at a time."""
+    monkeypatch.setattr(index_chains, "CHUNK_ENTRIES", request.param)
 
 
 @pytest.mark.usefixtures("chunk")
