@@ -18,7 +18,7 @@ epoll = pytest.importorskip("select").epoll  # Linux only
 
 from gateway.reactor import deputy, quick_epoll  # noqa: E402
 from gateway.reactor.deputy import Deputy  # noqa: E402
-from gateway.reactor.quick_epoll import QuickEpollReactor  # noqa: E402
+from gateway.reactor.quick_epoll import MOST_ACCEPTS, QuickEpollReactor  # noqa: E402
 
 DEADLINE_S = 10.0
 
@@ -45,7 +45,7 @@ class Listening:
         self.seen: list[str] = []
         self.reactor = QuickEpollReactor()
         factory = ServerFactory.forProtocol(lambda: Recorder(self.seen))
-        self.port = self.reactor.listenTCP(0, factory, interface="127.0.0.1")  # type: ignore[no-untyped-call]
+        self.port: Any = self.reactor.listenTCP(0, factory, interface="127.0.0.1")
 
     def connected(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port.getHost().port))
@@ -92,6 +92,17 @@ def test_the_end_of_a_connection_is_told(listening: Listening) -> None:
     with listening.connected() as one:
         one.sendall(b"last words")
     listening.run_until(lambda: listening.seen == ["last words", "ConnectionDone"])
+
+
+def test_few_of_many_connections_are_accepted_in_one_turn(listening: Listening) -> None:
+    many = [listening.connected() for _ in range(40)]  # fewer than the port's backlog
+    accepted = [len(listening.reactor.getReaders())]  # type: ignore[no-untyped-call]
+    while accepted[-1] < accepted[0] + len(many):
+        listening.reactor.doIteration(DEADLINE_S)
+        accepted.append(len(listening.reactor.getReaders()))  # type: ignore[no-untyped-call]
+        assert accepted[-1] - accepted[-2] <= MOST_ACCEPTS
+    for one in many:
+        one.close()
 
 
 def test_a_failing_protocol_costs_its_connection_and_is_logged(listening: Listening) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -46,6 +46,11 @@ class Caller:
         fields = {"producerGroup": "p", "topic": topic, "defaultTopic": "TBW102", "defaultTopicQueueNums": "1"}
         rest = {"queueId": "0", "sysFlag": "0", "bornTimestamp": "1", "flag": "0", "properties": "KEYS\x01k\x02"}
         return self.ask(RequestCode.SEND_MESSAGE, BODY, **fields, **rest).code
+
+    def create(self, topic: str) -> RemotingCommand:
+        fields = {"topic": topic, "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6"}
+        rest = {"topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"}
+        return self.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, b"", **fields, **rest)
 
     def stored(self, topic: str = "orders") -> int:
         return int(self.ask(RequestCode.GET_MAX_OFFSET, topic=topic, queueId="0").ext_fields["offset"])
@@ -98,6 +103,35 @@ def test_idle_connections_leave_descriptors_for_the_files_of_the_store(server: G
     with closing(Caller(server.broker)) as another:
         for _ in range(A_FILE):
             assert another.send("more") == ResponseCode.SUCCESS
+
+
+def flood(address: str) -> Generator[None, None, None]:
+    """Connect hundreds of times at once, step after step."""
+    host, _, port = address.partition(":")
+    while True:
+        with ExitStack() as opened:
+            for _ in range(2 * LIMIT):
+                one = opened.enter_context(socket.socket())
+                one.setblocking(False)
+                one.connect_ex((host, int(port)))
+            yield
+
+
+def test_a_flood_of_connections_leaves_descriptors_for_files(server: GatewayServer) -> None:
+    most = 0
+    with closing(Caller(server.broker)) as client, closing(flood(server.broker)) as steps:
+        assert client.send() == ResponseCode.SUCCESS
+        limit_descriptors(server, LIMIT)
+        for number in range(20):
+            next(steps)
+            for _ in range(20):
+                most = max(most, descriptors(server))
+            assert client.create(f"topic-{number}").code == ResponseCode.SUCCESS
+            assert client.send() == ResponseCode.SUCCESS
+    assert most < LIMIT * 3 // 4
+    assert "topic-19" in (server.data / "config" / "topics.json").read_text()
+    with closing(Caller(server.broker)) as another:
+        assert another.send("more") == ResponseCode.SUCCESS
 
 
 def test_without_any_descriptor_left_nothing_is_lost_and_nothing_fails_for_good(server: GatewayServer) -> None:
