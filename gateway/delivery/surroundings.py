@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from gateway.metadata.topics import Topics
     from gateway.remoting.turns import Work
 
-ColdRead: TypeAlias = Callable[[Callable[[], object], Callable[[object], None]], None]
-"""Runs a blocking read in a thread; raises RequestRefused when too many wait."""
+ColdRead: TypeAlias = Callable[[Callable[[], Any], Callable[[Any], None]], None]
+"""As ``InThread``, for a blocking read; raises RequestRefused when too many wait."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
 from gateway.delivery.retry import dead_letter_topic
 from gateway.errors import RequestRefused
+from gateway.in_thread import Failed
 from gateway.metadata.names import RETRY_TOPIC_PREFIX, topic_name_fault
 from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
@@ -126,12 +127,12 @@ class Revival:
         """Whether its topic and group still exist; upstream: popReviveSkipIfGroupAbsent."""
         return self._topics.get(point.topic) is not None and self._groups.get(point.group) is not None
 
-    def _have_read(self, point: CheckPoint, run: list[int], result: object) -> None:
+    def _have_read(self, point: CheckPoint, run: list[int], result: GetResult | Failed) -> None:
         if not self._points.is_open(point):  # what was read may be of a topic that was made anew
             self._ended()
             return
-        if not isinstance(result, GetResult):
-            self._failed(point, run, result)
+        if isinstance(result, Failed):
+            self._failed(point, run, result.error)
             return
         messages: list[StoredMessage] = []
         if result.status is GetStatus.FOUND:

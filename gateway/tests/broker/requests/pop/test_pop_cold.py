@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import RequestRefused
+from gateway.in_thread import Failed
 from gateway.store.message_store import MessageStore
 from gateway.tests.broker.popping import POP, RETRY_TOPIC, ack, bodies, filled, messages, pop, popping
 from gateway.tests.broker.whole_broker import WholeBroker
@@ -176,3 +177,21 @@ def test_what_came_to_a_queue_that_was_looked_at_while_another_was_read_is_given
     for _ in range(3):
         broker.turn()
     assert [bodies(messages(answer)) for answer in client.received()] == [[b"mine"]]
+
+
+def test_a_read_that_fails_is_told_by_its_reason_and_its_messages_come_again_later(
+    broker: WholeBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = filled(broker, "a")
+    pop(broker, client, invisible_time=1_000)
+    with monkeypatch.context() as cold:
+        cold.setattr(MessageStore, "get_messages_now", lambda *_: None)
+        cold.setattr(broker, "in_thread", lambda _, done: done(Failed(OSError(5, "Input/output error"))))
+        broker.wait(2)
+    told = [
+        vars(record)["facts"]["reason"] for record in caplog.records if "not given out again" in record.getMessage()
+    ]
+
+    assert set(told) == {"[Errno 5] Input/output error"}
+    broker.wait(3)
+    assert bodies(pop(broker, client)) == [b"a"]
