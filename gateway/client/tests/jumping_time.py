@@ -38,6 +38,23 @@ class JumpingLoop(asyncio.SelectorEventLoop):
         return self._jumps.passed
 
 
+class PushedLoop(asyncio.SelectorEventLoop):
+    """A loop with real time, which a test may push on: for what talks over sockets, and never waits for a timeout."""
+
+    pushed = 0.0
+
+    def time(self) -> float:
+        """Real time, and how far it was pushed on."""
+        return super().time() + self.pushed
+
+
+def push_time(seconds: float) -> None:
+    """Let time pass on the ``PushedLoop`` that runs this."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, PushedLoop), "the test runs on another loop"
+    loop.pushed += seconds
+
+
 def run_jumping(work: Coroutine[Any, Any, T]) -> T:
     """Run a test's coroutine on such a loop."""
     with asyncio.Runner(loop_factory=JumpingLoop) as runner:

@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Self, TypeAlias, TypeVar
 
+from gateway.client.tests.jumping_time import PushedLoop
 from wire.bodies.route import BrokerData, QueueData, TopicRouteData
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
@@ -35,13 +36,14 @@ T = TypeVar("T")
 
 
 def run(work: Coroutine[Any, Any, T], *, timeout: float = 20.0) -> T:
-    """Run a test's coroutine; a test that hangs fails."""
+    """Run a test's coroutine, which may push time on; a test that hangs fails."""
 
     async def limited() -> T:
         async with asyncio.timeout(timeout):
             return await work
 
-    return asyncio.run(limited())
+    with asyncio.Runner(loop_factory=PushedLoop) as runner:
+        return runner.run(limited())
 
 
 class ScriptedBroker:

@@ -31,7 +31,7 @@ public final class Main {
 
     /** Of a client generation that does not have all APIs only some of these are compiled. */
     private static final List<String> PARTS = List.of("Topics", "Sending", "Consuming", "LitePulling", "Failing", "Looking", "Transacting",
-        "RandomTransactions", "Replying", "Filtering", "Offsets", "Ledger", "Reading", "Timing", "WireVectors",
+        "RandomTransactions", "Replying", "Filtering", "Offsets", "NewGroups", "Ledger", "Reading", "Timing", "WireVectors",
         "GrpcSending", "GrpcConsuming", "GrpcLite", "SpringSending", "SpringConsuming");
 
     static {

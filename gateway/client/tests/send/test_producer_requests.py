@@ -9,6 +9,7 @@ from gateway.client.errors import (
     RequestTimeout,
 )
 from gateway.client.tests.formats.test_recall_handle import handle
+from gateway.client.tests.jumping_time import push_time
 from gateway.client.tests.scripted_broker import ScriptedBroker, run, stored_at
 from gateway.client.tests.send.producing import MESSAGE, SEND, producer_at, sent
 from gateway.client.tests.test_message import received
@@ -49,10 +50,15 @@ def test_a_request_waits_for_its_reply() -> None:
 
 
 def test_a_request_without_a_reply_times_out() -> None:
+    def stored_late(request: RemotingCommand) -> RemotingCommand:
+        asyncio.get_running_loop().call_later(0.01, push_time, 10)
+        return request.response(0, ext_fields=stored_at(0, 0))
+
     async def test() -> None:
         async with ScriptedBroker() as broker, producer_at(broker) as producer:
+            broker.on(SEND, stored_late)
             with pytest.raises(RequestTimeout, match="one running that replies"):
-                await producer.request(MESSAGE, timeout=0.1)
+                await producer.request(MESSAGE, timeout=10)
 
     run(test())
 

@@ -17,6 +17,7 @@ from gateway.client.errors import (
 )
 from gateway.client.message import Message, MessageQueue
 from gateway.client.results import SendStatus
+from gateway.client.tests.jumping_time import push_time
 from gateway.client.tests.scripted_broker import ScriptedBroker, run, stored_at
 from gateway.client.tests.send.producing import MESSAGE, SEND, in_turn, producer_at, sent
 from wire.codes import RequestCode, ResponseCode
@@ -113,12 +114,15 @@ def test_a_broker_that_stays_away_is_an_error_that_names_it() -> None:
 
 
 def test_no_answer_is_a_timeout_that_leaves_the_outcome_open() -> None:
+    """Time passes when the broker has the message; a busy machine makes none of it pass before."""
+
     async def test() -> None:
         async with ScriptedBroker() as broker, producer_at(broker) as producer:
-            broker.on(SEND, lambda _: None)
+            broker.on(SEND, lambda _: push_time(10))
             with pytest.raises(RequestTimeout) as caught:
-                await producer.send(MESSAGE, timeout=0.05)
+                await producer.send(MESSAGE, timeout=10)
             assert caught.value.outcome_unknown
+            assert len(sent(broker)) == 1, "it is not sent again"
 
     run(test())
 
