@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from gateway.cli.stop_signals import interrupt_as_ctrl_c
+from gateway.tests.cli.unheard_signals import unheard_signals_fail
 
 IN_A_TERMINAL = """
 import os, sys
@@ -25,11 +26,8 @@ PATIENCE_S = 60
 
 @pytest.fixture
 def _same_handlers() -> Iterator[None]:
-    numbers = [signal.Signals[name] for name in ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")]
-    before = {number: signal.getsignal(number) for number in numbers}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
+    with unheard_signals_fail():
+        yield
 
 
 @pytest.mark.skipif(not hasattr(os, "login_tty"), reason="the system has no terminals")
@@ -72,8 +70,11 @@ def test_point_9_a_client_command_ends_as_with_ctrl_c_and_once(name: str) -> Non
     interrupt_as_ctrl_c()
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.Signals[name])
-    for again in ("SIGTERM", "SIGHUP", "SIGQUIT"):  # a terminal and its shell may both tell
-        signal.raise_signal(signal.Signals[again])
+    try:
+        for again in ("SIGTERM", "SIGHUP", "SIGQUIT"):  # a terminal and its shell may both tell
+            signal.raise_signal(signal.Signals[again])
+    except KeyboardInterrupt:
+        pytest.fail("it is interrupted twice")
 
 
 @pytest.mark.usefixtures("_same_handlers")

@@ -18,9 +18,10 @@ from twisted.internet.task import Clock
 from gateway.cli.serving import run, spare_memory, time_slice
 from gateway.cli.serving.run import ServerLifetime, listen_to_signals, ready_line, report, serve_until_stopped
 from gateway.cli.serving.servers import Part
-from gateway.cli.stop_signals import IMPATIENCE_S, STOPPING, WITHOUT_EFFECT
+from gateway.cli.stop_signals import IMPATIENCE_S
 from gateway.errors import GatewayError, SettingsError
 from gateway.settings import Address, Settings
+from gateway.tests.cli.unheard_signals import unheard_signals_fail
 
 
 class FakeServer:
@@ -301,12 +302,9 @@ class FakeReactor(Clock):
 
 
 @pytest.fixture
-def signals() -> Iterator[dict[int, Any]]:
-    before = {number: signal.getsignal(number) for number in map(signal.Signals.__getitem__, STOPPING + WITHOUT_EFFECT)}
-    handlers: dict[int, Any] = {}
-    yield handlers
-    for number, handler in before.items():
-        signal.signal(number, handler)
+def signals() -> Iterator[None]:
+    with unheard_signals_fail():
+        yield
 
 
 @pytest.mark.usefixtures("signals")
