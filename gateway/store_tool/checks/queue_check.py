@@ -7,7 +7,6 @@ messages in the log, of which the last one counts. Files are only read.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +26,7 @@ from gateway.store_tool.files.directory import (
     ReadOnlyFiles,
     StoreDirectory,
     data_end,
-    open_to_read,
+    read_part,
 )
 from wire.disk.consume_queue import UNIT, UNIT_BYTES, is_filler, is_written
 from wire.disk.queue_extension import is_address
@@ -590,11 +589,7 @@ _ZERO_UNIT = bytes(UNIT_BYTES)
 def _pread(folder: QueueFolder, start: int, size: int, position: int) -> bytes:
     for file in folder.files:
         if file.start == start:
-            fd = open_to_read(file.path)
-            try:
-                return os.pread(fd, size, position)
-            finally:
-                os.close(fd)
+            return read_part(file.path, position, size)
     return b""
 
 
@@ -621,13 +616,8 @@ def _record_at(directory: StoreDirectory, unit: Unit) -> StoredMessage | None:
         or unit[0] - file.start + unit[1] > min(file.size, directory.log_file_bytes)
     ):
         return None
-    fd = open_to_read(file.path)
     try:
-        data = os.pread(fd, unit[1], unit[0] - file.start)
-    finally:
-        os.close(fd)
-    try:
-        message = parse_record(data, check_crc=True)
+        message = parse_record(read_part(file.path, unit[0] - file.start, unit[1]), check_crc=True)
     except RecordError:
         return None
     return message if (message.commit_log_offset, message.total_size) == unit[:2] else None

@@ -24,8 +24,11 @@ from gateway.store.disk.files import EntryKind, RealFiles
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.mapped_file_queue import MappedFileQueue
 from gateway.store.disk.paths import StorePaths, is_index_name, is_queue_name, is_topic_name, parse_offset_name
+from gateway.store.log.log_window import LogWindow
 from gateway.store_tool.errors import CannotRun, DirectoryInUse, not_accessible
 from wire.disk.consume_queue import UNIT_BYTES
+from wire.errors import RecordError
+from wire.message.record import StoredMessage, parse_record
 
 _SIGNS = ("commitlog", "consumequeue", "checkpoint", "config", "index", "gateway-queues")
 """A directory with one of these is a store."""
@@ -266,6 +269,33 @@ def log_part(path: Path, start: int, size: int) -> MappedFileQueue:
     part = MappedFileQueue(ReadOnlyFiles(), path.parent, size)
     part.list = [MappedFile(ReadOnlyFiles(), path, start, size)]
     return part
+
+
+def record_at(path: Path, position: int, *, check_crc: bool) -> StoredMessage | None:
+    """The message whose record starts at a byte of a log file, however large it is; None when there is none."""
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        return None
+    if position >= size:
+        return None
+    try:
+        data, at = LogWindow(MappedFile(ReadOnlyFiles(), path, 0, size)).record(position)
+        return parse_record(data, at, check_crc=check_crc)
+    except RecordError:
+        return None
+
+
+def read_part(path: Path, position: int, size: int) -> bytes:
+    """Bytes of a file; fewer where it ends.
+
+    :raises OSError: it cannot be read, or is no file.
+    """
+    fd = open_to_read(path)
+    try:
+        return os.pread(fd, size, position)
+    finally:
+        os.close(fd)
 
 
 def disk_file(path: Path, start: int) -> DiskFile:

@@ -8,7 +8,6 @@ passed over. Files are only read.
 from __future__ import annotations
 
 import heapq
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -21,7 +20,7 @@ from gateway.store_tool.checks.checkpoint_check import read_checkpoint
 from gateway.store_tool.checks.config_check import known_topics
 from gateway.store_tool.checks.deletions import EmptyQueues, noted_deletions
 from gateway.store_tool.checks.queue_check import UnitReader
-from gateway.store_tool.files.directory import DiskFile, QueueFolder, StoreDirectory, data_end, log_part, open_to_read
+from gateway.store_tool.files.directory import DiskFile, QueueFolder, StoreDirectory, data_end, log_part, read_part
 from wire.disk.consume_queue import is_filler
 from wire.errors import RecordError
 from wire.message.properties import PropertyName
@@ -163,11 +162,7 @@ class Dump:
         if file is None or offset - file.start + size > self._size(file):
             self._damage(f"a consume queue leads to commit log offset {offset}, which is not there")
             return None
-        fd = open_to_read(file.path)
-        try:
-            data = os.pread(fd, size, offset - file.start)
-        finally:
-            os.close(fd)
+        data = read_part(file.path, offset - file.start, size)
         try:
             check_record(data, 0, offset)
             return parse_record(data)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +11,11 @@ from gateway.readable import moment_text
 from gateway.store_tool.checks.checkpoint_check import read_checkpoint
 from gateway.store_tool.checks.index_part import IndexPart, read_part
 from gateway.store_tool.checks.queue_check import UnitReader
-from gateway.store_tool.files.directory import DiskFile, QueueFolder, StoreDirectory, data_end, holder_of, open_to_read
+from gateway.store_tool.files.directory import DiskFile, QueueFolder, StoreDirectory, data_end, holder_of, record_at
 from wire.disk.consume_queue import UNIT_BYTES, is_filler, is_written
 from wire.disk.index_file import IndexShape
-from wire.errors import RecordError
-from wire.message.record import parse_record
 
 _MIB = 1024 * 1024
-_HEAD_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,13 +192,8 @@ def _segment(file: DiskFile) -> LogSegment:
 
 
 def _first_stored_ms(path: Path) -> int:
-    fd = open_to_read(path)
-    try:
-        return parse_record(os.pread(fd, _HEAD_BYTES, 0), with_body=False).stored_at_ms
-    except RecordError:
-        return 0
-    finally:
-        os.close(fd)
+    first = record_at(path, 0, check_crc=False)
+    return 0 if first is None else first.stored_at_ms
 
 
 def _range(reader: UnitReader, folder: QueueFolder, log_min: int) -> QueueBounds:

@@ -9,7 +9,6 @@ config    an unreadable file is replaced by its backup
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
@@ -25,7 +24,7 @@ from gateway.store_tool.checks.findings import FindingKind
 from gateway.store_tool.checks.queue_check import Place
 from gateway.store_tool.checks.verification import LogGap, Verification
 from gateway.store_tool.errors import CannotRun
-from gateway.store_tool.files.directory import DiskFile, StoreDirectory, data_end, open_to_read
+from gateway.store_tool.files.directory import DiskFile, StoreDirectory, data_end, read_part, record_at
 from gateway.store_tool.repair.stand_in import (
     LEAST_HIDDEN_BYTES,
     build_hidden,
@@ -34,12 +33,10 @@ from gateway.store_tool.repair.stand_in import (
     least_stand_in_bytes,
 )
 from wire.disk.index_file import IndexShape
-from wire.errors import RecordError
-from wire.message.record import END_OF_FILE_BYTES, StoredMessage, build_blank, parse_record, reposition
+from wire.message.record import END_OF_FILE_BYTES, build_blank, reposition
 
 MAX_MADE_FILES = 10_000
 """Commit log files that a repair makes between two others: 10 TiB of log."""
-_READ_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +192,7 @@ def _surplus(verification: Verification) -> list[Path]:
     for file in reversed(directory.log_files):
         if file.start < end or file.start == directory.log_min:
             break
-        message = _record_at(file.path, 0, check_crc=True)
+        message = record_at(file.path, 0, check_crc=True)
         if message is None or message.commit_log_offset == file.start:
             continue
         if message.commit_log_offset not in starts and not message.commit_log_offset % directory.log_file_bytes:
@@ -256,7 +253,7 @@ def _refuse_misnamed(gap: LogGap) -> None:
     """A whole file of intact records of another place is not damaged: it has the wrong name."""
     if gap.begin != gap.file.start or not gap.file.path.exists():
         return
-    message = _record_at(gap.file.path, 0, check_crc=True)
+    message = record_at(gap.file.path, 0, check_crc=True)
     if message is not None and message.commit_log_offset != gap.begin and not message.commit_log_offset % gap.file.size:
         raise CannotRun(
             f"{gap.file.path} holds the records of commit log offset {message.commit_log_offset}; "
@@ -364,7 +361,7 @@ class _Filling:
 
     def _own_place(self, gap: LogGap, end: int) -> tuple[int, int, Place] | None:
         """What a record of which only the body is damaged says of itself."""
-        message = _record_at(gap.file.path, gap.begin - gap.file.start, check_crc=False)
+        message = record_at(gap.file.path, gap.begin - gap.file.start, check_crc=False)
         if message is None or message.commit_log_offset != gap.begin or message.sys_flag & 4:
             return None
         place = (message.topic, message.queue_id, message.queue_offset)
@@ -376,7 +373,7 @@ class _Filling:
         """When the next intact message was stored, so that store times do not fall."""
         for offset in (gap.end, gap.file.start + gap.file.size):  # a filler may come between
             file = self._directory.log_file_at(offset)
-            following = None if file is None else _record_at(file.path, offset - file.start, check_crc=False)
+            following = None if file is None else record_at(file.path, offset - file.start, check_crc=False)
             if following is not None:
                 return following.stored_at_ms
         return self._last_ms
@@ -398,11 +395,11 @@ def _mend_misplaced(plan: RepairPlan, verification: Verification) -> None:
         file = verification.directory.log_file_at(offset)
         assert file is not None, "the record was read from it"
         position = offset - file.start
-        message = _record_at(file.path, position, check_crc=True)
+        message = record_at(file.path, position, check_crc=True)
         if message is None:
             continue
         if (message.topic, message.queue_id) == place[:2] and not message.sys_flag & 4:
-            record = _bytes(file.path, position, message.total_size)
+            record = read_part(file.path, position, message.total_size)
             data = bytes(
                 reposition(record, queue_offset=place[2], commit_log_offset=offset, stored_at_ms=message.stored_at_ms)
             )
@@ -412,22 +409,3 @@ def _mend_misplaced(plan: RepairPlan, verification: Verification) -> None:
             plan.lost_messages.append(place)
             what = f"put a stand-in for {place[0]} queue {place[1]} offset {place[2]} in the place of the record"
         plan.changes.append(LogChange(file.path, position, offset, data, message.total_size, what))
-
-
-def _record_at(path: Path, position: int, *, check_crc: bool) -> StoredMessage | None:
-    data = _bytes(path, position, _READ_BYTES)
-    try:
-        return parse_record(data, check_crc=check_crc)
-    except RecordError:
-        return None
-
-
-def _bytes(path: Path, position: int, size: int) -> bytes:
-    try:
-        fd = open_to_read(path)
-    except FileNotFoundError:
-        return b""
-    try:
-        return os.pread(fd, size, position)
-    finally:
-        os.close(fd)

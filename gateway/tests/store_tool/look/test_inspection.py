@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
-from gateway.tests.store_tool.small_directory import COUNT, fill, run, tree
+from gateway.store_tool.files.directory import record_at
+from gateway.tests.store.small_store import SMALL, opened, put
+from gateway.tests.store_tool.small_directory import COUNT, fill, log_file, run, tree
 
 
 def test_tables_for_people(directory: Path) -> None:
@@ -43,3 +46,20 @@ def test_a_killed_server_shows(tmp_path: Path) -> None:
     assert run("inspect", tmp_path / "data").stdout.startswith(
         f"{tmp_path / 'data'}: killed: the next start recovers\n"
     )
+
+
+def test_a_first_message_of_more_than_four_mebibytes_has_its_store_time(tmp_path: Path) -> None:
+    large = replace(SMALL, max_message_size=8 << 20, mapped_file_size_commit_log=8 << 20)
+    store = opened(tmp_path / "data", large)
+    stored = put(store, b"x" * (5 << 20))
+    store.close()
+    assert stored.status.is_stored
+    path = log_file(tmp_path / "data")
+    first = record_at(path, 0, check_crc=True)
+    assert first is not None
+    assert len(first.body) == 5 << 20
+    values = json.loads(run("inspect", tmp_path / "data", "--json").stdout)
+    assert values["commit_log"]["files"][0]["first_stored_at_ms"] == first.stored_at_ms
+    assert record_at(path, first.total_size, check_crc=True) is None
+    assert record_at(path, 8 << 20, check_crc=True) is None
+    assert record_at(tmp_path / "none", 0, check_crc=True) is None
