@@ -1,6 +1,7 @@
 """What requests work with: the parts of a broker that they share, under one name each.
 
-Every class of requests is made of a desk and takes from it what it needs. ``parts`` makes what lies on it.
+Every class of requests is made of a desk and works with what lies on it. Those that run for every message keep what
+they use, which is quicker. ``parts`` makes what lies on it.
 """
 
 from __future__ import annotations

@@ -23,10 +23,7 @@ class CleaningRequests:
     """Answers CLEAN_EXPIRED_CONSUMEQUEUE (306), CLEAN_UNUSED_TOPIC (316) and DELETE_EXPIRED_COMMITLOG (329)."""
 
     def __init__(self, desk: Desk) -> None:
-        self._store = desk.store
-        self._topics = desk.topics
-        self._expiry = desk.expiry
-        self._in_thread = desk.in_thread
+        self._desk = desk
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -36,18 +33,18 @@ class CleaningRequests:
 
     def delete_expired(self, _request: Request, _header: None) -> Answer:
         """Let the next rounds delete what is expired, whatever the hour; answered before they do."""
-        self._expiry.ask()
+        self._desk.expiry.ask()
         return Answer()
 
     async def clean_queues(self, _request: Request, _header: None) -> Answer:
         """Delete consume queue files that only know deleted messages."""
-        self._store.deletion.detach_queue_files()
-        await self._expiry.remove_other_files()
+        self._desk.store.deletion.detach_queue_files()
+        await self._desk.expiry.remove_other_files()
         return Answer()
 
     async def clean_topics(self, _request: Request, _header: None) -> Answer:
         """Delete the queues of topics that do not exist any more; light queues never do."""
-        for topic in sorted({topic for topic, _ in self._store.queues()}):
-            if not (self._topics.get(topic) or self._topics.is_system(topic) or is_light_queue(topic)):
-                await delete_queues(self._store, topic, self._in_thread)
+        for topic in sorted({topic for topic, _ in self._desk.store.queues()}):
+            if not (self._desk.topics.get(topic) or self._desk.topics.is_system(topic) or is_light_queue(topic)):
+                await delete_queues(self._desk.store, topic, self._desk.in_thread)
         return Answer()

@@ -39,9 +39,7 @@ class ConnectedClients:
     """
 
     def __init__(self, desk: Desk) -> None:
-        self._turns = desk.turns
-        self._producers = desk.producers
-        self._consumers = desk.consumers
+        self._desk = desk
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -66,10 +64,10 @@ class ConnectedClients:
 
     async def consumer_ids(self, request: Request, header: GetConsumerListByGroupRequest) -> Answer:
         """The client ids of a group, which its members share the queues out by."""
-        return await self._turns.run(self._consumer_ids(header.consumer_group), request.channel)
+        return await self._desk.turns.run(self._consumer_ids(header.consumer_group), request.channel)
 
     def _consumer_ids(self, group: str) -> Work[Answer]:
-        client_ids = self._consumers.client_ids(group)
+        client_ids = self._desk.consumers.client_ids(group)
         if not client_ids:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group}")
         text = yield from list_text(f"clients of group {group}", client_ids)
@@ -77,15 +75,15 @@ class ConnectedClients:
 
     async def consumer_connections(self, request: Request, header: GetConsumerConnectionListRequest) -> Answer:
         """A group's connections and subscriptions."""
-        group = self._consumers.group(header.consumer_group)
+        group = self._desk.consumers.group(header.consumer_group)
         if group is None:
             raise RequestRefused(
                 ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{header.consumer_group}] not online"
             )
         what = f"connections of group {header.consumer_group}"
         connections, subscriptions = list(group.members.values()), dict(group.subscriptions)
-        text: Any = await self._turns.run(list_text(what, map(_connection, connections)), request.channel)
-        topics: Any = await self._turns.run(
+        text: Any = await self._desk.turns.run(list_text(what, map(_connection, connections)), request.channel)
+        topics: Any = await self._desk.turns.run(
             table_text(what, ((topic, subscriptions[topic].to_json()) for topic in sorted(subscriptions))),
             request.channel,
         )
@@ -100,20 +98,20 @@ class ConnectedClients:
 
     async def producer_connections(self, request: Request, header: GetProducerConnectionListRequest) -> Answer:
         """A producer group's connections."""
-        members = self._producers.members(header.producer_group)
+        members = self._desk.producers.members(header.producer_group)
         if not members:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the producer group[{header.producer_group}] not exist")
         what = f"connections of producer group {header.producer_group}"
-        text: Any = await self._turns.run(list_text(what, map(_connection, members)), request.channel)
+        text: Any = await self._desk.turns.run(list_text(what, map(_connection, members)), request.channel)
         return Answer(body=ProducerConnection(text).build())
 
     async def all_producers(self, request: Request, _header: None) -> Answer:
         """The connections of every producer group."""
-        what, producers = "connections of all producer groups", self._producers
+        what, producers = "connections of all producer groups", self._desk.producers
         lists = (
             (group, list_text(what, map(_producer_info, producers.members(group)))) for group in producers.groups()
         )
-        text: Any = await self._turns.run(table_of_texts(what, lists), request.channel)
+        text: Any = await self._desk.turns.run(table_of_texts(what, lists), request.channel)
         return Answer(body=ProducerTableInfo(text).build())
 
 

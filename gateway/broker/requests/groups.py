@@ -41,9 +41,7 @@ class GroupRequests:
     """
 
     def __init__(self, desk: Desk) -> None:
-        self._turns = desk.turns
-        self._groups = desk.groups
-        self._offsets = desk.offsets
+        self._desk = desk
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -72,31 +70,35 @@ class GroupRequests:
     async def delete(self, _request: Request, header: DeleteSubscriptionGroupRequest) -> Answer:
         """Delete a group, with its offsets when the request says so; a missing group is no error."""
         check_group_name(header.group_name)
-        self._groups.delete(header.group_name)
+        self._desk.groups.delete(header.group_name)
         if header.clean_offset or header.remove_offset:
-            self._offsets.remove_group(header.group_name)
-            await saved(self._offsets.persist, f"deletion of the offsets of group {header.group_name}")
-        await saved(self._groups.persist, f"deletion of group {header.group_name}")
+            self._desk.offsets.remove_group(header.group_name)
+            await saved(self._desk.offsets.persist, f"deletion of the offsets of group {header.group_name}")
+        await saved(self._desk.groups.persist, f"deletion of group {header.group_name}")
         return Answer()
 
     def table(self, request: Request, header: GetAllSubscriptionGroupRequest) -> Deferred[Answer]:
         """All groups, or a page of them."""
-        return self._turns.run(self._table(header), request.channel)
+        return self._desk.turns.run(self._table(header), request.channel)
 
     def _table(self, header: GetAllSubscriptionGroupRequest) -> Work[Answer]:
-        table, version, total = self._groups.table(), self._groups.data_version, len(self._groups.table())
+        table, version, total = (
+            self._desk.groups.table(),
+            self._desk.groups.data_version,
+            len(self._desk.groups.table()),
+        )
         configs = {name: table[name] for name in page(table, header.group_seq, header.max_group_num)}
         members = ((name, config.to_json()) for name, config in configs.items())
         what, advice = f"configuration of {len(configs)} groups", "ask for pages (groupSeq and maxGroupNum)"
         text: Any = yield from table_text(what, members, advice=advice)
-        forbidden = {group: dict(topics) for group, topics in self._groups.forbidden().items()}
+        forbidden = {group: dict(topics) for group, topics in self._desk.groups.forbidden().items()}
         forbidden_text: Any = yield from table_text("forbidden topics of groups", sorted(forbidden.items()))
         body = SubscriptionGroupTable(configs=text, data_version=version, forbidden_table=forbidden_text)
         return Answer(header=GetAllSubscriptionGroupResponse(total_group_num=total), body=body.build())
 
     def config(self, _request: Request, header: GetSubscriptionGroupConfigRequest) -> Answer:
         """One group's configuration; looking it up creates it where that is allowed."""
-        config = self._groups.find(header.group)
+        config = self._desk.groups.find(header.group)
         if config is None:
             raise RequestRefused(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"No group in this broker. group: {header.group}"
@@ -112,7 +114,7 @@ class GroupRequests:
         wanted = []
         for config in configs:
             _check(config)
-            current = self._groups.get(config.group_name)
+            current = self._desk.groups.get(config.group_name)
             attributes = changed_attributes(
                 {} if current is None else current.attributes,
                 config.attributes,
@@ -120,8 +122,8 @@ class GroupRequests:
                 known=GROUP_ATTRIBUTES,
             )
             wanted.append(replace(config, attributes=attributes))
-        self._groups.put_all(wanted)
-        await saved(self._groups.persist, "subscription group " + ", ".join(c.group_name for c in configs[:5]))
+        self._desk.groups.put_all(wanted)
+        await saved(self._desk.groups.persist, "subscription group " + ", ".join(c.group_name for c in configs[:5]))
         return Answer()
 
 

@@ -32,9 +32,7 @@ class HeartbeatRequests:
     """Answers HEART_BEAT (34), UNREGISTER_CLIENT (35) and CHECK_CLIENT_CONFIG (46)."""
 
     def __init__(self, desk: Desk) -> None:
-        self._turns = desk.filter_turns
-        self._heartbeats = desk.heartbeats
-        self._filters = desk.filters
+        self._desk = desk
         self._property_filter_enabled = desk.settings.enable_property_filter
 
     def register(self, dispatch: Dispatch) -> None:
@@ -51,11 +49,11 @@ class HeartbeatRequests:
         """
         command = request.command
         data = HeartbeatData.parse(command.body)
-        moved = self._heartbeats.receive(request.channel, command.language, command.version, data)
+        moved = self._desk.heartbeats.receive(request.channel, command.language, command.version, data)
         if self._property_filter_enabled:
             left = MAX_HEARTBEAT_CHARACTERS
             for consumer in data.consumers:
-                left = self._filters.register(consumer.group, consumer.subscriptions, left)
+                left = self._desk.filters.register(consumer.group, consumer.subscriptions, left)
         return Answer(
             header=HeartbeatResponse(
                 is_support_heart_beat_v2=True, is_sub_change=moved if data.fingerprint != 0 else None
@@ -64,7 +62,7 @@ class HeartbeatRequests:
 
     def unregister(self, request: Request, header: UnregisterClientRequest) -> Answer:
         """Take the client out of the groups it names."""
-        self._heartbeats.unregister(
+        self._desk.heartbeats.unregister(
             request.channel, producer_group=header.producer_group, consumer_group=header.consumer_group
         )
         return Answer()
@@ -76,16 +74,16 @@ class HeartbeatRequests:
             return Answer()
         if not self._property_filter_enabled:
             check_expression_type(subscription.expression_type)
-        if self._turns.is_busy:
+        if self._desk.filter_turns.is_busy:
             check = partial(self._check, request, subscription)
-            self._turns.later(request.channel, check, len(subscription.sub_string))
+            self._desk.filter_turns.later(request.channel, check, len(subscription.sub_string))
         else:
             self._check(request, subscription)
         return None
 
     def _check(self, request: Request, subscription: SubscriptionData) -> None:
         try:
-            compiled(subscription.expression_type, subscription.sub_string, self._turns)
+            compiled(subscription.expression_type, subscription.sub_string, self._desk.filter_turns)
         except ExpressionError as error:
             request.answer(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark=str(error))
         else:

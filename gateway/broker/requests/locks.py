@@ -28,10 +28,7 @@ class LockRequests:
     """Answers LOCK_BATCH_MQ (41) and UNLOCK_BATCH_MQ (42)."""
 
     def __init__(self, desk: Desk) -> None:
-        self._locks = desk.locks
-        self._turns = desk.turns
-        self._topics = desk.topics
-        self._groups = desk.groups
+        self._desk = desk
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -46,23 +43,23 @@ class LockRequests:
         body = LockBatchRequest.parse(request.command.body)
         _check(body)
         granted: list[MessageQueue] = []
-        if self._groups.get(body.consumer_group) is not None:
+        if self._desk.groups.get(body.consumer_group) is not None:
             wanted = [queue for queue in body.queues if self._exists(queue)]
-            granted = self._locks.lock(body.consumer_group, body.client_id, wanted)
-        text: Any = await self._turns.run(
+            granted = self._desk.locks.lock(body.consumer_group, body.client_id, wanted)
+        text: Any = await self._desk.turns.run(
             list_text("granted locks", (queue.to_json() for queue in granted)), request.channel
         )
         return Answer(body=LockBatchResponse(text).build())
 
     def _exists(self, queue: MessageQueue) -> bool:
-        topic = self._topics.get(queue.topic)
+        topic = self._desk.topics.get(queue.topic)
         return topic is not None and 0 <= queue.queue_id < max(topic.read_queue_nums, topic.write_queue_nums)
 
     def unlock(self, request: Request, _header: None) -> Answer:
         """Give the client's own claims back."""
         body = UnlockBatchRequest.parse(request.command.body)
         _check(body)
-        self._locks.unlock(body.consumer_group, body.client_id, body.queues)
+        self._desk.locks.unlock(body.consumer_group, body.client_id, body.queues)
         return Answer()
 
 

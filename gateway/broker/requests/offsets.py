@@ -45,11 +45,7 @@ class OffsetRequests:
     """
 
     def __init__(self, desk: Desk) -> None:
-        self._store = desk.store
-        self._topics = desk.topics
-        self._groups = desk.groups
-        self._offsets = desk.offsets
-        self._cold_reads = desk.cold_reads
+        self._desk = desk
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -75,11 +71,11 @@ class OffsetRequests:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(error)) from error
         group, topic = header.consumer_group, header.topic
         check_movable(group)
-        if self._groups.get(group) is None:
+        if self._desk.groups.get(group) is None:
             raise RequestRefused(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{group}] does not exist"
             )
-        config = self._topics.get(topic)
+        config = self._desk.topics.get(topic)
         if config is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] does not exist")
         if header.queue_id < 0 or header.commit_offset < 0:
@@ -88,13 +84,13 @@ class OffsetRequests:
                 f"queueId {header.queue_id} and commitOffset {header.commit_offset} must not be negative",
             )
         queues = max(config.read_queue_nums, config.write_queue_nums)
-        if header.queue_id >= queues and not self._store.max_offset(topic, header.queue_id):
+        if header.queue_id >= queues and not self._desk.store.max_offset(topic, header.queue_id):
             raise RequestRefused(
                 ResponseCode.INVALID_PARAMETER, f"queueId {header.queue_id}: topic [{topic}] has {queues} queues"
             )
-        if not self._offsets.commit(group, topic, header.queue_id, header.commit_offset):
+        if not self._desk.offsets.commit(group, topic, header.queue_id, header.commit_offset):
             raise self._overruled(header)
-        reason = self._offsets.unsaved_reason
+        reason = self._desk.offsets.unsaved_reason
         if reason is not None:
             raise not_on_disk(f"offset of group {group} in queue {header.queue_id} of topic {topic}", reason)
         request.answer(ResponseCode.SUCCESS)
@@ -102,7 +98,7 @@ class OffsetRequests:
     def _overruled(self, header: UpdateConsumerOffsetRequest) -> RequestRefused:
         """Make the answer to a commit that a reset overrules. Consumers commit one-way; who asks wants to know."""
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
-        target = self._offsets.resets[group, topic, queue_id]
+        target = self._desk.offsets.resets[group, topic, queue_id]
         return RequestRefused(
             ResponseCode.PULL_OFFSET_MOVED,
             f"offset {header.commit_offset} of group {group} in queue {queue_id} of topic {topic} is not kept: the "
@@ -113,7 +109,7 @@ class OffsetRequests:
 
     def query(self, _request: Request, header: QueryConsumerOffsetRequest) -> Answer:
         """Return a group's offset in a queue, or where a new group begins if that is the same for every new group."""
-        offset = self._offsets.begin_of(header.consumer_group, header.topic, header.queue_id)
+        offset = self._desk.offsets.begin_of(header.consumer_group, header.topic, header.queue_id)
         if offset < 0 and header.set_zero_if_not_found is not False:
             offset = self._common_beginning(header.topic, header.queue_id)
         if offset >= 0:
@@ -133,8 +129,8 @@ class OffsetRequests:
         topic, queue_id = header.topic, header.queue_id
         if header.lite_topic:
             topic, queue_id = lite_queue(topic, header.lite_topic), LIGHT_QUEUE_ID
-        offset = await self._cold_reads.result(
-            lambda: self._store.offset_at_time(topic, queue_id, header.timestamp, upper), request.channel
+        offset = await self._desk.cold_reads.result(
+            lambda: self._desk.store.offset_at_time(topic, queue_id, header.timestamp, upper), request.channel
         )
         return Answer(header=SearchOffsetResponse(offset=offset))
 
@@ -142,7 +138,7 @@ class OffsetRequests:
         """The end of a queue: of what is on disk (``committed`` true), of what was accepted (false), or, when a client
         does not say (4.9), of what consumers see. With SYNC_FLUSH the first and the last are the same.
         """
-        store, topic, queue_id = self._store, header.topic, header.queue_id
+        store, topic, queue_id = self._desk.store, header.topic, header.queue_id
         if COMMITTED not in request.command.ext_fields:
             offset = store.max_offset(topic, queue_id)
         elif header.committed:
@@ -153,13 +149,13 @@ class OffsetRequests:
 
     def min_offset(self, _request: Request, header: GetMinOffsetRequest) -> Answer:
         """The offset of the first message a queue still has; 0 while it never had one: clients pull from there."""
-        offset = max(0, self._store.min_offset(header.topic, header.queue_id))
+        offset = max(0, self._desk.store.min_offset(header.topic, header.queue_id))
         return Answer(header=GetMinOffsetResponse(offset=offset))
 
     async def earliest_store_time(self, request: Request, header: GetEarliestMsgStoretimeRequest) -> Answer:
         """When the first message a queue still has was stored; -1 when there is none."""
-        timestamp = await self._cold_reads.result(
-            lambda: self._store.earliest_stored_at_ms(header.topic, header.queue_id), request.channel
+        timestamp = await self._desk.cold_reads.result(
+            lambda: self._desk.store.earliest_stored_at_ms(header.topic, header.queue_id), request.channel
         )
         return Answer(header=GetEarliestMsgStoretimeResponse(timestamp=timestamp))
 
@@ -169,7 +165,7 @@ class OffsetRequests:
         A client that gets no offset here asks for the end of the queue next. A message that is stored between the two
         questions is lost to the group. While the queue holds no message, its end is known to be right for every group.
         """
-        first, end = max(self._store.min_offset(topic, queue_id), 0), self._store.max_offset(topic, queue_id)
+        first, end = max(self._desk.store.min_offset(topic, queue_id), 0), self._desk.store.max_offset(topic, queue_id)
         if first >= end:
             return end
-        return -1 if first or self._store.is_cold(topic, queue_id, 0) else 0
+        return -1 if first or self._desk.store.is_cold(topic, queue_id, 0) else 0

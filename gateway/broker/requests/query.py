@@ -45,9 +45,7 @@ class QueryMessages:
     """Answers QUERY_MESSAGE (12) and VIEW_MESSAGE_BY_ID (33)."""
 
     def __init__(self, desk: Desk) -> None:
-        self._store = desk.store
-        self._settings = desk.settings
-        self._cold_reads = desk.cold_reads
+        self._desk = desk
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -60,10 +58,10 @@ class QueryMessages:
         The key is a unique id when the request says so, a tag with ``indexType`` T (5.5), and either a unique id or
         one of KEYS otherwise.
         """
-        wanted = self._settings.default_query_max_num if header.unique_key_query else header.max_num
-        count = max(1, min(wanted, self._settings.max_msgs_num_batch))
+        wanted = self._desk.settings.default_query_max_num if header.unique_key_query else header.max_num
+        count = max(1, min(wanted, self._desk.settings.max_msgs_num_batch))
         channel = request.channel
-        found = await self._cold_reads.result(
+        found = await self._desk.cold_reads.result(
             lambda: _NOTHING if channel.closed else self._found(header, count), channel, is_long=True
         )
         if not found.records:
@@ -83,20 +81,20 @@ class QueryMessages:
     async def view(self, request: Request, header: ViewMessageRequest) -> Answer:
         """The record at an offset of the commit log, as message ids contain it."""
         offset = header.offset
-        record = await self._cold_reads.result(lambda: self._store.record_at(offset), request.channel)
+        record = await self._desk.cold_reads.result(lambda: self._desk.store.record_at(offset), request.channel)
         if record is None:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
         return Answer(body=bytes(record))
 
     def _found(self, header: QueryMessageRequest, count: int) -> Found:
         """Runs in a thread."""
-        messages = self._store.query_by_key(
+        messages = self._desk.store.query_by_key(
             header.topic, header.key, count, header.begin_timestamp, header.end_timestamp, _kind(header)
         )
         records: list[bytes] = []
         size = last_stored_at_ms = last_offset = 0
         for message in messages:
-            record = self._store.record_at(message.commit_log_offset, message.total_size)
+            record = self._desk.store.record_at(message.commit_log_offset, message.total_size)
             if record is None or not (message.has_body or _is_intact(record)):
                 continue
             size += len(record)

@@ -49,13 +49,7 @@ class TopicRequests:
     """
 
     def __init__(self, desk: Desk) -> None:
-        self._topics = desk.topics
-        self._offsets = desk.offsets
-        self._store = desk.store
-        self._in_thread = desk.in_thread
-        self._deleted = desk.forget_topic
-        self._subscribers = desk.consumers.readers_of_topic
-        self._turns = desk.turns
+        self._desk = desk
         self._mixed_allowed = desk.settings.enable_mixed_message_type
 
     def use(self, settings: Settings) -> None:
@@ -87,8 +81,8 @@ class TopicRequests:
             attributes=self._attributes(header.topic, header.attributes or ""),
         )
         _check_config(config)
-        self._topics.put(config)
-        await saved(self._topics.persist, f"topic {header.topic}")
+        self._desk.topics.put(config)
+        await saved(self._desk.topics.persist, f"topic {header.topic}")
         return Answer()
 
     async def create_list(self, request: Request, _header: None) -> Answer:
@@ -104,8 +98,8 @@ class TopicRequests:
             self._check_name(config.topic_name)
             _check_config(config)
             wanted.append(replace(config, attributes=self._attributes(config.topic_name, config.attributes)))
-        self._topics.put_all(wanted)
-        await saved(self._topics.persist, f"{len(configs)} topics")
+        self._desk.topics.put_all(wanted)
+        await saved(self._desk.topics.persist, f"{len(configs)} topics")
         return Answer()
 
     async def delete(self, _request: Request, header: DeleteTopicRequest) -> Answer:
@@ -113,28 +107,28 @@ class TopicRequests:
         topic is no error.
         """
         check_topic_name(header.topic)
-        config = self._topics.get(header.topic)
-        groups = self._offsets.groups_of(header.topic)
+        config = self._desk.topics.get(header.topic)
+        groups = self._desk.offsets.groups_of(header.topic)
         retries = [pop_retry_topic(header.topic, group, form) for group in groups for form in (RETRY_V1, RETRY_V2)]
-        deleted = [topic for topic in (header.topic, *retries) if self._topics.delete(topic)]
-        self._offsets.remove_topics(frozenset(deleted).difference((header.topic,)))
+        deleted = [topic for topic in (header.topic, *retries) if self._desk.topics.delete(topic)]
+        self._desk.offsets.remove_topics(frozenset(deleted).difference((header.topic,)))
         if config is not None and header.topic in deleted:
             queues = max(config.read_queue_nums, config.write_queue_nums)
-            self._offsets.forget_topic(header.topic, self._subscribers(header.topic), queues)
+            self._desk.offsets.forget_topic(header.topic, self._desk.consumers.readers_of_topic(header.topic), queues)
         for topic in deleted:
-            for name in (*(await self._deleted(topic)), topic):
-                await delete_queues(self._store, name, self._in_thread)
+            for name in (*(await self._desk.forget_topic(topic)), topic):
+                await delete_queues(self._desk.store, name, self._desk.in_thread)
         if deleted:
-            await saved(self._offsets.persist, f"deletion of the offsets of topic {header.topic}")
-            await saved(self._topics.persist, f"deletion of topic {header.topic}")
+            await saved(self._desk.offsets.persist, f"deletion of the offsets of topic {header.topic}")
+            await saved(self._desk.topics.persist, f"deletion of topic {header.topic}")
         return Answer()
 
     def table(self, request: Request, header: GetAllTopicConfigRequest) -> Deferred[Answer]:
         """All topics, or a page of them."""
-        return self._turns.run(self._table(header), request.channel)
+        return self._desk.turns.run(self._table(header), request.channel)
 
     def _table(self, header: GetAllTopicConfigRequest) -> Work[Answer]:
-        table, version = self._topics.table(), self._topics.data_version
+        table, version = self._desk.topics.table(), self._desk.topics.data_version
         names = page(table, header.topic_seq, header.max_topic_num)
         configs = {name: table[name] for name in names}
         answer = GetAllTopicConfigResponse(total_topic_num=len(table))
@@ -145,18 +139,18 @@ class TopicRequests:
 
     def config(self, _request: Request, header: GetTopicConfigRequest) -> Answer:
         """One topic's configuration."""
-        config = self._topics.get(header.topic)
+        config = self._desk.topics.get(header.topic)
         if config is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {header.topic}")
         return Answer(body=config.build())
 
     def system_topics(self, _request: Request, _header: None) -> Answer:
         """The topics that belong to the broker itself."""
-        return Answer(body=TopicList(self._topics.system_topics()).build())
+        return Answer(body=TopicList(self._desk.topics.system_topics()).build())
 
     def _attributes(self, topic: str, changes: str | Mapping[str, str]) -> dict[str, str]:
         """A topic's attributes after a change."""
-        current = self._topics.get(topic)
+        current = self._desk.topics.get(topic)
         return changed_attributes(
             {} if current is None else current.attributes,
             changes,
@@ -166,7 +160,7 @@ class TopicRequests:
 
     def _check_name(self, topic: str) -> None:
         check_topic_name(topic)
-        if self._topics.is_system(topic):
+        if self._desk.topics.is_system(topic):
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"The topic[{topic}] is conflict with system topic")
 
 

@@ -40,12 +40,7 @@ class Assignments:
     """Answers QUERY_ASSIGNMENT (400), SET_MESSAGE_REQUEST_MODE (401) and GET_ALL_MESSAGE_REQUEST_MODE (402)."""
 
     def __init__(self, desk: Desk) -> None:
-        self._turns = desk.turns
-        self._topics = desk.topics
-        self._groups = desk.groups
-        self._consumers = desk.consumers
-        self._modes = desk.modes
-        self._read_queues = desk.read_queues
+        self._desk = desk
         self._broker_name = desk.settings.broker_name
         self._default_mode = desk.settings.default_message_request_mode
         self._default_share = desk.settings.default_pop_share_queue_num
@@ -62,7 +57,7 @@ class Assignments:
         asked = QueryAssignmentRequest.parse(request.command.body)
         mode = self._mode(asked.topic, asked.consumer_group)
         queues = await self._queues(asked.topic)
-        return await self._turns.run(self._answer(asked, mode, queues), request.channel)
+        return await self._desk.turns.run(self._answer(asked, mode, queues), request.channel)
 
     def _answer(
         self, asked: QueryAssignmentRequest, mode: MessageRequestMode, queues: OrderedQueues | None
@@ -75,16 +70,16 @@ class Assignments:
         return Answer(body=QueryAssignmentResponse(text).build())
 
     def _mode(self, topic: str, group: str) -> MessageRequestMode:
-        mode = self._modes.get(topic, group)
+        mode = self._desk.modes.get(topic, group)
         if mode is not None:
             return mode
         kind = PULL if topic.startswith(RETRY_TOPIC_PREFIX) else self._default_mode
         return MessageRequestMode(topic, group, kind, self._default_share)
 
     async def _queues(self, topic: str) -> OrderedQueues | None:
-        table = await self._read_queues(topic)
+        table = await self._desk.read_queues(topic)
         if table is None:
-            config = self._topics.get(topic)
+            config = self._desk.topics.get(topic)
             if config is None:
                 return None
             table = {self._broker_name: config.read_queue_nums}
@@ -101,7 +96,7 @@ class Assignments:
     ) -> Sequence[MessageQueue] | None:
         if asked.message_model == MessageModel.BROADCASTING or not self._balances:
             return queues
-        clients = self._consumers.client_ids(asked.consumer_group)
+        clients = self._desk.consumers.client_ids(asked.consumer_group)
         if mode.mode == POP:
             return assigned_for_pop(asked.strategy_name, clients, asked.client_id, queues, mode.pop_share_queue_num)
         return assigned(asked.strategy_name, clients, asked.client_id, queues)
@@ -111,23 +106,23 @@ class Assignments:
         mode = MessageRequestMode.parse(request.command.body)
         if mode.topic.startswith(RETRY_TOPIC_PREFIX):
             raise RequestRefused(ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode")
-        if self._topics.get(mode.topic) is None:
+        if self._desk.topics.get(mode.topic) is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{mode.topic}] not exist")
-        if self._groups.find(mode.consumer_group) is None:
+        if self._desk.groups.find(mode.consumer_group) is None:
             raise RequestRefused(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{mode.consumer_group}] does not exist"
             )
         if mode.mode not in MODES:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"mode is {mode.mode[:32]!r}, not PULL or POP")
-        self._modes.put(mode)
-        await saved(self._modes.persist, f"request mode of group {mode.consumer_group}")
+        self._desk.modes.put(mode)
+        await saved(self._desk.modes.persist, f"request mode of group {mode.consumer_group}")
         return Answer()
 
     async def all_modes(self, request: Request, _header: None) -> Answer:
         """Every mode that was set."""
-        what, modes = "all request modes", self._modes.all()
+        what, modes = "all request modes", self._desk.modes.all()
         tables = ((topic, table_text(what, _of_topic(modes.get(topic, {})))) for topic in sorted(modes))
-        text: Any = await self._turns.run(table_of_texts(what, tables), request.channel)
+        text: Any = await self._desk.turns.run(table_of_texts(what, tables), request.channel)
         return Answer(body=MessageRequestModes(text).build())
 
 

@@ -44,20 +44,10 @@ class BrokerInfo:
     """Answers UPDATE_BROKER_CONFIG (25), GET_BROKER_CONFIG (26) and GET_BROKER_RUNTIME_INFO (28)."""
 
     def __init__(self, desk: Desk) -> None:
-        self._live = desk.live
-        self._store = desk.store
-        self._cold_reads = desk.cold_reads
+        self._desk = desk
         self._earliest: tuple[int, int] | None = None  # place and store time of the log's first message
-        self._throughput = desk.throughput
-        self._clock_ms = desk.clock
-        self._levels = desk.levels
-        self._delays = desk.delays
-        self._registry = desk.registry
         self._store_id = ""  # until it is asked for: it may be missing on disk, or damaged there
-        self._timers = desk.timers
         self._booted_ms, self._booted_log_end = desk.booted
-        self._traffic = desk.traffic
-        self._name_servers = desk.name_servers
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -71,37 +61,37 @@ class BrokerInfo:
             entries = parse_properties_file(request.command.body, "the request")
         except SettingsError as error:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(error)) from error
-        self._live.change({entry.key: entry.value for entry in entries})
+        self._desk.live.change({entry.key: entry.value for entry in entries})
         return Answer()
 
     def config(self, request: Request, _header: None) -> Answer:
         """Every setting in effect, as properties text."""
-        current, reached_at = self._live.current, request.channel.local[0]
+        current, reached_at = self._desk.live.current, request.channel.local[0]
         in_effect = current.in_effect() | {
             "broker_ip1": current.advertised.host or reached_at,
-            "namesrv_addr": self._name_servers(reached_at),
+            "namesrv_addr": self._desk.name_servers(reached_at),
         }
         lines = [
             escape_property(key, in_effect.get(name := declaration.attribute, text_of(getattr(current, name))))
             for key, declaration in declarations(Settings).items()
         ]
-        version = DataVersion(counter=1 + self._live.changes, timestamp=self._booted_ms).build().decode()
+        version = DataVersion(counter=1 + self._desk.live.changes, timestamp=self._booted_ms).build().decode()
         return Answer(header=GetBrokerConfigResponse(version=version), body="\n".join(lines).encode())
 
     async def runtime_info(self, _request: Request, _header: None) -> Answer:
         """The figures that mqadmin and the dashboard show."""
         if not self._store_id:
-            file = JsonFile(self._live.current.store_path_root_dir / "config" / FILE_NAME)
+            file = JsonFile(self._desk.live.current.store_path_root_dir / "config" / FILE_NAME)
             self._store_id = store_identity(file, lambda: uuid4().hex)
-        offset = self._store.min_commit_log_offset
+        offset = self._desk.store.min_commit_log_offset
         if self._earliest is None or self._earliest[0] != offset:
-            earliest = await self._cold_reads.result(partial(self._store.head_at, offset), TOOLS)
+            earliest = await self._desk.cold_reads.result(partial(self._desk.store.head_at, offset), TOOLS)
             self._earliest = None if earliest is None else (offset, earliest.stored_at_ms)
         return Answer(body=KVTable(self._figures()).build())
 
     def _figures(self) -> dict[str, str]:
-        now_ms = self._clock_ms()
-        store = self._store
+        now_ms = self._desk.clock()
+        store = self._desk.store
         figures: dict[str, object] = {
             "brokerVersionDesc": VERSION_TEXT,
             "brokerVersion": SERVER_VERSION,
@@ -111,9 +101,9 @@ class BrokerInfo:
             "runtime": _duration(now_ms - self._booted_ms),
             "startAcceptSendRequestTimeStamp": 0,
             "earliestMessageTimeStamp": -1 if self._earliest is None else self._earliest[1],
-            "commitLogDirCapacity": _capacity(self._live.current.commit_log_directory),
-            "commitLogDiskRatio": _disk_ratio(self._live.current.commit_log_directory),
-            "consumeQueueDiskRatio": _disk_ratio(self._live.current.store_path_root_dir),
+            "commitLogDirCapacity": _capacity(self._desk.live.current.commit_log_directory),
+            "commitLogDiskRatio": _disk_ratio(self._desk.live.current.commit_log_directory),
+            "consumeQueueDiskRatio": _disk_ratio(self._desk.live.current.store_path_root_dir),
             "commitLogMinOffset": store.min_commit_log_offset,
             "commitLogMaxOffset": store.max_commit_log_offset,
             "remainHowManyDataToFlush": _bytes(store.max_commit_log_offset - store.flushed_offset),
@@ -121,7 +111,7 @@ class BrokerInfo:
             **self._put_figures(),
             **self._queues(),
             "dispatchBehindBytes": store.dispatch_behind_bytes,
-            **{sample.name: sample.value for sample in self._registry.samples() if not sample.labels},
+            **{sample.name: sample.value for sample in self._desk.registry.samples() if not sample.labels},
         }
         for level, (offset, end) in self._delay_progress().items():
             figures[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
@@ -129,15 +119,15 @@ class BrokerInfo:
 
     def _delay_progress(self) -> Mapping[int, tuple[int, int]]:
         """Return the next offset and the end of the queue of each delay level that ever held a message."""
-        offsets = self._delays.offsets()
+        offsets = self._desk.delays.offsets()
         ends = {
-            level: self._store.max_offset(SCHEDULE_TOPIC, schedule_queue_id(level))
-            for level in sorted({*offsets, *range(1, self._levels.last + 1)})
+            level: self._desk.store.max_offset(SCHEDULE_TOPIC, schedule_queue_id(level))
+            for level in sorted({*offsets, *range(1, self._desk.levels.last + 1)})
         }
         return {level: (offsets.get(level, 0), end) for level, end in ends.items() if level in offsets or end > 0}
 
     def _throughput_figures(self) -> dict[str, object]:
-        throughput = self._throughput
+        throughput = self._desk.throughput
         puts, gets = throughput.day(lambda t: t.puts), throughput.day(lambda t: t.gets)
         return {
             "msgPutTotalYesterdayMorning": puts.yesterday_morning,
@@ -156,8 +146,8 @@ class BrokerInfo:
 
     def _put_figures(self) -> dict[str, object]:
         """What messages took, in milliseconds, and their bytes in the commit log since the start."""
-        traffic = self._traffic
-        count, size = traffic.stored_messages, self._store.stored_end - self._booted_log_end
+        traffic = self._desk.traffic
+        count, size = traffic.stored_messages, self._desk.store.stored_end - self._booted_log_end
         return {
             "putMessageTimesTotal": count,
             "putMessageSizeTotal": size,
@@ -174,13 +164,13 @@ class BrokerInfo:
             for kind, capacity in QUEUE_CAPACITIES.items()
             for figure, value in (("Size", 0), ("HeadWaitTimeMills", 0), ("Capacity", capacity))
         }
-        timers = self._timers
+        timers = self._desk.timers
         timer: dict[str, object] = {
             "timerReadBehind": 0 if timers is None else timers.behind_ms // 1_000,
             "timerOffsetBehind": 0,
             "timerCongestNum": 0 if timers is None else timers.waiting,
-            "timerEnqueueTps": self._throughput.rate(lambda t: t.timers_entered),
-            "timerDequeueTps": self._throughput.rate(lambda t: t.timers_delivered),
+            "timerEnqueueTps": self._desk.throughput.rate(lambda t: t.timers_entered),
+            "timerDequeueTps": self._desk.throughput.rate(lambda t: t.timers_delivered),
         }
         others = {"EndTransactionQueueSize": 0, "pageCacheLockTimeMills": 0, "dispatchMaxBuffer": 0}
         return {**waiting, **timer, **others, "remainTransientStoreBufferNumbs": NO_POOL}

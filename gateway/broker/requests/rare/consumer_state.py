@@ -46,12 +46,7 @@ class ConsumerState:
     """
 
     def __init__(self, desk: Desk) -> None:
-        self._turns = desk.turns
-        self._store = desk.store
-        self._topics = desk.topics
-        self._groups = desk.groups
-        self._consumers = desk.consumers
-        self._cold_reads = desk.cold_reads
+        self._desk = desk
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -69,7 +64,7 @@ class ConsumerState:
         """The offsets that the clients of a group, or one of them, have in memory; those that do not answer are left
         out.
         """
-        members = members_of(self._consumers, header.group)
+        members = members_of(self._desk.consumers, header.group)
         if not members:
             raise RequestRefused(
                 ResponseCode.SYSTEM_ERROR, f"No Any Consumer online in the consumer group: [{header.group}]"
@@ -86,24 +81,27 @@ class ConsumerState:
                 told[client.client_id] = answer.body
         what, advice = f"offsets that clients of group {header.group} have in memory", "ask for one client (clientAddr)"
         tables = ((client_id, _offsets_of(what, told[client_id])) for client_id in sorted(told))
-        text: Any = await self._turns.run(table_of_texts(what, tables, advice=advice), request.channel)
+        text: Any = await self._desk.turns.run(table_of_texts(what, tables, advice=advice), request.channel)
         return Answer(body=GetConsumerStatusBody(consumer_table=text).build())
 
     async def running_info(self, _request: Request, header: GetConsumerRunningInfoRequest) -> Answer:
         """A consumer's settings, queues and statistics, and its thread dump when it is asked for."""
         client = find_consumer(
-            self._consumers, header.consumer_group, header.client_id, since_version=RUNNING_INFO_SINCE_VERSION
+            self._desk.consumers, header.consumer_group, header.client_id, since_version=RUNNING_INFO_SINCE_VERSION
         )
         return _passed_on(await ask_client(client, RequestCode.GET_CONSUMER_RUNNING_INFO, header))
 
     async def consume(self, _request: Request, header: ConsumeMessageDirectlyResultRequest) -> Answer:
         """Let a consumer's listener have one message now, whatever its offset; the outcome changes nothing here."""
         client = find_consumer(
-            self._consumers, header.consumer_group, header.client_id or "", since_version=RUNNING_INFO_SINCE_VERSION
+            self._desk.consumers,
+            header.consumer_group,
+            header.client_id or "",
+            since_version=RUNNING_INFO_SINCE_VERSION,
         )
         record = b"" if header.msg_id is None else await self._record(header.msg_id)
-        topic = self._topics.get(header.topic or "")
-        group = self._groups.get(header.consumer_group)
+        topic = self._desk.topics.get(header.topic or "")
+        group = self._desk.groups.get(header.consumer_group)
         question = ConsumeMessageDirectlyResultRequest(
             consumer_group=header.consumer_group,
             client_id=header.client_id,
@@ -117,7 +115,7 @@ class ConsumerState:
 
     async def _record(self, message_id: str) -> bytes:
         _, offset = parse_offset_message_id(message_id)
-        record = await self._cold_reads.result(lambda: self._store.record_at(offset), TOOLS)
+        record = await self._desk.cold_reads.result(lambda: self._desk.store.record_at(offset), TOOLS)
         if record is None:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
         return bytes(record)

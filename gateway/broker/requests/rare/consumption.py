@@ -76,17 +76,8 @@ class Consumption:
     """
 
     def __init__(self, desk: Desk) -> None:
-        self._store = desk.store
-        self._topics = desk.topics
-        self._groups = desk.groups
-        self._offsets = desk.offsets
-        self._consumers = desk.consumers
-        self._flows = desk.flows
-        self._cold_reads = desk.cold_reads
-        self._clock_ms = desk.clock
+        self._desk = desk
         self._broker_name = desk.settings.broker_name
-        self._store_hosts = desk.store_hosts
-        self._turns = desk.turns
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -113,12 +104,12 @@ class Consumption:
     async def time_span(self, _request: Request, header: QueryConsumeTimeSpanRequest) -> Answer:
         """When the first, the last and the last consumed message of each queue were stored."""
         config = self._existing(header.topic)
-        offsets = self._offsets.of_topic(header.group, header.topic)
+        offsets = self._desk.offsets.of_topic(header.group, header.topic)
         topic = header.topic
         check_rows(f"time spans of topic {topic}", config.write_queue_nums)
         spans = await rows_text(
             f"time spans of topic {topic}",
-            self._cold_reads,
+            self._desk.cold_reads,
             range(config.write_queue_nums),
             lambda queue_id: item_text(self._span(topic, queue_id, offsets.get(queue_id, -1)).to_json()),
         )
@@ -131,15 +122,15 @@ class Consumption:
         check_rows(ALL_PROGRESS, sum(config.write_queue_nums for _, config in pairs))
         progress = _Progress()
         for some in _batches(pairs):
-            told = await self._cold_reads.result(
+            told = await self._desk.cold_reads.result(
                 lambda some=some: [self._slice(one) for one in some],  # type: ignore[misc]
                 TOOLS,
                 is_long=True,
             )
             progress.add(told)
-        groups: Any = await self._turns.run(self._by_group(pairs, progress.tables), request.channel)
+        groups: Any = await self._desk.turns.run(self._by_group(pairs, progress.tables), request.channel)
         body = ConsumeStatsList(
-            broker_addr="{}:{}".format(*unpack_host(self._store_hosts.of(request.channel))),
+            broker_addr="{}:{}".format(*unpack_host(self._desk.store_hosts.of(request.channel))),
             consume_stats_list=groups,
             total_diff=progress.behind,
             total_inflight_diff=progress.in_flight,
@@ -149,7 +140,7 @@ class Consumption:
     def subscription(self, _request: Request, header: QuerySubscriptionByConsumerRequest) -> Answer:
         """What a connected group wants of a topic; without ``subscription`` when it does not subscribe it."""
         topic = header.topic or ""
-        found = self._consumers.subscription(header.group, topic)
+        found = self._desk.consumers.subscription(header.group, topic)
         return Answer(body=QuerySubscriptionAnswer(header.group, topic, found).build())
 
     async def forbidden(self, _request: Request, header: UpdateGroupForbiddenRequest) -> Answer:
@@ -158,21 +149,21 @@ class Consumption:
             if header.readable is False:
                 check_group_name(header.group)
                 self._existing(header.topic)
-            self._groups.set_readable(header.group, header.topic, header.readable)
-            await saved(self._groups.persist, f"what group {header.group} may read")
-        readable = self._groups.may_read(header.group, header.topic)
+            self._desk.groups.set_readable(header.group, header.topic, header.readable)
+            await saved(self._desk.groups.persist, f"what group {header.group} may read")
+        readable = self._desk.groups.may_read(header.group, header.topic)
         return Answer(body=GroupForbidden(header.group, header.topic, readable).build())
 
     # -- figures --------------------------------------------------------------------------------------------
 
     def _consumed(self, ordered_only: bool) -> list[tuple[str, TopicConfig]]:
         """Every group with each topic that it has offsets in, by name; topics it no longer subscribes left out."""
-        known, pairs = self._groups.table(), []
-        for group, topic in sorted(self._offsets.pairs()):
-            config = self._topics.get(topic)
+        known, pairs = self._desk.groups.table(), []
+        for group, topic in sorted(self._desk.offsets.pairs()):
+            config = self._desk.topics.get(topic)
             if group not in known or config is None or (ordered_only and not config.order):
                 continue
-            connected = self._consumers.group(group)
+            connected = self._desk.consumers.group(group)
             if connected is None or not connected.subscriptions or topic in connected.subscriptions:
                 pairs.append((group, config))
         return pairs
@@ -186,7 +177,7 @@ class Consumption:
             for _, config in of_group:
                 table: Any = PreparedText(f"{{{tables[at]}}}")
                 tables[at] = ""
-                stats.append(ConsumeStats(table, self._flows.given_per_second(config.topic_name, group)).to_json())
+                stats.append(ConsumeStats(table, self._desk.flows.given_per_second(config.topic_name, group)).to_json())
                 at += 1
                 if at % ENTRIES_PER_TURN == 0:
                     yield
@@ -206,8 +197,8 @@ class Consumption:
 
     def _progress(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:
         """How far a group is in a queue; reads a store time, so it runs in a thread."""
-        store = self._store
-        consumed = max(self._offsets.query(group, topic, queue_id), 0)
+        store = self._desk.store
+        consumed = max(self._desk.offsets.query(group, topic, queue_id), 0)
         return OffsetWrapper(
             broker_offset=store.max_offset(topic, queue_id),
             consumer_offset=consumed,
@@ -216,14 +207,14 @@ class Consumption:
         )
 
     def _existing(self, topic: str) -> TopicConfig:
-        config = self._topics.get(topic)
+        config = self._desk.topics.get(topic)
         if config is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
         return config
 
     def _span(self, topic: str, queue_id: int, consumed: int) -> QueueTimeSpan:
         """One queue; runs in a thread."""
-        store = self._store
+        store = self._desk.store
         end = store.max_offset(topic, queue_id)
         first_ms = store.earliest_stored_at_ms(topic, queue_id)
         last_ms = store.stored_at_ms(topic, queue_id, end - 1) if end > 0 else -1
@@ -231,7 +222,7 @@ class Consumption:
         delay_ms = 0
         if consumed < end:
             next_ms = store.stored_at_ms(topic, queue_id, max(consumed, store.min_offset(topic, queue_id)))
-            delay_ms = self._clock_ms() - next_ms if next_ms >= 0 else 0
+            delay_ms = self._desk.clock() - next_ms if next_ms >= 0 else 0
         return QueueTimeSpan(
             message_queue=MessageQueue(topic, self._broker_name, queue_id),
             min_time=first_ms,

@@ -35,9 +35,7 @@ class Counts:
     """
 
     def __init__(self, desk: Desk) -> None:
-        self._flows = desk.flows
-        self._is_system_topic = desk.topics.is_system
-        self._clock_ms = desk.clock
+        self._desk = desk
         self._cluster = desk.settings.broker_cluster_name
 
     def register(self, dispatch: Dispatch) -> None:
@@ -52,7 +50,7 @@ class Counts:
             raise RequestRefused(
                 ResponseCode.SYSTEM_ERROR, f"The stats <{header.stats_name}> <{header.stats_key}> not exist"
             )
-        now_ms = self._clock_ms()
+        now_ms = self._desk.clock()
         minute, hour, day = (
             _item([flow.within(window, now_ms) for flow in flows], header.stats_name) for window in (MINUTE, HOUR, DAY)
         )
@@ -66,20 +64,20 @@ class Counts:
             "GROUP_GET_SIZE": self._out_of,
             "TOPIC_PUT_LATENCY": lambda key: self._into(key.partition(KEY_SEPARATOR)[2]),
             "GROUP_GET_LATENCY": lambda key: self._out_of(key.partition(KEY_SEPARATOR)[2]),
-            "SNDBCK_PUT_NUMS": lambda key: self._of_group(key, self._flows.back_from),
-            "BROKER_PUT_NUMS": lambda key: list(self._flows.all_in()) if key == self._cluster else [],
+            "SNDBCK_PUT_NUMS": lambda key: self._of_group(key, self._desk.flows.back_from),
+            "BROKER_PUT_NUMS": lambda key: list(self._desk.flows.all_in()) if key == self._cluster else [],
             "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC": (
-                lambda key: list(self._flows.all_in(self._is_system_topic)) if key == self._cluster else []
+                lambda key: list(self._desk.flows.all_in(self._desk.topics.is_system)) if key == self._cluster else []
             ),
-            "BROKER_GET_NUMS": lambda key: list(self._flows.all_out()) if key == self._cluster else [],
+            "BROKER_GET_NUMS": lambda key: list(self._desk.flows.all_out()) if key == self._cluster else [],
         }
 
     def _into(self, topic: str) -> list[Flow]:
-        flow = self._flows.into(topic)
+        flow = self._desk.flows.into(topic)
         return [] if flow is None else [flow]
 
     def _out_of(self, key: str) -> list[Flow]:
-        return self._of_group(key, self._flows.out_of)
+        return self._of_group(key, self._desk.flows.out_of)
 
     def _of_group(self, key: str, find: Callable[[str, str], Flow | None]) -> list[Flow]:
         topic, _, group = key.partition(KEY_SEPARATOR)

@@ -33,11 +33,7 @@ class GroupOffsets:
     """
 
     def __init__(self, desk: Desk) -> None:
-        self._turns = desk.turns
-        self._store = desk.store
-        self._offsets = desk.offsets
-        self._consumers = desk.consumers
-        self._delay_offsets = desk.delays.offsets
+        self._desk = desk
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -52,17 +48,17 @@ class GroupOffsets:
 
     def all_offsets(self, request: Request, _header: None) -> Deferred[Answer]:
         """Every offset of every group."""
-        return self._turns.run(self._all_offsets(), request.channel)
+        return self._desk.turns.run(self._all_offsets(), request.channel)
 
     def _all_offsets(self) -> Work[Answer]:
-        table, version = dict(self._offsets.all()), self._offsets.data_version
+        table, version = dict(self._desk.offsets.all()), self._desk.offsets.data_version
         what, advice = "offsets of all groups", "ask for single groups (GET_CONSUME_STATS)"
         text: Any = yield from table_text(what, ((key, dict(table[key])) for key in sorted(table)), advice=advice)
         return Answer(body=ConsumerOffsetTable(text, version).build())
 
     def all_delay_offsets(self, _request: Request, _header: None) -> Answer:
         """How far each delay level has come, as its file says it."""
-        return Answer(body=DelayOffsetsFile(dict(self._delay_offsets())).build())
+        return Answer(body=DelayOffsetsFile(dict(self._desk.delays.offsets())).build())
 
     async def correction(self, request: Request, header: QueryCorrectionOffsetRequest) -> Answer:
         """The lowest offset of any group in each queue of a topic, for a group that shall not be behind it.
@@ -70,9 +66,9 @@ class GroupOffsets:
         Groups of ``filter_groups`` (separated by commas) do not count, nor do offsets whose messages are gone.
         """
         left_out = frozenset((header.filter_groups or "").split(","))
-        groups = [group for group in self._offsets.groups_of(header.topic) if group not in left_out]
-        lowest = await self._turns.run(self._lowest(header.topic, groups), request.channel)
-        for queue_id, offset in self._offsets.of_topic(header.compare_group, header.topic).items():
+        groups = [group for group in self._desk.offsets.groups_of(header.topic) if group not in left_out]
+        lowest = await self._desk.turns.run(self._lowest(header.topic, groups), request.channel)
+        for queue_id, offset in self._desk.offsets.of_topic(header.compare_group, header.topic).items():
             if queue_id in lowest and lowest[queue_id] > offset:
                 lowest[queue_id] = NO_CORRECTION
         return Answer(body=CorrectionOffsets(lowest).build())
@@ -83,9 +79,9 @@ class GroupOffsets:
         lowest: dict[int, int] = {}
         looked_at = 0
         for group in groups:
-            for queue_id, offset in self._offsets.of_topic(group, topic).items():
+            for queue_id, offset in self._desk.offsets.of_topic(group, topic).items():
                 if queue_id not in first:
-                    first[queue_id] = self._store.min_offset(topic, queue_id)
+                    first[queue_id] = self._desk.store.min_offset(topic, queue_id)
                 if offset >= first[queue_id]:
                     lowest[queue_id] = min(offset, lowest.get(queue_id, offset))
                 looked_at += 1
@@ -99,19 +95,21 @@ class GroupOffsets:
         check_movable(header.dest_group)
         if SEPARATOR in header.dest_group:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"a group's name holds no {SEPARATOR}")
-        topics = [header.topic] if header.topic else self._offsets.topics_of(header.src_group)
-        online = self._consumers.group(header.src_group)
+        topics = [header.topic] if header.topic else self._desk.offsets.topics_of(header.src_group)
+        online = self._desk.consumers.group(header.src_group)
         if not header.offline and online is not None:
             topics = [topic for topic in topics if online.subscription(topic) is not None]
-        await self._turns.run(self._copied(header.src_group, header.dest_group, topics), request.channel, goes_on=True)
-        await saved(self._offsets.persist, f"copy of the offsets of group {header.src_group}")
+        await self._desk.turns.run(
+            self._copied(header.src_group, header.dest_group, topics), request.channel, goes_on=True
+        )
+        await saved(self._desk.offsets.persist, f"copy of the offsets of group {header.src_group}")
         return Answer()
 
     def _copied(self, source: str, target: str, topics: list[str]) -> Work[None]:
         copied = 0
         for topic in topics:
-            for queue_id, offset in self._offsets.of_topic(source, topic).items():
-                self._offsets.decide(target, topic, queue_id, offset)
+            for queue_id, offset in self._desk.offsets.of_topic(source, topic).items():
+                self._desk.offsets.decide(target, topic, queue_id, offset)
                 copied += 1
                 if copied % ENTRIES_PER_TURN == 0:
                     yield

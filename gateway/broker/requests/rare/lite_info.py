@@ -56,14 +56,7 @@ class LiteInfo:
     """
 
     def __init__(self, desk: Desk) -> None:
-        self._store = desk.store
-        self._topics = desk.topics
-        self._groups = desk.groups
-        self._offsets = desk.offsets
-        self._orders = desk.pops.orders
-        self._lite = desk.lite
-        self._cold_reads = desk.cold_reads
-        self._turns = desk.turns
+        self._desk = desk
         self._most_light_queues = desk.settings.max_lmq_consume_queue_num
 
     def register(self, dispatch: Dispatch) -> None:
@@ -81,28 +74,28 @@ class LiteInfo:
 
     async def broker(self, request: Request, _header: None) -> Answer:
         """All of it in numbers."""
-        info = await self._turns.run(self._numbers(), request.channel)
+        info = await self._desk.turns.run(self._numbers(), request.channel)
         return Answer(body=info.build())
 
     def _numbers(self) -> Work[BrokerLiteInfo]:
-        parents = yield from self._lite.parents()
+        parents = yield from self._desk.lite.parents()
         bound: dict[str, list[str]] = {}
-        for number, (name, config) in enumerate(list(self._groups.table().items()), 1):
+        for number, (name, config) in enumerate(list(self._desk.groups.table().items()), 1):
             topic = bound_topic(config.attributes)
             if topic is not None:
                 bound.setdefault(topic, []).append(name)
             if number % ENTRIES_PER_TURN == 0:
                 yield
-        topics = set((yield from self._lite.queues_with("")))
+        topics = set((yield from self._desk.lite.queues_with("")))
         return BrokerLiteInfo(
             store_type=STORE_TYPE,
             max_lmq_num=self._most_light_queues,
-            current_lmq_num=len((yield from self._lite.queues_with(LIGHT_QUEUE_PREFIX))),
-            lite_subscription_count=self._lite.subscriptions.count,
-            order_info_count=len(self._orders),
+            current_lmq_num=len((yield from self._desk.lite.queues_with(LIGHT_QUEUE_PREFIX))),
+            lite_subscription_count=self._desk.lite.subscriptions.count,
+            order_info_count=len(self._desk.pops.orders),
             cq_table_size=len(topics),
-            offset_table_size=len(self._offsets.all()),
-            event_map_size=sum(bool(client.ready) for client in self._lite.subscriptions),
+            offset_table_size=len(self._desk.offsets.all()),
+            event_map_size=sum(bool(client.ready) for client in self._desk.lite.subscriptions),
             topic_meta=parents,
             group_meta=bound,
         )
@@ -111,12 +104,14 @@ class LiteInfo:
         """One parent topic."""
         minutes = self._minutes(header.topic)
         topic = header.topic or ""
-        queues: list[str] = await self._turns.run(self._lite.queues_of(topic), request.channel)
-        light_queues: list[str] = await self._turns.run(self._lite.queues_with(LIGHT_QUEUE_PREFIX), request.channel)
+        queues: list[str] = await self._desk.turns.run(self._desk.lite.queues_of(topic), request.channel)
+        light_queues: list[str] = await self._desk.turns.run(
+            self._desk.lite.queues_with(LIGHT_QUEUE_PREFIX), request.channel
+        )
         info = ParentTopicInfo(
             topic=topic,
             ttl=minutes,
-            groups=self._lite.groups_of(topic),
+            groups=self._desk.lite.groups_of(topic),
             lmq_num=len(light_queues),
             lite_topic_count=len(queues),
         )
@@ -127,25 +122,25 @@ class LiteInfo:
         self._minutes(header.parent_topic)
         parent, lite_topic = header.parent_topic or "", header.lite_topic or ""
         queue = lite_queue(parent, lite_topic)
-        clients = self._lite.subscriptions.subscribers(queue, parent)
-        end = self._store.max_offset(queue, LIGHT_QUEUE_ID)
+        clients = self._desk.lite.subscriptions.subscribers(queue, parent)
+        end = self._desk.store.max_offset(queue, LIGHT_QUEUE_ID)
         info = LiteTopicInfo(
             parent_topic=parent,
             lite_topic=lite_topic,
             subscriber=[ClientGroup(client.client_id, client.group) for client in clients[:MAX_RETURNED]],
-            topic_offset=TopicOffset(self._lite.min_offset(queue), end, await self._stored_at_ms(queue, end - 1)),
+            topic_offset=TopicOffset(self._desk.lite.min_offset(queue), end, await self._stored_at_ms(queue, end - 1)),
         )
         return Answer(body=info.build())
 
     async def client(self, request: Request, header: GetLiteClientInfoRequest) -> Answer:
         """What a client subscribes to; −1 lite topics for one that tells none."""
         parent, group, client_id = header.parent_topic or "", header.group or "", header.client_id or ""
-        config = self._groups.get(group)
+        config = self._desk.groups.get(group)
         if config is None or bound_topic(config.attributes) != parent:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"Subscription [{group}]-[{parent}] not match.")
         if header.max_count < 1:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"maxCount is {header.max_count}, 1 is the least")
-        client = self._lite.subscriptions.find(group, client_id)
+        client = self._desk.lite.subscriptions.find(group, client_id)
         if client is None:
             unknown = LiteClientInfo(
                 parent, group, client_id, last_access_time=-1, last_consume_time=0, lite_topic_count=-1
@@ -153,7 +148,7 @@ class LiteInfo:
             return Answer(body=unknown.build())
         queues = list(client.queues)
         if client.has_all:
-            queues = await self._turns.run(self._lite.queues_of(parent), request.channel)
+            queues = await self._desk.turns.run(self._desk.lite.queues_of(parent), request.channel)
         info = LiteClientInfo(
             parent,
             group,
@@ -174,8 +169,8 @@ class LiteInfo:
         if header.top_k < 1:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"topK is {header.top_k}, 1 is the least")
         top = min(header.top_k, MAX_RETURNED)
-        lags = await self._turns.run(self._lags(parent, group), request.channel)
-        info = await self._cold_reads.result(lambda: self._lag_info(group, parent, lags, top), TOOLS, is_long=True)
+        lags = await self._desk.turns.run(self._lags(parent, group), request.channel)
+        info = await self._desk.cold_reads.result(lambda: self._lag_info(group, parent, lags, top), TOOLS, is_long=True)
         return Answer(body=info.build())
 
     def _lags(self, parent: str, group: str) -> Work[list[Lag]]:
@@ -184,7 +179,7 @@ class LiteInfo:
         lags: list[Lag] = []
         for number, queue in enumerate(queues, 1):
             position = self._position(queue, group)
-            lag = self._store.max_offset(queue, LIGHT_QUEUE_ID) - position
+            lag = self._desk.store.max_offset(queue, LIGHT_QUEUE_ID) - position
             if lag > 0:
                 lags.append((lag, queue, position))
             if number % ENTRIES_PER_TURN == 0:
@@ -205,7 +200,7 @@ class LiteInfo:
 
     async def _group_in(self, group: str, parent: str, lite_topic: str) -> Answer:
         queue = lite_queue(parent, lite_topic)
-        end = self._store.max_offset(queue, LIGHT_QUEUE_ID)
+        end = self._desk.store.max_offset(queue, LIGHT_QUEUE_ID)
         position = self._position(queue, group)
         lag = end - position
         wrapper = OffsetWrapper(end, position, 0, await self._stored_at_ms(queue, position - 1))
@@ -223,26 +218,26 @@ class LiteInfo:
         """Offer all lite topics that have something to the clients of a group, or to one."""
         group = header.group or ""
         self._parent_of(group)
-        clients = self._lite.subscriptions.of_group(group)
+        clients = self._desk.lite.subscriptions.of_group(group)
         if header.client_id:
-            client = self._lite.subscriptions.find(group, header.client_id)
+            client = self._desk.lite.subscriptions.find(group, header.client_id)
             clients = [] if client is None else [client]
-        await self._turns.run(self._lite.offering_all(clients), request.channel)
+        await self._desk.turns.run(self._desk.lite.offering_all(clients), request.channel)
         return Answer()
 
     # -- inside ---------------------------------------------------------------------------------------------
 
     def _minutes(self, parent: str | None) -> int:
         """For how long lite topics of a parent stay."""
-        config = self._topics.get(parent or "")
+        config = self._desk.topics.get(parent or "")
         if config is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"Topic [{parent}] not exist.")
-        if not self._topics.is_lite_parent(config.topic_name):
+        if not self._desk.topics.is_lite_parent(config.topic_name):
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"Topic [{parent}] type not match.")
         return minutes_to_live(config.attributes)
 
     def _parent_of(self, group: str) -> str:
-        config = self._groups.get(group)
+        config = self._desk.groups.get(group)
         parent = None if config is None else bound_topic(config.attributes)
         if parent is None:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"Group [{group}] is not a LITE group.")
@@ -250,9 +245,9 @@ class LiteInfo:
 
     def _wanted(self, parent: str, group: str) -> Work[list[str]]:
         """The lite topics of a parent that a group has consumed of, or subscribes to."""
-        queues = yield from self._lite.queues_of(parent)
+        queues = yield from self._desk.lite.queues_of(parent)
         subscribed: set[str] = set()
-        for number, client in enumerate(self._lite.subscriptions.of_group(group), 1):
+        for number, client in enumerate(self._desk.lite.subscriptions.of_group(group), 1):
             if client.parent == parent:
                 if client.has_all:
                     return queues
@@ -261,26 +256,26 @@ class LiteInfo:
                 yield
         wanted: list[str] = []
         for number, queue in enumerate(queues, 1):
-            if queue in subscribed or self._offsets.query(group, queue, LIGHT_QUEUE_ID) >= 0:
+            if queue in subscribed or self._desk.offsets.query(group, queue, LIGHT_QUEUE_ID) >= 0:
                 wanted.append(queue)
             if number % ENTRIES_PER_TURN == 0:
                 yield
         return wanted
 
     def _position(self, queue: str, group: str) -> int:
-        return max(self._offsets.query(group, queue, LIGHT_QUEUE_ID), self._lite.min_offset(queue))
+        return max(self._desk.offsets.query(group, queue, LIGHT_QUEUE_ID), self._desk.lite.min_offset(queue))
 
     async def _stored_at_ms(self, queue: str, offset: int) -> int:
         """When a message was stored; 0 for none."""
         if offset < 0:
             return 0
-        store = self._store
-        stored_at_ms = await self._cold_reads.result(
+        store = self._desk.store
+        stored_at_ms = await self._desk.cold_reads.result(
             lambda: store.stored_at_ms(queue, LIGHT_QUEUE_ID, offset), TOOLS, is_long=True
         )
         return max(0, stored_at_ms)
 
     def _timed(self, lag: Lag) -> LiteLag:
         count, queue, position = lag
-        at_ms = self._store.stored_at_ms(queue, LIGHT_QUEUE_ID, position)
+        at_ms = self._desk.store.stored_at_ms(queue, LIGHT_QUEUE_ID, position)
         return LiteLag((lite_names(queue) or ("", queue))[1], count, at_ms)

@@ -45,11 +45,7 @@ class QueueUnitRequests:
     """Answers QUERY_CONSUME_QUEUE (321). Without an online group nothing is said to be accepted, as upstream."""
 
     def __init__(self, desk: Desk) -> None:
-        self._turns = desk.turns
-        self._store = desk.store
-        self._topics = desk.topics
-        self._consumers = desk.consumers
-        self._cold_reads = desk.cold_reads
+        self._desk = desk
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -58,15 +54,17 @@ class QueueUnitRequests:
     async def units(self, request: Request, header: QueryConsumeQueueRequest) -> Answer:
         """``count`` units from an offset on, as far as there are any."""
         topic, queue_id = header.topic or "", header.queue_id
-        config = self._topics.get(topic)
+        config = self._desk.topics.get(topic)
         if config is None or not 0 <= queue_id < max(config.read_queue_nums, config.write_queue_nums):
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
         count = max(0, min(header.count, MAX_UNITS))
         offset = max(header.index, 0)
-        found = await self._cold_reads.result(lambda: self._read(topic, queue_id, offset, count), TOOLS, is_long=True)
+        found = await self._desk.cold_reads.result(
+            lambda: self._read(topic, queue_id, offset, count), TOOLS, is_long=True
+        )
         group = header.consumer_group
-        wanted = self._consumers.subscription(group or "", topic)
-        units: Any = await self._turns.run(
+        wanted = self._desk.consumers.subscription(group or "", topic)
+        units: Any = await self._desk.turns.run(
             list_text(
                 f"units of queue {queue_id} of {topic}", (_unit(unit, kept, wanted).to_json() for unit, kept in found)
             ),
@@ -74,8 +72,8 @@ class QueueUnitRequests:
         )
         body = QueueUnits(
             units=units,
-            min_queue_index=max(self._store.min_offset(topic, queue_id), 0),
-            max_queue_index=self._store.max_offset(topic, queue_id),
+            min_queue_index=max(self._desk.store.min_offset(topic, queue_id), 0),
+            max_queue_index=self._desk.store.max_offset(topic, queue_id),
             subscription=wanted,
             filter_data=f"{group}@{topic} is not online!" if group and wanted is None else None,
         )
@@ -83,9 +81,9 @@ class QueueUnitRequests:
 
     def _read(self, topic: str, queue_id: int, offset: int, count: int) -> list[tuple[Unit, ExtensionUnit | None]]:
         """The units, each with what the queue's extension has for it."""
-        units = parse_units(self._store.queue_units(topic, queue_id, offset, count))
+        units = parse_units(self._desk.store.queue_units(topic, queue_id, offset, count))
         return [
-            (unit, self._store.extension_unit(topic, queue_id, unit[2]) if is_address(unit[2]) else None)
+            (unit, self._desk.store.extension_unit(topic, queue_id, unit[2]) if is_address(unit[2]) else None)
             for unit in units
         ]
 

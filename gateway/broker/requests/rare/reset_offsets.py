@@ -43,15 +43,7 @@ class ResetOffsets:
     """Answers INVOKE_BROKER_TO_RESET_OFFSET (222)."""
 
     def __init__(self, desk: Desk) -> None:
-        self._turns = desk.turns
-        self._store = desk.store
-        self._topics = desk.topics
-        self._groups = desk.groups
-        self._offsets = desk.offsets
-        self._consumers = desk.consumers
-        self._held = desk.held
-        self._pops = desk.pops
-        self._cold_reads = desk.cold_reads
+        self._desk = desk
         self._broker_name = desk.settings.broker_name
         self._by_server = desk.settings.use_server_side_reset_offset
 
@@ -64,7 +56,7 @@ class ResetOffsets:
     async def reset(self, request: Request, header: ResetOffsetRequest) -> Answer:
         """Set the queues of a topic, or one of them, and say where they are now."""
         check_movable(header.group)
-        topic = self._topics.get(header.topic)
+        topic = self._desk.topics.get(header.topic)
         if topic is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic} does not exist")
         if self._by_server:
@@ -84,28 +76,28 @@ class ResetOffsets:
 
     async def _set(self, request: Request, header: ResetOffsetRequest, topic: TopicConfig) -> Mapping[int, int]:
         group = header.group
-        if self._groups.get(group) is None:
+        if self._desk.groups.get(group) is None:
             raise RequestRefused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} does not exist")
         table = await self._targets(header, topic)
         if not table:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "No queues to reset.")
-        await self._turns.run(self._applied(group, header.topic, table), request.channel, goes_on=True)
-        await saved(self._offsets.persist, f"reset of the offsets of group {group}")
+        await self._desk.turns.run(self._applied(group, header.topic, table), request.channel, goes_on=True)
+        await saved(self._desk.offsets.persist, f"reset of the offsets of group {group}")
         return table
 
     def _applied(self, group: str, topic: str, table: Mapping[int, int]) -> Work[None]:
         rows = list(table.items())
-        members = self._consumers.broadcasting_members(group)
+        members = self._desk.consumers.broadcasting_members(group)
         at_once = max(ENTRIES_PER_TURN // max(len(members), 1), 1)
         for first in range(0, len(rows), at_once):
             if first:
                 yield
             some = rows[first : first + at_once]
             for queue_id, offset in some:
-                self._offsets.reset(group, topic, queue_id, offset, members)
-            self._pops.reset(group, topic, some)
+                self._desk.offsets.reset(group, topic, queue_id, offset, members)
+            self._desk.pops.reset(group, topic, some)
             for queue_id, _ in some:
-                self._held.wake(topic, queue_id)
+                self._desk.held.wake(topic, queue_id)
 
     async def _targets(self, header: ResetOffsetRequest, topic: TopicConfig) -> dict[int, int]:
         """Queue to its new offset."""
@@ -118,8 +110,8 @@ class ResetOffsets:
             )
         if header.offset is None:
             return await self._at_time(header, range(header.queue_id, header.queue_id + 1))
-        first = max(0, self._store.min_offset(header.topic, header.queue_id))
-        end = self._store.max_offset(header.topic, header.queue_id)
+        first = max(0, self._desk.store.min_offset(header.topic, header.queue_id))
+        end = self._desk.store.max_offset(header.topic, header.queue_id)
         if not first <= header.offset <= end + 1:
             raise RequestRefused(
                 ResponseCode.SYSTEM_ERROR, f"Target offset {header.offset} not in consume queue range [{first}-{end}]"
@@ -129,12 +121,14 @@ class ResetOffsets:
 
     async def _at_time(self, header: ResetOffsetRequest, queue_ids: range) -> dict[int, int]:
         """The offsets that belong to the header's time, or the ends of the queues when it is negative."""
-        store, topic, timestamp = self._store, header.topic, header.timestamp
+        store, topic, timestamp = self._desk.store, header.topic, header.timestamp
         if timestamp < 0:
-            offsets = await read_rows(self._cold_reads, queue_ids, lambda queue_id: store.max_offset(topic, queue_id))
+            offsets = await read_rows(
+                self._desk.cold_reads, queue_ids, lambda queue_id: store.max_offset(topic, queue_id)
+            )
         else:
             offsets = await read_rows(
-                self._cold_reads, queue_ids, lambda queue_id: store.offset_at_time(topic, queue_id, timestamp)
+                self._desk.cold_reads, queue_ids, lambda queue_id: store.offset_at_time(topic, queue_id, timestamp)
             )
         return dict(zip(queue_ids, offsets, strict=True))
 
@@ -142,7 +136,7 @@ class ResetOffsets:
 
     async def _tell(self, request: Request, header: ResetOffsetRequest, topic: TopicConfig) -> Mapping[int, int]:
         group = header.group
-        committed = self._offsets.of_topic(group, header.topic)
+        committed = self._desk.offsets.of_topic(group, header.topic)
         for queue_id in range(topic.write_queue_nums):
             if queue_id not in committed:
                 raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"THe consumer group <{group}> not exist")
@@ -152,7 +146,7 @@ class ResetOffsets:
             queue_id: target if header.is_force or target < committed[queue_id] else committed[queue_id]
             for queue_id, target in targets.items()
         }
-        members = members_of(self._consumers, group)
+        members = members_of(self._desk.consumers, group)
         if not members:
             raise RequestRefused(
                 ResponseCode.CONSUMER_NOT_ONLINE,
@@ -175,12 +169,12 @@ class ResetOffsets:
 
     async def _java_body(self, request: Request, topic: str, table: Mapping[int, int]) -> bytes:
         rows = ((MessageQueue(topic, self._broker_name, queue_id), offset) for queue_id, offset in table.items())
-        text: Any = await self._turns.run(queue_table(f"new offsets in topic {topic}", rows), request.channel)
+        text: Any = await self._desk.turns.run(queue_table(f"new offsets in topic {topic}", rows), request.channel)
         return ResetOffsetBody(text).build()
 
     async def _c_body(self, request: Request, topic: str, table: Mapping[int, int]) -> bytes:
         rows = (QueueOffset(topic, self._broker_name, queue_id, offset).to_json() for queue_id, offset in table.items())
-        text: Any = await self._turns.run(list_text(f"new offsets in topic {topic}", rows), request.channel)
+        text: Any = await self._desk.turns.run(list_text(f"new offsets in topic {topic}", rows), request.channel)
         return ResetOffsetBodyForC(text).build()
 
 

@@ -36,14 +36,8 @@ class StatisticsRequests:
     """
 
     def __init__(self, desk: Desk) -> None:
-        self._store = desk.store
-        self._topics = desk.topics
-        self._offsets = desk.offsets
-        self._consumers = desk.consumers
+        self._desk = desk
         self._broker_name = desk.settings.broker_name
-        self._flows = desk.flows
-        self._cold_reads = desk.cold_reads
-        self._turns = desk.turns
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -70,13 +64,13 @@ class StatisticsRequests:
 
     async def topic_stats(self, _request: Request, header: GetTopicStatsInfoRequest) -> Answer:
         """First and next offset of every queue, and when its last message was stored."""
-        config = self._topics.get(header.topic)
+        config = self._desk.topics.get(header.topic)
         if config is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
         topic, queue_ids = header.topic, range(config.write_queue_nums)
         text = await rows_text(
             f"statistics of topic {topic}",
-            self._cold_reads,
+            self._desk.cold_reads,
             queue_ids,
             lambda queue_id: row_text(self._queue(topic, queue_id), self._topic_offset(topic, queue_id)),
         )
@@ -86,21 +80,21 @@ class StatisticsRequests:
     async def consume_stats(self, _request: Request, header: GetConsumeStatsRequest) -> Answer:
         """How far a group is in each queue of the topics asked for, or of all it consumes."""
         group = header.consumer_group
-        connected = self._consumers.group(group)
+        connected = self._desk.consumers.group(group)
         places: list[tuple[str, int]] = []
         per_second = 0.0
         for topic in self._stats_topics(header):
-            config = self._topics.get(topic)
+            config = self._desk.topics.get(topic)
             if config is None:
                 continue
             if connected is not None and connected.subscriptions and topic not in connected.subscriptions:
                 continue
             check_rows(f"progress of group {group}", len(places) + config.read_queue_nums)
             places.extend((topic, queue_id) for queue_id in range(config.read_queue_nums))
-            per_second += self._flows.given_per_second(topic, group)
+            per_second += self._desk.flows.given_per_second(topic, group)
         text = await rows_text(
             f"progress of group {group}",
-            self._cold_reads,
+            self._desk.cold_reads,
             places,
             lambda place: row_text(self._queue(*place), self._progress(group, *place)),
         )
@@ -109,33 +103,33 @@ class StatisticsRequests:
 
     async def groups_of_topic(self, request: Request, header: QueryTopicConsumeByWhoRequest) -> Answer:
         """The groups that subscribe a topic now, or have offsets in it."""
-        return await self._turns.run(self._groups_of_topic(header.topic), request.channel)
+        return await self._desk.turns.run(self._groups_of_topic(header.topic), request.channel)
 
     def _groups_of_topic(self, topic: str) -> Work[Answer]:
-        groups = {*self._consumers.groups_of_topic(topic), *self._offsets.groups_of(topic)}
+        groups = {*self._desk.consumers.groups_of_topic(topic), *self._desk.offsets.groups_of(topic)}
         text = yield from list_text(f"groups of topic {topic}", sorted(groups))
         return Answer(body=GroupList(text).build())
 
     async def topics_of_group(self, request: Request, header: QueryTopicsByConsumerRequest) -> Answer:
         """The topics in which a group has offsets."""
-        return await self._turns.run(self._topics_of_group(header.group), request.channel)
+        return await self._desk.turns.run(self._topics_of_group(header.group), request.channel)
 
     def _topics_of_group(self, group: str) -> Work[Answer]:
-        text = yield from list_text(f"topics of group {group}", self._offsets.topics_of(group))
+        text = yield from list_text(f"topics of group {group}", self._desk.offsets.topics_of(group))
         return Answer(body=TopicList(text).build())
 
     def _stats_topics(self, header: GetConsumeStatsRequest) -> list[str]:
         listed = list(dict.fromkeys(topic for topic in (header.topic_list or "").split(";") if topic))
         if listed:
             return listed
-        return [header.topic] if header.topic else self._offsets.topics_of(header.consumer_group)
+        return [header.topic] if header.topic else self._desk.offsets.topics_of(header.consumer_group)
 
     def _queue(self, topic: str, queue_id: int) -> MessageQueue:
         return MessageQueue(topic=topic, broker_name=self._broker_name, queue_id=queue_id)
 
     def _topic_offset(self, topic: str, queue_id: int) -> TopicOffset:
-        min_offset = max(self._store.min_offset(topic, queue_id), 0)
-        max_offset = self._store.max_offset(topic, queue_id)
+        min_offset = max(self._desk.store.min_offset(topic, queue_id), 0)
+        max_offset = self._desk.store.max_offset(topic, queue_id)
         return TopicOffset(
             min_offset=min_offset,
             max_offset=max_offset,
@@ -143,8 +137,8 @@ class StatisticsRequests:
         )
 
     def _progress(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:
-        broker_offset = max(self._store.max_offset(topic, queue_id), 0)
-        consumer_offset = max(self._offsets.query(group, topic, queue_id), 0)
+        broker_offset = max(self._desk.store.max_offset(topic, queue_id), 0)
+        consumer_offset = max(self._desk.offsets.query(group, topic, queue_id), 0)
         return OffsetWrapper(
             broker_offset=broker_offset,
             consumer_offset=consumer_offset,
@@ -154,4 +148,4 @@ class StatisticsRequests:
 
     def _stored_at_ms(self, topic: str, queue_id: int, offset: int) -> int:
         """When a message was stored; 0 when there is no such message."""
-        return max(self._store.stored_at_ms(topic, queue_id, offset), 0) if offset >= 0 else 0
+        return max(self._desk.store.stored_at_ms(topic, queue_id, offset), 0) if offset >= 0 else 0

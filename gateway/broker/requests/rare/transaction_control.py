@@ -51,11 +51,7 @@ class TransactionControl:
     """Answers the requests of ``rocketmq-gateway transactions``."""
 
     def __init__(self, desk: Desk) -> None:
-        self._tables = desk.transactions.tables
-        self._interventions = desk.transactions.interventions
-        self._overview = desk.transactions.overview
-        self._cold_reads = desk.cold_reads
-        self._turns = desk.turns
+        self._desk = desk
         directory = desk.settings.store_path_root_dir / "transaction"
         self._audit = AuditLog(directory, desk.clock, in_thread=desk.in_thread)
 
@@ -91,19 +87,19 @@ class TransactionControl:
             max_count=max(1, min(header.max_num, MAX_LISTED)),
             after=max(header.after, -1),
         )
-        overview = self._overview
+        overview = self._desk.transactions.overview
 
         def given_up() -> bytes:
             return _page(*overview.given_up(selection))
 
         if header.given_up:
-            return Answer(body=await self._cold_reads.result(given_up, TOOLS, is_long=True))
-        listed, after = await self._turns.run(overview.page(selection), request.channel)
+            return Answer(body=await self._desk.cold_reads.result(given_up, TOOLS, is_long=True))
+        listed, after = await self._desk.turns.run(overview.page(selection), request.channel)
 
         def described() -> bytes:
             return _page([overview.described(entry) for entry in listed], after)
 
-        return Answer(body=await self._cold_reads.result(described, TOOLS, is_long=True))
+        return Answer(body=await self._desk.cold_reads.result(described, TOOLS, is_long=True))
 
     async def show(self, _request: Request, header: ShowTransactionRequest) -> Answer:
         """One half message in full."""
@@ -112,7 +108,11 @@ class TransactionControl:
     def statistics(self, _request: Request, header: TransactionStatisticsRequest) -> Answer:
         """Figures of all transactions."""
         count = max(0, min(header.max_num, MAX_GROUPS))
-        return Answer(body=self._overview.statistics(count, self._tables.counts.totals()).build())
+        return Answer(
+            body=self._desk.transactions.overview.statistics(
+                count, self._desk.transactions.tables.counts.totals()
+            ).build()
+        )
 
     # -- deciding ---------------------------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ class TransactionControl:
         source = "operator", f"{header.operator}@{request.channel.remote_text}"
         replied: Deferred[Reply] = Deferred()
         await self._written({"event": "asked", **facts})
-        self._interventions.settle(half, event, source, replied.callback, reason)
+        self._desk.transactions.interventions.settle(half, event, source, replied.callback, reason)
         return await self._ended(facts, await replied, half.queue_offset)
 
     async def check(self, request: Request, header: CheckTransactionRequest) -> Answer:
@@ -137,8 +137,8 @@ class TransactionControl:
         half = await self._found(header.id)
         facts = _facts(request, "check", header.operator, half)
         await self._written({"event": "asked", **facts})
-        if not self._interventions.ask_now(half.queue_offset):
-            state = self._tables.outcomes.state(half.queue_offset).name
+        if not self._desk.transactions.interventions.ask_now(half.queue_offset):
+            state = self._desk.transactions.tables.outcomes.state(half.queue_offset).name
             await self._written({"event": "done", **facts, "code": "ILLEGAL_OPERATION", "state": state})
             raise RequestRefused(
                 ResponseCode.ILLEGAL_OPERATION,
@@ -149,7 +149,9 @@ class TransactionControl:
     async def resume(self, request: Request, header: ResumeTransactionRequest) -> Answer:
         """Make a given-up half message pending again."""
         text = header.id
-        message = await self._cold_reads.result(lambda: self._overview.find_given_up(text), TOOLS, is_long=True)
+        message = await self._desk.cold_reads.result(
+            lambda: self._desk.transactions.overview.find_given_up(text), TOOLS, is_long=True
+        )
         if message is None:
             raise RequestRefused(
                 ResponseCode.QUERY_NOT_FOUND,
@@ -159,15 +161,17 @@ class TransactionControl:
         facts = _facts(request, "resume", header.operator, message)
         replied: Deferred[Reply] = Deferred()
         await self._written({"event": "asked", **facts})
-        self._interventions.resume(message, replied.callback, TOOLS)
+        self._desk.transactions.interventions.resume(message, replied.callback, TOOLS)
         reply = await replied
-        new_offset = self._interventions.resumed_offset(message)
+        new_offset = self._desk.transactions.interventions.resumed_offset(message)
         return await self._ended(facts, reply, message.queue_offset if new_offset is None else new_offset)
 
     # -- what they share --------------------------------------------------------------------------------------
 
     async def _found(self, text: str) -> StoredMessage:
-        half = await self._cold_reads.result(lambda: self._overview.find(text), TOOLS, is_long=True)
+        half = await self._desk.cold_reads.result(
+            lambda: self._desk.transactions.overview.find(text), TOOLS, is_long=True
+        )
         if half is None:
             raise RequestRefused(
                 ResponseCode.QUERY_NOT_FOUND,
@@ -177,14 +181,16 @@ class TransactionControl:
         return half
 
     async def _shown(self, half: StoredMessage) -> Answer:
-        listed = self._overview.listed(half.queue_offset)
-        described = await self._cold_reads.result(lambda: self._overview.described(listed, half), TOOLS, is_long=True)
+        listed = self._desk.transactions.overview.listed(half.queue_offset)
+        described = await self._desk.cold_reads.result(
+            lambda: self._desk.transactions.overview.described(listed, half), TOOLS, is_long=True
+        )
         return Answer(body=described.build())
 
     async def _ended(self, facts: dict[str, object], reply: Reply, half_offset: int) -> Answer:
         """Write the result of an action to the audit log and the event log, and answer it."""
         code, remark = reply.code, reply.remark
-        state = self._tables.outcomes.state(half_offset).name
+        state = self._desk.transactions.tables.outcomes.state(half_offset).name
         result = {**facts, "code": code.name, "state": state, **({} if remark is None else {"remark": remark})}
         log.warning("operator decided", **{name: value for name, value in result.items() if value != ""})
         await self._written({"event": "done", **result}, must=False)

@@ -38,12 +38,8 @@ class RecallMessage:
     """Answers RECALL_MESSAGE (370)."""
 
     def __init__(self, desk: Desk) -> None:
-        self._store = desk.store
-        self._topics = desk.topics
+        self._desk = desk
         self._settings = desk.settings
-        self._timed = desk.timed
-        self._store_host = desk.store_hosts.of
-        self._clock_ms = desk.clock
 
     def use(self, settings: Settings) -> None:
         """Go on with changed settings."""
@@ -58,11 +54,11 @@ class RecallMessage:
         header = read_header(RecallMessageRequest, request.command)
         try:
             handle = self._handle(header)
-            marker = self._timed(self._marker(request, header, handle))
+            marker = self._desk.timed(self._marker(request, header, handle))
         except RequestRefused as refused:
             request.send(request.command.response(refused.code, refused.remark, self._ext()))
             return
-        self._store.append(marker, partial(self._answer, request, handle.unique_key), WaitFor.DISK_OR_TIMEOUT)
+        self._desk.store.append(marker, partial(self._answer, request, handle.unique_key), WaitFor.DISK_OR_TIMEOUT)
 
     def _handle(self, header: RecallMessageRequest) -> RecallHandle:
         settings = self._settings
@@ -73,7 +69,7 @@ class RecallMessage:
             raise RequestRefused(
                 ResponseCode.SERVICE_NOT_AVAILABLE, "recall failed: brokerPermission lets nobody write"
             )
-        if self._topics.get(header.topic) is None:
+        if self._desk.topics.get(header.topic) is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"recall failed: the topic[{header.topic}] not exist")
         try:
             handle = parse_recall_handle(header.recall_handle)
@@ -85,12 +81,12 @@ class RecallMessage:
             raise _illegal(f"the handle is of broker {handle.broker_name[:127]!r}")
         if not handle.unique_key or not handle.unique_key.isprintable():
             raise _illegal("the handle names no message")
-        if not 0 < _milliseconds(handle.timestamp) - self._clock_ms() < settings.timer_max_delay_sec * 1_000:
+        if not 0 < _milliseconds(handle.timestamp) - self._desk.clock() < settings.timer_max_delay_sec * 1_000:
             raise _illegal(f"the message was due at {handle.timestamp[:32]!r}, or cannot wait for so long")
         return handle
 
     def _marker(self, request: Request, header: RecallMessageRequest, handle: RecallHandle) -> OutgoingMessage:
-        now_ms, channel = self._clock_ms(), request.channel
+        now_ms, channel = self._desk.clock(), request.channel
         key = handle.unique_key
         names_topic = self._settings.append_topic_for_timer_delete_key
         properties = {
@@ -109,7 +105,7 @@ class RecallMessage:
             sys_flag=0,
             born_at_ms=now_ms,
             born_host=channel.remote_host,
-            store_host=self._store_host(channel),
+            store_host=self._desk.store_hosts.of(channel),
             reconsume_times=0,
             prepared_transaction_offset=0,
             body=RECALL_BODY,

@@ -39,14 +39,8 @@ class SendBack:
     """Answers CONSUMER_SEND_MSG_BACK (36)."""
 
     def __init__(self, desk: Desk) -> None:
-        self._store = desk.store
-        self._named = desk.named
-        self._topics = desk.topics
-        self._groups = desk.groups
-        self._levels = desk.levels
-        self._flows = desk.flows
+        self._desk = desk
         self._broker_permission = desk.settings.broker_permission
-        self._random_below = desk.random_below
 
     def use(self, settings: Settings) -> None:
         """Go on with changed settings."""
@@ -63,7 +57,7 @@ class SendBack:
         if group.retry_queue_nums <= 0:
             request.answer(ResponseCode.SUCCESS)
             return
-        self._named.head(request, header.offset, partial(self._found, request, header))
+        self._desk.named.head(request, header.offset, partial(self._found, request, header))
 
     def _found(self, request: Request, header: ConsumerSendMsgBackRequest, head: StoredMessage | None) -> None:
         failed = _found_at(header.offset, head)
@@ -72,7 +66,7 @@ class SendBack:
                 ResponseCode.MESSAGE_ILLEGAL,
                 "the record is a batch, of which one message failed: send that to the retry topic, as clients do then",
             )
-        self._named.whole(request, failed, partial(self._store_again, request, header))
+        self._desk.named.whole(request, failed, partial(self._store_again, request, header))
 
     def _store_again(self, request: Request, header: ConsumerSendMsgBackRequest, whole: StoredMessage | None) -> None:
         failed, group = _found_at(header.offset, whole), self._group(header.group)
@@ -85,17 +79,17 @@ class SendBack:
         else:
             again = self._retry(failed, header, group, way.delay_level)
         topic = failed.property_map.get(PropertyName.RETRY_TOPIC, failed.topic)
-        self._store.append(again, lambda result: self._answer(request, result, topic, header.group))
+        self._desk.store.append(again, lambda result: self._answer(request, result, topic, header.group))
 
     def _answer(self, request: Request, result: PutResult, topic: str, group: str) -> None:
         if result.status.is_stored:
-            self._flows.sent_back(topic, group)
+            self._desk.flows.sent_back(topic, group)
             request.answer(ResponseCode.SUCCESS)
         else:
             request.answer(ResponseCode.SYSTEM_ERROR, remark=result.status.name)
 
     def _group(self, name: str) -> SubscriptionGroupConfig:
-        group = self._groups.find(name)
+        group = self._desk.groups.find(name)
         if group is None:
             raise RequestRefused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {name}")
         if not self._broker_permission & Permission.WRITE:
@@ -111,17 +105,19 @@ class SendBack:
     ) -> OutgoingMessage:
         topic = retry_topic(header.group)
         unit = TopicFlag.UNIT_SUBSCRIPTION if header.unit_mode else 0
-        config = self._topics.ensure_readable(topic, group.retry_queue_nums, Permission.READ_WRITE, topic_sys_flag=unit)
+        config = self._desk.topics.ensure_readable(
+            topic, group.retry_queue_nums, Permission.READ_WRITE, topic_sys_flag=unit
+        )
         if not config.perm & Permission.WRITE:
             raise RequestRefused(ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden")
         # A topic older than the group's present number of queues may have fewer, and nobody reads those beyond.
-        queue_id = self._random_below(min(group.retry_queue_nums, config.read_queue_nums))
+        queue_id = self._desk.random_below(min(group.retry_queue_nums, config.read_queue_nums))
         again = _stored_again(failed, topic, queue_id, str(level))
-        return redirect_delayed(again, self._levels)
+        return redirect_delayed(again, self._desk.levels)
 
     def _dead_letter(self, failed: StoredMessage, group: str) -> OutgoingMessage:
         topic = dead_letter_topic(group)
-        self._topics.ensure_readable(topic, 1, Permission.READ_WRITE)
+        self._desk.topics.ensure_readable(topic, 1, Permission.READ_WRITE)
         return _stored_again(failed, topic, 0, "0")
 
 
