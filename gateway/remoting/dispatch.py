@@ -317,7 +317,10 @@ class Dispatch:
 
 
 def answer_failures(request: Request, go_on: Callable[[], None]) -> None:
-    """Go on with a request that waited for a thread: what stops it is its answer, and nothing to those who woke it."""
+    """Go on with a request that waited, for a thread or a turn: what stops it is its answer.
+
+    It is nothing to those who woke the request, and nothing to the others who wait for the same turn.
+    """
     try:
         go_on()
     except RequestRefused as refused:
@@ -325,6 +328,13 @@ def answer_failures(request: Request, go_on: Callable[[], None]) -> None:
         forget_frames(refused)
     except RemoteError as error:
         request.answer(ResponseCode.SYSTEM_ERROR, remark=str(error))
+        forget_frames(error)
+    except OSError as error:
+        log.error("read failed", code=request_code_name(request.command.code), error=repr(error))
+        if error.errno in NO_DESCRIPTOR:
+            request.answer(ResponseCode.SYSTEM_BUSY, remark=f"too many open files, try again later: {error}")
+        else:
+            request.answer(ResponseCode.SYSTEM_ERROR, remark=f"reading the store failed: {error}")
         forget_frames(error)
     except Exception as error:  # noqa: BLE001 - as in ``Dispatch.commands``
         log.error("request failed", failure=error, code=request_code_name(request.command.code))

@@ -27,7 +27,7 @@ from gateway.errors import RequestRefused
 from gateway.in_thread import Failed
 from gateway.metadata.names import TRANSACTION_GROUP
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import wait_for_room
+from gateway.remoting.dispatch import answer_failures, wait_for_room
 from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
 from wire.bodies.consume_kinds import ConsumeType
@@ -153,17 +153,8 @@ class PullMessage:
 
     def _in_turn(self, request: Request, go_on: Callable[[], None]) -> None:
         """Go on with a pull that waited: an error is its answer, and nothing to those who go on with others."""
-        if request.channel.closed:
-            return
-        try:
-            go_on()
-        except RequestRefused as refusal:
-            request.answer(refusal.code, remark=refusal.remark)
-        except OSError as error:
-            self._failed(request, read_header(PullMessageRequest, request.command), error)
-        except Exception as error:  # noqa: BLE001 - others wait for the same turn
-            log.error("pull failed", failure=error)
-            request.answer(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
+        if not request.channel.closed:
+            answer_failures(request, go_on)
 
     def _when_saved(self, request: Request, go_on: Callable[[], None]) -> None:
         """Go on with the first pull of a group when its place is on disk.

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Admit, Answer, Dispatch, Request
+from gateway.remoting.dispatch import Admit, Answer, Dispatch, Request, answer_failures
 from gateway.tests.remoting.conversation import Conversation, Peer, request
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
@@ -331,3 +331,26 @@ def test_the_entries_are_all_requests_that_are_answered() -> None:
     assert (RequestCode.GET_MAX_OFFSET, Right.OPERATOR, Size.SMALL) in [
         (entry.code, entry.right, entry.size) for entry in entries
     ]
+
+
+FAILURES: dict[str, tuple[Exception, int, str]] = {
+    "a refusal": (RequestRefused(ResponseCode.NO_PERMISSION, "no"), ResponseCode.NO_PERMISSION, "no"),
+    "a body": (BodyError("no body"), ResponseCode.SYSTEM_ERROR, "no body"),
+    "the disk": (OSError(5, "Input/output error"), ResponseCode.SYSTEM_ERROR, "reading the store failed: [Errno 5]"),
+    "no descriptor": (OSError(24, "Too many open files"), ResponseCode.SYSTEM_BUSY, "too many open files, try again"),
+    "anything else": (KeyError("x"), ResponseCode.SYSTEM_ERROR, "KeyError: 'x'"),
+}
+
+
+@pytest.mark.parametrize(("error", "code", "remark"), FAILURES.values(), ids=FAILURES)
+def test_what_stops_a_request_that_waited_is_its_answer(error: Exception, code: int, remark: str) -> None:
+    def method(request: Request) -> None:
+        def fail() -> None:
+            raise error
+
+        answer_failures(request, fail)
+
+    dispatch = Dispatch()
+    dispatch.answers_directly(CODE, method, Right.NONE)
+    answer = talking(dispatch).ask(CODE)
+    assert (answer.code, (answer.remark or "")[: len(remark)]) == (code, remark)

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 from gateway.broker.requests.pop.pop import LATE_MS, check_attempt, refuse_unstored
 from gateway.broker.requests.pop.pop_ack import check_invisible
 from gateway.broker.requests.pop.pop_sources import Source, check_pop_place
-from gateway.broker.requests.pop.pop_taking import Pop, PopTaking, answer_refusals
+from gateway.broker.requests.pop.pop_taking import Pop, PopTaking
 from gateway.delivery.filters.message_filter import EVERYTHING
 from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop, longest_wait_ms
 from gateway.delivery.pop.receipts import NORMAL, ORDER_REVIVE_QUEUE
 from gateway.errors import RequestRefused
 from gateway.metadata.lite_attributes import bound_topic, is_parent
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import wait_for_room
+from gateway.remoting.dispatch import answer_failures, wait_for_room
 from gateway.store.reading.get_result import GetStatus
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.revive_log import MAX_MESSAGES
@@ -237,7 +237,7 @@ class PopLite:
             wait_ms = longest_wait_ms(header.poll_time)
             self._start(request, header, min(deadline_ms, self._clock_ms() + wait_ms))  # the clock may be set back
 
-        answer_refusals(request, again)
+        answer_failures(request, again)
 
     def _found_nothing(self, request: Request, header: PopLiteMessageRequest, code: ResponseCode, remark: str) -> None:
         self._traffic.missed_pulls += 1

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.broker.requests.pop.pop_ack import check_invisible
 from gateway.broker.requests.pop.pop_sources import PopSources, check_pop_place, has_changed
-from gateway.broker.requests.pop.pop_taking import Pop, PopTaking, Taken, answer_refusals
+from gateway.broker.requests.pop.pop_taking import Pop, PopTaking, Taken
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.posted import posted_filter
 from gateway.delivery.filters.subscribed import check_expression_type
@@ -31,7 +31,7 @@ from gateway.delivery.pop.receipts import (
 )
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import wait_for_room
+from gateway.remoting.dispatch import answer_failures, wait_for_room
 from gateway.store.reading.get_result import GetStatus
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.revive_log import MAX_MESSAGES, CheckPointRecord, ReviveRecord
@@ -90,7 +90,7 @@ class PopMessage:
         """Check, take what is there, and answer or hold; in a later turn where filters have used up this one."""
         header = read_header(PopMessageRequest, request.command)
         if self._turns.is_busy and self._takes_turns(header):
-            popped = partial(answer_refusals, request, partial(self._pop_with_room, request, header))
+            popped = partial(answer_failures, request, partial(self._pop_with_room, request, header))
             self._turns.later(request.channel, popped, len(header.exp or ""))
         else:
             self._pop(request, header)
@@ -101,7 +101,7 @@ class PopMessage:
     def _pop_with_room(self, request: Request, header: PopMessageRequest) -> None:
         """Go on with a pop that waited for its turn: there may be no room for its answer any more."""
         if request.channel.must_wait:
-            wait_for_room(request, partial(answer_refusals, request, partial(self.pop, request)))
+            wait_for_room(request, partial(answer_failures, request, partial(self.pop, request)))
         else:
             self._pop(request, header)
 
@@ -168,7 +168,7 @@ class PopMessage:
     def _when_saved(self, pop: Pop, go_on: Callable[[], None]) -> None:
         """Go on when it is on disk where a new group begins; after a kill it would begin at another end."""
         if pop.begins:
-            self._positions.save(lambda _failure: answer_refusals(pop.request, go_on))
+            self._positions.save(lambda _failure: answer_failures(pop.request, go_on))
         else:
             go_on()
 
@@ -325,12 +325,12 @@ class PopMessage:
             if request.channel.closed:  # whoever else waits shall have the message
                 self._wake_another(pop)
             else:
-                answer_refusals(request, again)
+                answer_failures(request, again)
 
         if self._turns.is_busy and (pop.accepts.by_properties is not None or pop.was_cut):
-            answer_refusals(request, partial(self._turns.later, request.channel, in_turn))
+            answer_failures(request, partial(self._turns.later, request.channel, in_turn))
         else:
-            answer_refusals(request, again)
+            answer_failures(request, again)
 
     def _again(self, pop: Pop) -> None:
         """Look once more: there may be something."""

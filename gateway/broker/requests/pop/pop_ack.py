@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from gateway.broker.requests.pop.pop_taking import answer_refusals
 from gateway.delivery.pop.order import AckFault
 from gateway.delivery.pop.receipts import ORDER_REVIVE_QUEUE, Receipt, parse_receipt, real_topic
 from gateway.delivery.pop.revive_log import state_of
 from gateway.errors import RequestRefused
 from gateway.in_thread import Failed
 from gateway.remoting.declared import Right
+from gateway.remoting.dispatch import answer_failures
 from wire.bodies.pop import BatchAck, BatchAckMessage
 from wire.codes import RequestCode, ResponseCode, SerializeType
 from wire.disk.revive_log import CheckPointRecord
@@ -294,7 +294,7 @@ class PopAcks:
         def found(message: StoredMessage | Failed | None) -> None:
             name = message.property_map.get(PropertyName.LITE_TOPIC) if isinstance(message, StoredMessage) else None
             named = replace(header, topic=lite_queue(header.topic, name)) if name else header
-            answer_refusals(request, lambda: self._change(request, named))
+            answer_failures(request, lambda: self._change(request, named))
 
         self._cold_reads.read(lambda: self._store.head_at(at), found, request.channel)
 

@@ -18,11 +18,10 @@ from gateway.delivery.pop.receipts import NORMAL
 from gateway.delivery.pop.revive_log import state_of
 from gateway.errors import RequestRefused
 from gateway.in_thread import Failed
-from gateway.remoting.dispatch import wait_for_room
+from gateway.remoting.dispatch import answer_failures, wait_for_room
 from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.store.reading.wanted import Wanted
 from gateway.telemetry.logs import EventLog
-from wire.codes import ResponseCode
 from wire.message.light_queues import LIGHT_QUEUE_PREFIX
 from wire.message.record_fields import queue_offset_at, total_size_at
 
@@ -160,7 +159,7 @@ class PopTaking:
             self._finish(pop)
         elif self._turns.is_spent:
             pop.was_cut = True
-            self._turns.later(pop.request.channel, partial(answer_refusals, pop.request, partial(self._go_on, pop)))
+            self._turns.later(pop.request.channel, partial(answer_failures, pop.request, partial(self._go_on, pop)))
         else:
             return False
         return True
@@ -169,7 +168,7 @@ class PopTaking:
         """Go on in a later turn, when there is room for an answer."""
         channel = pop.request.channel
         if channel.must_wait and not channel.closed:
-            wait_for_room(pop.request, partial(answer_refusals, pop.request, partial(self._go_on, pop)))
+            wait_for_room(pop.request, partial(answer_failures, pop.request, partial(self._go_on, pop)))
             return
         pop.popped_at_ms = self._clock_ms()
         if channel.closed:
@@ -233,7 +232,7 @@ class PopTaking:
         def have_read(result: GetResult | Failed) -> None:
             self._positions.end_read(key)
             self._was_read(key)
-            answer_refusals(pop.request, lambda: take(result))
+            answer_failures(pop.request, lambda: take(result))
 
         def take(result: GetResult | Failed) -> None:
             if isinstance(result, Failed):
@@ -296,16 +295,3 @@ def _queue_offsets(parts: Sequence[bytes]) -> list[int]:
             offsets.append(queue_offset_at(part, at))
             at += total_size_at(part, at)
     return offsets
-
-
-def answer_refusals(request: Request, go_on: Callable[[], None]) -> None:
-    """Go on with a request that waited: what stops it is its answer, and nothing to those who woke it."""
-    try:
-        go_on()
-    except RequestRefused as refusal:
-        request.answer(refusal.code, remark=refusal.remark)
-    except OSError as error:
-        request.answer(ResponseCode.SYSTEM_ERROR, remark=f"reading the store failed: {error}")
-    except Exception as error:  # noqa: BLE001 - others wait for the same turn
-        log.error("pop failed", failure=error)
-        request.answer(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")

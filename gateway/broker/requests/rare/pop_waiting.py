@@ -16,7 +16,7 @@ from twisted.internet.defer import Deferred
 
 from gateway.broker.requests.pop.pop import LATE_MS
 from gateway.broker.requests.pop.pop_sources import Watched, check_pop_place, has_changed, is_wide, places_of
-from gateway.broker.requests.pop.pop_taking import LOOK_STEPS, LOOKS, answer_refusals
+from gateway.broker.requests.pop.pop_taking import LOOK_STEPS, LOOKS
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.posted import posted_filter
 from gateway.delivery.filters.tags import is_tag_type
@@ -25,7 +25,7 @@ from gateway.delivery.pop.receipts import NORMAL, RETRY_V1, RETRY_V2
 from gateway.errors import RequestRefused
 from gateway.metadata.unread_queues import Unread, marked
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer
+from gateway.remoting.dispatch import Answer, answer_failures
 from gateway.store.reading.get_result import GetStatus
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.revive_log import MAX_MESSAGES
@@ -158,7 +158,7 @@ class PopWaiting:
             return
         self._check(header.topic, header.queue_id, header.consumer_group)
         if self._turns.is_busy and header.exp and not is_tag_type(header.exp_type):
-            notified = partial(answer_refusals, request, partial(self._notify, request, header, born_ms, now_ms))
+            notified = partial(answer_failures, request, partial(self._notify, request, header, born_ms, now_ms))
             self._turns.later(request.channel, notified, len(header.exp))
         else:
             self._notify(request, header, born_ms, now_ms)
@@ -196,7 +196,7 @@ class PopWaiting:
 
     def _look_later(self, waits: _Waits, look: _Look) -> None:
         request = waits.request
-        self._turns.later(request.channel, partial(answer_refusals, request, partial(self._look, waits, look)))
+        self._turns.later(request.channel, partial(answer_failures, request, partial(self._look, waits, look)))
 
     def _hold(self, waits: _Waits) -> None:
         request, header = waits.request, waits.header
@@ -206,7 +206,7 @@ class PopWaiting:
                 request.answer(ResponseCode.SUCCESS, NotificationResponse())
                 return
             waits.deadline_ms = min(waits.deadline_ms, self._clock_ms() + waits.wait_ms)  # the clock may be set back
-            answer_refusals(request, lambda: self._look(waits, self._look_at(header)))
+            answer_failures(request, lambda: self._look(waits, self._look_at(header)))
 
         key = (header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE))
         request.command.let_go()
