@@ -28,6 +28,10 @@ TICK_MS = 250
 RESUME_STEPS = 250
 """Steps of one that is resumed, beside what its filter costs: 240 of them have one turn."""
 
+LOOK_TICKS = 20
+"""Ticks between two looks, while as many are held as may be, for those whose connection was closed: five seconds, as
+upstream's looks are."""
+
 SHORT_TEXT_CHARACTERS = 1_024
 """A held pull whose texts are no longer than this is only counted."""
 MAX_TEXT_CHARACTERS = 64 << 20
@@ -120,12 +124,16 @@ class HeldPulls:
         self._by_queue: dict[QueueKey, list[HeldPull]] = {}
         self._deadlines: Deadlines[HeldPull] = Deadlines(clock, TICK_MS)
         self._count = 0
+        self._ticks_to_look = 0
 
     def __len__(self) -> int:
         return self._count
 
     def hold(self, topic: str, queue_id: int, pull: HeldPull) -> bool:
         """Keep a pull until it is woken; False when a limit is reached."""
+        if self._count >= self._limit and self._ticks_to_look == 0:
+            self._ticks_to_look = LOOK_TICKS
+            self._forget_closed()
         owned = self._of_owner.get(pull.owner, 0)
         if self._count >= self._limit or owned >= self._owner_limit:
             return False
@@ -176,6 +184,8 @@ class HeldPulls:
 
     def tick(self) -> None:
         """Resume the pulls whose time is over; to be called every ``TICK_MS``."""
+        if self._ticks_to_look:
+            self._ticks_to_look -= 1
         while expired := self._deadlines.over():
             for pull in expired:
                 pull.woken = True
@@ -208,8 +218,27 @@ class HeldPulls:
         for pull in ready:
             self._deadlines.remove(pull)
 
+    def _forget_closed(self) -> None:
+        """Let those go whose connection was closed: nobody can be answered, and others may be held in their place."""
+        gone = [
+            pull
+            for waiting in self._by_queue.values()
+            for pull in waiting
+            if not pull.woken and getattr(pull.owner, "closed", False)
+        ]
+        for pull in gone:
+            pull.woken = True
+        self._take_out(gone, {pull.key for pull in gone})
+        for pull in gone:
+            self._let_go(pull)
+
     def _tell(self, pull: HeldPull) -> None:
         """Resume a pull. Until then it counts as held: a peer cannot make it wait beside ever more others."""
+        self._let_go(pull)
+        self._turns.spend(RESUME_STEPS)
+        pull.resume()
+
+    def _let_go(self, pull: HeldPull) -> None:
         self._count -= 1
         of_owner, owner = self._of_owner, pull.owner
         owned = of_owner[owner] - 1
@@ -219,8 +248,6 @@ class HeldPulls:
             del of_owner[owner]
         if pull.characters > SHORT_TEXT_CHARACTERS:
             self._texts.give_back(owner, pull.characters)
-        self._turns.spend(RESUME_STEPS)
-        pull.resume()
 
 
 def _wakes(pull: HeldPull, message: Arrival, turns: FilterTurns) -> bool:

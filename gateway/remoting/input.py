@@ -36,6 +36,9 @@ log = EventLog("remoting")
 TURN_COMMANDS: Final = 8
 """So many are carried out before it is seen whether the peer keeps up with the answers (8 pulls: up to 2 MiB)."""
 
+COMMAND_BYTES: Final = 1_024
+"""Memory of a command that waits, counted as bytes of an incomplete frame; a read may have thousands of them."""
+
 _FREE: Final = 0
 _IN_LINE: Final = 1
 _FOR_ROOM: Final = 2
@@ -120,7 +123,10 @@ class Input:
 
     def drop(self, reason: str) -> None:
         """Close at once: all connections together hold too much of incomplete frames, or going on has failed."""
-        self._channel.abort(reason)
+        if self._channel.closed:  # what it left waits, or has failed
+            self._forget()
+        else:
+            self._channel.abort(reason)
 
     def _read(self, data: bytes) -> None:
         """Carry out what waits, and the commands that these bytes complete."""
@@ -146,8 +152,8 @@ class Input:
         if failure is not None:
             self._failed(failure)
         # Last, since dispatch may have closed the channel; most reads end with a frame and change nothing here.
-        if connection.buffered_bytes != self._held_bytes:
-            self._holds(connection.buffered_bytes)
+        if self._held_bytes or connection.buffered_bytes or self._waiting:
+            self._count()
 
     def _carry_out_waiting(self, began_s: float, processor_s: float) -> None:
         """Go on with the commands that wait, for as long as the peer keeps up and the turn is not over.
@@ -210,7 +216,7 @@ class Input:
             self._wait_in_line()
         elif self._waits == _IN_LINE:
             self._channel.let_others()
-        self._holds(self._held_bytes + len(data))
+        self._count()
 
     def _wait_in_line(self) -> None:
         if self._channel.closed:
@@ -254,14 +260,18 @@ class Input:
             self._leave()
         if not self._unread:
             self._connection.discard()
-        if self._held_bytes:
-            self._holds(0)
+        self._count()
+
+    def _forget(self) -> None:
+        self._waiting.clear()
+        self._unread.clear()
+        self._connection.discard()
+        self._count()
 
     def _leave(self) -> None:
         turn = self._turn
         if turn.left >= MAX_LEFT:
-            self._waiting.clear()
-            self._unread.clear()
+            self._forget()
         elif self._waits == _IN_LINE:
             self._waits = _LEFT
             turn.left += 1
@@ -284,7 +294,13 @@ class Input:
         connection.discard()
         self._turn_commands = 1
         self._carry_out_waiting(began_s, processor_s)
+        self._count()
 
-    def _holds(self, held_bytes: int) -> None:
-        self._held_bytes = held_bytes
-        self._incomplete_frames.holds(self, held_bytes)
+    def _count(self) -> None:
+        """Tell how many bytes wait here: of an incomplete frame, of reads, and of commands."""
+        held_bytes = self._connection.buffered_bytes + len(self._waiting) * COMMAND_BYTES
+        for data in self._unread:
+            held_bytes += len(data)
+        if held_bytes != self._held_bytes:
+            self._held_bytes = held_bytes
+            self._incomplete_frames.holds(self, held_bytes)

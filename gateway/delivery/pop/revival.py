@@ -88,9 +88,11 @@ class Revival:
         if self._going:  # called from within, by one that was done at once
             return
         self._going = True
-        while self._running and self._waiting and self._under_way < AT_ONCE:
-            self._begin(self._waiting.popleft())
-        self._going = False
+        try:
+            while self._running and self._waiting and self._under_way < AT_ONCE:
+                self._begin(self._waiting.popleft())
+        finally:  # an error keeps the others waiting until the next tick, not for ever
+            self._going = False
 
     def _begin(self, point: CheckPoint) -> None:
         """Give out the first messages that are left: neighbours, as far as one read goes."""

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.delivery.filters.message_filter import EVERYTHING
 from gateway.delivery.filters.turns import TURN_STEPS
-from gateway.delivery.long_poll import RESUME_STEPS, HeldPull, HeldPulls
+from gateway.delivery.long_poll import LOOK_TICKS, RESUME_STEPS, HeldPull, HeldPulls
 from gateway.tests.delivery.arrivals import Clock, Message
 from gateway.tests.delivery.reactor_turns import ReactorTurns
 
@@ -104,3 +104,26 @@ def test_a_broker_that_stops_tells_everyone_at_once() -> None:
         assert crowd.hold(number, queue=number % 7)
     crowd.held.resume_all()
     assert len(crowd.resumed) == MANY
+
+
+def test_pulls_of_closed_connections_take_no_places_for_long() -> None:
+    class Connection:
+        closed = False
+
+    crowd = Crowd(limit=3)
+    gone, stays = Connection(), Connection()
+
+    def hold(owner: Connection) -> bool:
+        resume = partial(crowd.resumed.append, ("held", 0 if owner is gone else 1))
+        return crowd.held.hold("orders", 0, HeldPull(7, EVERYTHING, crowd.clock() + 60_000, resume, owner))
+
+    assert [hold(gone), hold(gone), hold(stays), hold(stays)] == [True, True, True, False]
+    gone.closed = True
+    assert not hold(stays), "it was looked for closed ones a moment ago"
+    for _ in range(LOOK_TICKS):
+        crowd.held.tick()
+    assert hold(stays)
+    assert len(crowd.held) == 2
+    crowd.held.arrived([Message()])
+    assert crowd.resumed == [("held", 1)] * 2
+    assert len(crowd.held) == 0

@@ -9,6 +9,7 @@ from twisted.internet.testing import MemoryReactorClock
 
 from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Dispatch, Request
+from gateway.remoting.input import COMMAND_BYTES
 from gateway.remoting.input_turn import MAX_LEFT, QUICK_READS, TURN_S
 from gateway.tests.remoting.conversation import Conversation, Peer, request
 from wire.codes import RequestCode, ResponseCode
@@ -259,13 +260,43 @@ def test_of_those_who_left_only_what_expects_no_answer_is_carried_out_in_turn(se
         send(peer, 20 + number, HEAVY_S)
         send(peer, 30 + number, HEAVY_S, ONEWAY_FLAG)
         peer.leave()
-    assert server.conversation.server.incomplete_frames.total_bytes == 0
     assert server.done == [0]
     seen = []
     while some := server.turn():
         assert len(some) == 1
         seen += some
     assert sorted(seen) == [10, 11, 12, 30, 31, 32]
+    assert server.conversation.server.incomplete_frames.total_bytes == 0
+    assert server.conversation.server.input_turn.left == 0
+
+
+def test_what_waits_counts_until_it_is_carried_out_also_of_those_who_left(server: Server) -> None:
+    blocking, greedy, gone = server.connect(3)
+    frames = server.conversation.server.incomplete_frames
+    send(blocking, 0, HEAVY_S)
+    greedy.send(*(request(CODE, opaque=number, body=str(HEAVY_S).encode()) for number in range(1, 11)))
+    frame = build_frame(request(CODE, opaque=20, body=b"0".ljust(100_000), flag=ONEWAY_FLAG))
+    gone.send_bytes(frame)
+    gone.leave()
+    assert frames.total_bytes > len(frame)
+    while 2 not in server.done:
+        server.turn()
+    assert frames.total_bytes >= 8 * COMMAND_BYTES
+    server.turns()
+    assert 20 in server.done
+    assert frames.total_bytes == 0
+
+
+def test_of_those_who_hold_too_much_together_one_who_left_is_forgotten_as_well() -> None:
+    server = Server(incomplete_frame_bytes_limit=150_000)
+    blocking, *gone = server.connect(4)
+    send(blocking, 0, HEAVY_S)
+    for number, peer in enumerate(gone):
+        peer.send_bytes(build_frame(request(CODE, opaque=number, body=b"0".ljust(60_000), flag=ONEWAY_FLAG)))
+        peer.leave()
+    assert server.conversation.server.incomplete_frames.total_bytes < 150_000
+    server.turns()
+    assert server.done == [0, 1, 2]
     assert server.conversation.server.input_turn.left == 0
 
 
