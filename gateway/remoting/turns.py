@@ -36,6 +36,8 @@ MAX_WAITING = 10_000
 """Works that are not at their end: 10,000 clients that ask for the members of their group in one moment."""
 MAX_WAITING_PER_CHANNEL = 2_000
 """Those of one connection: a process with consumers of 2,000 groups that share out queues in one moment."""
+FIRST_PIECES_S = 0.02
+"""Seconds after the first of them in which works are begun in one turn: a first piece may copy a large table."""
 DROPS_PER_TURN = 100
 """Works of closed connections that one turn drops: a few milliseconds."""
 
@@ -99,6 +101,7 @@ class Turns:
         self._dropped: deque[tuple[object, _Job]] = deque()
         self._begun = 0
         self._first_pieces = 0
+        self._first_began_s = 0.0
         self._scheduled = False
 
     @property
@@ -140,12 +143,22 @@ class Turns:
         return job.done
 
     def _may_begin(self, channel: Peer) -> bool:
-        if self._first_pieces >= FIRST_PIECES_PER_TURN or self._begun >= MAX_BEGUN:
+        if self._has_begun_enough or self._begun >= MAX_BEGUN:
             return False
         line = self._lines.get(channel)
         return line is None or (not line.fresh and len(line.begun) < MAX_BEGUN_PER_CHANNEL)
 
+    @property
+    def _has_begun_enough(self) -> bool:
+        """Whether no more works are begun in this turn."""
+        if not self._first_pieces:
+            return False
+        took_s = self._reactor.seconds() - self._first_began_s
+        return self._first_pieces >= FIRST_PIECES_PER_TURN or took_s >= FIRST_PIECES_S
+
     def _do_first(self, channel: Peer, job: _Job) -> None:
+        if not self._first_pieces:
+            self._first_began_s = self._reactor.seconds()
         self._first_pieces += 1
         self._schedule()  # the next turn counts anew
         if _is_over(job):
@@ -193,7 +206,7 @@ class Turns:
             if not job.done.called:
                 job.done.errback(_closed_meanwhile())
         for _ in range(min(MAX_WORKS, len(self._fresh))):
-            if self._fresh and self._begun < MAX_BEGUN:
+            if self._fresh and self._begun < MAX_BEGUN and not self._has_begun_enough:
                 self._begin_next()
         if self._active:
             self._go_on_with_next()

@@ -14,6 +14,7 @@ from twisted.python.failure import Failure
 from gateway.errors import RequestRefused
 from gateway.remoting.turns import (
     FIRST_PIECES_PER_TURN,
+    FIRST_PIECES_S,
     MAX_BEGUN,
     MAX_BEGUN_PER_CHANNEL,
     MAX_WAITING_PER_CHANNEL,
@@ -81,9 +82,11 @@ class TurnByTurn:
         assert delay == 0
         self.due.append(callable)
 
+    now_s = 0.0
+
     def seconds(self) -> float:
-        """Stand still."""
-        return 0.0
+        """Stand still, unless a work takes time."""
+        return self.now_s
 
     def turn(self) -> None:
         """Call what is due."""
@@ -337,3 +340,24 @@ def test_a_work_that_goes_on_without_its_peer_goes_on_when_it_is_cancelled(react
     while reactor.due:
         reactor.turn()
     assert (log, turns.count) == (["a0", "a1", "a2"], 0)
+
+
+def test_when_first_pieces_take_long_few_are_done_in_a_turn(reactor: TurnByTurn) -> None:
+    log: list[str] = []
+    turns = Turns(reactor)
+
+    def copying(name: str) -> Work[str]:
+        reactor.now_s += FIRST_PIECES_S / 2
+        log.append(name)
+        yield
+        return name
+
+    found = [awaited(turns, copying(str(number))) for number in range(20)]
+    assert len(log) == 2
+    while len(log) < 20:
+        before = len(log)
+        reactor.turn()
+        assert 0 < len(log) - before <= 3
+    while not all(found):
+        reactor.turn()
+    assert log == [str(number) for number in range(20)]
