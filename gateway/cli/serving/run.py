@@ -174,7 +174,7 @@ def adapt_turns(reactor: Any) -> None:
     found: list[ShortTurns] = []
 
     def look() -> bool:
-        from gateway.cli.serving import time_slice  # ctypes takes five milliseconds
+        from gateway.cli.serving import time_slice  # no start waits for it
 
         if not found:
             found.append(time_slice.ShortTurns(reactor.seconds, time.process_time, time_slice.give))
@@ -192,7 +192,7 @@ def give_back_memory(reactor: Any) -> None:
 
     @cache
     def memory() -> SpareMemory | None:
-        from gateway.cli.serving.spare_memory import spare_memory  # ctypes takes five milliseconds
+        from gateway.cli.serving.spare_memory import spare_memory  # no start waits for it
 
         return spare_memory()
 
@@ -248,6 +248,10 @@ def run(
             bind_address=settings.bind_address,
         )
     raise_file_limit()
+    if sys.platform == "linux":
+        from gateway.cli.serving.spare_memory import share_one_heap
+
+        share_one_heap()
     settings = fitted(settings)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     reactor = install_reactor(short_ways=settings.short_ways)

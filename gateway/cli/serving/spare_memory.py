@@ -4,6 +4,9 @@ The C library keeps what is freed below its top. After a hundred answers of 4 MB
 stay with the process for ever. Looking for such room costs about 0.1 ms for each megabyte that is found, so it is done
 only when the size of the process has changed by a share of it, either way, and changes no more.
 
+It can do so of one heap only: what is free at the end of the heap of a thread stays, 8 MB for each thread that once
+read large messages. So all threads share one, see ``share_one_heap``.
+
 Objects that know each other in a circle hold their memory until the garbage collector finds them, which rests most of
 the time. Requests make none, see ``forget_frames``; should there be some, a process that stays larger looks for them.
 """
@@ -14,6 +17,7 @@ import ctypes
 import gc
 import resource
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,10 +27,15 @@ CHANGED_SHARE: Final = 20
 """Free memory is looked for when the size of the process has changed by one part of this many."""
 SETTLED_BYTES: Final = 4 * 1024 * 1024
 """Change between two looks, in bytes, up to which the size stays."""
+FIRST_AGAIN: Final = 4
+"""Looks without a change after which free memory is looked for again; then after twice as many, and so on. What was in
+use at the last time may be free by now, which changes no size."""
 GARBAGE_BYTES: Final = 16 * 1024 * 1024
 """Bytes by which the process stays larger until garbage is looked for."""
 YOUNG: Final = 1
 """The generation of objects up to which it is: a look at all of them may take seconds, this one ten milliseconds."""
+ONE_HEAP: Final = (-8, 1)
+"""``M_ARENA_MAX`` of ``mallopt(3)``, and its value."""
 SIZES: Final = Path("/proc/self/statm")
 
 
@@ -45,14 +54,19 @@ class SpareMemory:
         self._give_back = give_back
         self._collect = collect
         self._settled_bytes = self._last_bytes = self._collected_bytes = used()
+        self._looks = 0
+        self._again_after = FIRST_AGAIN
 
     def look(self) -> bool:
         """Give memory back if it is time; return whether it was."""
         last_bytes, used_bytes = self._last_bytes, self._used()
         self._last_bytes = used_bytes
-        changed_bytes = abs(used_bytes - self._settled_bytes)
-        if changed_bytes * CHANGED_SHARE < self._settled_bytes or abs(used_bytes - last_bytes) > SETTLED_BYTES:
+        self._looks += 1
+        has_changed = abs(used_bytes - self._settled_bytes) * CHANGED_SHARE >= self._settled_bytes
+        if abs(used_bytes - last_bytes) > SETTLED_BYTES or not (has_changed or self._looks >= self._again_after):
             return False
+        self._again_after = FIRST_AGAIN if has_changed else 2 * self._again_after
+        self._looks = 0
         self._give_back()
         used_bytes = self._used()
         if used_bytes - self._collected_bytes >= GARBAGE_BYTES:
@@ -62,6 +76,15 @@ class SpareMemory:
         self._collected_bytes = min(self._collected_bytes, used_bytes)
         self._settled_bytes = self._last_bytes = used_bytes
         return True
+
+
+def share_one_heap() -> None:
+    """Let all threads take memory from one heap. Before they begin; where the C library has no such choice, in vain.
+
+    Nearly all memory is taken with Python's lock held: they do not wait for each other.
+    """
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(*ONE_HEAP)
 
 
 def spare_memory() -> SpareMemory | None:
