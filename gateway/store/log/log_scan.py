@@ -150,7 +150,7 @@ def next_record(files: MappedFileQueue, after: int, *, or_filler: bool = False) 
 
 
 def _next_in_file(file: MappedFile, position: int, *, or_filler: bool) -> int | None:
-    window, end = LogWindow(file), file.data_end(position)
+    window, end, is_end_known = LogWindow(file), file.size, False
     magic, least = (_RECORD_OR_FILLER, FILLER_HEAD.size) if or_filler else (_RECORD, MIN_RECORD_BYTES)
     while end - position >= least:
         chunk = file.read(position, min(_CHUNK_BYTES, end - position))
@@ -166,6 +166,8 @@ def _next_in_file(file: MappedFile, position: int, *, or_filler: bool) -> int | 
                 return candidate
         if len(chunk) < least:  # it was cut meanwhile
             return None
+        if not is_end_known and not chunk.strip(b"\x00"):  # perhaps nothing follows: that is asked once, and only here
+            end, is_end_known = file.data_end(position), True
         position += len(chunk) - _MAGIC_AT - _SPLIT_MAGIC_BYTES
     return None
 

@@ -234,3 +234,14 @@ def test_what_says_that_it_lies_elsewhere_is_not_read_whole(tmp_path: Path) -> N
     log.list = [MappedFile(files, path, START, len(content))]
     assert next_record(log, START) is None
     assert files.read_bytes < 4 * len(content)
+
+
+def test_the_search_for_a_near_record_does_not_read_what_lies_far_behind_it(tmp_path: Path) -> None:
+    content = _log(ALIKE)
+    path, files = tmp_path / "file", CountingFiles()
+    path.write_bytes(content.ljust(16 << 20, b"\x00"))
+    log = log_part(path, START, 16 << 20)
+    log.list = [MappedFile(files, path, START, 16 << 20)]
+    assert next_record(log, START) == START + len(content) // COUNT
+    assert files.read_bytes < 2 << 20
+    assert next_record(log, START + len(content) - 50) is None
