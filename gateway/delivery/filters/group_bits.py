@@ -29,7 +29,6 @@ from wire.disk.config_json import ConsumerFiltersFile, GroupBits, GroupFilterEnt
 if TYPE_CHECKING:
     from gateway.clock import Milliseconds
     from gateway.delivery.filters.turns import FilterTurns
-    from gateway.metadata.saved.config_disk import ConfigDisk
     from gateway.store.queues.extended_units import AcceptsExtension
     from wire.bodies.subscriptions import SubscriptionData
 
@@ -69,11 +68,10 @@ class GroupBitMaps(SavedTable[ConsumerFiltersFile]):
         now_ms: Milliseconds,
         is_live: Callable[[str, str], bool],
         in_thread: InThread = in_this_thread,
-        disk: ConfigDisk | None = None,
         turns: FilterTurns | None = None,
         limit: int = MAX_GROUP_FILTERS,
     ) -> None:
-        super().__init__(path, ConsumerFiltersFile.parse, in_thread, disk)
+        super().__init__(path, ConsumerFiltersFile.parse, in_thread)
         self._shape = shape
         self._now_ms = now_ms
         self._is_live = is_live
