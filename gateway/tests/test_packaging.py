@@ -11,6 +11,7 @@ from hatchling.builders.wheel import WheelBuilder
 from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
 from packaging.requirements import Requirement
+from trove_classifiers import classifiers
 
 import gateway
 
@@ -47,3 +48,43 @@ def test_point_20_a_compiled_wheel_names_what_its_build_needs(monkeypatch: pytes
     monkeypatch.setenv("HATCH_BUILD_HOOKS_ENABLE", "1")
     needed = {Requirement(text).name for text in WheelBuilder(str(ROOT)).config.dependencies}
     assert {"mypy", "mypy-zope", "setuptools", "construct-typing", "librt", "twisted"} <= needed
+
+
+def test_point_20_every_classifier_is_one(project: dict[str, Any]) -> None:
+    assert set(project["classifiers"]) <= classifiers
+
+
+def last_stage() -> list[str]:
+    """Instructions of the image that is made, each in one line."""
+    text = (ROOT / "docker" / "gateway" / "Dockerfile").read_text().replace("\\\n", " ")
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    first = max(number for number, line in enumerate(lines) if line.startswith("FROM "))
+    return lines[first:]
+
+
+def test_point_20_the_image_runs_without_privileges_and_is_watched() -> None:
+    """``test_container.py`` asks the image itself, where there is a Docker engine."""
+    stage = last_stage()
+    users = [line for line in stage if line.startswith("USER ")]
+    assert users == ["USER 10001:10001"]
+    kinds = [line.split()[0] for line in stage]
+    assert kinds.index("USER") > max(number for number, kind in enumerate(kinds) if kind == "RUN")
+    (watch,) = (line for line in stage if line.startswith("HEALTHCHECK "))
+    assert "/readyz" in watch
+
+
+def test_point_20_the_image_is_compiled() -> None:
+    text = " ".join((ROOT / "docker" / "gateway" / "Dockerfile").read_text().replace("\\\n", " ").split())
+    assert "HATCH_BUILD_HOOKS_ENABLE=1 venv/bin/pip wheel" in text
+
+
+def test_point_20_the_readme_has_the_commands_for_an_image_and_a_compiled_wheel() -> None:
+    readme = (ROOT / "README.md").read_text()
+    commands = [line.strip() for line in readme.splitlines() if line.startswith("    docker ")]
+    build, run = commands
+    assert build == "docker build -t rocketmq-gateway -f docker/gateway/Dockerfile ."
+    assert run.split()[-1] == "rocketmq-gateway"
+    for port in ("9876", "10911"):
+        assert f":{port}:{port}" in run
+    assert ":/data " in run
+    assert "HATCH_BUILD_HOOKS_ENABLE=1 pip wheel ." in readme

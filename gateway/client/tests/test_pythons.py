@@ -234,7 +234,9 @@ def ended(process: subprocess.Popen[str]) -> tuple[str, Counter[str]]:
 
 
 @pytest.mark.parametrize("version", READY)
-def test_a_program_that_forgets_close_ends_and_is_told_once_of_each_client(version: str, tmp_path: Path) -> None:
+def test_point_14_a_program_that_forgets_close_ends_and_is_told_once_of_each_client(
+    version: str, tmp_path: Path
+) -> None:
     with running(version, FORGOTTEN, HOME=str(tmp_path)) as process:
         errors, forgotten = ended(process)
         assert process.returncode == 0, errors
@@ -247,7 +249,7 @@ def test_a_program_that_forgets_close_ends_and_is_told_once_of_each_client(versi
 
 
 @pytest.mark.parametrize("version", READY)
-def test_a_forked_child_makes_clients_of_its_own_and_ends(version: str) -> None:
+def test_point_14_a_forked_child_makes_clients_of_its_own_and_ends(version: str) -> None:
     with running(version, FORKED) as process:
         errors, forgotten = ended(process)
         assert process.returncode == 0, errors
@@ -256,7 +258,7 @@ def test_a_forked_child_makes_clients_of_its_own_and_ends(version: str) -> None:
 
 @pytest.mark.parametrize("version", READY)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 5)])
-def test_a_signal_ends_blocked_clients_in_order(version: str, number: signal.Signals, code: int) -> None:
+def test_point_14_a_signal_ends_blocked_clients_in_order(version: str, number: signal.Signals, code: int) -> None:
     with running(version, INTERRUPTED) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
