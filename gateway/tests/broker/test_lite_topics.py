@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from gateway.broker.requests.pop.pop_taking import LOOKS
+from gateway.delivery.filters import turns
+from gateway.delivery.filters.turns import TURN_STEPS
 from gateway.remoting.turns import finish
 from gateway.store.message_store import MessageStore
 from gateway.tests.broker.lite_client import CTL, GROUP, PARENT, POP, LiteConsumer, made, send
@@ -582,3 +585,45 @@ def test_a_client_that_does_not_read_leaves_its_message_to_another_that_waits(br
     for _ in range(3):
         broker.turn()
     assert [message.text for message in quick.woken()] == ["hello"]
+
+
+def one_read_by_another_pop(broker: WholeBroker, consumer: LiteConsumer) -> None:
+    """Have a lite topic that another pop reads from the disk, and so many with messages in hand that a turn is over."""
+    names = [f"t{number}" for number in range(LOOKS)]
+    consumer.subscribe("free", *names)
+    for name in names:
+        send(broker, name, "in hand")
+    while consumer.pop(max_msg_num=32):
+        pass
+    for name in ("free", *names):
+        send(broker, name, "next")
+    broker.parts.pops.positions.begin_read((queue_of("free"), GROUP, 0))
+    broker.parts.filter_turns.spend(TURN_STEPS)
+
+
+def is_ready(broker: WholeBroker) -> bool:
+    """Whether the client is told of that lite topic when it pops next."""
+    (client,) = broker.parts.lite.subscriptions
+    return queue_of("free") in client.ready
+
+
+def test_a_pop_that_is_refused_a_turn_leaves_its_lite_topics_ready(
+    broker: WholeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer = LiteConsumer(broker)
+    one_read_by_another_pop(broker, consumer)
+    monkeypatch.setattr(turns, "MAX_WAITING", 0)
+    assert consumer.peer.ask(POP, consumer.popping(poll_time=0)).code == ResponseCode.SYSTEM_BUSY
+    assert is_ready(broker)
+
+
+def test_a_pop_that_waits_until_its_peer_has_read_leaves_its_lite_topics_ready(broker: WholeBroker) -> None:
+    consumer = LiteConsumer(broker)
+    one_read_by_another_pop(broker, consumer)
+    assert consumer.peer.ask_all(POP, consumer.popping(poll_time=0)) == []
+    consumer.peer.transport.full()
+    consumer.peer.channel.send_frame(bytes(2 << 20))
+    broker.turn()
+    consumer.peer.leave()
+    broker.turn()
+    assert is_ready(broker)

@@ -64,7 +64,7 @@ class PopLite:
         self._clock_ms = desk.clock
         self._traffic = desk.traffic
         self._flows = desk.flows
-        self._taking = PopTaking(desk, self._finished, lambda _: None)
+        self._taking = PopTaking(desk, self._finished, lambda _: None, self._give_up)
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -156,6 +156,15 @@ class PopLite:
         if taken:
             client.given_ms = pop.popped_at_ms
         client.attempt = (attempt_id, taken) if attempt_id and taken else None
+
+    def _give_up(self, stopped: Pop) -> None:
+        """Lite topics that a pop looked at and does not give out are ready as before: the client asks again."""
+        assert isinstance(stopped, _LitePop)
+        self._pass_by(stopped)
+        if stopped.client is not None:
+            stopped.client.ready.update(dict.fromkeys([taken.source.topic for taken in stopped.taken]))
+            stopped.client.ready.update(dict.fromkeys(stopped.passed_by))
+        stopped.passed_by.clear()
 
     def _finished(self, found: Pop) -> None:
         assert isinstance(found, _LitePop)

@@ -109,9 +109,16 @@ class PopTaking:
 
     :param finish: told of a pop that has what it gets.
     :param was_read: told of a queue that others passed by while it was read from the disk.
+    :param give_up: told of a pop that an error ends, or that has to wait until its peer has read, perhaps for ever.
     """
 
-    def __init__(self, desk: Desk, finish: Callable[[Pop], None], was_read: Callable[[Key], None]) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        finish: Callable[[Pop], None],
+        was_read: Callable[[Key], None],
+        give_up: Callable[[Pop], None] = lambda _: None,
+    ) -> None:
         self._store = desk.store
         self._positions = desk.pops.positions
         self._orders = desk.pops.orders
@@ -120,6 +127,7 @@ class PopTaking:
         self._clock_ms = desk.clock
         self._finish = finish
         self._was_read = was_read
+        self._give_up = give_up
         self.use(desk.settings)
         self.waiting_bytes = 0
         """Bytes of messages that were taken and wait for the disk."""
@@ -140,6 +148,13 @@ class PopTaking:
 
     def go_on(self, pop: Pop) -> None:
         """Take from the sources that are left, until one has to be waited for."""
+        try:
+            self._take_what_is_left(pop)
+        except Exception:
+            self._give_up(pop)
+            raise
+
+    def _take_what_is_left(self, pop: Pop) -> None:
         looks = 0
         for source in pop.sources:
             if not self._take(pop, source):
@@ -168,6 +183,7 @@ class PopTaking:
         """Go on in a later turn, when there is room for an answer."""
         channel = pop.request.channel
         if channel.must_wait and not channel.closed:
+            self._give_up(pop)
             wait_for_room(pop.request, partial(answer_failures, pop.request, partial(self._go_on, pop)))
             return
         pop.popped_at_ms = self._clock_ms()
