@@ -95,6 +95,20 @@ class CollectedUnits:
         return self.units
 
 
+def check_queue_name(topic: str, queue_id: int) -> None:
+    """Refuse what cannot be a directory of a topic and one of a queue in it.
+
+    :raises RecordError: always then.
+    """
+    if (
+        queue_id < 0
+        or not 0 < len(topic.encode()) <= MAX_TOPIC_BYTES
+        or topic in (".", "..")
+        or not _NO_NAME.isdisjoint(topic)
+    ):
+        raise RecordError(f"no queue can be called {queue_id} of topic {topic[:MAX_TOPIC_BYTES]!r}")
+
+
 class UnitCollector:
     """Gathers units of all queues, or of some.
 
@@ -276,13 +290,7 @@ class UnitCollector:
         queue = self._by_name.get((topic, queue_id))
         if queue is not None:
             return queue
-        if (
-            queue_id < 0
-            or not 0 < len(topic.encode()) <= MAX_TOPIC_BYTES
-            or topic in (".", "..")
-            or not _NO_NAME.isdisjoint(topic)
-        ):
-            raise RecordError(f"no queue can be called {queue_id} of topic {topic[:MAX_TOPIC_BYTES]!r}")
+        check_queue_name(topic, queue_id)
         wanted = self.collecting and (self._only is None or (topic, queue_id) in self._only)
         limit = 0 if self._not_below is None else self._not_below(topic, queue_id)
         queue = self._by_name[topic, queue_id] = CollectedUnits(

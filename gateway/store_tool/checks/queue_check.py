@@ -30,6 +30,7 @@ from gateway.store_tool.files.directory import (
 )
 from wire.disk.consume_queue import UNIT, UNIT_BYTES, is_filler, is_written
 from wire.disk.queue_extension import is_address
+from wire.disk.unit_collector import check_queue_name
 from wire.errors import RecordError
 from wire.message.batch import MIN_PART_BYTES
 from wire.message.inner_batch import inner_offsets
@@ -618,6 +619,7 @@ def _record_at(directory: StoreDirectory, unit: Unit) -> StoredMessage | None:
         return None
     try:
         message = parse_record(read_part(file.path, unit[0] - file.start, unit[1]), check_crc=True)
+        check_queue_name(message.topic, message.queue_id)
     except RecordError:
         return None
     return message if (message.commit_log_offset, message.total_size) == unit[:2] else None

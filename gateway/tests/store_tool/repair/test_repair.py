@@ -15,6 +15,7 @@ from gateway.store.errors import LogBeginsLate, LogCutShort, LogDamaged
 from gateway.store.message_store import MessageStore
 from gateway.store_tool.repair.stand_in import HIDDEN_TOPIC, STAND_IN_TAG
 from gateway.tests.store.small_store import LOG_FILE_BYTES, Clock, opened, put, read_all, small_store
+from gateway.tests.store.small_store import message as outgoing
 from gateway.tests.store_tool.checks import test_verification as damages
 from gateway.tests.store_tool.small_directory import (
     COUNT,
@@ -460,3 +461,14 @@ def test_a_log_file_of_a_name_far_beyond_the_others_is_refused(directory: Path) 
     assert far.name in result.output
     assert "files are missing before" in result.output
     assert tree(directory) == before
+
+
+def test_a_record_whose_topic_no_queue_can_have_is_one_lost_message(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    results = [put(store, outgoing(b"x", topic="aab")) for _ in range(5)]
+    store.close()
+    content = log_file(tmp_path).read_bytes()
+    write(log_file(tmp_path), content.index(b"aab", results[2].commit_log_offset), b"a/b")
+    assert run("verify", tmp_path).exit_code == 1
+    assert "\n1 messages could not be saved" in run("repair", tmp_path, "--apply").stdout
+    assert run("verify", tmp_path).exit_code == 0
