@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 GET_ROUTE = 105
+UPDATE_BROKER_CONFIG = 25
 SEND_V2 = 310
 END_TRANSACTION = 37
 

@@ -22,7 +22,7 @@ _CONTEXTS: dict[str, tuple[str, ...]] = {
     "node-client": ("docker/node-client", "compat_tests/node_client"),
     "grpc-client": ("docker/grpc-client", "compat_tests/grpc_client", "compat_tests/java_client"),
     "proxy": ("docker/proxy",),
-    "rocketmq": ("docker/rocketmq",),
+    "rocketmq": ("docker/rocketmq", "compat_tests/java_client/src/compat/Ending.java"),
     "spring-client": ("docker/spring-client", "compat_tests/spring_client", "compat_tests/java_client"),
     "gateway": (
         "docker/gateway",

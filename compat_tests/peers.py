@@ -270,11 +270,18 @@ class ApacheContainer:
         wait_until(self._has_routes, "the routes of the topics that every broker has", timeout_s=60)
 
     def _has_routes(self) -> bool:
-        """A broker whose first registration failed on a busy machine boots nevertheless, and repeats it 10 s later."""
+        """Let it register once more if it has not.
+
+        A broker registers while it begins to look whether its name servers are there: often in vain, and it repeats it
+        10 s later, unless it is told its permission.
+        """
         asked = frames.request(frames.GET_ROUTE, {"topic": f"{CLUSTER}_REPLY_TOPIC"})
+        told = frames.request(frames.UPDATE_BROKER_CONFIG, body=b"brokerPermission=6\n")
         with suppress(OSError):
             answer = frames.ask((container_address(self._container), self._nameserver_port), asked)
-            return answer is not None and answer.code == 0
+            if answer is not None and answer.code == 0:
+                return True
+            frames.ask(self.broker_address, told)
         return False
 
     def kill(self) -> None:

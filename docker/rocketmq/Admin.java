@@ -1,3 +1,4 @@
+import compat.Ending;
 import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
@@ -16,46 +17,12 @@ import org.apache.rocketmq.tools.command.MQAdminStartup;
 public final class Admin {
     private Admin() { }
 
-    /**
-     * A client of 5.x that ends waits for its thread of events, which looks only each three seconds whether it shall end: each second command would
-     * take so long. An interrupt while it waits for an event makes it look at once, and does nothing else.
-     */
-    private static void hurry(Thread commands) {
-        Thread hurrying = new Thread(() -> {
-            while (true) {
-                if (commands.getState() == Thread.State.TIMED_WAITING && isEndingClient(commands)) {
-                    for (Thread thread : Thread.getAllStackTraces().keySet()) {
-                        if (thread.getName().equals("NettyEventExecutor") && thread.getState() == Thread.State.TIMED_WAITING) {
-                            thread.interrupt();
-                        }
-                    }
-                }
-                try {
-                    Thread.sleep(50);
-                } catch (InterruptedException unwanted) {
-                    return;
-                }
-            }
-        });
-        hurrying.setDaemon(true);
-        hurrying.start();
-    }
-
-    private static boolean isEndingClient(Thread thread) {
-        for (StackTraceElement frame : thread.getStackTrace()) {
-            if (frame.getClassName().endsWith("NettyRemotingClient") && frame.getMethodName().equals("shutdown")) {
-                return true;
-            }
-        }
-        return false;
-    }
-
     public static void main(String[] args) throws Exception {
         PrintStream out = System.out;
         // Its first logger tells how it was configured, which is no answer of a command.
         org.apache.rocketmq.logging.org.slf4j.LoggerFactory.getLogger("admin");
         ServerSocket server = new ServerSocket(Integer.parseInt(args[0]));
-        hurry(Thread.currentThread());
+        Ending.hurry();  // nearly each command starts a client and ends it
         out.println("ready");
         while (true) {
             try (Socket socket = server.accept()) {

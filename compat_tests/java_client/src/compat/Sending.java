@@ -181,8 +181,8 @@ final class Sending {
             worker.join();
         }
         boolean drained = out.inFlight.tryAcquire(IN_FLIGHT, 30, TimeUnit.SECONDS);
-        // A one-way send is over when it is in the socket's buffer of Netty; closing at once would drop it.
-        pause(o.number("linger_ms", 300));
+        // A one-way send is over when it is in the socket's buffer of Netty; closing at once would drop it, and traces.
+        pause(o.number("linger_ms", o.verb.equals("send-oneway") || o.has("trace") ? 300 : 0));
         producer.shutdown();
         out.acknowledged.into(answer, "acknowledged").put("started", started.get()).put("failed", out.failed.get())
             .put("not_ok", out.notOk.get()).put("unanswered", drained ? 0 : IN_FLIGHT - out.inFlight.availablePermits())
