@@ -132,8 +132,9 @@ compat-machine:
 compat-images: setup-test compat-machine
 	@.ci/stage images $(BIN)/python -m compat_tests.images
 
+# Three at a time, also on two processors: servers and Java's clients wait for each other half of the time.
 test-compat: setup-test compat-machine
-	@.ci/stage "compatibility tests" $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m "not alone" --ignore compat_tests/spark compat_tests
+	@.ci/stage "compatibility tests" $(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m "not alone" --ignore compat_tests/spark compat_tests
 	@.ci/stage "compatibility tests alone" $(PYTEST) -m alone --ignore compat_tests/spark compat_tests
 
 check: setup-test

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
 from compat_tests.unread_answers import MIB, run
+
+pytestmark = pytest.mark.alone  # it takes times
 
 ROUNDS = 4
 MOST_BYTES = 400 * MIB
 KEPT_SHARE = 0.1
 """Of the idle server's memory, what may be left after a round."""
 LONGEST_S = 2.0
-"""An honest client's wait beside other tests on the same processors; alone it is 0.3 s at most."""
+"""An honest client's wait on a machine that is slow or does something else as well; mostly it is 0.3 s at most."""
 
 
 def test_peers_that_read_nothing_take_no_memory_for_good_and_hold_up_nobody() -> None:
