@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import Any, Final, TypeAlias
 
 from compat_tests.unread_answers import (
@@ -37,6 +38,7 @@ from compat_tests.unread_answers import (
 )
 from gateway.client.testing.ports import free_port
 from gateway.client.testing.server import GatewayServer
+from wire.bodies.fastjson import parse_json
 from wire.bodies.registration import RegisterBrokerBody
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.codes import RequestCode, ResponseCode
@@ -502,6 +504,97 @@ def looks(place: Place) -> Counter[str]:
     return _ask(place.broker, _topic("popped", 65_536), *[_of_many_queues(RequestCode.PEEK_MESSAGE)] * 100)
 
 
+def _at_once(address: Address, requests: Sequence[tuple[int, Fields, bytes]], each: int = 1) -> Counter[str]:
+    """Send each of these so many times over a connection of its own, all at once, and return the answers."""
+    with peers(address, len(requests)) as asking:
+        threads = [
+            Thread(target=peer.send, args=([request] * each,)) for peer, request in zip(asking, requests, strict=True)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        found = (answer for peer in asking for answer in peer.read(each))
+        return counted(found, len(requests) * each)
+
+
+def _large_heartbeat(number: int, size: int) -> tuple[int, Fields, bytes]:
+    """A heartbeat of so many bytes, with groups of its own that subscribe to twenty topics each."""
+    groups: list[dict[str, Any]] = []
+    left = size
+    while left > 0:
+        about = {"subString": "*", "expressionType": "TAG", "subVersion": 1, "tagsSet": [], "codeSet": []}
+        group: dict[str, Any] = {"groupName": f"g{number}-{len(groups)}", "consumeType": "CONSUME_PASSIVELY"}
+        group |= {"messageModel": "CLUSTERING", "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET"}
+        group["subscriptionDataSet"] = [{"topic": f"t{len(groups)}-{topic}", **about} for topic in range(20)]
+        groups.append(group)
+        left -= len(json.dumps(group))
+    return RequestCode.HEART_BEAT, {}, json.dumps({"clientID": f"c{number}", "consumerDataSet": groups}).encode()
+
+
+def heartbeats_together(place: Place) -> Counter[str]:
+    """Large heartbeats over connections of their own, all at once."""
+    found = _at_once(place.broker, [_large_heartbeat(number, 456_000) for number in range(40)])
+    return found + _at_once(place.broker, [_large_heartbeat(number, 285_000) for number in range(150)])
+
+
+def locks_together(place: Place) -> Counter[str]:
+    """Claims of as many queues as one may claim, over connections of their own, all at once."""
+    found: Counter[str] = Counter()
+    for count in (16_000, 2_000):
+        queues = [{"topic": "honest", "brokerName": "b", "queueId": number} for number in range(count)]
+        claims = [{"consumerGroup": "attack", "clientId": f"c{number}", "mqSet": queues} for number in range(60)]
+        found += _at_once(place.broker, [(RequestCode.LOCK_BATCH_MQ, {}, json.dumps(one).encode()) for one in claims])
+    return found
+
+
+def lists_together(place: Place) -> Counter[str]:
+    """Lists over hundreds of connections, all at once, beside thousands of topics."""
+    _ask(place.broker, *[_topic(f"listed{number}") for number in range(1_900)])
+    found = _at_once(place.broker, [(RequestCode.GET_ALL_TOPIC_CONFIG, {}, b"")] * 300)
+    found += _at_once(place.broker, [(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, {}, b"")] * 300)
+    found += _at_once(place.name_server, [(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, {}, b"")] * 300)
+    return found + _at_once(place.broker, [(RequestCode.GET_BROKER_CONFIG, {}, b"")] * 1_000)
+
+
+def held_pulls(place: Place) -> Counter[str]:
+    """As many pulls as may be held, which one message wakes, and then as many whose time is over together."""
+    found: Counter[str] = Counter()
+    held = 990
+    for topic, wait_ms in (("held", 60_000), ("over", 15_000)):
+        _ask(place.broker, _topic(topic))
+        fields = {**pull_fields(topic, 0), "sysFlag": 6, "suspendTimeoutMillis": wait_ms}
+        with peers(place.broker, 99_000 // held) as holders:
+            for holder in holders:
+                holder.send([(RequestCode.PULL_MESSAGE, fields, b"")] * held)
+            if topic == "held":
+                _ask(place.broker, _send(topic, {}))
+            found += counted((answer for holder in holders for answer in holder.read(held)), 99_000)
+    return found
+
+
+def other_names(place: Place) -> Counter[str]:
+    """Registrations under the name of the honest broker, whose connections end."""
+    with peers(place.name_server) as (peer,):
+        (route,) = peer.ask((RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "honest"}, b""))
+        (broker,) = parse_json(route.body)["brokerDatas"]
+    found: Counter[str] = Counter()
+    for address in ("192.0.2.1:10911", f"127.0.0.1:{place.broker[1]}"):
+        code, fields, body = _register(broker["brokerName"], {"honest": TopicConfig("honest")})
+        stolen = {**fields, "clusterName": broker["cluster"], "brokerAddr": address}
+        for _ in range(5):
+            found += _ask(place.name_server, (code, stolen, body))
+            pause(0.1)
+    return found
+
+
+def time_spans(place: Place) -> Counter[str]:
+    """How long messages of the topic with the most queues wait for a group."""
+    _ask(place.broker, _topic("wide", 65_536))
+    about = (RequestCode.QUERY_CONSUME_TIME_SPAN, {"topic": "wide", "group": "attack"}, b"")
+    return _at_once(place.broker, [about] * 20)
+
+
 KINDS: Final[Mapping[str, Kind]] = {
     kind.__name__: kind
     for kind in (
@@ -509,6 +602,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         *(endless_queues, many_queues, numbers, poison, filters, heartbeats, members, registrations, lenient),
         *(values, offsets, locks, queries, idle, page_bodies, page_requests, page_silence),
         *(lite_changes, large_outcomes, large_commits, transaction_pages, pops, looks),
+        *(heartbeats_together, locks_together, lists_together, held_pulls, other_names, time_spans),
     )
 }
 WITH_LARGEST_FRAMES: Final = {"numbers", "lenient", "registrations", "large_outcomes", "large_commits"}
