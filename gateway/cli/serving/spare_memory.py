@@ -9,6 +9,8 @@ read large messages. So all threads share one, see ``share_one_heap``.
 
 Objects that know each other in a circle hold their memory until the garbage collector finds them, which rests most of
 the time. Requests make none, see ``forget_frames``; should there be some, a process that stays larger looks for them.
+And Python keeps thousands of freed tuples for the next ones, each with a megabyte of small objects around it that is
+free as well; a look at all objects lets go of them.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ from __future__ import annotations
 import ctypes
 import gc
 import resource
+import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -30,10 +34,14 @@ SETTLED_BYTES: Final = 4 * 1024 * 1024
 FIRST_AGAIN: Final = 4
 """Looks without a change after which free memory is looked for again; then after twice as many, and so on. What was in
 use at the last time may be free by now, which changes no size."""
-GARBAGE_BYTES: Final = 16 * 1024 * 1024
-"""Bytes by which the process stays larger until garbage is looked for."""
+GARBAGE_SHARE: Final = 10
+"""Garbage is looked for when the process stays larger by one part of this many."""
+ALL: Final = 2
 YOUNG: Final = 1
-"""The generation of objects up to which it is: a look at all of them may take seconds, this one ten milliseconds."""
+"""The generation of objects up to which it is. A look at all of them may take seconds, one at the young ones ten
+milliseconds."""
+MOST_LOOKED_AT: Final = 200_000
+"""Objects made since the start, up to which all are looked at: about five milliseconds."""
 ONE_HEAP: Final = (-8, 1)
 """``M_ARENA_MAX`` of ``mallopt(3)``, and its value."""
 SIZES: Final = Path("/proc/self/statm")
@@ -69,7 +77,7 @@ class SpareMemory:
         self._looks = 0
         self._give_back()
         used_bytes = self._used()
-        if used_bytes - self._collected_bytes >= GARBAGE_BYTES:
+        if (used_bytes - self._collected_bytes) * GARBAGE_SHARE >= self._collected_bytes:
             self._collect()
             self._give_back()
             self._collected_bytes = used_bytes = self._used()
@@ -94,13 +102,19 @@ def spare_memory() -> SpareMemory | None:
     """
     try:
         trim = ctypes.CDLL(None).malloc_trim
-        return SpareMemory(own_bytes, lambda: trim(0), lambda: gc.collect(YOUNG))
+        return SpareMemory(own_bytes, lambda: trim(0), partial(collect, sys.getallocatedblocks()))
     except (AttributeError, ValueError):
         return None
     except OSError as error:
         if error.errno in NO_DESCRIPTOR:
             raise
         return None
+
+
+def collect(blocks_at_start: int) -> None:
+    """Free garbage: all of it while few objects were made since the start."""
+    made = sys.getallocatedblocks() - blocks_at_start
+    gc.collect(YOUNG if made > MOST_LOOKED_AT else ALL)
 
 
 def own_bytes() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import mmap
 import subprocess
 import sys
@@ -10,10 +11,11 @@ import sys
 import pytest
 
 from gateway.cli.serving import spare_memory
-from gateway.cli.serving.spare_memory import CHANGED_SHARE, FIRST_AGAIN, GARBAGE_BYTES, SETTLED_BYTES, SpareMemory
+from gateway.cli.serving.spare_memory import CHANGED_SHARE, FIRST_AGAIN, GARBAGE_SHARE, SETTLED_BYTES, SpareMemory
 
 IDLE = 30 << 20
 CHANGED_BYTES = IDLE // CHANGED_SHARE
+GARBAGE_BYTES = IDLE // GARBAGE_SHARE
 
 
 class Process:
@@ -155,6 +157,39 @@ def test_what_is_freed_late_is_looked_for_again_but_less_and_less_often() -> Non
     assert looks.count(True) == 1
     assert process.bytes == IDLE
     assert process.looks(*[IDLE] * 1_000).count(True) < 10
+
+
+KEPT_TUPLES = """
+import gc
+from gateway.cli.serving.spare_memory import own_bytes, spare_memory
+
+gc.disable()  # as good as in a server
+spare = spare_memory()
+before = own_bytes()
+made = [(number, number, number) for number in range(500_000)]
+for number in range(0, len(made), 250):
+    made[number] = None  # those that Python keeps come from everywhere
+del made, number
+spare.look(), spare.look()
+print(own_bytes() - before)
+"""
+"""Prints what stays with a process that had 50 MB of tuples."""
+
+
+@pytest.mark.skipif(sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "mallopt"), reason="another C library")
+def test_room_around_freed_tuples_goes_back() -> None:
+    ended = subprocess.run([sys.executable, "-c", KEPT_TUPLES], capture_output=True, text=True, check=True)
+    assert int(ended.stdout) < 8 << 20
+
+
+@pytest.mark.parametrize(("more", "generation"), [(0, 2), (2 * spare_memory.MOST_LOOKED_AT, 1)])
+def test_all_objects_are_looked_at_while_they_are_few(
+    monkeypatch: pytest.MonkeyPatch, more: int, generation: int
+) -> None:
+    looked_at: list[int] = []
+    monkeypatch.setattr(gc, "collect", looked_at.append)
+    spare_memory.collect(sys.getallocatedblocks() - more)
+    assert looked_at == [generation]
 
 
 def test_where_the_system_does_not_tell_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
