@@ -1,4 +1,4 @@
-"""Record how Apache RocketMQ rewrites messages, into ``gateway/tests/broker/rewrites.json``.
+"""Record how Apache RocketMQ rewrites messages, into ``gateway/tests/broker/rewriting/rewrites.json``.
 
     python -m compat_tests.record_rewrites 4.9.7 5.3.3 5.5.0
 
@@ -22,7 +22,7 @@ from pathlib import Path
 from compat_tests import frames
 from compat_tests.environment import REPOSITORY, wait_until
 from compat_tests.peers import free_ports
-from gateway.tests.broker.rewrites import RECORDED, SETTINGS, Answer, deliveries
+from gateway.tests.broker.rewriting.rewrites import RECORDED, SETTINGS, Answer, deliveries
 
 CACHE = REPOSITORY / "var" / "benchmarks"
 START_TIMEOUT_S = 60.0

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from gateway.tests.broker.rewrites import WAYS, Row, recorded
-from gateway.tests.broker.rewrites_here import delivered_here
+from gateway.tests.broker.rewriting.rewrites import WAYS, Row, recorded
+from gateway.tests.broker.rewriting.rewrites_here import delivered_here
 
 PAGE = Path(__file__).with_name("rewritten-messages.md")
 MEASURE = "5.5.0"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.tests.broker.lite_client import GROUP, PARENT, LiteConsumer, made, send
+from gateway.tests.broker.lite.lite_client import GROUP, PARENT, LiteConsumer, made, send
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand

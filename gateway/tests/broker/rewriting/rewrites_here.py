@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from gateway.tests.broker.rewrites import Answer, Row, deliveries
+from gateway.tests.broker.rewriting.rewrites import Answer, Row, deliveries
 from gateway.tests.broker.whole_broker import WholeBroker
 from wire.codes import ResponseCode
 

@@ -7,10 +7,10 @@ from runpy import run_path
 
 import pytest
 
-from gateway.tests.broker.rewrites import WAYS, Row, recorded
-from gateway.tests.broker.rewrites_here import delivered_here
+from gateway.tests.broker.rewriting.rewrites import WAYS, Row, recorded
+from gateway.tests.broker.rewriting.rewrites_here import delivered_here
 
-SCRIPT = Path(__file__).parents[3] / "docs" / "rewritten_messages.py"
+SCRIPT = Path(__file__).parents[4] / "docs" / "rewritten_messages.py"
 MEASURE = "5.5.0"
 LOST_BY_APACHE = "old client's retry of a transactional message"
 

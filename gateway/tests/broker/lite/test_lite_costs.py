@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.remoting.turns import ENTRIES_PER_TURN
-from gateway.tests.broker.lite_client import CTL, GROUP, PARENT, LiteConsumer, made, send
+from gateway.tests.broker.lite.lite_client import CTL, GROUP, PARENT, LiteConsumer, made, send
 from gateway.tests.broker.whole_broker import WholeBroker
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.topics import DeleteTopicRequest

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gateway.tests.broker.lite_client import CTL, GROUP, PARENT, LiteConsumer, made
+from gateway.tests.broker.lite.lite_client import CTL, GROUP, PARENT, LiteConsumer, made
 from gateway.tests.broker.whole_broker import WholeBroker
 from gateway.tests.doubling import Prepared, check_growth
 from gateway.tests.remoting.conversation import Peer

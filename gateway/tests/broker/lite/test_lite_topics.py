@@ -13,7 +13,7 @@ from gateway.delivery.filters import turns
 from gateway.delivery.filters.turns import TURN_STEPS
 from gateway.remoting.turns import finish
 from gateway.store.message_store import MessageStore
-from gateway.tests.broker.lite_client import CTL, GROUP, PARENT, POP, LiteConsumer, made, send
+from gateway.tests.broker.lite.lite_client import CTL, GROUP, PARENT, POP, LiteConsumer, made, send
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker, pulling
 from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.bodies.topics import TopicConfig

@@ -1,0 +1,1 @@
+"""Tests of lite topics, with clients that subscribe to them."""

@@ -1,0 +1,1 @@
+"""Tests of queues of each kind and number, in the whole broker."""

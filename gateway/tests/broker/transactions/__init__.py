@@ -1,0 +1,1 @@
+"""Tests of transactions in the whole broker."""
