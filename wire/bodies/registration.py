@@ -221,9 +221,11 @@ def _parse_compressed(raw: Readable, version: int) -> Steps[RegisterBrokerBody]:
     parts = _Parts(inflated)
     data_version = DataVersion.parse(parts.part())
     configs = yield from parts.parts("topics", _parse_topic)
-    topics = {config.topic_name: config for config in configs}
-    if len(topics) >= ENTRIES_PER_STEP:
-        yield
+    topics: dict[str, TopicConfig] = {}
+    for at in range(0, len(configs), ENTRIES_PER_STEP):
+        if at:
+            yield
+        topics.update((config.topic_name, config) for config in configs[at : at + ENTRIES_PER_STEP])
     filter_servers = parse_json(parts.part())
     if not isinstance(filter_servers, list) or not all(isinstance(server, str) for server in filter_servers):
         raise BodyError("compressed registration: the filter servers are no array of text")
