@@ -5,7 +5,9 @@ both only go forward together, as retention takes messages. So another first mes
 before is the first message of another life. Every broker tells both. What is not noticed: another life whose first
 messages are gone already, so that it begins later than the one before did.
 
-A queue with news is looked at before each batch, a quiet one now and then: a topic made again may be as long as before.
+A topic is deleted with all its queues. So before each batch one queue with news tells for all of its topic at a broker,
+unless its first message is another one. All queues are looked at now and then: a quiet topic made again may be as long
+as before.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from gateway.spark.asking.cluster import Bounds
 from gateway.spark.offsets import NOTHING_STORED, Checkpoint, Life, QueueNumbers
 
 QUIET_LOOK_S: Final = 10.0
-"""So often queues without news are looked at."""
+"""So often all queues are looked at, those without news, too."""
 
 
 class Lives:
@@ -44,18 +46,30 @@ class Lives:
         if is_due:
             self._quiet_at = now
         read_to = {**start.away, **start.offsets}
-        asked = [queue for queue, end in ends.items() if is_due or read_to.get(queue) != end]
-        known = [queue for queue in asked if queue in start.lives]
-        first = self._bounds.first_stored(known) if known else {}
+        looked_at = [queue for queue, end in ends.items() if is_due or read_to.get(queue) != end]
+        known = [queue for queue in looked_at if queue in start.lives]
+        if not is_due:
+            known = self._doubtful(known, start.lives)
+        first = self._first_stored(known)
         changed = [
             queue for queue, at_ms in first.items() if at_ms not in (NOTHING_STORED, start.lives[queue].stored_at_ms)
         ]
-        unknown = [queue for queue in asked if queue not in start.lives and ends[queue]]
+        unknown = [queue for queue in looked_at if queue not in start.lives and ends[queue]]
         if not changed and not unknown:
             return start.lives, frozenset()
         found = self.of(changed + unknown)
         others = frozenset(queue for queue in changed if found[queue].is_other_than(start.lives[queue]))
         return {**start.lives, **found}, others
+
+    def _doubtful(self, queues: Sequence[MessageQueue], lives: Mapping[MessageQueue, Life]) -> list[MessageQueue]:
+        """Those queues for which no other one of their topic at their broker tells that it is the one that was read."""
+        witnesses = {_topic_at(queue): queue for queue in queues}
+        first = self._first_stored(list(witnesses.values()))
+        same = {_topic_at(queue) for queue, at_ms in first.items() if at_ms == lives[queue].stored_at_ms}
+        return [queue for queue in queues if _topic_at(queue) not in same]
+
+    def _first_stored(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+        return self._bounds.first_stored(queues) if queues else {}
 
     def of(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, Life]:
         """Where queues begin and, asked after that, when their first messages were stored.
@@ -67,3 +81,7 @@ class Lives:
         begins = self._bounds.begins(queues)
         stored = self._bounds.first_stored(queues)
         return {queue: Life(begins[queue], stored[queue]) for queue in queues}
+
+
+def _topic_at(queue: MessageQueue) -> tuple[str, str]:
+    return queue.topic, queue.broker_name
