@@ -52,11 +52,11 @@ class SpareMemory:
 
     :param used: bytes that the process has of its own now.
     :param give_back: gives back what is free.
-    :param collect: frees garbage.
+    :param collect: frees garbage; returns whether it looked at all objects.
     """
 
     def __init__(
-        self, used: Callable[[], int], give_back: Callable[[], None], collect: Callable[[], object] = lambda: None
+        self, used: Callable[[], int], give_back: Callable[[], None], collect: Callable[[], bool] = lambda: True
     ) -> None:
         self._used = used
         self._give_back = give_back
@@ -78,9 +78,11 @@ class SpareMemory:
         self._give_back()
         used_bytes = self._used()
         if (used_bytes - self._collected_bytes) * GARBAGE_SHARE >= self._collected_bytes:
-            self._collect()
+            looked_at_all = self._collect()
             self._give_back()
-            self._collected_bytes = used_bytes = self._used()
+            used_bytes = self._used()
+            if looked_at_all:
+                self._collected_bytes = used_bytes
         self._collected_bytes = min(self._collected_bytes, used_bytes)
         self._settled_bytes = self._last_bytes = used_bytes
         return True
@@ -111,10 +113,12 @@ def spare_memory() -> SpareMemory | None:
         return None
 
 
-def collect(blocks_at_start: int) -> None:
-    """Free garbage: all of it while few objects were made since the start."""
+def collect(blocks_at_start: int) -> bool:
+    """Free garbage: all of it, and return True, while few objects were made since the start."""
     made = sys.getallocatedblocks() - blocks_at_start
-    gc.collect(YOUNG if made > MOST_LOOKED_AT else ALL)
+    are_few = made <= MOST_LOOKED_AT
+    gc.collect(ALL if are_few else YOUNG)
+    return are_few
 
 
 def own_bytes() -> int:

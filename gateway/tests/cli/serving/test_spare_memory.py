@@ -25,14 +25,17 @@ class Process:
         self.bytes = self.needed = IDLE
         self.garbage = 0
         self.collected = 0
+        self.are_few = True
         self.spare = SpareMemory(lambda: self.bytes, self._give_back, self._collect)
 
     def _give_back(self) -> None:
         self.bytes = self.needed + self.garbage
 
-    def _collect(self) -> None:
+    def _collect(self) -> bool:
         self.collected += 1
-        self.garbage = 0
+        if self.are_few:
+            self.garbage = 0
+        return self.are_few
 
     def looks(self, *sizes: int) -> list[bool]:
         looks = []
@@ -74,6 +77,16 @@ def test_garbage_is_looked_for_when_the_process_stays_larger_however_slowly_it_g
         grown_by.append(process.garbage)
         process.looks(IDLE + process.garbage)
     assert GARBAGE_BYTES <= grown_by[-1] < GARBAGE_BYTES + 3 * CHANGED_BYTES
+    assert process.bytes == IDLE
+
+
+def test_garbage_of_a_peak_with_too_many_objects_is_looked_for_after_it() -> None:
+    process = Process()
+    process.needed, process.garbage = 4 * IDLE, IDLE
+    process.are_few = False
+    process.looks(*[5 * IDLE] * 2)
+    process.needed, process.are_few = IDLE, True
+    process.looks(*[2 * IDLE] * 2)
     assert process.bytes == IDLE
 
 
@@ -188,7 +201,7 @@ def test_all_objects_are_looked_at_while_they_are_few(
 ) -> None:
     looked_at: list[int] = []
     monkeypatch.setattr(gc, "collect", looked_at.append)
-    spare_memory.collect(sys.getallocatedblocks() - more)
+    assert spare_memory.collect(sys.getallocatedblocks() - more) is (generation == 2)
     assert looked_at == [generation]
 
 
