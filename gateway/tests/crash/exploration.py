@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from gateway.store.put_result import PutResult
-from gateway.tests.crash.image import Choice, Crash, Moment
+from gateway.tests.crash.disk.image import Choice, Crash, Moment
+from gateway.tests.crash.disk.recording import Image
 from gateway.tests.crash.ledger import Ledger
 from gateway.tests.crash.messages import QUEUES, message
 from gateway.tests.crash.oracle import Oracle, Recovered, Violation, Visible, read_all, rebased, recover
-from gateway.tests.crash.recording import Image
 from gateway.tests.crash.run import Life, Run
 from gateway.tests.crash.small_broker import START_MS
 from gateway.tests.crash.workload import Workload

@@ -14,9 +14,9 @@ from gateway.settings.transaction import TransactionStateStore
 from gateway.store.message_store import MessageStore
 from gateway.store.reading.get_result import GetStatus
 from gateway.store.recovery.recovery_report import RecoveryReport
+from gateway.tests.crash.disk.recording import Image, RecordingFiles
 from gateway.tests.crash.ledger import Half, Ledger, Outcome, QueueName, Shown, Value, Waiting
 from gateway.tests.crash.queue_records import as_in_queue, key_in_queue
-from gateway.tests.crash.recording import Image, RecordingFiles
 from gateway.tests.crash.small_broker import Clock, SmallBroker, bit_map_of
 from gateway.transaction.records.half_messages import HALF_QUEUE_ID, real_place
 from gateway.transaction.replies import Reply

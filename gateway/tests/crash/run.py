@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from gateway.tests.crash.delay_steps import DelaySteps
+from gateway.tests.crash.disk.recording import Change, Image
 from gateway.tests.crash.ledger import Fact, Ledger
-from gateway.tests.crash.message_steps import MessageSteps
-from gateway.tests.crash.recording import Change, Image
 from gateway.tests.crash.stage import Stage
-from gateway.tests.crash.table_steps import TableSteps
-from gateway.tests.crash.transaction_steps import TransactionSteps
-from gateway.tests.crash.upkeep_steps import UpkeepSteps
+from gateway.tests.crash.steps.delay_steps import DelaySteps
+from gateway.tests.crash.steps.message_steps import MessageSteps
+from gateway.tests.crash.steps.table_steps import TableSteps
+from gateway.tests.crash.steps.transaction_steps import TransactionSteps
+from gateway.tests.crash.steps.upkeep_steps import UpkeepSteps
 from gateway.tests.crash.workload import Workload
 
 

@@ -35,8 +35,8 @@ from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutOutcome, each_result
 from gateway.store.recovery.recovery_report import RecoveryReport
 from gateway.telemetry.metrics import Registry
-from gateway.tests.crash.recording import RecordingFiles
-from gateway.tests.crash.state_databases import state_choice
+from gateway.tests.crash.disk.recording import RecordingFiles
+from gateway.tests.crash.disk.state_databases import state_choice
 from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.limits import HOUR_MS, TransactionLimits

@@ -7,9 +7,9 @@ from functools import partial
 from random import Random
 
 from gateway.store.put_result import PutOutcome, PutResult, each_result
+from gateway.tests.crash.disk.recording import Image, RecordingFiles
 from gateway.tests.crash.ledger import Fact, Ledger, QueueName, Shown, Waiting
 from gateway.tests.crash.messages import message
-from gateway.tests.crash.recording import Image, RecordingFiles
 from gateway.tests.crash.small_broker import Clock, SmallBroker
 from gateway.tests.crash.workload import Workload
 from gateway.transaction.records.half_messages import real_place

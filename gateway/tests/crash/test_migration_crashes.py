@@ -15,12 +15,12 @@ from gateway.settings.transaction import TransactionStateStore
 from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult
+from gateway.tests.crash.disk.image import Crash, Moment
+from gateway.tests.crash.disk.recording import Image, RecordingFiles
+from gateway.tests.crash.disk.state_databases import state_choice
 from gateway.tests.crash.exploration import FRESH
-from gateway.tests.crash.image import Crash, Moment
 from gateway.tests.crash.messages import outgoing
-from gateway.tests.crash.recording import Image, RecordingFiles
 from gateway.tests.crash.small_broker import HOST, LIMITS, ROOT, START_MS, Clock, SmallBroker
-from gateway.tests.crash.state_databases import state_choice
 from gateway.tests.crash.workload import ROLLING
 from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.records.half_messages import half_of

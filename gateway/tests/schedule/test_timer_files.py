@@ -11,11 +11,11 @@ from gateway.metadata.names import WHEEL_TIMER_TOPIC
 from gateway.schedule import timer_log, timer_service
 from gateway.schedule.timer_log import TimerEntry
 from gateway.schedule.timer_message import placed_timed, slot_ms
+from gateway.tests.crash.disk.image import Crash, Moment
+from gateway.tests.crash.disk.recording import Fault, Kind, RecordingFiles
 from gateway.tests.crash.exploration import FRESH
-from gateway.tests.crash.image import Crash, Moment
 from gateway.tests.crash.messages import message
 from gateway.tests.crash.oracle import recover
-from gateway.tests.crash.recording import Fault, Kind, RecordingFiles
 from gateway.tests.crash.small_broker import START_MS, TIMERS, Clock, SmallBroker
 from gateway.tests.crash.workload import WORKLOADS
 from wire.disk.timer_log import ENTRY_BYTES, NONE

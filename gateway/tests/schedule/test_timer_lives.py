@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from gateway.schedule import timer_service
 from gateway.schedule.timer_message import placed_timed
+from gateway.tests.crash.disk.recording import RecordingFiles
 from gateway.tests.crash.exploration import FRESH
 from gateway.tests.crash.messages import message
 from gateway.tests.crash.oracle import read_all
-from gateway.tests.crash.recording import RecordingFiles
 from gateway.tests.crash.small_broker import START_MS, TIMERS, Clock, SmallBroker
 from gateway.tests.crash.workload import SMALL, WORKLOADS
 from wire.message.properties import PropertyName

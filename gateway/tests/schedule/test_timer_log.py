@@ -10,9 +10,9 @@ import pytest
 from gateway.schedule import timer_log
 from gateway.schedule.timer_log import TimerEntry, TimerLog
 from gateway.store.disk.files import RealFiles
+from gateway.tests.crash.disk.image import Crash, Moment
+from gateway.tests.crash.disk.recording import RecordingFiles
 from gateway.tests.crash.exploration import FRESH
-from gateway.tests.crash.image import Crash, Moment
-from gateway.tests.crash.recording import RecordingFiles
 from wire.disk.timer_log import ENTRY_BYTES, NONE
 
 FILE_BYTES = 520

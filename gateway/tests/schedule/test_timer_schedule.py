@@ -14,7 +14,7 @@ from gateway.schedule.timer_message import slot_ms
 from gateway.schedule.timer_schedule import TimerSchedule, WaitingTimer, gather
 from gateway.schedule.timer_wheel import TimerWheel
 from gateway.settings.timer import TimerSettings
-from gateway.tests.crash.recording import Image, RecordingFiles
+from gateway.tests.crash.disk.recording import Image, RecordingFiles
 from wire.disk.timer_log import TimerKind
 from wire.tests.message.strategies import QUICK
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 from functools import partial
 
+from gateway.tests.crash.disk.recording import Fault
 from gateway.tests.crash.ledger import Ledger
-from gateway.tests.crash.recording import Fault
 from gateway.tests.crash.stage import Steps
 from gateway.transaction.limits import HOUR_MS
 

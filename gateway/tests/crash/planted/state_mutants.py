@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gateway.tests.crash.mutants import Mutant, Patch, without
-from gateway.tests.crash.recording import Kind
+from gateway.tests.crash.disk.recording import Kind
+from gateway.tests.crash.planted.mutants import Mutant, Patch, without
 from gateway.transaction.state_stores.follower import StateFollower
 from gateway.transaction.state_stores.table import TableStates
 

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.cli.version import is_compiled
 from gateway.tests.crash.exploration import Exploration, Finding
-from gateway.tests.crash.mutants import MUTANTS
+from gateway.tests.crash.planted.mutants import MUTANTS
 from gateway.tests.crash.workload import WORKLOADS
 
 pytestmark = pytest.mark.skipif(is_compiled(), reason="a compiled method cannot be replaced by a wrong one")

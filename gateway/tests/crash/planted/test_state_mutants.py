@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.tests.crash.exploration import Exploration, Finding
-from gateway.tests.crash.state_mutants import IMAGES, STATE_MUTANTS
+from gateway.tests.crash.planted.state_mutants import IMAGES, STATE_MUTANTS
 from gateway.tests.crash.workload import WORKLOADS
 
 

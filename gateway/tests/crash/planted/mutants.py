@@ -35,7 +35,7 @@ from gateway.store.queues.consume_queue import ConsumeQueue, QueueState
 from gateway.store.queues.consume_queues import ConsumeQueues
 from gateway.store.queues.deleted_topics import DeletedTopics
 from gateway.store.recovery.recovery import Recovery
-from gateway.tests.crash.recording import Change, Kind, RecordingFiles
+from gateway.tests.crash.disk.recording import Change, Kind, RecordingFiles
 from gateway.transaction.restart.progress import OutcomeProgress
 from gateway.transaction.settling import Settling
 from wire.disk import unit_collector

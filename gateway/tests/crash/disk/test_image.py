@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.tests.crash.image import Crash, Moment
-from gateway.tests.crash.recording import SECTOR_BYTES, Fault, Image, RecordingFiles
+from gateway.tests.crash.disk.image import Crash, Moment
+from gateway.tests.crash.disk.recording import SECTOR_BYTES, Fault, Image, RecordingFiles
 
 START = Image({}, {"/": 0, "/d": 0})
 FILE = Path("/d/file")

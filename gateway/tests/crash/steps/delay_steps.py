@@ -7,7 +7,7 @@ from functools import partial
 from gateway.schedule.redirect import redirect_delayed
 from gateway.schedule.timer_message import delete_keys, placed_timed
 from gateway.store.put_result import PutResult
-from gateway.tests.crash.image import NO_LIMIT
+from gateway.tests.crash.disk.image import NO_LIMIT
 from gateway.tests.crash.messages import QUEUES
 from gateway.tests.crash.small_broker import LEVELS, TIMERS
 from gateway.tests.crash.stage import Stage, Steps

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from random import Random
 
-from gateway.tests.crash.recording import (
+from gateway.tests.crash.disk.recording import (
     SECTOR_BYTES,
     Change,
     File,

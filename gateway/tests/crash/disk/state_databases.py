@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from gateway.settings.transaction import TransactionStateStore
-from gateway.tests.crash.recording import RecordingFiles
+from gateway.tests.crash.disk.recording import RecordingFiles
 from gateway.transaction.state_stores.choice import StateChoice
 from gateway.transaction.state_stores.sqlite import SqliteSql
 

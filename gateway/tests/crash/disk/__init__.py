@@ -1,0 +1,1 @@
+"""A disk in memory that logs every change, and what a crash may leave of it."""

@@ -1,0 +1,1 @@
+"""Planted bugs, and the tests that each of them is found."""

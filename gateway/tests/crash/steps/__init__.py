@@ -1,0 +1,1 @@
+"""What may be done to a broker, step by step; each step makes the facts that are promised."""
