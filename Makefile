@@ -101,7 +101,7 @@ test:
 	@$(MAKE) --no-print-directory test-compat
 
 test-unit: setup-test
-	@$(BIN)/python -m gateway.client.tests.pythons
+	@$(BIN)/python -m gateway.client.tests.programs.pythons
 	@.ci/stage "unit tests" $(PYTEST) -n 2 --dist worksteal wire gateway demo benchmarks
 
 test-spark: setup-spark

@@ -1,6 +1,6 @@
 """The Python client in trouble: nothing acknowledged is lost, no call hangs, errors name the cause.
 
-Servers that break the protocol are in ``gateway/client/tests/test_bad_servers.py``. A cut of a minute:
+Servers that break the protocol are in ``gateway/client/tests/hostile/test_bad_servers.py``. A cut of a minute:
 ``python -m compat_tests.network_cut --seconds 60``.
 """
 

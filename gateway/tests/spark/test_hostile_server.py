@@ -19,7 +19,7 @@ import pytest
 from gateway.client.blocking.loop_thread import LoopThread
 from gateway.client.errors import RequestTimeout, RocketMQError
 from gateway.client.message_queue import MessageQueue
-from gateway.client.tests.hostile_server import HostileServer
+from gateway.client.tests.hostile.hostile_server import HostileServer
 from gateway.spark.asking.cluster import Access, Cluster
 from gateway.spark.asking.connection import open_connection, request
 from gateway.spark.errors import DataLoss, SparkSourceError

@@ -10,7 +10,7 @@ import pytest
 
 import gateway.client
 
-SCRIPT = Path(__file__).parents[3] / "docs" / "client_reference.py"
+SCRIPT = Path(__file__).parents[4] / "docs" / "client_reference.py"
 PAGE = SCRIPT.parent / "python-client" / "reference.md"
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.client.tests import pythons
 from gateway.client.tests.blocking.broker_thread import broker_thread
+from gateway.client.tests.programs import pythons
 
 READY = pythons.ready()
 LONGEST_S = 60

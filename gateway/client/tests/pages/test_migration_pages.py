@@ -12,7 +12,7 @@ import pytest
 import gateway.client
 from gateway.client.blocking import admin
 
-DOCS = Path(__file__).parents[3] / "docs" / "python-client"
+DOCS = Path(__file__).parents[4] / "docs" / "python-client"
 JAVA = DOCS / "from-java.md"
 PAGES = (JAVA, DOCS / "from-rocketmq-client-python.md")
 PARTS = {

@@ -39,7 +39,7 @@ from gateway.client import (
 )
 from gateway.client.blocking.loop_thread import LoopThread
 from gateway.client.connect.settings import ClientSettings
-from gateway.client.tests.hostile_server import HostileServer
+from gateway.client.tests.hostile.hostile_server import HostileServer
 from gateway.client.tests.scripted_broker import Reply
 from gateway.client.transact.transaction_settings import TransactionSettings
 from wire.bodies.consumers import ConsumerListByGroup

@@ -1,6 +1,6 @@
 """The Pythons of this machine: how clients start, end, fork and are interrupted differs between them.
 
-    python -m gateway.client.tests.pythons
+    python -m gateway.client.tests.programs.pythons
 
 looks for them and installs what the client needs beside each, below ``build/pythons``. Tests then run on all of them,
 and ``make test`` names the versions that are not there. The environment variable ``ROCKETMQ_GATEWAY_PYTHONS`` names
@@ -22,7 +22,7 @@ from typing import Final
 SUPPORTED: Final = ("3.11", "3.12", "3.13", "3.14")
 VARIABLE: Final = "ROCKETMQ_GATEWAY_PYTHONS"
 
-_ROOT: Final = Path(__file__).parents[3]
+_ROOT: Final = Path(__file__).parents[4]
 _BUILD: Final = _ROOT / "build" / "pythons"
 _OWN: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 _NEEDED: Final = ("librt", "msgspec", "mypy-extensions")

@@ -9,7 +9,7 @@ import pytest
 
 import gateway.client
 
-PAGE = Path(__file__).parents[3] / "docs" / "python-client" / "errors.md"
+PAGE = Path(__file__).parents[4] / "docs" / "python-client" / "errors.md"
 ERRORS = [
     error
     for name in gateway.client.__all__

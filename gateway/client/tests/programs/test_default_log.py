@@ -157,7 +157,7 @@ def test_a_line_that_cannot_be_written_disturbs_nobody(monkeypatch: pytest.Monke
 
 def test_every_logger_of_the_client_is_below_the_package() -> None:
     """So that one handler shows them all and one line silences them."""
-    package = Path(__file__).parents[1]
+    package = Path(__file__).parents[2]
     loggers = {
         line.strip()
         for path in package.rglob("*.py")

@@ -1,0 +1,1 @@
+"""Tests of every client against servers that break the protocol."""
