@@ -11,10 +11,10 @@ from random import Random
 from socket import SO_LINGER, SOL_SOCKET, socket
 from typing import Final
 
-from gateway.tests.fuzz.frames import frame_of, spoiled
-from gateway.tests.fuzz.grammar import Asked, Grammar, Server
 from gateway.tests.fuzz.journal import Journal
-from gateway.tests.fuzz.sequences import a_sequence
+from gateway.tests.fuzz.requests.frames import frame_of, spoiled
+from gateway.tests.fuzz.requests.grammar import Asked, Grammar, Server
+from gateway.tests.fuzz.requests.sequences import a_sequence
 from wire.command import RESPONSE_FLAG, RemotingCommand
 from wire.connection import Connection
 from wire.errors import RemoteError

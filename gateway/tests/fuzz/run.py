@@ -18,11 +18,11 @@ from random import Random
 from typing import Final
 
 from gateway.client.testing.server import GatewayServer
-from gateway.tests.fuzz import names
 from gateway.tests.fuzz.attack import Attack
-from gateway.tests.fuzz.grammar import Grammar, Server
 from gateway.tests.fuzz.honest import Report
 from gateway.tests.fuzz.journal import Entry, replay, save, shrink
+from gateway.tests.fuzz.requests import names
+from gateway.tests.fuzz.requests.grammar import Grammar, Server
 from gateway.tests.fuzz.verdict import MAX_SOCKETS_LEFT, Limits, table, wrong
 from gateway.tests.fuzz.watch import WRONG_LINE, Watched, is_compiled, taken_by
 from wire.compiled import IS_COMPILED

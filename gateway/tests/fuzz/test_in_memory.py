@@ -18,9 +18,9 @@ from gateway.remoting.dispatch import Request
 from gateway.settings.transaction import OperatorAccess
 from gateway.telemetry.logs import EventLines
 from gateway.tests.broker.whole_broker import WholeBroker
-from gateway.tests.fuzz.frames import frame_of, spoiled
-from gateway.tests.fuzz.grammar import Asked, Grammar, Server
-from gateway.tests.fuzz.sequences import a_sequence
+from gateway.tests.fuzz.requests.frames import frame_of, spoiled
+from gateway.tests.fuzz.requests.grammar import Asked, Grammar, Server
+from gateway.tests.fuzz.requests.sequences import a_sequence
 from gateway.tests.fuzz.watch import WRONG_LINE
 from gateway.tests.nameserver.running import RunningNameServer
 from gateway.tests.remoting.conversation import Peer

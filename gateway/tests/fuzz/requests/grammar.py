@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gateway.tests.fuzz import names
+from gateway.tests.fuzz.requests import names
 from wire.bodies.consumers import CheckClientRequest
 from wire.bodies.declare import JsonObject, Members
 from wire.bodies.heartbeat import HeartbeatData
@@ -31,7 +31,7 @@ from wire.message.batch import build_part
 from wire.tests.headers.registry import REQUEST_HEADERS
 
 _HEADERS: Final[Mapping[int, type[msgspec.Struct]]] = {int(code): header for code, header in REQUEST_HEADERS.items()}
-PAGE: Final = Path(__file__).parents[3] / "docs" / "request-codes.md"
+PAGE: Final = Path(__file__).parents[4] / "docs" / "request-codes.md"
 _ROW: Final = re.compile(r"^\| (\d+) \| \w+ \| (\S+) \| (\S+) \|", re.MULTILINE)
 
 

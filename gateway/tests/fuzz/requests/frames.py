@@ -6,7 +6,7 @@ import struct
 from random import Random
 from typing import Any, Final
 
-from gateway.tests.fuzz.grammar import Asked, Pairs, json_text
+from gateway.tests.fuzz.requests.grammar import Asked, Pairs, json_text
 
 OTHER_PROTOCOLS: Final = (
     b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",

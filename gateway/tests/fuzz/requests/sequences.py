@@ -9,8 +9,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from gateway.tests.fuzz import names
-from gateway.tests.fuzz.grammar import Asked, Grammar, Pairs, Server, json_text
+from gateway.tests.fuzz.requests import names
+from gateway.tests.fuzz.requests.grammar import Asked, Grammar, Pairs, Server, json_text
 from wire.bodies.lite import SubscriptionAction
 from wire.codes import RequestCode as Code
 from wire.command import RemotingCommand

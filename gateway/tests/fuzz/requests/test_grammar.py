@@ -8,10 +8,11 @@ from random import Random
 
 import pytest
 
-from gateway.tests.fuzz import honest, names
-from gateway.tests.fuzz.frames import frame_of, spoiled
-from gateway.tests.fuzz.grammar import OWN_BROKERS_ONLY, Asked, Grammar, Pairs, implemented, json_text
-from gateway.tests.fuzz.sequences import SEQUENCES, Requests, a_sequence
+from gateway.tests.fuzz import honest
+from gateway.tests.fuzz.requests import names
+from gateway.tests.fuzz.requests.frames import frame_of, spoiled
+from gateway.tests.fuzz.requests.grammar import OWN_BROKERS_ONLY, Asked, Grammar, Pairs, implemented, json_text
+from gateway.tests.fuzz.requests.sequences import SEQUENCES, Requests, a_sequence
 from wire.codes import RequestCode as Code
 from wire.connection import Connection
 from wire.errors import RemoteError

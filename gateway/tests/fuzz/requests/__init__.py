@@ -1,0 +1,1 @@
+"""Requests as the fuzzer makes them, well and badly."""
