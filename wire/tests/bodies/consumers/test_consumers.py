@@ -17,8 +17,8 @@ from wire.bodies.consumers import (
 )
 from wire.bodies.subscriptions import SubscriptionData
 from wire.errors import BodyError
+from wire.tests.bodies.consumers.test_subscriptions import subscriptions
 from wire.tests.bodies.strategies import assert_comes_back, int32s, longs, texts
-from wire.tests.bodies.test_subscriptions import subscriptions
 from wire.tests.message.strategies import QUICK
 
 connections = st.builds(Connection, texts, texts, st.sampled_from(["JAVA", "GO"]), int32s)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from wire.bodies.heartbeat import ConsumeFromWhere, ConsumerData, ConsumeType, HeartbeatData, MessageModel
 from wire.bodies.subscriptions import SubscriptionData
 from wire.errors import BodyError
+from wire.tests.bodies.consumers.test_subscriptions import subscriptions
 from wire.tests.bodies.strategies import assert_comes_back, int32s, texts
-from wire.tests.bodies.test_subscriptions import subscriptions
 from wire.tests.message.strategies import QUICK
 
 # As fastjson 1.2.83 writes it when two groups share a subscription object.
