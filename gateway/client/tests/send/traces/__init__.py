@@ -1,0 +1,1 @@
+"""Tests of traces and spans of what is sent and consumed."""
