@@ -1,0 +1,1 @@
+"""Tests of what members of consumer groups ask and say of themselves."""
