@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 LINE_CHARACTERS = 120
 PAGE_WORDS = 1_300
 """Of prose: rows of tables and blocks of code do not count."""

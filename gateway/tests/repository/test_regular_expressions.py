@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SOURCES = sorted(
     path.relative_to(ROOT).as_posix()
     for package in ("wire", "gateway")

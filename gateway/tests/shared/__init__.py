@@ -1,0 +1,1 @@
+"""Tests of the modules that all packages of the gateway share."""
