@@ -39,8 +39,8 @@ class ConsumerLocks:
 
     async def lock(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
         """Ask for queues; returns those that are ours now. Failures are logged."""
-        granted = await asyncio.gather(*(self._lock(name, some) for name, some in _by_broker(queues).items()))
-        return set().union(*granted)
+        granted, _ = await self._ask_for(queues)
+        return granted
 
     async def renew(self, process_queue: ProcessQueue) -> bool:
         """Ask for the queue of a state and note the time; False when it is not ours."""
@@ -64,23 +64,37 @@ class ConsumerLocks:
             await self.renew_all(states())
 
     async def renew_all(self, states: Collection[ProcessQueue]) -> None:
-        """Renew locks; a queue that is not granted any more counts as lost."""
-        granted = await self.lock([state.queue for state in states])
+        """Renew locks. A queue that its broker refuses is lost at once.
+
+        The lock of a broker that does not answer stays: it is trusted for 30 s after it was granted.
+        """
+        granted, refused = await self._ask_for([state.queue for state in states])
         now = asyncio.get_running_loop().time()
         for state in states:
             if state.queue in granted:
                 state.locked_at = now
             elif state.locked_at is not None and not state.dropped:
                 _log.warning("group %s: the lock of %s was not renewed", self._group, state.queue)
+                if state.queue in refused:
+                    state.locked_at = None
 
-    async def _lock(self, broker_name: str, queues: Collection[MessageQueue]) -> set[MessageQueue]:
+    async def _ask_for(self, queues: Collection[MessageQueue]) -> tuple[set[MessageQueue], set[MessageQueue]]:
+        """Return the queues that brokers granted, and those that they refused."""
+        asked = _by_broker(queues)
+        answers = await asyncio.gather(*(self._lock(name, some) for name, some in asked.items()))
+        granted = {queue for answer in answers if answer is not None for queue in answer}
+        answered = [some for some, answer in zip(asked.values(), answers, strict=True) if answer is not None]
+        return granted, {queue for some in answered for queue in some} - granted
+
+    async def _lock(self, broker_name: str, queues: Collection[MessageQueue]) -> set[MessageQueue] | None:
+        """Return the queues that a broker grants; None when it does not answer."""
         body = LockBatchRequest(self._group, self._instance.client_id, _wire(queues)).build()
         try:
             answer = await self._instance.ask(broker_name, RequestCode.LOCK_BATCH_MQ, None, body, timeout=_LOCK_TIMEOUT)
             granted = LockBatchResponse.parse(answer.body).queues
         except (RocketMQError, WireError) as error:
             _log.warning("group %s: no locks from broker %s: %s", self._group, broker_name, error)
-            return set()
+            return None
         return {MessageQueue(queue.topic, queue.broker_name, queue.queue_id) for queue in granted}
 
 
