@@ -1,13 +1,13 @@
-"""The bytes of Apache RocketMQ's remoting protocol and disk files, as typed values and back.
+"""The bytes of Apache RocketMQ's remoting protocol and disk files, read into typed values and written back.
 
-Nothing here does I/O, reads a clock, draws random numbers or starts threads: bytes come in as arguments and
-go out as return values. Everything that talks to sockets, disks or time lives in the package ``gateway``.
+Nothing here does I/O, reads a clock, draws random numbers or starts threads. Bytes come in as arguments and go out as
+return values. All code for sockets, disks or time is in the package ``gateway``.
 
-The names below are enough to speak the protocol over any transport: feed ``Connection``, look at
-``RemotingCommand``, read its fields with ``parse_header`` and its messages with ``parse_records``. Header
-classes are in ``wire.headers``, JSON bodies in ``wire.bodies``, file formats in ``wire.disk``.
+The names below are enough to speak the protocol over any transport: feed ``Connection``, look at ``RemotingCommand``,
+read its fields with ``parse_header`` and its messages with ``parse_records``. Header classes are in ``wire.headers``,
+JSON bodies in ``wire.bodies``, file formats in ``wire.disk``.
 
-Names are loaded when they are first used, so that who needs the codes alone does not load a JSON reader.
+Names are loaded at their first use, so that users of the codes alone do not load a JSON reader.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The numbers of the protocol: request codes, response codes, languages, header serialisations.
 
-Names and numbers are Apache RocketMQ's (``RequestCode``, ``ResponseCode``, ``LanguageCode``, ``MQVersion``)
-up to 5.5.0, including those of 4.x that later versions dropped; a few requests of our own are marked as such.
-All of them travel on the wire: never change one. What a code means, and who answers it, is not said here.
+Names and numbers are Apache RocketMQ's (``RequestCode``, ``ResponseCode``, ``LanguageCode``, ``MQVersion``) up to
+5.5.0. Names of 4.x that later versions dropped are included. A few requests are our own and are marked. All numbers
+travel on the wire. Never change a number. The meaning of a code, and who answers it, is described elsewhere.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MASTER_ID: Final = 0
 
 
 class RequestCode(IntEnum):
-    """What a command asks for."""
+    """The codes of requests: what a command asks for."""
 
     # Name server: routing, KV, registration
     PUT_KV_CONFIG = 100
@@ -227,7 +227,7 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
-    """How a command was answered."""
+    """The codes of responses: how a command was answered."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -306,7 +306,7 @@ class ResponseCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether a stock producer repeats a synchronous send elsewhere when it gets this answer."""
+        """True if a stock producer repeats a synchronous send elsewhere after this answer."""
         return self in _RETRIABLE
 
 
@@ -326,7 +326,7 @@ _RETRIABLE: Final = frozenset(
 
 
 class LanguageCode(IntEnum):
-    """In which language the sender of a command is written."""
+    """The programming language of a command's sender."""
 
     JAVA = 0
     CPP = 1
@@ -345,7 +345,7 @@ class LanguageCode(IntEnum):
 
 
 class SerializeType(IntEnum):
-    """In which form the header of a frame is written."""
+    """The form of a frame's header."""
 
     JSON = 0
     ROCKETMQ = 1
@@ -356,15 +356,15 @@ _RESPONSE_CODE_NAMES: Final = {int(code): code.name for code in ResponseCode}
 
 
 def request_code_name(code: int) -> str:
-    """The name of a request code, ``"PULL_MESSAGE"``, or ``"UNKNOWN_4711"`` for one nobody defined."""
+    """Return the name of a request code, ``"PULL_MESSAGE"``, or ``"UNKNOWN_4711"`` for an undefined code."""
     return _REQUEST_CODE_NAMES.get(code) or f"UNKNOWN_{code}"
 
 
 def response_code_name(code: int) -> str:
-    """The name of a response code, ``"SUCCESS"``, or ``"UNKNOWN_4711"`` for one nobody defined."""
+    """Return the name of a response code, ``"SUCCESS"``, or ``"UNKNOWN_4711"`` for an undefined code."""
     return _RESPONSE_CODE_NAMES.get(code) or f"UNKNOWN_{code}"
 
 
 def language_name(code: int) -> str:
-    """The name of a language as connection lists show it; ``"OTHER"`` for a code nobody defined."""
+    """Return the name of a language as connection lists show it; ``"OTHER"`` for an undefined code."""
     return LanguageCode(code).name if 0 <= code < len(LanguageCode) else LanguageCode.OTHER.name

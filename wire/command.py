@@ -1,8 +1,8 @@
 """A remoting command: the one unit that travels between clients, brokers and name servers.
 
-A command is what a frame holds once it is parsed and what is given away to be framed. It knows the two flag
-bits and how an answer relates to its request; it knows neither bytes (``frame``) nor header classes
-(``headers``). The members are those of Apache RocketMQ's ``RemotingCommand``.
+A command is the content of a parsed frame, and the input of a new frame. The class knows the two flag bits, and how an
+answer relates to its request. Bytes are the business of ``frame``, and header classes the business of ``headers``. The
+members are those of Apache RocketMQ's ``RemotingCommand``.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -26,20 +26,20 @@ ONEWAY_FLAG: Final = 2
 class RemotingCommand:
     """One request or response.
 
-    A plain class with slots, not a frozen dataclass: one is made for every message sent and answered, and
+    A plain class with slots, not a frozen dataclass, because every sent message and every answer needs one.
     ``object.__setattr__`` in a frozen ``__init__`` costs three times as much.
 
-    :param code: request or response code; 16 bits when the header is binary, else 32.
-    :param opaque: what pairs a response with its request, 32 bits signed, chosen by the requester.
+    :param code: request or response code; 16 bits if the header is binary, otherwise 32 bits.
+    :param opaque: a signed 32-bit number that the requester chooses, to match a response with its request.
     :param flag: bit 0 response, bit 1 one-way.
     :param language: ``LanguageCode`` of the sender.
     :param version: version number of the sender, ``MQVersion``.
-    :param remark: text for people, mostly of an error.
-    :param ext_fields: the header fields by wire name; the command keeps the mapping, it does not copy it.
-    :param ext_json: instead of them, the JSON object they are read from when first asked for.
-    :param header: instead of both, the header object, read together with the command from ``header_json``.
+    :param remark: text for people, mostly about an error.
+    :param ext_fields: the header fields by wire name; the command keeps the mapping and makes no copy.
+    :param ext_json: instead of ``ext_fields``, the JSON object from which the fields are read at their first use.
+    :param header: instead of both, the header object, read at once with the command from ``header_json``.
     :param body: the bytes after the header.
-    :param serialize_type: ``SerializeType`` of the header, as it was read or is to be written.
+    :param serialize_type: ``SerializeType`` of the header, as read or as to write.
     """
 
     __slots__ = (
@@ -98,17 +98,20 @@ class RemotingCommand:
         return fields
 
     def fields_json(self) -> bytes | None:
-        """The JSON object that the fields are read from, as long as it says what they are."""
+        """Return the JSON object from which the fields are read.
+
+        The result is None if the mapping ``ext_fields`` counts instead.
+        """
         return self.ext_json if self.header_json is None else bytes(decode_fields_only(self.header_json).extFields)
 
     @property
     def is_response(self) -> bool:
-        """Whether this answers a request of the other side."""
+        """True if the command answers a request of the other side."""
         return self.flag & RESPONSE_FLAG != 0
 
     @property
     def is_oneway(self) -> bool:
-        """Whether this is a request that wants no answer."""
+        """True if the command is a request without an answer."""
         return self.flag & ONEWAY_FLAG != 0
 
     def response(
@@ -118,7 +121,7 @@ class RemotingCommand:
         ext_fields: dict[str, str] | None = None,
         body: bytes = b"",
     ) -> RemotingCommand:
-        """The answer to this request: its opaque and header form, the response flag, our version."""
+        """Return an answer to this request, with its opaque and header form, the response flag and our version."""
         return RemotingCommand(
             code,
             opaque=self.opaque,
@@ -131,14 +134,17 @@ class RemotingCommand:
 
     @property
     def header_characters(self) -> int:
-        """How long what the command keeps of its header is, about."""
+        """The approximate length of the header data that the command keeps, in characters."""
         raw = self.header_json or self.ext_json
         if raw is not None:
             return len(raw)
         return sum(map(len, self._ext_fields.values())) if self._ext_fields else 0
 
     def let_go(self) -> None:
-        """Forget what the request brought, for one that waits long for its answer: it can still be answered."""
+        """Forget the fields, remark and body of a request that waits long for its answer.
+
+        The request can still be answered.
+        """
         self._ext_fields = {}
         self.ext_json = self.header_json = self.header = self.remark = None
         self.body = b""

@@ -1,4 +1,4 @@
-"""Whether this package runs compiled: what is quicker then may be slower interpreted."""
+"""The flag that says whether this package runs compiled: some code is quicker compiled, and slower interpreted."""
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
 

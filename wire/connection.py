@@ -1,9 +1,9 @@
-"""One side of a connection: bytes as they arrive to commands, commands to bytes.
+"""One side of a connection: turns arriving bytes into commands, and commands into bytes.
 
-The stream is cut into frames here and nowhere else; sockets, back-pressure and time-outs belong to whoever
-feeds this class. A length that breaks the limit is refused before anything is buffered, so a peer can make us
-hold no more than one frame and one read. There is no way to find the next frame after a damaged one: the
-first error is final, and the connection is to be closed, as Apache RocketMQ does.
+Only this module cuts the stream into frames. Sockets, back-pressure and time-outs belong to the caller that feeds this
+class. A length over the limit is refused before anything is buffered. For this reason a peer can make us hold one frame
+and one read at most. The next frame after a damaged frame cannot be found. The first error is therefore final, and the
+caller closes the connection, as Apache RocketMQ does.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -45,8 +45,8 @@ FirstLook: TypeAlias = Callable[[bytes], bool]
 class Connection:
     """The receiving and the sending half of a connection, for clients and servers alike.
 
-    :param max_frame_bytes: largest frame accepted, length field included.
-    :param whole_headers: what comes so often that its command and header are read in one step.
+    :param max_frame_bytes: the largest accepted frame, with its length field.
+    :param whole_headers: the readers of frequent requests, whose command and header are read in one step.
     """
 
     __slots__ = ("_failure", "_max_frame_bytes", "_needed_bytes", "_partial", "_whole_headers", "first_look")
@@ -65,22 +65,23 @@ class Connection:
 
     @property
     def buffered_bytes(self) -> int:
-        """How many bytes of an incomplete frame are held."""
+        """The number of bytes held of an incomplete frame."""
         return len(self._partial)
 
     @property
     def failure(self) -> RemoteError | None:
-        """The error that ended this connection's reading, if there was one.
+        """The error that ended the reading of this connection, or None.
 
-        When good commands precede the damage within one read they are still returned; look here after them.
+        Intact commands that come before the damage within one read are still returned. Callers check for a failure
+        after these commands.
         """
         return self._failure
 
     def receive_data(self, data: bytes) -> list[RemotingCommand]:
-        """Take the bytes of one read; return every command they complete, in order.
+        """Take the bytes of one read; return all commands that these bytes complete, in order.
 
-        :raises FrameError: the stream holds no readable frame at this place.
-        :raises HeaderError: a frame is whole but its header is not readable.
+        :raises FrameError: the stream has no readable frame at this place.
+        :raises HeaderError: a frame is complete but its header is not readable.
         """
         if self._failure is not None:
             raise self._failure
@@ -100,18 +101,21 @@ class Connection:
         return commands
 
     def discard(self) -> None:
-        """Let go of the incomplete frame: the connection is closed and nothing will be fed any more."""
+        """Drop the incomplete frame, because the connection is closed and no more bytes will come."""
         self._partial = bytearray()
 
     def send(self, command: RemotingCommand) -> bytes:
-        """The bytes that carry a command to the other side.
+        """Return the bytes that carry a command to the other side.
 
         :raises LocalError: the command does not fit into a frame.
         """
         return build_frame(command)
 
     def _parse_all(self, data: bytes, commands: list[RemotingCommand]) -> int:
-        """Append every whole frame's command; return where the first incomplete frame starts."""
+        """Append the command of every complete frame.
+
+        Return the position at which the first incomplete frame starts.
+        """
         position = 0
         frame_bytes: int
         mark: int

@@ -1,6 +1,6 @@
-"""Numbers written as ASCII digits: compiled, without an object for the number or for a digit.
+"""Numbers written as ASCII digits: compiled code makes no object for the number or for a digit.
 
-Interpreted, one call that formats is quicker than a loop over the digits.
+In interpreted code, one call that formats is quicker than a loop over the digits.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -39,7 +39,7 @@ def write_hex(writer: BytesWriter, value: i64) -> None:
 
 
 def decimal_digits(value: i64) -> int:
-    """How many characters ``write_decimal`` writes."""
+    """Return how many characters ``write_decimal`` writes."""
     if not IS_COMPILED or value < 0:
         return len(str(value))
     count: i64 = 1

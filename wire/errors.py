@@ -1,4 +1,4 @@
-"""Every error the wire package raises.
+"""The errors that the wire package raises.
 
     WireError
     ├── LocalError               we asked for something illegal: a bug on our side
@@ -10,35 +10,35 @@
         ├── RecordError          a stored message record
         └── LayoutError          a file format: consume queue, index file, checkpoint, config JSON
 
-Malformed input raises nothing but ``RemoteError`` kinds; wrong use of this package raises ``LocalError``.
-An error holds its facts in fields and says in one sentence what, where and which limit.
+Malformed input raises only kinds of ``RemoteError``. Wrong use of this package raises ``LocalError``. An error holds
+its facts in fields. Its text says in one sentence what is wrong, where, and which limit applies.
 """
 
 from __future__ import annotations
 
 
 class WireError(Exception):
-    """Root of all errors of this package."""
+    """The root of all errors of this package."""
 
 
 class LocalError(WireError):
-    """We tried to build something that the protocol cannot carry."""
+    """An attempt of our own code to build something that the protocol cannot carry."""
 
 
 class RemoteError(WireError):
-    """The bytes of a peer or a file break the protocol."""
+    """Bytes of a peer or of a file that break the protocol."""
 
 
 class FrameError(RemoteError):
-    """The frame around a command is malformed; the connection cannot be resynchronised."""
+    """A malformed frame around a command; the connection cannot be resynchronised."""
 
 
 class HeaderError(RemoteError):
-    """The header of a frame is neither readable JSON nor a readable binary header."""
+    """A header that is neither readable JSON nor a readable binary header."""
 
 
 class FieldError(RemoteError):
-    """An ext field of a command is missing or is not of its declared type."""
+    """An ext field that is missing or does not have its declared type."""
 
     def __init__(self, header: str, field: str, value: str | None, expected: str) -> None:
         super().__init__(header, field, value, expected)
@@ -53,12 +53,12 @@ class FieldError(RemoteError):
 
 
 class BodyError(RemoteError):
-    """The body of a command does not have the shape its code asks for."""
+    """A body that does not have the shape for the code of its command."""
 
 
 class RecordError(RemoteError):
-    """A stored message record is damaged: magic, sizes or checksum do not fit together."""
+    """A damaged message record: magic, sizes or checksum do not match."""
 
 
 class LayoutError(RemoteError):
-    """A file on disk does not have the layout its place promises."""
+    """A file on disk that does not have the layout for its place."""

@@ -1,7 +1,7 @@
-"""Ext fields in JSON: the ``extFields`` object of a command's header, read when somebody asks for it.
+"""Ext fields in JSON: the ``extFields`` object of a command's header, read when somebody asks for its fields.
 
-Most readers know the class of a header and read it straight from this text (``headers.declare.read_header``);
-the mapping is made for those who do not.
+Most readers know the class of a header and read the header directly from this text (``headers.declare.read_header``).
+The mapping is made for all other readers.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ _decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def parse_ext_fields(text: bytes) -> dict[str, str]:
-    """The fields by wire name, of the UTF-8 text of one JSON value that is known to be well-formed.
+    """Return the fields by wire name, from the UTF-8 text of one well-formed JSON value.
 
-    What stock clients never write is read as fastjson 1.2 reads it for the Java broker: numbers and booleans
-    become text, objects and arrays their JSON text, null ones are dropped, bytes that are not UTF-8 U+FFFD.
+    Text that stock clients never write is read as fastjson 1.2 reads it for the Java broker. Numbers and booleans
+    become text, and objects and arrays become their JSON text. Null values are dropped. Bytes that are not UTF-8 become
+    U+FFFD.
 
-    :raises HeaderError: not an object.
+    :raises HeaderError: the value is not an object.
     """
     try:
         return _decode(text)
@@ -42,15 +43,15 @@ def _parse_odd(text: bytes) -> dict[str, str]:
 
 
 def parse_members(text: bytes) -> dict[str, msgspec.Raw]:
-    """The members of a JSON object; bytes that are not UTF-8 become U+FFFD.
+    """Return the members of a JSON object; bytes that are not UTF-8 become U+FFFD.
 
-    :raises msgspec.MsgspecError: not JSON, or not an object.
+    :raises msgspec.MsgspecError: the text is not JSON, or not an object.
     """
     return _decode_members(text.decode("utf-8", "replace").encode())
 
 
 def json_text(raw: msgspec.Raw) -> str | None:
-    """A string's content, nothing for null, the JSON text of anything else."""
+    """Return the content of a string, None for null, and the JSON text of any other value."""
     content = bytes(raw)
     if content == b"null":
         return None

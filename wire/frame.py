@@ -2,12 +2,11 @@
 
     length:4 | serialize type:1, header length:3 | header | body
 
-The length counts what follows it; all integers are big-endian, all text is UTF-8. Where frames begin and end
-in a stream is ``connection``'s business; which fields a header carries is ``headers``'.
+The length counts the bytes after the length field. All integers are big-endian, all text is UTF-8. ``connection`` finds
+the start and end of frames in a stream; ``headers`` has the fields of a header.
 
-Apache RocketMQ closes the connection at a frame it cannot read, so every error here is final for its
-connection. Odd but harmless headers are read as fastjson reads them for the Java broker: see
-``_parse_odd_json_header``.
+Apache RocketMQ closes the connection at a frame that it cannot read, so every error here is final for its connection.
+Unusual but harmless headers are read as fastjson reads them for the Java broker (``_parse_odd_json_header``).
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -41,9 +40,12 @@ from wire.layout_kinds import Int8ub, Int16sb, Int32sb, Int32ub, Struct
 MAX_FRAME_BYTES: Final = 16_777_216
 MAX_HEADER_BYTES: Final = 0xFF_FFFF
 LARGE_HEADER_BYTES: Final = 1_048_576
-"""The fields of a longer header are counted before it is read."""
+"""The size in bytes above which a header's fields are counted before the header is read."""
 MAX_LARGE_HEADER_FIELDS: Final = 131_072
-"""Fields of a header that is longer, colons of a JSON header: a seventh of a second. Declared headers have up to 30."""
+"""The most fields of a large header, counted as colons in a JSON header: 0.14 s of reading.
+
+Declared headers have up to 30 fields.
+"""
 _FIRST_UNKNOWN_MARK: Final = (SerializeType.ROCKETMQ + 1) << 24
 
 FRAME_HEAD: Final = FixedLayout(
@@ -77,9 +79,9 @@ Readable: TypeAlias = bytes | memoryview
 
 
 class WholeReader:
-    """Reads a JSON header and its fields in one step.
+    """A reader of a JSON header and its fields in one step.
 
-    :param decode: gives a struct with the members of a header in alphabetical order, its fields one of them.
+    :param decode: returns a struct with the members of a header in alphabetical order; the fields are one member.
     """
 
     __slots__ = ("_decode",)
@@ -88,7 +90,7 @@ class WholeReader:
         self._decode = decode
 
     def read(self, header: bytes, body: bytes) -> RemotingCommand | None:
-        """The command; None when it has to be read step by step."""
+        """Return the command; None if the header has to be read step by step."""
         try:
             # All at once is quicker than one by one.
             fields, code, flag, name, opaque, remark, _, version = _as_tuple(self._decode(header))
@@ -109,13 +111,13 @@ class WholeReader:
 
 
 WholeHeaders: TypeAlias = "dict[bytes, WholeReader]"
-"""By the first bytes of a JSON header, what reads it (``headers.whole``)."""
+"""The readers of JSON headers by the first bytes of the header (``quick.whole``)."""
 
 
 def parse_frame(buffer: Readable, start: int, end: int) -> RemotingCommand:
     """Read the frame whose bytes after the length field are ``buffer[start:end]``.
 
-    :raises FrameError: serialize type or header length are impossible.
+    :raises FrameError: the serialize type or the header length is impossible.
     :raises HeaderError: the header cannot be read.
     """
     if end - start < 4:
@@ -127,8 +129,8 @@ def parse_frame(buffer: Readable, start: int, end: int) -> RemotingCommand:
 def parse_marked_frame(buffer: bytes, mark: int, start: int, end: int, whole: WholeHeaders) -> RemotingCommand:
     """Read the header and body ``buffer[start:end]`` of a frame whose header mark was read before.
 
-    :param whole: headers that are read in one step.
-    :raises FrameError: serialize type or header length are impossible.
+    :param whole: readers of headers in one step.
+    :raises FrameError: the serialize type or the header length is impossible.
     :raises HeaderError: the header cannot be read.
     """
     body_start = start + (mark & MAX_HEADER_BYTES)
@@ -147,9 +149,9 @@ def parse_marked_frame(buffer: bytes, mark: int, start: int, end: int, whole: Wh
 
 
 def check_header_mark(mark: int, frame_bytes: int) -> None:
-    """Refuse a serialize type nobody defined, or a header longer than its frame.
+    """Refuse an undefined serialize type, or a header longer than its frame.
 
-    :raises FrameError: always a reason to close the connection.
+    :raises FrameError: the mark has such a fault, a reason to close the connection.
     """
     if mark >= _FIRST_UNKNOWN_MARK:
         raise FrameError(f"serialize type {mark >> 24} is unknown: 0 (JSON) and 1 (ROCKETMQ) are defined")
@@ -158,13 +160,16 @@ def check_header_mark(mark: int, frame_bytes: int) -> None:
 
 
 def _check_large_header(header: bytes, mark: int) -> None:
-    """Refuse a header with so many fields that other peers wait for it; those of a binary one are counted later."""
+    """Refuse a JSON header with so many fields that other peers would wait.
+
+    Fields of binary headers are counted later.
+    """
     if mark <= MAX_HEADER_BYTES and header.count(b":") > MAX_LARGE_HEADER_FIELDS:
         raise HeaderError(f"JSON header of {len(header)} bytes has more than {MAX_LARGE_HEADER_FIELDS} fields")
 
 
 def build_frame(command: RemotingCommand) -> bytes:
-    """The whole frame of a command.
+    """Return the whole frame of a command.
 
     :raises LocalError: the command does not fit into a frame or into the chosen header form.
     """
@@ -173,7 +178,7 @@ def build_frame(command: RemotingCommand) -> bytes:
 
 
 def build_frame_head(command: RemotingCommand, body_bytes: int) -> bytes:
-    """Everything before the body, for a body of ``body_bytes`` bytes that is sent separately.
+    """Return everything before the body, for a body of ``body_bytes`` bytes that is sent separately.
 
     :raises LocalError: the command does not fit into a frame or into the chosen header form.
     """
@@ -216,12 +221,12 @@ def _parse_json_header(header: bytes, body: bytes) -> RemotingCommand:
 
 
 def _parse_odd_json_header(header: bytes, body: bytes) -> RemotingCommand:
-    """Read a JSON header that is not written as Java writes it, as leniently as fastjson 1.2 does.
+    """Read a JSON header that is not in Java's form, as leniently as fastjson 1.2 does.
 
-    Unknown members are ignored; names match without regard to case and ``_``; numbers may be quoted; numbers
-    and booleans as ext values become text, objects and arrays their JSON text, null ones are dropped; a
-    language may be an ordinal; bytes that are not UTF-8 become U+FFFD. fastjson's single quotes, comments and
-    bare keys are not read: no client writes headers with them.
+    Unknown members are ignored. Names match without regard to case and ``_``. Numbers may be quoted, and a language may
+    be an ordinal. Ext values that are numbers or booleans become text, and objects and arrays become their JSON text.
+    Null ext values are dropped. Bytes that are not UTF-8 become U+FFFD. fastjson's single quotes, comments and bare
+    keys are not read, because no client writes headers with them.
     """
     try:
         members = parse_members(header)
@@ -300,7 +305,10 @@ def _parse_binary_header(header: bytes, body: bytes) -> RemotingCommand:
 
 
 def _parse_ext_block(header: bytes, start: int, end: int) -> dict[str, str]:
-    """The entries of the block; one with an empty key or value counts as null and is left out, as in Java."""
+    """Return the entries of the block.
+
+    An entry with an empty key or value counts as null and is left out, as in Java.
+    """
     fields: dict[str, str] = {}
     offset = start
     count = 0

@@ -1,6 +1,6 @@
-"""The JSON header of a frame as msgspec reads and writes it; ``frame`` decides what it means.
+"""The JSON header of a frame as msgspec reads and writes it; ``frame`` interprets the header.
 
-In a module of its own because it is never compiled: msgspec makes classes of these declarations itself.
+The module is separate because it is never compiled: msgspec makes classes of these declarations itself.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import msgspec
 NO_OPAQUE: Final = -1
 NO_FIELDS: Final = msgspec.Raw(b"{}")
 WHOLE_START_BYTES: Final = 12
-"""So many bytes tell which request a header is of, ``{"code":310,`` (``headers.whole``)."""
+"""The number of bytes that identify a header's request, such as ``{"code":310,`` (``quick.whole``)."""
 
 Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 class JsonHeader(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """The header as stock clients write it; anything else takes the slow way."""
+    """The header in the form of stock clients; any other form is read in a slower way."""
 
     code: Int32 = 0
     extFields: msgspec.Raw = NO_FIELDS  # noqa: N815
@@ -32,13 +32,13 @@ class JsonHeader(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class FieldsOnly(msgspec.Struct, gc=False):
-    """The fields of a header that was judged when it was read, maybe more leniently than ``JsonHeader`` does."""
+    """The fields of a header that was checked when it was read, perhaps more leniently than ``JsonHeader`` checks."""
 
     extFields: msgspec.Raw = NO_FIELDS  # noqa: N815
 
 
 class JsonHeaderOut(msgspec.Struct, omit_defaults=True, gc=False, kw_only=True):
-    """What fastjson writes: members in alphabetical order, null ones left out."""
+    """The header as fastjson writes it: members in alphabetical order, null members left out."""
 
     code: int
     extFields: dict[str, str] | None = None  # noqa: N815

@@ -1,9 +1,9 @@
-"""The kinds of members that fixed layouts have, named and written as in construct.
+"""The kinds of members in fixed layouts, named and written as in construct.
 
     Struct("frame_bytes" / Int32ub, "host" / Bytes(8))
 
-construct itself interprets a declaration only where somebody asks for it (``FixedLayout.declaration``), in tests above
-all: loading it takes longer than everything else a client needs of ``wire``.
+construct itself interprets a declaration only if somebody asks for this (``FixedLayout.declaration``), mostly in tests.
+Loading construct takes longer than everything else that a client needs of ``wire``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Kind:
     """A big-endian integer.
 
-    :param name: construct's.
-    :param fmtstr: as ``struct`` writes it.
+    :param name: the name in construct.
+    :param fmtstr: the format of ``struct``.
     """
 
     __slots__ = ("fmtstr", "name")
@@ -54,7 +54,7 @@ class LayoutMember:
 
 
 class Struct:
-    """Members one after the other."""
+    """The members of a layout, one after the other."""
 
     __slots__ = ("subcons",)
 
@@ -62,7 +62,7 @@ class Struct:
         self.subcons = subcons
 
     def interpreted(self) -> construct.Struct:
-        """The same for construct."""
+        """Return the layout as a ``Struct`` of construct."""
         import construct
 
         return construct.Struct(

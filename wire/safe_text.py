@@ -1,7 +1,7 @@
 r"""Text of a peer or of a file, made harmless for a log line and for a terminal.
 
-Nothing that a peer sends may break a line, move the cursor, hide text or turn its direction. The escapes are those of
-JSON, ``\u009b``, so a JSON text stays the same value when it is made safe.
+No text of a peer may break a line, move the cursor, hide text or change the direction of text. The escapes are those of
+JSON, ``\u009b``, so a JSON text keeps its value when it is made safe.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _ABOVE_CONTROLS = (
     "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f"
 )
 UNSAFE = f"\x00-\x1f{_ABOVE_CONTROLS}"
-"""The characters that are escaped, as the inside of a character class: Unicode's Cc, Cf, Cs, Zl and Zp."""
+"""The characters that are escaped, in the form of a character class's content: Unicode's Cc, Cf, Cs, Zl and Zp."""
 _UNSAFE = re.compile(f"[{UNSAFE}]")
 _UNSAFE_IN_LINES = re.compile(f"[\x00-\x08\x0b-\x1f{_ABOVE_CONTROLS}]")
 _UNSAFE_IN_JSON = re.compile(f"[{_ABOVE_CONTROLS}]")
 
 
 def safe_text(text: str, limit: int | None = None) -> str:
-    """Return the text as a part of one line, with escapes for what is unsafe.
+    """Return the text as a part of one line, with escapes for unsafe characters.
 
-    :param limit: more characters than this are cut off, before anything is escaped.
+    :param limit: the most characters; the rest is cut off before characters are escaped.
     """
     if limit is not None and len(text) > limit:
         text = f"{text[:limit]}…"
@@ -35,12 +35,12 @@ def safe_text(text: str, limit: int | None = None) -> str:
 
 
 def safe_lines(text: str) -> str:
-    """Return the text with escapes for what is unsafe, except line breaks and tabs."""
+    """Return the text with escapes for unsafe characters, except line breaks and tabs."""
     return _UNSAFE_IN_LINES.sub(_escape, text)
 
 
 def safe_json(value: object, indent: int | None = None) -> str:
-    """Return JSON that is readable and safe: the same value as with ``json.dumps``."""
+    """Return a value as readable and safe JSON; the text has the same value as that of ``json.dumps``."""
     return _UNSAFE_IN_JSON.sub(_escape, json.dumps(value, ensure_ascii=False, indent=indent))
 
 

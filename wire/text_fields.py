@@ -1,7 +1,7 @@
-"""Values as the text of ext fields, and back: the way Java prints them and the way Java reads them.
+"""Values as the text of ext fields, written and read as Java does.
 
-``Integer.parseInt`` takes a sign and leading zeros but no spaces, no exponent and no underscores;
-``Boolean.parseBoolean`` takes any case of ``true`` and holds everything else for false.
+``Integer.parseInt`` takes a sign and leading zeros but no spaces, no exponent and no underscores.
+``Boolean.parseBoolean`` takes any case of ``true``, and takes everything else as false.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _JAVA_INTEGER: Final = re.compile(r"[+-]?\d{1,40}", re.ASCII)
 
 
 def parse_int(text: str, bits: int) -> int | None:
-    """The signed number of ``bits`` bits that ``text`` spells, or None when it spells none."""
+    """Return the signed number of ``bits`` bits that the text spells, or None if the text spells none."""
     if _JAVA_INTEGER.fullmatch(text) is None:
         return None
     value = int(text)
@@ -21,12 +21,12 @@ def parse_int(text: str, bits: int) -> int | None:
 
 
 def parse_bool(text: str) -> bool:
-    """True for ``true`` in any case, else false."""
+    """Return True for ``true`` in any case, otherwise False."""
     return text.lower() == "true"
 
 
 def build_text(value: str | int) -> str:
-    """The text of a value: ``true`` and ``false``, decimal numbers, enums of numbers as their number."""
+    """Return a value as text: ``true`` and ``false``, decimal numbers, and enums of numbers as their number."""
     if value is True:
         return "true"
     if value is False:

@@ -1,6 +1,6 @@
-"""The broker: requests of producers, consumers and tools, carried out on store, metadata and membership.
+"""The broker: it carries out the requests of producers, consumers and tools on store, metadata and membership.
 
-``service`` says when everything starts and stops, ``parts`` what a broker is made of, and ``requests`` answers: each
-class there is found by ``request_loader`` and made of the ``desk``. ``announcing`` tells name servers where we are,
-``upkeep`` does what is due from time to time, ``figures`` counts.
+``service`` says when everything starts and stops, and ``parts`` makes every part of a broker. ``requests`` has the
+classes that answer requests: ``request_loader`` finds each class and makes it from the ``desk``. ``announcing``
+registers the broker with name servers, ``upkeep`` runs periodic work, and ``figures`` counts.
 """

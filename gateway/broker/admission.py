@@ -1,7 +1,7 @@
-"""Who may send which request: the one place that refuses a request for the right it declares.
+"""The admission of requests: the one place that refuses a request because its sender lacks the declared right.
 
-Until there is access control everybody has every right but one: ``gateway.operatorAccess`` says from where transactions
-may be looked at and settled.
+Until there is access control everybody has every right but one. The exception is the right to look at transactions and
+to settle them: ``gateway.operatorAccess`` says from which hosts operators may do so.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = EventLog("broker")
 
 
 class RequestAdmission:
-    """The rule of one broker."""
+    """The admission rule of one broker."""
 
     def __init__(self, settings: BrokerTransactionSettings) -> None:
         self._access = settings.operator_access
@@ -31,7 +31,7 @@ class RequestAdmission:
     def admit(self, request: Request, right: Right) -> None:
         """Let a request through; every request passes here before its header is read.
 
-        :raises RequestRefused: NO_PERMISSION, the sender may not do this.
+        :raises RequestRefused: NO_PERMISSION: the sender lacks the right.
         """
         if right is Right.OPERATOR:
             self._admit_operator(request)

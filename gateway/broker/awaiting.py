@@ -1,7 +1,6 @@
-"""Callbacks of the lower layers as something a request method can wait for.
+"""Deferreds for callbacks of the lower layers, so that a request's method can await them.
 
-Tables and store report through plain callables so that they need no reactor; requests asked now and then are
-coroutines. This joins the two.
+Tables and store report through plain callables, and so need no reactor. Requests that are not frequent are coroutines.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ T = TypeVar("T")
 
 
 def thread_result(in_thread: InThread, work: Callable[[], T]) -> Deferred[T]:
-    """Run ``work`` in a thread; fires with its value or fails with its exception."""
+    """Run ``work`` in a thread; the result fires with the value of ``work`` or fails with its exception."""
     waiting: Deferred[T] = Deferred()
     in_thread(work, partial(settle, waiting))
     return waiting
 
 
 def settle(waiting: Deferred[T], result: T | Failed) -> None:
-    """Fire a Deferred with what work in a thread came to."""
+    """Fire a Deferred with the outcome of work in a thread."""
     if isinstance(result, Failed):
         waiting.errback(result.error)
     else:
@@ -38,7 +37,7 @@ def settle(waiting: Deferred[T], result: T | Failed) -> None:
 async def saved(persist: Callable[[Saved], None], what: str) -> None:
     """Wait until a table's changes are on disk.
 
-    :raises RequestRefused: SYSTEM_ERROR: the change is in force but would not survive a restart.
+    :raises RequestRefused: SYSTEM_ERROR: the change is in force, but a restart would lose it.
     """
     waiting: Deferred[BaseException | None] = Deferred()
     persist(waiting.callback)
@@ -48,7 +47,7 @@ async def saved(persist: Callable[[Saved], None], what: str) -> None:
 
 
 def not_on_disk(what: str, failure: object) -> RequestRefused:
-    """Make the answer to a change that would not survive a restart."""
+    """Return the refusal for a change that is in force but would be lost by a restart."""
     return RequestRefused(
         ResponseCode.SYSTEM_ERROR, f"{what}: in force, but not written to disk ({failure}); it will be tried again"
     )

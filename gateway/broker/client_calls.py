@@ -1,7 +1,7 @@
-"""Questions of tools that only a client can answer, passed on to it.
+"""Questions that tools ask and only a client can answer: the broker passes them on to the client.
 
-Upstream: ``Broker2Client`` and ``AdminBrokerProcessor.callConsumer``. A client that is not there, is too old or stays
-silent becomes a refusal that the tool shows.
+Upstream: ``Broker2Client`` and ``AdminBrokerProcessor.callConsumer``. If the client is not online, is too old or does
+not answer, the tool gets a refusal with the reason.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 RUNNING_INFO_SINCE_VERSION = 62
 """V3_1_8_SNAPSHOT: the first client with GET_CONSUMER_RUNNING_INFO and CONSUME_MESSAGE_DIRECTLY."""
 CALL_TIMEOUT_S = 10.0
-"""How long a client may take, as upstream: it may write a thread dump or run the user's listener meanwhile."""
+"""Seconds that a client may take to answer, as upstream: it may write a thread dump or run the user's listener."""
 
 
 def find_consumer(consumers: Consumers, group: str, client_id: str, *, since_version: int) -> ConnectedClient:
-    """The newest living connection of a group's client.
+    """Return the newest open connection of a group's client.
 
-    :param since_version: the client version (``MQVersion``) that first understood the question.
-    :raises RequestRefused: SYSTEM_ERROR: it is not online, or too old.
+    :param since_version: the first client version (``MQVersion``) that understands the question.
+    :raises RequestRefused: SYSTEM_ERROR: the client is not online, or too old.
     """
     for client in reversed(members_of(consumers, group)):
         if client.client_id == client_id:
@@ -38,7 +38,7 @@ def find_consumer(consumers: Consumers, group: str, client_id: str, *, since_ver
 
 
 def members_of(consumers: Consumers, group: str) -> list[ConnectedClient]:
-    """The living connections of a group, in the order in which they joined."""
+    """Return the open connections of a group, in the order in which they joined."""
     connected = consumers.group(group)
     if connected is None:
         return []
@@ -46,9 +46,9 @@ def members_of(consumers: Consumers, group: str) -> list[ConnectedClient]:
 
 
 def check_version(client: ConnectedClient, since_version: int) -> None:
-    """Let a client pass that is new enough.
+    """Refuse a client that is older than ``since_version``.
 
-    :raises RequestRefused: SYSTEM_ERROR.
+    :raises RequestRefused: SYSTEM_ERROR: the client is too old.
     """
     if client.version < since_version:
         raise RequestRefused(
@@ -61,9 +61,9 @@ def check_version(client: ConnectedClient, since_version: int) -> None:
 async def ask_client(
     client: ConnectedClient, code: RequestCode, header: Header, body: bytes = b"", timeout_s: float = CALL_TIMEOUT_S
 ) -> RemotingCommand:
-    """Ask a client and wait for its answer, whatever its code.
+    """Ask a client and return its answer, whatever the answer's code.
 
-    :raises RequestRefused: CONSUME_MSG_TIMEOUT: it did not answer in time; SYSTEM_ERROR: it could not be asked.
+    :raises RequestRefused: CONSUME_MSG_TIMEOUT: no answer within ``timeout_s`` seconds; SYSTEM_ERROR: the call failed.
     """
     try:
         return await client.channel.call(code, header, body, timeout_s)

@@ -1,8 +1,8 @@
-"""Reads that wait for the disk: some threads of the pool at most, and a bounded queue before them.
+"""Reads that wait for the disk: they use a limited number of the pool's threads and wait in a bounded queue.
 
-The pool also flushes and saves tables, so consumers that catch up must not have all of it. Connections take turns, and
-each gets a share of the places to wait in: a thousand reads for one connection hold up another by one read. Long
-searches (by key, say) get half of the threads at most, and take turns with short reads.
+The pool also flushes and saves tables, so consumers that catch up must not use all of its threads. Connections take
+turns, and each gets a share of the places in the queue: a thousand reads for one connection delay another connection by
+one read. Long searches (by key, for example) get half of the threads at most, and take turns with short reads.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ T = TypeVar("T")
 Work = Callable[[], Any]
 Done = Callable[[Any], None]
 Holder = Hashable | None
-"""Who asks: a connection, or None for the broker itself, which is never refused."""
+"""The one that asks for a read: a connection, or None for the broker itself, which is never refused."""
 TOOLS = "tools"
-"""The holder of what tools of operators ask for, whichever connection that comes by."""
+"""The holder of all reads that operators' tools ask for, whatever their connection."""
 
 
 class _Lane:
-    """Works of one kind, the holders in turn.
+    """Works of one kind; their holders take turns.
 
-    :param threads: how many may run at once.
+    :param threads: how many works may run at once.
     """
 
     def __init__(self, threads: int) -> None:
@@ -42,12 +42,15 @@ class _Lane:
 
     @property
     def is_ready(self) -> bool:
-        """Whether a work waits that may run."""
+        """True if a work waits and may run."""
         return bool(self._turns) and self.running < self.threads
 
     @property
     def may_run(self) -> bool:
-        """Whether a new work may run at once: who reads piece after piece does not pass others between two of them."""
+        """True if a new work may run at once.
+
+        A holder that reads piece after piece does not pass waiting holders between two pieces.
+        """
         return not self._turns and self.running < self.threads
 
     def put(self, holder: Holder, work: Work, done: Done) -> None:
@@ -55,7 +58,7 @@ class _Lane:
         self._turns.setdefault(holder, deque()).append((work, done))
 
     def take(self) -> tuple[Holder, Work, Done]:
-        """The oldest work of the holder whose turn it is."""
+        """Remove and return the oldest work of the holder whose turn has come."""
         holder = next(iter(self._turns))
         works = self._turns.pop(holder)
         work, done = works.popleft()
@@ -65,9 +68,9 @@ class _Lane:
 
 
 class ColdReads:
-    """Runs blocking reads. All methods belong to the reactor thread.
+    """A runner of blocking reads. All methods belong to the reactor's thread.
 
-    :param threads: reads that run at once; :param limit: reads that wait for a thread.
+    :param threads: how many reads run at once; :param limit: how many reads wait for a thread.
     """
 
     def __init__(self, in_thread: InThread, *, threads: int, limit: int) -> None:
@@ -79,14 +82,14 @@ class ColdReads:
 
     @property
     def count(self) -> int:
-        """Reads that run or wait."""
+        """The number of reads that run or wait."""
         return self._short.running + self._long.running + self._waiting.used
 
     def read(self, work: Work, done: Done, holder: Holder = None, *, is_long: bool = False) -> None:
-        """Run ``work`` in a thread, then ``done`` with its value, or ``Failed``, on the reactor thread.
+        """Run ``work`` in a thread, then call ``done`` with its value, or with ``Failed``, on the reactor's thread.
 
-        :param is_long: it may look at very many places.
-        :raises RequestRefused: SYSTEM_BUSY: too many wait already; stock clients come again a little later.
+        :param is_long: True for work that may look at very many places.
+        :raises RequestRefused: SYSTEM_BUSY: too many reads wait already; stock clients try again a little later.
         """
         lane = self._long if is_long else self._short
         if self._has_thread and lane.may_run:
@@ -99,7 +102,7 @@ class ColdReads:
         lane.put(holder, work, done)
 
     def result(self, work: Callable[[], T], holder: Holder = None, *, is_long: bool = False) -> Awaitable[T]:
-        """``read`` for coroutines: fires with the value of ``work`` or fails with its exception.
+        """Run ``work`` as ``read`` does; the result fires with the value of ``work`` or fails with its exception.
 
         :raises RequestRefused: as ``read``.
         """

@@ -1,7 +1,7 @@
-"""What requests work with: the parts of a broker that they share, under one name each.
+"""The desk: the parts of a broker that requests share, under one name each.
 
-Every class of requests is made of a desk and works with what lies on it. Those that run for every message keep what
-they use, which is quicker. ``parts`` makes what lies on it.
+Every class of requests is made from a desk and works with the parts on the desk. Classes that run for every message
+keep the parts that they use, because that is quicker. ``parts`` makes what lies on the desk.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ if TYPE_CHECKING:
     from wire.message.record import OutgoingMessage
 
 QueuesOf = Callable[[str], Awaitable[Mapping[str, int] | None]]
-"""Asks the name servers for the read queues of a topic by broker name; None when none of them knows the topic."""
+"""A function that asks the name servers for the read queues of a topic, by broker name.
+
+The result is None when none of the name servers knows the topic.
+"""
 
 
 class Desk(Protocol):
@@ -53,29 +56,29 @@ class Desk(Protocol):
     # -- settings and time ----------------------------------------------------------------------------------
 
     settings: Settings
-    """The settings in effect; a class that goes on with changed ones has a method ``use``."""
+    """The settings in effect; a class that takes over changed settings has a method ``use``."""
     live: LiveSettings
     clock: Milliseconds
-    """Epoch milliseconds, as the operating system tells them."""
+    """The operating system's time in epoch milliseconds."""
     steady_ms: Milliseconds
     """Milliseconds that never go back: the clock of ``transactions``."""
     booted: tuple[int, int]
-    """When the broker started, in epoch milliseconds, and where its commit log ended then."""
+    """The time at which the broker started, in epoch milliseconds, and the end of its commit log at that time."""
     random_below: Callable[[int], int]
 
     # -- messages -------------------------------------------------------------------------------------------
 
     store: MessageStore
     cold_reads: ColdReads
-    """Reads the disk in a thread."""
+    """A runner of disk reads in threads."""
     named: NamedMessages
-    """Reads messages that requests name by their place in the log."""
+    """A reader of messages that requests name by their place in the log."""
     store_hosts: StoreHosts
     transactions: Transactions
     levels: DelayLevels
     delays: DelayService
     timers: TimerService | None
-    """None when timer messages are off."""
+    """The service for timer messages; None when timer messages are off."""
     expiry: Expiry
 
     # -- topics, groups, members ----------------------------------------------------------------------------
@@ -107,22 +110,30 @@ class Desk(Protocol):
     # -- threads and turns ----------------------------------------------------------------------------------
 
     in_thread: InThread
-    """Runs blocking work in a thread."""
+    """A function that runs blocking work in a thread."""
     soon: Callable[[Callable[[], None]], None]
-    """Runs a function at the end of the reactor turn and writes out the answers it made."""
+    """A function that runs another at the end of the reactor's turn and writes out the answers that were made there."""
     turns: Turns
-    """Shares the reactor among long answers."""
+    """The turns by which long answers share the reactor."""
     filter_turns: FilterTurns
-    """Shares the reactor among looks at messages that filters and pops ask for."""
+    """The turns by which filters and pops share the reactor when they look at messages."""
 
     def timed(self, message: OutgoingMessage) -> OutgoingMessage:
-        """Return a message that asks for a time of delivery as it waits for that time.
+        """Return a message with a time of delivery as it is stored until then.
 
-        :raises RequestRefused: it cannot wait so long, or no more messages can.
+        A message whose time has come is returned unchanged.
+
+        :raises RequestRefused: the time is invalid or too far away, timers are off, or no more messages can wait.
         """
 
     def forget_topic(self, topic: str) -> Awaitable[list[str]]:
-        """Forget what belongs to a deleted topic; the result names the light queues that have to go with it."""
+        """Forget what belongs to a deleted topic.
+
+        The result names the light queues that have to be deleted with the topic.
+        """
 
     def name_servers(self, reached_at: str) -> str:
-        """Return the broker's name servers, as somebody sees them who reached the broker at an address."""
+        """Return the name servers as a peer sees them that reached the broker at the address ``reached_at``.
+
+        Addresses are separated by semicolons.
+        """

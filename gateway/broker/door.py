@@ -1,4 +1,4 @@
-"""The broker's door: behind it are the requests it answers, and it is closed before the store is."""
+"""The broker's door: requests pass through the door to their handlers, and the door closes before the store does."""
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
 
@@ -11,14 +11,14 @@ from wire.command import RemotingCommand
 
 
 class Door:
-    """Lets requests in until the broker stops; later ones are refused, so that clients try again elsewhere."""
+    """Lets requests in until the broker stops; later requests are refused, so that clients try again elsewhere."""
 
     def __init__(self, dispatch: Dispatch) -> None:
         self._dispatch = dispatch
         self._open = True
 
     def close(self) -> None:
-        """Refuse requests from now on; answers to what we asked still come in."""
+        """Refuse requests from now on; answers to the broker's own questions still come in."""
         self._open = False
 
     def commands(self, channel: Channel, commands: list[RemotingCommand]) -> None:

@@ -1,4 +1,4 @@
-"""What a broker does again and again, and how often."""
+"""The periodic work of a broker, and its intervals."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from gateway.broker.parts import BrokerParts
 
 COMPACT_MS = 1_000
-"""How often it is seen whether old records of the revive topic are still needed."""
+"""Milliseconds between two checks whether old records of the revive topic are still needed."""
 MEMBERSHIP_SCAN_MS = 10_000
-"""How often silent clients and run-out queue locks are looked for, as upstream."""
+"""Milliseconds between two searches for silent clients and expired queue locks, as upstream."""
 
 
 def jobs(parts: BrokerParts) -> list[Job]:
-    """What has to be done again and again."""
+    """Return the broker's periodic jobs."""
     settings = parts.settings
 
     def in_thread(work: Callable[[], object]) -> Callable[[], Deferred[object]]:
@@ -109,7 +109,7 @@ def _persist_offsets(parts: BrokerParts) -> None:
 
 
 def _persist_tables(parts: BrokerParts) -> None:
-    """Try again what an earlier write failed to bring to disk; and what is saved now and then only."""
+    """Write tables again that an earlier write did not bring to disk, and tables that are saved only now and then."""
     parts.topics.persist()
     parts.groups.persist()
     if parts.bit_maps is not None:

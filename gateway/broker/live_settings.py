@@ -1,8 +1,8 @@
 """Settings that change while the broker runs: UPDATE_BROKER_CONFIG (25) of tools.
 
-Parts that can go on with others follow. What is not declared ``Mark.LIVE`` is read at start only, and a request that
-wants to change one of those is refused as a whole. Nothing is written to a file: the next start begins with its own
-settings again. Upstream: ``Configuration.update``, which says yes to everything and rewrites the file.
+Parts that can take over changed settings follow the changes. A setting that is not declared ``Mark.LIVE`` is read only
+at the start, and a request that wants to change such a setting is refused as a whole. Nothing is written to a file: the
+next start reads its own settings again. Upstream's ``Configuration.update`` accepts every change and rewrites the file.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from gateway.telemetry.logs import EventLog
 from wire.codes import ResponseCode
 
 NEVER = frozenset({"configBlackList", "brokerConfigPath"})
-"""Upstream's black list."""
+"""The keys that upstream's black list protects from changes."""
 
 log = EventLog("settings")
 
 
 @runtime_checkable
 class UsesSettings(Protocol):
-    """A part that can go on with changed settings."""
+    """A part that can take over changed settings."""
 
     def use(self, settings: Settings) -> None:
-        """Go on with them."""
+        """Use the changed settings from now on."""
 
 
 class LiveSettings:
-    """The settings in effect, and who follows them."""
+    """The settings in effect, and the parts that follow changes."""
 
     def __init__(self, settings: Settings) -> None:
         self.current = settings
@@ -42,15 +42,15 @@ class LiveSettings:
         self._followers: list[UsesSettings] = []
 
     def follow(self, part: object) -> None:
-        """Tell a part of changes, if it can go on with other settings."""
+        """Notify a part of later changes, if the part can take over changed settings."""
         if isinstance(part, UsesSettings):
             self._followers.append(part)
 
     def change(self, wanted: Mapping[str, str]) -> None:
-        """Change settings by their keys: all of them or, when one is refused, none.
+        """Change settings by their keys: all of them or, if one is refused, none.
 
-        :raises RequestRefused: NO_PERMISSION for a setting that is read at start only, INVALID_PARAMETER for one that
-            is not known, a value that cannot be, or two settings that do not fit together.
+        :raises RequestRefused: NO_PERMISSION for a setting that is read only at the start or must not change;
+            INVALID_PARAMETER for an unknown setting, an invalid value, or two settings that do not fit together.
         """
         values = {}
         for key, text in wanted.items():
@@ -78,7 +78,7 @@ class LiveSettings:
 
 
 def _read(key: str, text: str) -> tuple[Declaration, Any]:
-    """Declaration and value of an entry."""
+    """Return the declaration and the value of an entry."""
     if key in NEVER:
         raise RequestRefused(ResponseCode.NO_PERMISSION, f"{key} cannot be changed by a request")
     declaration = declarations(Settings).get(key)
@@ -92,7 +92,7 @@ def _read(key: str, text: str) -> tuple[Declaration, Any]:
 
 
 def _check(settings: Settings, before: Settings) -> None:
-    """Refuse what does not fit together, of what can be changed, unless the broker was started like that."""
+    """Refuse changeable settings that do not fit together, unless the same conflict was there before the change."""
     found = together.conflict_of_space(settings)
     if found is not None and found != together.conflict_of_space(before):
         both = " and ".join(together.assigned(settings, key) for key in found.keys)

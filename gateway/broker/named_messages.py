@@ -1,7 +1,8 @@
-"""Messages that a peer names by their place in the log: read no further than the request needs, and never in its way.
+"""Messages that a peer names by their place in the log, read only as far as the request needs.
 
-Most requests that name a message are decided by its head and its properties. A body may have 4 MB, and may lie on the
-disk: the reactor's thread reads what is short and in memory, a thread everything else, the connections in turn.
+Most requests that name a message are decided by the message's head and properties. A body may have 4 MB and may lie on
+the disk. Therefore the reactor's thread reads only what is short and in memory. A thread reads everything else, and
+connections take turns.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
 log = EventLog("broker")
 
 GoOn: TypeAlias = "Callable[[StoredMessage | None], None]"
-"""Told what lies there, or None; what it raises becomes the answer."""
+"""A function that gets the message at the place, or None; an exception that it raises becomes the answer."""
 MAX_BEHIND: Final = 64
-"""Requests that wait for one place in the log while a thread reads it."""
+"""The number of requests, the first included, that may wait for one place in the log while a thread reads there."""
 
 
 class NamedMessages:
-    """Reads for the requests of one broker."""
+    """The reads of messages that requests to one broker name."""
 
     def __init__(self, store: LogAccess, cold_reads: ColdReads) -> None:
         self._store = store
@@ -42,15 +43,19 @@ class NamedMessages:
         self._reads: dict[int, list[tuple[Request, GoOn]]] = {}
 
     def is_read(self, commit_log_offset: int) -> bool:
-        """Whether a thread reads the head at this place: later requests that name the place come after the earlier."""
+        """Return whether a thread reads the head at this place.
+
+        Later requests for the place go on after earlier ones.
+        """
         return commit_log_offset in self._reads
 
     def head(self, request: Request, commit_log_offset: int, go_on: GoOn) -> None:
-        """Go on with the message at a place, body or not, or with None; now if it is in memory.
+        """Call ``go_on`` with the message at a place, or with None; at once if it is in memory.
 
-        Requests that name one place go on in the order of their arrival: the first outcome of a half message counts.
+        The message may lack its body. Requests that name the same place go on in the order of their arrival, because
+        the first outcome of a half message counts.
 
-        :raises RequestRefused: too many reads of the disk wait, or too many requests for this place.
+        :raises RequestRefused: too many disk reads wait, or too many requests wait for this place.
         """
         behind = self._reads.get(commit_log_offset)
         if behind is not None:
@@ -77,9 +82,9 @@ class NamedMessages:
             _have_read(request, go_on, found)
 
     def whole(self, request: Request, head: StoredMessage, go_on: GoOn) -> None:
-        """Go on with a message of which the head was read, body included; now if it is short and in memory.
+        """Call ``go_on`` with a message whose head was read, body included; at once if it is short and in memory.
 
-        :raises RequestRefused: too many reads of the disk wait.
+        :raises RequestRefused: too many disk reads wait.
         """
         if head.has_body:
             go_on(head)

@@ -1,7 +1,7 @@
-"""What a broker is made of: every part, made once and handed to those that need it.
+"""The parts of a broker: each part is made once and handed to the parts that need it.
 
-Wiring only: no part is looked up, each gets its collaborators here, and requests take them from these parts as from a
-``Desk``. ``service`` says when they start and stop.
+Only wiring is here: no part looks up another, because each gets its collaborators from ``BrokerParts``. Requests take
+their collaborators from the same parts, which they see as a ``Desk``. ``service`` says when the parts start and stop.
 """
 
 from __future__ import annotations
@@ -85,11 +85,11 @@ if TYPE_CHECKING:
 log = EventLog("broker")
 
 LEAST_TABLES_BYTES = 1024 * 1024
-"""Of the disk, left for tables that grow and for small files."""
+"""Bytes of the disk that stay reserved for tables that grow and for small files."""
 
 
 class BrokerParts:
-    """Store, tables, members, delivery, schedule and transactions; requests are made of them."""
+    """The parts from which requests are made: store, tables, members, delivery, schedule, transactions."""
 
     def __init__(self, settings: Settings, around: Surroundings) -> None:
         clock, soon, in_thread, files = around.clock, around.soon, around.in_thread, around.files
@@ -226,9 +226,9 @@ class BrokerParts:
     # -- life -----------------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Recover the store, load the tables, find open transactions; blocks.
+        """Recover the store, load the tables and find open transactions; blocks.
 
-        :raises GatewayError: something on disk cannot be used.
+        :raises GatewayError: a file on disk cannot be used.
         """
         report = self.store.open()
         log.info(
@@ -256,7 +256,7 @@ class BrokerParts:
         self._keep_name()
 
     def _keep_name(self) -> None:
-        """Let the directory be served under this name from now on, on whichever host."""
+        """Store the broker's name in the directory, so that every later host serves it under the same name."""
         root = self.settings.store_path_root_dir
         try:
             keep_name(root, self.settings.broker_name)
@@ -284,14 +284,14 @@ class BrokerParts:
             self.timers.open()
 
     def start(self) -> None:
-        """Begin what runs by itself."""
+        """Start the parts that run by themselves: delays, timers and transactions."""
         self.delays.start()
         if self.timers is not None:
             self.timers.start()
         self.transactions.start()
 
     async def stop(self) -> None:
-        """End what runs by itself and answer the held pulls; ends when everything appended is durable."""
+        """Stop the parts that run by themselves and answer the held pulls; ends when everything appended is durable."""
         self.delays.stop()
         timers_stopped = None if self.timers is None else self.timers.stop()
         self.held.resume_all()
@@ -305,9 +305,9 @@ class BrokerParts:
             await timers_stopped
 
     def close(self) -> None:
-        """Save the tables, flush and close the store; blocks.
+        """Save the tables, then flush and close the store; blocks.
 
-        :raises NotAllSaved: something could not be; everything else is saved, and all is closed.
+        :raises NotAllSaved: something was not saved or not flushed; everything else is saved, and everything is closed.
         """
         self.store.flush()  # what tables say of the log is saved no further than that is on disk
         failed = save_all(self._last_saves())
@@ -389,22 +389,27 @@ class BrokerParts:
         return timers
 
     def use(self, settings: Settings) -> None:
-        """Go on with changed settings."""
+        """Use the changed settings from now on."""
         self.settings = settings
         self.topics.use(settings)
         self.groups.use(settings)
         self.store.deletion.settings = settings
 
     def forget_topic(self, topic: str) -> Awaitable[list[str]]:
-        """A topic was deleted; the light queues that have to go with it."""
+        """Forget what belongs to a deleted topic.
+
+        The result names the light queues that have to be deleted with the topic.
+        """
         self.pops.forget_topic(topic)
         self.held.wake_topic(topic)
         return self.lite.forget_parent(topic)
 
     def timed(self, message: OutgoingMessage) -> OutgoingMessage:
-        """A message that asks for a time of delivery as it waits.
+        """Return a message with a time of delivery as it is stored until then.
 
-        :raises RequestRefused: it cannot wait so long, or no more messages can.
+        A message whose time has come is returned unchanged.
+
+        :raises RequestRefused: the time is invalid or too far away, timers are off, or no more messages can wait.
         """
         timers = self.timers
         placed = placed_timed(
@@ -422,7 +427,7 @@ class BrokerParts:
         return placed
 
     def _after_flush(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Run a write of what follows from the log in a thread, when the log itself is on disk."""
+        """Run ``work`` in a thread once the log is on disk, because ``work`` writes facts that follow from the log."""
         if self.settings.flush_disk_type is FlushDiskType.SYNC_FLUSH:
             self.in_thread(work, done)
             return
@@ -437,7 +442,7 @@ class BrokerParts:
     # -- what happened --------------------------------------------------------------------------------------
 
     def _dispatched(self, outcomes: list[PutOutcome]) -> None:
-        """New messages can be read: tell everyone who waits for some."""
+        """Notify every part that waits for new messages that these can be read now."""
         waited_ms = max(self.clock() - outcomes[0].stored_at_ms, 0)
         self.traffic.stored(message_count(outcomes), waited_ms)
         # Who waits for one topic only does not look through all messages.
@@ -456,7 +461,7 @@ class BrokerParts:
         self.pops.arrived(outcomes)
 
     def _adopt_queues(self) -> None:
-        """Give queues whose topic was created just before a kill their topic again."""
+        """Create the topic again for queues that have none, because a kill came just after their topic was created."""
         counts: dict[str, int] = {}
         for topic, queue_id in self.store.queues():
             counts[topic] = max(counts.get(topic, 0), queue_id + 1)
@@ -470,20 +475,26 @@ class BrokerParts:
     # -- small values ---------------------------------------------------------------------------------------
 
     def _oldest_pending(self) -> int | None:
-        """The place of the oldest half message without an outcome, or timer message: retention keeps it."""
+        """Return the log offset of the oldest message that retention keeps; None if there is none.
+
+        Retention keeps timer messages, and half messages without an outcome.
+        """
         pending = self.transactions.pending
         half = pending.place(pending.base)[0] if pending.count else None
         timer = None if self.timers is None else self.timers.keep_from()
         return min((place for place in (half, timer) if place is not None), default=None)
 
     def name_servers(self, reached_at: str) -> str:
-        """The name servers, as somebody sees them who reached the broker at an address."""
+        """Return the name servers as a peer sees them that reached the broker at the address ``reached_at``.
+
+        Addresses are separated by semicolons.
+        """
         port = self.name_server_port
         own = [] if port is None else [Address(reached_at, port())]
         return ";".join(str(address) for address in (*own, *self.settings.name_server_addresses))
 
     def _tables_bytes(self) -> int:
-        """The space that the tables need when all of them are written anew."""
+        """Return how many bytes of disk the tables need when all of them are written again."""
         tables = (self.topics, self.groups, self.offsets, self.modes)
         return LEAST_TABLES_BYTES + sum(table.file_bytes for table in tables)
 

@@ -1,8 +1,8 @@
-"""Which requests a broker answers: the classes that lie below ``requests``, each found by the folder of its module.
+"""The loader of requests: it finds the classes below ``requests``, each by the folder of its module.
 
-A class of requests is made of the desk, and its ``register`` declares the codes that it answers. Nothing else names
-such a class: whoever adds a module adds a request. Modules of ``requests/rare`` are imported when a code comes that no
-other module answers; all other modules are imported with this one.
+A class of requests is made from the desk, and its ``register`` declares the codes that the class answers. No other
+place names such a class: a new module is enough for a new request. Modules of ``requests/rare`` are imported when a
+code comes that no other module answers. All other modules are imported with this one.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 def load_requests(desk: Desk, dispatch: Dispatch) -> None:
-    """Put every request on a dispatch; the rare ones follow when the first of them comes."""
+    """Register every request with a dispatch; rare requests are registered when the first of them comes."""
     for make in AT_ONCE:
         _made(desk, make).register(dispatch)
     dispatch.loads_late(partial(_load, desk, name) for name in _modules(rare))
 
 
 def _load(desk: Desk, name: str) -> RequestGroup:
-    """Import a module that has one class of requests, and make the class."""
+    """Import a module that has one class of requests, and return an object of that class."""
     (make,) = _classes(import_module(name))
     return _made(desk, make)
 
@@ -42,13 +42,16 @@ def _made(desk: Desk, make: Callable[[Desk], RequestGroup]) -> RequestGroup:
 
 
 def _classes(module: ModuleType) -> list[Callable[[Desk], RequestGroup]]:
-    """Return the classes of requests that a module defines; modules that only help others define none."""
+    """Return the classes of requests that a module defines; a module that only helps others defines none."""
     defined = [value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__]
     return [value for value in defined if isinstance(value, type) and hasattr(value, "register")]
 
 
 def _modules(package: ModuleType) -> Iterator[str]:
-    """Name the modules of a package and of the packages in it, without the rare ones unless these are asked for."""
+    """Yield the names of all modules in a package and its subpackages.
+
+    The modules of ``rare`` are left out unless ``rare`` is the package.
+    """
     for found in iter_modules(package.__path__, f"{package.__name__}."):
         if not found.ispkg:
             yield found.name
@@ -57,4 +60,4 @@ def _modules(package: ModuleType) -> Iterator[str]:
 
 
 AT_ONCE = [made for name in _modules(requests) for made in _classes(import_module(name))]
-"""The classes that clients ask all the time, in the order of their modules' names."""
+"""The classes whose requests clients send all the time, in the order of their modules' names."""

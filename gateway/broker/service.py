@@ -1,8 +1,9 @@
 """The broker as one service: the order in which its parts start and stop.
 
-Start: the store is opened and recovered, the tables are loaded, open transactions are found again; only then
-do the ports listen and the name servers hear of us. Stop is the reverse: goodbye to the name servers, no new
-connections, answers for what came, everything durable, files closed. What the parts are is in ``parts``.
+A start opens and recovers the store, loads the tables and finds open transactions. Only then do the ports listen, and
+only then does the broker register with the name servers. A stop goes the other way. The broker unregisters from the
+name servers and accepts no new connections. Then it answers every received request, makes everything durable and closes
+the files. ``parts`` says what the parts are.
 """
 
 from __future__ import annotations
@@ -42,29 +43,36 @@ if TYPE_CHECKING:
 log = EventLog("broker")
 
 REGISTRATION_PATIENCE_S = 3.0
-"""The time of a client's call: by then a name server that is there has answered."""
+"""Seconds that a start waits for the name servers: by then a reachable name server has answered.
+
+Equal to the time-out of a client's call.
+"""
 NOT_READY = "the broker starts or stops"
 LATENESS = "rocketmq_gateway_lateness_seconds"
 LATENESS_BOUNDS_S = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 5)
 VIP_PORT_DISTANCE = 2
-"""The VIP channel of clients is listenPort - 2: never change, clients compute it themselves."""
+"""The distance from listenPort down to the VIP channel of clients.
+
+Never change this distance, because clients compute the port themselves.
+"""
 
 
 class NameServerNextDoor(Protocol):
     """A name server in the same process."""
 
     def direct_registration(self) -> NameServerLink:
-        """The way in without a network."""
+        """Return a link that registers with this name server without a network."""
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port on which the name server listens."""
 
 
 class BrokerService:
     """One broker.
 
-    :param name_server: of the same process, told of our topics without a network; None when there is none.
+    :param name_server: the name server of the same process, which learns our topics without a network; None if there is
+        none.
     :param files: the disk of the store; the operating system's files when left out.
     """
 
@@ -119,18 +127,21 @@ class BrokerService:
 
     @property
     def addresses(self) -> Sequence[tuple[str, int]]:
-        """Where clients find the broker: its main port."""
+        """The address at which clients find the broker: its main port."""
         return [(self._settings.bind_address, self._server.ports[0])]
 
     @property
     def advertised(self) -> Sequence[Address | None]:
-        """The address that clients are told instead of that one, where the settings name one."""
+        """The address that clients get instead of the main port's address.
+
+        None unless the settings name such an address.
+        """
         address = fixed_address(self._settings, self._server.ports[0])
         return [None if address in self.addresses else address]
 
     @property
     def dispatch(self) -> Dispatch:
-        """The requests it answers, for the generated table."""
+        """The requests that the broker answers, for the generated table of request codes."""
         return self._dispatch
 
     async def start(self) -> None:
@@ -153,7 +164,7 @@ class BrokerService:
         self._is_ready = True
 
     async def stop(self) -> None:
-        """Answer what came, make everything durable, close."""
+        """Answer every received request, make everything durable, and close."""
         if not self._started:
             return
         self._started = self._is_ready = False
@@ -173,7 +184,7 @@ class BrokerService:
         self._parts.close()
 
     def _look_at_address(self) -> None:
-        """Tell the operator of an address that clients are told and that is not listened on."""
+        """Warn the operator if clients get an address on which nothing listens."""
         port = self._server.ports[0]
         address = fixed_address(self._settings, port)
         fault = None if address is None else unheard(self._settings, address, port)
@@ -186,7 +197,10 @@ class BrokerService:
             log.warning(fault)
 
     async def _first_registration(self) -> None:
-        """Clients find a broker through its name servers: give them a moment, but do not depend on them."""
+        """Wait ``REGISTRATION_PATIENCE_S`` seconds at most for the name servers, through which clients find the broker.
+
+        The start goes on without name servers that do not answer.
+        """
         attempted = self._registration.attempted()
         attempted.addTimeout(REGISTRATION_PATIENCE_S, self._reactor)
         try:
@@ -230,7 +244,10 @@ class BrokerService:
 
 
 def _listen_on(settings: Settings) -> list[tuple[str, int]]:
-    """The main port and, as upstream, the VIP port below it; port 0 picks both freely."""
+    """Return the addresses to listen on: the main port and, as upstream, the VIP port below the main port.
+
+    Port 0 lets the system pick both ports.
+    """
     addresses = [(settings.bind_address, settings.listen_port)]
     if settings.vip_channel_enable:
         vip = settings.listen_port - VIP_PORT_DISTANCE if settings.listen_port else 0

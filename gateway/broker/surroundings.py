@@ -1,4 +1,4 @@
-"""What a broker gets from the process that it runs in: time, threads, the disk and the network."""
+"""The things that a broker gets from its process: time, threads, the disk and the network."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 async def no_name_server(_topic: str) -> None:
-    """Say that there is nobody to ask for queues: the broker's own are all there are."""
+    """Return None: no name server can be asked for queues, so the broker's own queues are all there are."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """One value of everything that is not made by the broker itself.
+    """Everything that a broker needs and does not make itself, as one value.
 
-    :param clock: epoch milliseconds.
-    :param soon: runs a function at the end of the reactor turn and writes out the answers it made.
-    :param in_log_thread: runs blocking work on the commit log, in order.
-    :param in_sync: the same for the syncs of its batches; ``in_log_thread`` when left out.
+    :param clock: the time in epoch milliseconds.
+    :param soon: runs a function at the end of the reactor's turn and writes out the answers that were made there.
+    :param in_log_thread: runs blocking work on the commit log, in the order of the calls.
+    :param in_sync: runs the syncs of the commit log's batches; ``in_log_thread`` when left out.
     :param in_thread: runs other blocking work in a thread pool.
-    :param listen_port: the broker's main port, once it listens.
+    :param listen_port: returns the broker's main port, once the broker listens.
     :param read_queues: asks the name servers for the queues of a topic.
     :param files: the disk of the store; the operating system's files when left out.
     """

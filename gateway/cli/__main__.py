@@ -1,4 +1,4 @@
-"""``python -m gateway.cli``, for a checkout that is not installed."""
+"""The program ``python -m gateway.cli``, for a checkout that is not installed."""
 
 from gateway.cli.main import main
 

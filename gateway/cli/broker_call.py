@@ -1,6 +1,6 @@
-"""One request to a running broker over a plain socket: for commands, which need no reactor.
+"""One request to a running broker over a plain socket, for commands, which need no reactor.
 
-Blocks, with a limit on every step.
+The calls block, with a time limit on every step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ READ_BYTES = 1 << 16
 
 
 class BrokerRefused(GatewayError):  # noqa: N818 (an answer)
-    """The broker did not do what it was asked for; the text is its own.
+    """The broker refused the request; the text is the broker's own.
 
     :param code: a ``ResponseCode``.
     """
@@ -35,7 +35,7 @@ class BrokerRefused(GatewayError):  # noqa: N818 (an answer)
 
 
 class BrokerUnreachable(GatewayError):  # noqa: N818 (a state of the network)
-    """Nothing at the address speaks the protocol."""
+    """No server at the address speaks the protocol."""
 
     exit_code = 2
 
@@ -43,7 +43,7 @@ class BrokerUnreachable(GatewayError):  # noqa: N818 (a state of the network)
 class BrokerCall:
     """A connection to one broker.
 
-    :param timeout_s: for connecting, and for each answer.
+    :param timeout_s: seconds for connecting, and for each answer.
     """
 
     def __init__(self, address: Address, timeout_s: float = TIMEOUT_S) -> None:
@@ -72,10 +72,10 @@ class BrokerCall:
             self._socket.close()
 
     def ask(self, code: RequestCode, header: Header) -> bytes:
-        """The body of the answer.
+        """Send a request, and return the body of the answer.
 
         :raises BrokerRefused: the answer is not SUCCESS.
-        :raises BrokerUnreachable: there is none, or it cannot be read.
+        :raises BrokerUnreachable: there is no answer, or the answer cannot be read.
         """
         assert self._socket is not None, "entered"
         self._opaque += 1

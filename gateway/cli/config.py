@@ -74,7 +74,7 @@ def as_table(loaded: Loaded, changed: bool = False) -> str:
 
 
 def as_properties(loaded: Loaded, changed: bool = False) -> str:
-    """A file that ``-c`` reads back; sources and meanings are comments, kept entries come last."""
+    """Return the text of a file that ``-c`` reads back; sources and meanings are comments, kept entries come last."""
     from gateway.settings.files.properties import escape_property
 
     lines = []
@@ -88,7 +88,11 @@ def as_properties(loaded: Loaded, changed: bool = False) -> str:
 
 
 def as_json(loaded: Loaded, changed: bool = False) -> str:
-    """A list of objects for programs: key, section, value, source, default, expected, description, environment."""
+    """Return JSON for programs.
+
+    Each setting has key, section, value, source, default, expected, description, environment. Entries without effect
+    and the disk space follow.
+    """
     from gateway.settings.declare import text_of
     from gateway.settings.files.load import DEFAULT
     from gateway.settings.tree import Settings
@@ -114,7 +118,7 @@ def as_json(loaded: Loaded, changed: bool = False) -> str:
 
 
 def space_in_words(loaded: Loaded) -> str:
-    """What the settings for disk space come to on the disk of the commit log, in bytes."""
+    """Return the effect of the disk space settings on the commit log's disk, in bytes."""
     from gateway.store.disk.files import RealFiles
     from gateway.store.space.retention import rule_text
 
@@ -129,7 +133,7 @@ def space_in_words(loaded: Loaded) -> str:
 
 
 def _sections(loaded: Loaded, changed: bool) -> list[tuple[str, list[Row]]]:
-    """Titles and rows of the sections that have any row to show."""
+    """Return titles and rows of the sections that have a row to show."""
     from gateway.settings.declare import text_of
     from gateway.settings.files.load import DEFAULT
 

@@ -1,4 +1,4 @@
-"""Options that belong together reach a command as one value."""
+"""A decorator that passes related options to a command as one value."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Command = Callable[..., Any]
 
 
 def gathered(parameter: str, kind: Callable[..., object]) -> Callable[[Command], Command]:
-    """Pass the options that have the names of ``kind``'s parameters to a command as one value.
+    """Pass the options named like ``kind``'s parameters to a command as one value.
 
-    Stands below the options, next to the command.
+    The decorator stands below the options, next to the command.
 
-    :param parameter: of the command; it gets what ``kind`` makes of the options.
+    :param parameter: the command's parameter that gets the result of ``kind``.
     """
     names = tuple(signature(kind).parameters)
 

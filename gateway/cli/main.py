@@ -1,7 +1,7 @@
-"""The entry point: the group of commands, and what an error looks like.
+"""The entry point: the group of commands, and the form of an error.
 
-Every error the user can act on is one line on standard error, ``Error: …``, and an exit code: 2 for wrong
-settings and arguments, 1 for everything else. Nothing is started in either case.
+Every error that the user can fix is one line on standard error, ``Error: …``, and an exit code: 2 for wrong settings
+and arguments, 1 for everything else. No server is started in either case.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ from gateway.cli.version import version
 from gateway.errors import GatewayError
 
 PIPE_CLOSED = 141
-"""128 + SIGPIPE: what a shell says of any program that wrote into a closed pipe. Nothing is printed then."""
+"""128 + SIGPIPE: the exit code that a shell reports for a program that wrote into a closed pipe.
+
+No error is printed then.
+"""
 LATE_COMMANDS = {
     "consume": ("gateway.cli.clients.consume", "consume"),
     "pipeline": ("gateway.cli.clients.pipeline", "pipeline"),
@@ -35,18 +38,18 @@ LATE_COMMANDS = {
     "tail": ("gateway.cli.clients.tail", "tail"),
     "transactions": ("gateway.cli.transactions", "transactions"),
 }
-"""Commands whose module is loaded when they are called: a server's start imports nothing of them."""
+"""Commands whose module is loaded when they are called, so that the start of a server does not import it."""
 
 
 class ToolCommands(click.Group):
-    """Runs a command and turns a GatewayError into a line and an exit code."""
+    """A group that runs a command, and turns a GatewayError into a line and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of all commands."""
+        """Return the names of all commands."""
         return sorted([*super().list_commands(ctx), *LATE_COMMANDS])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a name, loaded when it is a late one."""
+        """Return the command of a name; a late command is loaded first."""
         if cmd_name in LATE_COMMANDS:
             module, name = LATE_COMMANDS[cmd_name]
             command: click.Command = getattr(import_module(module), name)
@@ -54,7 +57,7 @@ class ToolCommands(click.Group):
         return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """The result of the chosen command."""
+        """Run the chosen command and return its result."""
         try:
             return super().invoke(ctx)
         except GatewayError as error:
@@ -86,7 +89,7 @@ for command in (serve, broker, nameserver, config, version):
 
 
 def _leave_out_opposites(error: click.NoSuchOption) -> None:
-    """Suggest no option that means the opposite of the one that was written: ``--bind`` for ``--no-bind``."""
+    """Remove suggestions that mean the opposite of the written option, such as ``--bind`` for ``--no-bind``."""
     from gateway.spelling import are_opposed  # only to tell of a mistake
 
     if error.possibilities:
@@ -94,7 +97,7 @@ def _leave_out_opposites(error: click.NoSuchOption) -> None:
 
 
 def _write_no_more() -> None:
-    """What is left in the buffer goes nowhere, or Python would tell of the closed pipe at its end."""
+    """Discard the rest of the output buffer. Otherwise Python would report the closed pipe at its end."""
     with suppress(OSError):  # standard output is no file when a test has replaced it
         output = sys.stdout.fileno()
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -103,7 +106,7 @@ def _write_no_more() -> None:
 
 
 def main() -> None:
-    """Run the command line; ends the process."""
+    """Run the command line, and end the process."""
     # Modules are loaded without collections, which find nothing then; a server switches them on when it is ready.
     gc.disable()
     put_off()

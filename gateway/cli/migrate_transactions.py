@@ -1,6 +1,6 @@
 """``rocketmq-gateway store migrate-transactions``: pending transactions from one state store to another.
 
-Exit codes as those of ``store repair``: 0 nothing (more) to do, 1 there is something to do, 2 could not run.
+Exit codes are those of ``store repair``: 0 nothing (more) to do, 1 there is something to do, 2 could not run.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def migrate_transactions(
 
 @contextmanager
 def _telling_what_prevents_it() -> Iterator[None]:
-    """Anything that cannot be read, reached or written: the command could not run."""
+    """Turn every failure to read, reach or write something into ``CannotRun``."""
     from gateway.errors import GatewayError
     from gateway.store_tool.errors import CannotRun
 
@@ -112,7 +112,7 @@ def _telling_what_prevents_it() -> Iterator[None]:
 
 
 def _look(settings: Settings, wanted: str, dsn: str | None) -> bool:
-    """Show what there is to do, without changing the directory; whether there is nothing."""
+    """Show what there is to do, without a change to the directory; return whether there is nothing to do."""
     from gateway.store_tool.files.scratch_files import ScratchFiles
 
     with (
@@ -123,7 +123,7 @@ def _look(settings: Settings, wanted: str, dsn: str | None) -> bool:
 
 
 def _show(migration: Migration) -> Plan:
-    """Find out and print."""
+    """Make the plan and print it."""
     plan = migration.plan()
     for line in _lines(plan, _now_ms()):
         say(line)
@@ -135,7 +135,7 @@ def _dsn_hint(dsn: str) -> str:
 
 
 def _lines(plan: Plan, now_ms: int) -> list[str]:
-    """What a person wants to know before."""
+    """Return the lines that a person wants to read before the move."""
     age = "" if plan.oldest_ms is None else f", the oldest {duration_text(now_ms - plan.oldest_ms)} old"
     lines = [f"{plan.count} pending transactions in the state store '{plan.has}'{age}"]
     groups = sorted(plan.groups.items(), key=lambda item: -item[1])
@@ -150,7 +150,7 @@ def _lines(plan: Plan, now_ms: int) -> list[str]:
 def _migration(
     settings: Settings, wanted: str, dsn: str | None, files: ScratchFiles | None = None
 ) -> Iterator[Migration]:
-    """A migration of a directory that is open until the end.
+    """Open the directory, and yield a migration; the directory is closed at the end.
 
     :param files: take the writes instead of the directory.
     """
@@ -208,7 +208,7 @@ def _migration(
 
 
 def _copied_rows(choice: StateChoice, files: ScratchFiles) -> Database:
-    """The database of a choice: a copy when that is a file, as SQLite writes even where it only reads."""
+    """Open the database of a choice; if it is a file, a copy, because SQLite writes even when it only reads."""
     from gateway.transaction.state_stores.choice import database_file, open_database
 
     file = database_file(choice.database, choice.directory)

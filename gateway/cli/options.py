@@ -1,7 +1,7 @@
 """The options that set settings, the same for every command that has them.
 
-An option is nothing but another way to write ``--set KEY=VALUE``: its text goes through the declaration
-of the setting, so an error reads the same wherever a value was written.
+An option is only another way to write ``--set KEY=VALUE``: its text goes through the declaration of the setting. So
+an error reads the same wherever a value was written.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ _OPTIONS: Mapping[str, tuple[tuple[str, ...], str, str]] = {
 
 
 class Sources(NamedTuple):
-    """Where the command line says that settings are written."""
+    """The places of settings that the command line names."""
 
     config_file: Path | None = None
     assignments: tuple[str, ...] = ()
 
 
 def settings_sources(*, set_help: str, config_help: str) -> Callable[[Command], Command]:
-    """Add ``-c`` and ``--set``: the parameter ``sources``."""
+    """Add ``-c`` and ``--set``, which the command gets as the parameter ``sources``."""
 
     def add(command: Command) -> Command:
         command = gathered("sources", Sources)(command)
@@ -93,7 +93,10 @@ def settings_options(*dedicated: str) -> Callable[[Command], Command]:
 
 
 def load_options(role: Role, sources: Sources, **options: str | None) -> Loaded:
-    """The settings from all sources; ``options`` are the dedicated ones by click's parameter name."""
+    """Return the settings from all sources.
+
+    :param options: the dedicated options by click's parameter name.
+    """
     from gateway.settings.files.load import Role, WrittenSetting, load_settings
 
     keys = dict(OPTION_KEYS)

@@ -1,6 +1,6 @@
-"""What commands print: text of a broker, a message or a file cannot move the cursor, hide or forge a line.
+"""The output of commands: text of a broker, a message or a file cannot move the cursor, hide a line or forge one.
 
-The one place of the commands that writes to a terminal; only lines that redraw themselves are written elsewhere.
+Commands write to a terminal only here, except lines that redraw themselves.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from wire.safe_text import safe_json, safe_lines, safe_text
 
 
 def say(line: str, *, err: bool = False) -> None:
-    r"""Print one line, on standard error if ``err``; a line break within it is shown as ``\u000a``."""
+    r"""Print one line, on standard error if ``err``; a line break inside the line is shown as ``\u000a``."""
     click.echo(safe_text(line), err=err)
 
 

@@ -1,4 +1,4 @@
-"""Error lines of a command that handles many things: the same error is not printed for each of them."""
+"""Error lines of a command that handles many things, where the same error is not printed for each thing."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from gateway.cli.output import say
 
 SHOWN = 5
-"""Errors of one kind that are printed in full."""
+"""The number of errors of one kind that are printed in full."""
 MAX_RANGES = 20
-"""Ranges of places that a summary lists."""
+"""The most ranges of places that a summary lists."""
 
 Place = int | str
 
@@ -32,15 +32,15 @@ class _Kind:
             self.is_cut = True
 
     def places(self) -> str:
-        """The remembered places, such as ``6-166, 170``."""
+        """Return the remembered places, such as ``6-166, 170``."""
         texts = [str(first) if first == last else f"{first}-{last}" for first, last in self.ranges]
         return ", ".join([*texts, "…"] if self.is_cut else texts)
 
 
 class RepeatedErrors:
-    """Print the first errors of each kind, count the others, and print one summary of each kind at the end.
+    """A printer of the first errors of each kind, which counts the others and prints a summary of each kind.
 
-    :param noun: what a place is: ``"line"``.
+    :param noun: the word for a place: ``"line"``.
     """
 
     def __init__(self, noun: str) -> None:
@@ -48,9 +48,9 @@ class RepeatedErrors:
         self._kinds: dict[Hashable, _Kind] = {}
 
     def tell(self, kind: Hashable, place: Place, text: str) -> None:
-        """Print an error, or count it if enough of its kind were printed.
+        """Print an error, or count it if enough errors of its kind were printed.
 
-        :param place: the number or the name of what failed.
+        :param place: the number or the name of the failed thing.
         """
         found = self._kinds.setdefault(kind, _Kind(place))
         found.count += 1

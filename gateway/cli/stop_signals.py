@@ -1,7 +1,7 @@
-"""Which signals stop a command, and how those that are no servers stop.
+"""The signals that stop a command, and the way in which commands other than servers stop.
 
-A signal that nobody listens to ends the process where it stands: a server then leaves ``abort`` behind, ``consume``
-does not commit what it has printed.
+A signal without a handler ends the process at once. A server then leaves ``abort`` behind, and ``consume`` does not
+commit the messages that it has printed.
 """
 
 from __future__ import annotations
@@ -12,19 +12,31 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 
 STOPPING = ("SIGTERM", "SIGINT", "SIGHUP")
-"""SIGHUP: the terminal was closed."""
+"""The signals that stop a server; SIGHUP means that the terminal was closed."""
 WITHOUT_EFFECT = ("SIGQUIT", "SIGUSR1", "SIGUSR2")
-"""A server goes on after them: SIGQUIT asks a Java broker for its threads, the others make some servers reload."""
+"""The signals after which a server continues.
+
+SIGQUIT asks a Java broker for its threads; the other signals make some servers reload.
+"""
 INTERRUPTING = ("SIGTERM", "SIGHUP", "SIGQUIT")
-"""What ends a command that is no server as Ctrl-C does; a terminal sends SIGQUIT at Ctrl and a backslash."""
+"""The signals that end a command other than a server, as Ctrl-C does.
+
+A terminal sends SIGQUIT at Ctrl and a backslash.
+"""
 UNHEARD = ("SIGUSR1", "SIGUSR2")
-"""A command that is no server goes on after them."""
+"""The signals after which a command other than a server continues."""
 IMPATIENCE_S = 1.0
-"""A terminal, ``timeout`` or make may deliver one wish to stop twice within milliseconds."""
+"""Seconds in which a second signal counts as the same wish to stop.
+
+A terminal, ``timeout`` or make may deliver one wish twice within milliseconds.
+"""
 
 
 def wanted(names: Sequence[str]) -> Iterator[signal.Signals]:
-    """Those of the signals that the system knows and that are not to be ignored: ``nohup`` asks for that."""
+    """Yield the signals that the system knows and that are not ignored at the start, as ``nohup`` demands.
+
+    SIGINT is always yielded.
+    """
     for name in names:
         number = getattr(signal, name, None)  # Windows has few
         if number is not None and (signal.getsignal(number) is not signal.SIG_IGN or number == signal.SIGINT):
@@ -32,9 +44,10 @@ def wanted(names: Sequence[str]) -> Iterator[signal.Signals]:
 
 
 def interrupt_as_ctrl_c() -> None:
-    """Let signals that stop a command do what Ctrl-C does, and those that mean nothing here do nothing.
+    """Make stopping signals act like Ctrl-C, and make signals without a meaning here do nothing.
 
-    The programs that a command starts may listen to the latter: only ignored signals are inherited, handlers are not.
+    These last signals get a handler and are not ignored, because programs that a command starts may listen to them:
+    ignored signals are inherited, handlers are not.
     """
     asked_at_s = -IMPATIENCE_S
 

@@ -1,7 +1,7 @@
 """``rocketmq-gateway store``: look at, verify, repair, dump and copy a store directory that nobody serves.
 
 Exit codes: 0 done, nothing wrong; 1 something is wrong with the directory; 2 the command could not run;
-141 who read the output has gone (``… | head``).
+141 the reader of the output has gone (``… | head``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FOUND = 1
 MAX_SHOWN = 100
-"""Findings printed unless --all is given."""
+"""The number of findings that are printed without --all."""
 
 _directory = click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs.")
@@ -220,12 +220,12 @@ store.add_command(migrate_transactions)
 
 
 class OffsetRange(click.ParamType):  # type: ignore[type-arg]
-    """``A:B``, ``A:`` or ``:B``; the end is not included."""
+    """A range ``A:B``, ``A:`` or ``:B``; the end is not included."""
 
     name = "A:B"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int | None]:
-        """First and end."""
+        """Return the first offset and the end."""
         if isinstance(value, tuple):
             return value
         first, colon, end = str(value).partition(":")
@@ -240,7 +240,7 @@ class LocalTime(click.ParamType):  # type: ignore[type-arg]
     name = "TIME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Milliseconds since 1970."""
+        """Return milliseconds since 1970."""
         if isinstance(value, int):
             return value
         if str(value).isdecimal():
@@ -403,7 +403,10 @@ def _selection(offsets: tuple[int, int | None] | None, **wanted: Any) -> DumpSel
 
 
 def _tell_damage(number: int, text: str) -> None:
-    """Tell of the damaged record of this number, counted from 1: at the end there is the count of all."""
+    """Report a damaged record, up to ``MAX_SHOWN`` times. The command prints the number of all at its end.
+
+    :param number: how many damaged records there were so far, counted from 1.
+    """
     if number <= MAX_SHOWN:
         say(f"Damaged: {text}", err=True)
     elif number == MAX_SHOWN + 1:
@@ -436,7 +439,7 @@ def _transfer(
 
 
 def _load(sources: Sources) -> tuple[StoreSettings, Callable[[int], int | None]]:
-    """The store's settings and the delays of levels, from where every command takes them."""
+    """Return the store's settings, and a function that turns a delay level into milliseconds."""
     from gateway.cli.options import load_options
     from gateway.schedule.delay_levels import DelayLevels
     from gateway.settings.files.load import Role
@@ -456,7 +459,7 @@ def _verified(
     write: bool = False,
     quiet: bool = False,
 ) -> Iterator[tuple[Verification, float]]:
-    """A verification that is done, and how many seconds it took; the directory stays locked."""
+    """Verify a directory, and yield the verification with its seconds; the directory stays locked."""
     from time import monotonic
 
     from gateway.store_tool.checks.verification import Verification

@@ -1,6 +1,6 @@
 """``rocketmq-gateway transactions``: look at the half messages of a running broker, and settle them by hand.
 
-Exit codes: 0 done; 1 the broker refused; 2 it cannot be reached or the command is wrong.
+Exit codes: 0 done; 1 the broker refused; 2 the broker cannot be reached or the command is wrong.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ DEFAULT_BROKER = "127.0.0.1:10911"
 PAGE = 200
 MAX_KEYS_CHARACTERS = 40
 MAX_BODY_CHARACTERS = 4_000
-"""The characters of a body that ``show`` prints; with --json it prints all of them."""
+"""The most characters of a body that ``show`` prints; with --json it prints all of them."""
 MAX_INT64 = 2**63 - 1
-"""The largest number a request carries."""
+"""The largest number that a request carries."""
 
 _broker = click.option(
     "-b",
@@ -50,12 +50,12 @@ _AGE = re.compile(r"([0-9]{1,12})(ms|s|m|h|d)")
 
 
 class Age(click.ParamType):  # type: ignore[type-arg]
-    """``90s``, ``10m``, ``2h``, ``3d``."""
+    """An age such as ``90s``, ``10m``, ``2h``, ``3d``."""
 
     name = "AGE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Milliseconds."""
+        """Return milliseconds."""
         if isinstance(value, int):
             return value
         found = _AGE.fullmatch(str(value))
@@ -69,7 +69,7 @@ class Age(click.ParamType):  # type: ignore[type-arg]
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What is to be done to half messages, one after the other; ``acting`` makes it of the command line."""
+    """An action on half messages, one after the other, which ``acting`` makes from the command line."""
 
     ids: Sequence[str]
     operator: str
@@ -77,9 +77,9 @@ class Action:
     as_json: bool
 
     def run(self, code: RequestCode, header: Callable[..., Header], **fields: str | None) -> None:
-        """Do it to each; what is refused is told of, and the others are done all the same.
+        """Send the request for each half message. A refusal is reported, and the other half messages follow anyway.
 
-        :param header: makes the request's header of ``id``, ``operator`` and ``fields``.
+        :param header: makes the request's header from ``id``, ``operator`` and ``fields``.
         """
         from gateway.cli.broker_call import BrokerRefused
 
@@ -103,7 +103,7 @@ class Action:
             click.get_current_context().exit(1)
 
     def settle(self, outcome: str, reason: str | None) -> None:
-        """``run`` of an outcome."""
+        """Run the request that settles each half message with an outcome."""
         from wire.codes import RequestCode
         from wire.headers.transaction import SettleTransactionRequest
 
@@ -111,7 +111,7 @@ class Action:
 
 
 def acting(command: Callable[..., None]) -> Callable[..., None]:
-    """ID..., --operator, --broker and --json, handed to a command as its ``Action``."""
+    """Add ID..., --operator, --broker and --json, which the command gets as its ``Action``."""
 
     @wraps(command)
     def with_action(ids: Sequence[str], operator: str | None, broker: str, as_json: bool, **more: Any) -> None:
@@ -145,7 +145,7 @@ def transactions() -> None:
 
 
 class _Wanted(NamedTuple):
-    """Which half messages are listed."""
+    """The choice of listed half messages."""
 
     group: str | None
     topic: str | None
@@ -392,7 +392,7 @@ def _ask(call: BrokerCall, code: RequestCode, header: Header) -> ListedTransacti
 
 
 def _body(call: BrokerCall, entry: ListedTransaction) -> dict[str, str]:
-    """The body as ``body``, ``body_base64``, or ``body_unread`` (a reason); nothing if the record is gone."""
+    """Return the body as ``body``, ``body_base64`` or ``body_unread`` (a reason); empty if the record is gone."""
     from gateway.cli.broker_call import BrokerRefused
     from gateway.cli.clients.json_messages import body_members
     from gateway.client.compression import decompress
@@ -432,7 +432,7 @@ def _login() -> str:
 
 
 def _filters(wanted: _Wanted) -> str:
-    """The options that leave half messages out of a list, as they are written."""
+    """Return the options that leave half messages out of a list, as a user writes them."""
     older_than = f"{wanted.min_age_ms}ms" if wanted.min_age_ms else None
     after = wanted.after if wanted.after >= 0 else None
     given = {"--group": wanted.group, "--topic": wanted.topic, "--older-than": older_than, "--after": after}
@@ -446,7 +446,7 @@ def _outlook(entry: ListedTransaction) -> str:
 
 
 def _fields(entry: ListedTransaction) -> Iterator[tuple[str, str]]:
-    """Names and values of what is known about a half message, except its properties."""
+    """Yield names and values of the known facts about a half message, except its properties."""
     from msgspec.structs import asdict
 
     for name, value in asdict(entry).items():
@@ -470,7 +470,7 @@ def _field_text(name: str, value: Any, entry: ListedTransaction) -> str:
 
 
 def _cut_body(text: str) -> str:
-    """A body with each line indented, so that no line of it looks like one of ours."""
+    """Return a body with each line indented, so that no line looks like one of ours; a long body is cut."""
     left = len(text) - MAX_BODY_CHARACTERS
     lines = text[:MAX_BODY_CHARACTERS].splitlines()
     more = [f"… and {left:,} more characters; --json shows them"] if left > 0 else []

@@ -1,7 +1,7 @@
 """``rocketmq-gateway version``: what is installed.
 
-The number is kept here, and the package's metadata is made from it: reading that metadata back would
-cost more than the rest of the command.
+This module keeps the version, and the package's metadata is made from it. Reading the metadata back would cost more
+than the rest of the command.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def version() -> None:
 
 
 def is_compiled() -> bool:
-    """Whether what runs for every message is an extension module; found out without loading any of it."""
+    """Return whether the code that runs for every message is an extension module, without loading any of it."""
     wire = find_spec("wire")
     places = [] if wire is None else wire.submodule_search_locations or []
     return any(Path(place, f"frame{suffix}").exists() for place in places for suffix in EXTENSION_SUFFIXES)

@@ -1,5 +1,5 @@
-"""Who is connected right now: producers, consumers, their heartbeats, and the locks of orderly consumers.
+"""The clients that are connected now: producers, consumers, their heartbeats, and the locks of orderly consumers.
 
-All of it is in memory and gone after a restart; the clients' next heartbeat brings it back. What groups may
-do is kept in ``gateway.metadata``.
+Everything here is in memory and gone after a restart; the clients' next heartbeats bring it back. ``gateway.metadata``
+keeps what groups may do.
 """

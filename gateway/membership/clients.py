@@ -1,7 +1,7 @@
 """The connected clients: one entry for each connection that ever sent a heartbeat.
 
-Upstream keeps a ``ClientChannelInfo`` in every group; here the connection is the unit, so that a closed
-connection leaves its groups without a search. Groups themselves are in ``producers`` and ``consumers``.
+Upstream keeps a ``ClientChannelInfo`` in every group. Here there is one entry for each connection, so that a closed
+connection leaves its groups without a search. The groups are in ``producers`` and ``consumers``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class ConnectedClient:
     """One client on one connection. A plain class: every heartbeat changes it.
 
-    :param language: ``LanguageCode`` as the client's commands say.
+    :param language: the ``LanguageCode`` in the client's commands.
     :param version: the client's version number, as its commands say.
     """
 
@@ -42,13 +42,13 @@ class ConnectedClient:
 
     @property
     def address(self) -> str:
-        """``ip:port`` as tools show it."""
+        """The client's ``ip:port``, as tools show it."""
         host, port = self.channel.remote[:2]
         return f"{host}:{port}"
 
 
 class Clients:
-    """All clients by connection."""
+    """All clients, by connection."""
 
     def __init__(self) -> None:
         self._by_channel: dict[Channel, ConnectedClient] = {}
@@ -60,13 +60,13 @@ class Clients:
         return iter(list(self._by_channel.values()))
 
     def get(self, channel: Channel) -> ConnectedClient | None:
-        """The client on this connection, if it ever sent a heartbeat."""
+        """Return the client on this connection; None if no heartbeat ever came over the connection."""
         return self._by_channel.get(channel)
 
     def seen(
         self, channel: Channel, client_id: str, language: int, version: int, now_ms: int
     ) -> tuple[ConnectedClient, bool]:
-        """The client of a heartbeat that just came in, and whether it is new."""
+        """Note a heartbeat; return its client, and whether the client is new."""
         client = self._by_channel.get(channel)
         if client is None:
             client = self._by_channel[channel] = ConnectedClient(channel, client_id, language, version, now_ms)
@@ -78,9 +78,9 @@ class Clients:
         return client, False
 
     def remove(self, channel: Channel) -> ConnectedClient | None:
-        """Forget a connection; the caller takes the client out of its groups."""
+        """Forget a connection; the caller removes the client from its groups."""
         return self._by_channel.pop(channel, None)
 
     def silent_since(self, moment_ms: int) -> list[ConnectedClient]:
-        """The clients whose last heartbeat came before a moment."""
+        """Return the clients whose last heartbeat came before a moment, given in epoch milliseconds."""
         return [client for client in self._by_channel.values() if client.last_heartbeat_ms < moment_ms]

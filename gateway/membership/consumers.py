@@ -1,8 +1,8 @@
-"""Consumer groups: who consumes, and what the group subscribes to.
+"""Consumer groups: their members, and the topics to which each group subscribes.
 
-Upstream: ``ConsumerManager`` and ``ConsumerGroupInfo``. A group's subscriptions are shared by its members:
-the newest ``subVersion`` wins, topics that a heartbeat no longer lists go, whoever sent it. Members that
-subscribe differently therefore keep changing it, as they do upstream; it is logged.
+Upstream: ``ConsumerManager`` and ``ConsumerGroupInfo``. All members of a group share its subscriptions. For each topic
+the newest ``subVersion`` wins. Topics that a heartbeat does not list are removed, whoever added them. Members that
+subscribe to different topics therefore keep changing the subscriptions, as upstream; such changes are logged.
 """
 
 from __future__ import annotations
@@ -25,28 +25,31 @@ if TYPE_CHECKING:
     from wire.bodies.heartbeat import ConsumerData, SubscriptionData
 
 MAX_CONSUMER_GROUPS = 100_000
-"""Consumer groups connected at the same time."""
+"""The number of consumer groups that may be connected at the same time."""
 MAX_SUBSCRIPTIONS_PER_GROUP = 5_000
-"""Topics that one group subscribes to."""
+"""The number of topics that one group may subscribe to."""
 
 MAX_CONSUMERS = 500_000
-"""Members of all consumer groups: connections times the groups of each."""
+"""The number of members of all consumer groups: connections times the groups of each."""
 MAX_GROUPS_PER_CONSUMER = 2_000
-"""Consumer groups of one connection, those that its latest heartbeat left out and that did not run out yet included."""
+"""The number of consumer groups of one connection.
+
+Groups that its latest heartbeat left out count until they expire.
+"""
 
 Notify = Callable[["Channel", str], object]
-"""Tells one member that the group (its name) has other members or subscriptions now."""
+"""A function that notifies one member that the named group has other members or subscriptions now."""
 
 log = EventLog("consumers")
 
 
 def notify_consumer_ids_changed(channel: Channel, group: str) -> None:
-    """Send NOTIFY_CONSUMER_IDS_CHANGED: the client rebalances at once instead of in 20 s."""
+    """Send NOTIFY_CONSUMER_IDS_CHANGED: the client rebalances at once instead of within 20 s."""
     channel.notify(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, NotifyConsumerIdsChangedRequest(consumer_group=group))
 
 
 class ConsumerGroup:
-    """One connected group. A plain class: heartbeats change it, pulls read it."""
+    """One connected group. A plain class: heartbeats change it, and pulls read it."""
 
     __slots__ = (
         "consume_from_where",
@@ -75,19 +78,19 @@ class ConsumerGroup:
 
     @property
     def message_model(self) -> str:
-        """Upstream's name of the model."""
+        """The name of the message model, as upstream."""
         return MessageModel.BROADCASTING if self.is_broadcasting else MessageModel.CLUSTERING
 
     def subscription(self, topic: str) -> SubscriptionData | None:
-        """What the group wants of this topic, or None when it does not subscribe it."""
+        """Return the group's subscription to this topic; None if the group does not subscribe to the topic."""
         return self.subscriptions.get(topic)
 
     def client_ids(self) -> list[str]:
-        """Each client once, also while a client that reconnected still has its old connection."""
+        """Return each client id once, even if a client that reconnected still has its old connection."""
         return list(dict.fromkeys(client.client_id for client in self.members.values()))
 
     def merged(self, wanted: Iterable[SubscriptionData]) -> dict[str, SubscriptionData]:
-        """The subscriptions after a heartbeat: those that it lists, each in the newest version known."""
+        """Return the subscriptions after a heartbeat: those that it lists, each in the newest known version."""
         before = self.subscriptions
         after: dict[str, SubscriptionData] = {}
         for subscription in wanted:
@@ -98,7 +101,7 @@ class ConsumerGroup:
 
 
 def tell_at_once(group: ConsumerGroup) -> None:
-    """Tell all members of a group that it changed."""
+    """Notify all members of a group that the group changed."""
     for channel in list(group.members):
         if not channel.closed:
             notify_consumer_ids_changed(channel, group.name)
@@ -107,10 +110,11 @@ def tell_at_once(group: ConsumerGroup) -> None:
 class Consumers:
     """All connected consumer groups.
 
-    :param groups: says whether a group's members are told of changes (notifyConsumerIdsChangedEnable).
-    :param tell: tells the members of a group that changed, now or later.
-    :param members: how many members there may be, and groups of one client.
-    :param kept: how much memory subscriptions may take.
+    :param groups: the configurations, which say whether a group's members are notified
+        (notifyConsumerIdsChangedEnable).
+    :param tell: notifies the members of a group that changed, now or later.
+    :param members: the limits of all members, and of the groups of one client.
+    :param kept: the limits of the memory for subscriptions.
     """
 
     def __init__(
@@ -130,40 +134,43 @@ class Consumers:
         self._groups: dict[str, ConsumerGroup] = {}
 
     def group(self, name: str) -> ConsumerGroup | None:
-        """The group when it is connected."""
+        """Return a group; None if it is not connected."""
         return self._groups.get(name)
 
     def names(self) -> list[str]:
-        """The names of the connected groups, sorted."""
+        """Return the names of the connected groups, sorted."""
         return sorted(self._groups)
 
     def subscription(self, name: str, topic: str) -> SubscriptionData | None:
-        """What a connected group wants of a topic."""
+        """Return a connected group's subscription to a topic; None if there is none."""
         group = self._groups.get(name)
         return group.subscriptions.get(topic) if group is not None else None
 
     def client_ids(self, name: str) -> list[str]:
-        """The ids of a group's clients; empty when it is not connected."""
+        """Return the ids of a group's clients; empty if the group is not connected."""
         group = self._groups.get(name)
         return group.client_ids() if group is not None else []
 
     def groups_of_topic(self, topic: str) -> list[str]:
-        """The connected groups that subscribe a topic, sorted."""
+        """Return the names of the connected groups that subscribe to a topic, sorted."""
         return sorted(group.name for group in self._groups.values() if topic in group.subscriptions)
 
     def broadcasting_members(self, name: str) -> list[str]:
-        """The client ids of a broadcasting group, one for each connection; empty for all other groups."""
+        """Return the client ids of a broadcasting group, one for each connection; empty for all other groups."""
         group = self._groups.get(name)
         if group is None or not group.is_broadcasting:
             return []
         return [client.client_id for client in group.members.values()]
 
     def readers_of_topic(self, topic: str) -> dict[str, list[str]]:
-        """The connected groups that subscribe a topic, with their members as far as they are broadcasting groups."""
+        """Return the connected groups that subscribe to a topic, with the client ids of broadcasting groups.
+
+        Other groups have an empty list.
+        """
         return {name: self.broadcasting_members(name) for name in self.groups_of_topic(topic)}
 
     def channel_of(self, name: str, client_id: str) -> Channel | None:
-        """The newest living connection of a group's client."""
+        """Return the newest open connection of a group's client; None if there is none."""
         group = self._groups.get(name)
         clients = list(group.members.values()) if group is not None else []
         for client in reversed(clients):
@@ -180,11 +187,11 @@ class Consumers:
         fingerprint: int = 0,
         without_subscriptions: bool = False,
     ) -> bool:
-        """A heartbeat names the client as a consumer of ``data.group``.
+        """Register the client as a consumer of ``data.group``, as a heartbeat asks.
 
-        :param fingerprint: of a second-version heartbeat, else 0.
-        :param without_subscriptions: the heartbeat leaves the subscriptions out because they are as before.
-        :return: whether the fingerprint is not the one known here: the client sends everything next time.
+        :param fingerprint: the fingerprint of a second-version heartbeat, otherwise 0.
+        :param without_subscriptions: the heartbeat leaves the subscriptions out because they have not changed.
+        :return: whether the fingerprint differs from the known one: then the client sends everything next time.
         :raises RequestRefused: a limit is reached.
         """
         _check_subscriptions(data)
@@ -213,7 +220,7 @@ class Consumers:
         return moved
 
     def unregister(self, name: str, client: ConnectedClient) -> None:
-        """The client leaves the group; the others are told. Nothing happens when it was no member."""
+        """Remove the client from the group and notify the other members; nothing happens if it was no member."""
         client.consumer_groups.pop(name, None)
         group = self._groups.get(name)
         if group is None or group.members.pop(client.channel, None) is None:
@@ -226,12 +233,12 @@ class Consumers:
             del self._groups[name]
 
     def leave(self, client: ConnectedClient) -> None:
-        """Take a client that is gone out of all its groups."""
+        """Remove a client whose connection is gone from all its groups."""
         for name in list(client.consumer_groups):
             self.unregister(name, client)
 
     def forget_stale(self, client: ConnectedClient, moment_ms: int) -> None:
-        """Take a living client out of the groups that no heartbeat named since a moment."""
+        """Remove a connected client from the groups that no heartbeat has named since a moment."""
         for name, named_ms in list(client.consumer_groups.items()):
             if named_ms < moment_ms:
                 self.unregister(name, client)
@@ -263,7 +270,7 @@ class Consumers:
         return changed
 
     def _tell(self, group: ConsumerGroup) -> None:
-        """Every member rebalances; a broadcasting group has nothing to share out."""
+        """Notify every member so that it rebalances, except in a broadcasting group, whose members share no queues."""
         if group.is_broadcasting:
             return
         config = self._configs.get(group.name)

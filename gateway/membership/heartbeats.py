@@ -1,7 +1,7 @@
-"""What a heartbeat, its absence, and the end of a connection mean for the groups.
+"""Heartbeats: the effect of a heartbeat, of a missing heartbeat, and of a closed connection on the groups.
 
-Upstream: ``ClientManageProcessor`` and ``ClientHousekeepingService``. The answer to the client is made in
-``gateway.broker.requests.heartbeats``.
+Upstream: ``ClientManageProcessor`` and ``ClientHousekeepingService``. ``gateway.broker.requests.heartbeats`` makes the
+answer to the client.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from wire.bodies.subscriptions import SubscriptionGroupConfig
 
 MAX_GROUPS_PER_HEARTBEAT = 1_000
-"""Producer and consumer groups of one client."""
+"""The number of producer and consumer groups in one heartbeat."""
 MAX_CLIENT_ID_CHARACTERS = 1_024
 CHANNEL_EXPIRED_MS = 120_000
-"""Upstream's default of channelExpiredTimeout."""
+"""Milliseconds without a heartbeat after which a connection is closed: upstream's default of channelExpiredTimeout."""
 
 log = EventLog("heartbeats")
 
 
 class Heartbeats:
-    """Keeps producers and consumers in step with the connections.
+    """Keeps producers and consumers up to date with the connections.
 
-    :param expired_after_ms: a connection that sent no heartbeat for this long is closed.
+    :param expired_after_ms: milliseconds without a heartbeat after which a connection is closed.
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class Heartbeats:
 
     @property
     def clients(self) -> Clients:
-        """Every client that is connected and sent a heartbeat."""
+        """All connected clients that sent a heartbeat."""
         return self._clients
 
     def receive(self, channel: Channel, language: int, version: int, data: HeartbeatData) -> bool:
-        """Take over a heartbeat; groups that do not exist or have an illegal name are left out.
+        """Register the groups of a heartbeat; groups that do not exist or have an illegal name are left out.
 
-        :return: whether some group's subscriptions may differ from what a second-version heartbeat left out.
+        :return: whether some group's subscriptions may differ from those that a second-version heartbeat left out.
         :raises RequestRefused: a limit is reached, or the client id is missing.
         """
         _check_size(data)
@@ -86,7 +86,7 @@ class Heartbeats:
         return moved
 
     def unregister(self, channel: Channel, *, producer_group: str | None, consumer_group: str | None) -> None:
-        """A client says goodbye to one producer group, one consumer group, or both."""
+        """Remove a client that leaves from one producer group, one consumer group, or both."""
         client = self._clients.get(channel)
         if client is None:
             return
@@ -96,14 +96,14 @@ class Heartbeats:
             self._consumers.unregister(consumer_group, client)
 
     def channel_closed(self, channel: Channel) -> None:
-        """A connection is gone, and with it its client from all groups."""
+        """Remove the client of a closed connection from all groups."""
         client = self._clients.remove(channel)
         if client is not None:
             self._producers.leave(client)
             self._consumers.leave(client)
 
     def close_silent(self) -> None:
-        """Close connections without heartbeats, drop groups that heartbeats stopped naming; every 10 s."""
+        """Close connections without heartbeats, and drop groups that heartbeats no longer name; called every 10 s."""
         moment_ms = self._clock_ms() - self._expired_after_ms
         for client in self._clients.silent_since(moment_ms):
             log.warning("client sent no heartbeat for too long", client=client.client_id, remote=client.address)
@@ -131,7 +131,7 @@ class Heartbeats:
         )
 
     def _ensure_retry_topic(self, consumer: ConsumerData, config: SubscriptionGroupConfig, host: str) -> None:
-        """Failed messages of the group need a topic to wait in, and its consumers a route to it."""
+        """Create the group's retry topic, in which failed messages wait, and to which its consumers need a route."""
         if config.retry_queue_nums <= 0:
             return
         self._topics.ensure(

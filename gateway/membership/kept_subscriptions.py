@@ -1,7 +1,7 @@
-"""The memory that the subscriptions of groups take, paid for by the clients that brought them.
+"""The memory that the subscriptions of groups take, charged to the clients that brought the subscriptions.
 
-A group keeps one copy of its subscriptions however many members it has; the member whose heartbeat brought them pays.
-When it leaves, another member does.
+A group keeps one copy of its subscriptions however many members it has. The member whose heartbeat brought the
+subscriptions pays for the copy. When that member leaves, another member pays.
 """
 
 from __future__ import annotations
@@ -20,17 +20,23 @@ if TYPE_CHECKING:
 MAX_SUBSCRIPTION_BYTES = 256 << 20
 """Bytes of memory for the subscriptions of all groups: 350,000 subscriptions with short tags."""
 MAX_CLIENT_SUBSCRIPTION_BYTES = 64 << 20
-"""Bytes of memory for what one client brought: 100 groups of 50 topics take 4 MB, with 20 tags each 34 MB."""
+"""Bytes of memory for the subscriptions that one client brought.
+
+100 groups of 50 topics take 4 MB; with 20 tags each they take 34 MB.
+"""
 _SUBSCRIPTION_BYTES: Final = 750
 _TAG_BYTES: Final = 300
-"""For a tag and its hash code, each in a set of its own; measured, like the bytes of a subscription without any."""
+"""Bytes for a tag and its hash code, each in a set of its own.
+
+Measured, like the bytes of a subscription without tags.
+"""
 
 
 class KeptSubscriptions:
-    """Which client pays how much for which group.
+    """The clients that pay, with the bytes that each pays for each group.
 
-    :param total: bytes for all clients.
-    :param share: bytes for one.
+    :param total: the limit in bytes for all clients.
+    :param share: the limit in bytes for one client.
     """
 
     def __init__(self, *, total: int = MAX_SUBSCRIPTION_BYTES, share: int = MAX_CLIENT_SUBSCRIPTION_BYTES) -> None:
@@ -39,13 +45,13 @@ class KeptSubscriptions:
 
     @property
     def used(self) -> int:
-        """Bytes of all groups, estimated."""
+        """The estimated bytes of all groups."""
         return self._shares.used
 
     def bring(self, group: str, client: ConnectedClient, subscriptions: Iterable[SubscriptionData]) -> None:
-        """A client brought all subscriptions of a group anew, and pays for them.
+        """Charge a client for all subscriptions of a group, which its heartbeat brought.
 
-        :raises RequestRefused: SYSTEM_BUSY, they are beyond its share; who paid before still does.
+        :raises RequestRefused: SYSTEM_BUSY: the client's share is too small; the earlier payer still pays.
         """
         size = sum(map(_kept_bytes, subscriptions))
         payer, former = self._paid.get(group, (client, 0))
@@ -58,7 +64,7 @@ class KeptSubscriptions:
         self._pay(group, client, size)
 
     def left(self, group: str, client: ConnectedClient, members: Iterable[ConnectedClient]) -> None:
-        """A client is no member of the group any more; if it paid, one of those that are pays from now on."""
+        """Note that a client left the group; if that client paid, another member pays from now on."""
         payer, size = self._paid.get(group, (None, 0))
         if payer is client:
             self._pay(group, next(iter(members), None), size)

@@ -1,9 +1,9 @@
-"""When the members of a consumer group are told that the group changed, so that a thousand that join are not told a
-thousand times each.
+"""Notices to the members of a consumer group that changed.
 
-A change is told at the end of the turn, all changes of one turn at once. Then the group pauses for a time that its size
-decides, and what changes meanwhile is told at the end of the pause. Notices of large groups go out over several turns.
-Upstream tells every member of every change; members that hear of none share out the queues every 20 s anyway.
+Without limits 1,000 members that join would get 1,000 notices each. Therefore the members are notified at the end of a
+turn, of all changes of the turn at once. Then the group pauses for a time that depends on its size, and later changes
+are reported at the end of the pause. Notices of large groups go out over several turns. Upstream notifies every member
+of every change. Members that get no notice rebalance every 20 s anyway.
 """
 
 from __future__ import annotations
@@ -20,19 +20,25 @@ if TYPE_CHECKING:
     from gateway.membership.consumers import ConsumerGroup, Notify
 
 PROMPT_MEMBERS: Final = 50
-"""Members of a group that is told of every change at once: that many notices cost as much as one heartbeat."""
+"""The largest number of members of a group that is notified of every change at once.
+
+So many notices cost as much as one heartbeat.
+"""
 MEMBERS_PER_MS: Final = 2
-"""Members of a larger group for each millisecond of its pause: a group of 1,000 is told twice a second at most."""
+"""The number of members of a larger group for each millisecond of its pause.
+
+A group of 1,000 members is notified twice a second at most.
+"""
 LONGEST_PAUSE_MS: Final = 2_000
 
 
 class MemberNotices:
-    """Tells the members of groups that changed.
+    """Notifies the members of groups that changed.
 
-    :param notify: tells one member.
-    :param soon: runs a function at the end of the turn, after the answers of the requests in it.
-    :param later: runs a function after so many milliseconds.
-    :param in_turns: begins work that is done piece by piece.
+    :param notify: notifies one member.
+    :param soon: runs a function at the end of the turn, after the answers of the requests in that turn.
+    :param later: runs a function after a number of milliseconds.
+    :param in_turns: starts work that is done piece by piece.
     """
 
     def __init__(
@@ -53,7 +59,7 @@ class MemberNotices:
         self._telling = False
 
     def tell(self, group: ConsumerGroup) -> None:
-        """A group changed: tell its members, now or when its pause is over."""
+        """Notify the members of a group that changed, now or after the group's pause."""
         if group.waits_to_tell:
             return
         group.waits_to_tell = True

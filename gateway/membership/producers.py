@@ -19,18 +19,21 @@ if TYPE_CHECKING:
     from gateway.remoting.channel import Channel
 
 MAX_PRODUCER_GROUPS = 100_000
-"""Producer groups connected at the same time."""
+"""The number of producer groups that may be connected at the same time."""
 MAX_PRODUCERS = 500_000
-"""Members of all producer groups: connections times the groups of each."""
+"""The number of members of all producer groups: connections times the groups of each."""
 MAX_GROUPS_PER_PRODUCER = 2_000
-"""Producer groups of one connection, those that its latest heartbeat left out and that did not run out yet included."""
+"""The number of producer groups of one connection.
+
+Groups that its latest heartbeat left out count until they expire.
+"""
 
 
 class Producers:
     """All producer groups with their members.
 
-    :param max_groups: one more group is refused.
-    :param members: how many members there may be, and groups of one client.
+    :param max_groups: the largest number of groups; one more is refused.
+    :param members: the limits of all members, and of the groups of one client.
     """
 
     def __init__(
@@ -43,9 +46,10 @@ class Producers:
         self._turns: dict[str, int] = {}
 
     def register(self, group: str, client: ConnectedClient, now_ms: int) -> None:
-        """A heartbeat names the client as a producer of the group.
+        """Register the client as a producer of the group, as a heartbeat asks.
 
-        :raises RequestRefused: SYSTEM_BUSY, too many groups are connected, or the client is in too many.
+        :raises RequestRefused: SYSTEM_BUSY: too many groups or members are connected, or the client is in too many
+            groups.
         """
         members = self._groups.get(group)
         if members is None or client.channel not in members:
@@ -61,7 +65,7 @@ class Producers:
         client.producer_groups[self._names[group]] = now_ms
 
     def unregister(self, group: str, client: ConnectedClient) -> None:
-        """The client is no producer of the group any more; nothing happens when it was none."""
+        """Remove the client from the group; nothing happens if it was no producer of the group."""
         client.producer_groups.pop(group, None)
         members = self._groups.get(group)
         if members is None:
@@ -82,18 +86,18 @@ class Producers:
         return members
 
     def leave(self, client: ConnectedClient) -> None:
-        """Take a client that is gone out of all its groups."""
+        """Remove a client whose connection is gone from all its groups."""
         for group in list(client.producer_groups):
             self.unregister(group, client)
 
     def forget_stale(self, client: ConnectedClient, moment_ms: int) -> None:
-        """Take a living client out of the groups that no heartbeat named since a moment."""
+        """Remove a connected client from the groups that no heartbeat has named since a moment."""
         for group, named_ms in list(client.producer_groups.items()):
             if named_ms < moment_ms:
                 self.unregister(group, client)
 
     def pick(self, group: str, exclude: Container[Channel] = ()) -> Channel | None:
-        """A living connection of the group, another one each time; None when there is none.
+        """Return an open connection of the group, another one at each call; None if there is none.
 
         :param exclude: connections that were tried already.
         """
@@ -107,7 +111,7 @@ class Producers:
         return None
 
     def channel_of(self, client_id: str) -> Channel | None:
-        """The connection of a producer by its client id, for a reply to a request-reply call."""
+        """Return a producer's connection by its client id, for a reply to a request-reply call; None for none."""
         for members in self._groups.values():
             for channel, client in members.items():
                 if client.client_id == client_id and not channel.closed:
@@ -115,9 +119,9 @@ class Producers:
         return None
 
     def members(self, group: str) -> list[ConnectedClient]:
-        """The clients of a group, in the order in which they joined; empty when it is not connected."""
+        """Return the clients of a group in the order in which they joined; empty if the group is not connected."""
         return list(self._groups.get(group, {}).values())
 
     def groups(self) -> list[str]:
-        """The names of the connected groups, sorted."""
+        """Return the names of the connected groups, sorted."""
         return sorted(self._groups)

@@ -1,8 +1,8 @@
 """Queue locks: which client of a group may consume a queue in order.
 
-Upstream: ``RebalanceLockManager``. A lock lives for a minute after its last refresh, in memory only; clients
-refresh it every 20 s. It is not dropped when a connection ends: for half a minute its owner still believes in
-it, and two owners would break the order.
+Upstream: ``RebalanceLockManager``. A lock lives for a minute after its last refresh, in memory only; clients refresh
+their locks every 20 s. A lock is not dropped when a connection ends: for half a minute its owner still believes that it
+has the lock, and two owners would break the order.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ if TYPE_CHECKING:
     from wire.bodies.message_queue import MessageQueue
 
 LOCK_MAX_LIVE_MS = 60_000
-"""Upstream's ``rocketmq.broker.rebalance.lockMaxLiveTime``."""
+"""Milliseconds that a lock lives after its last refresh: upstream's ``rocketmq.broker.rebalance.lockMaxLiveTime``."""
 MAX_LOCKS = 1_000_000
-"""Locks of all groups together. One group gets a share of them."""
+"""The number of locks of all groups. One group gets a share of them."""
 
 Queue = tuple[str, int]
-"""Topic and number. The name of the broker in a request is the client's business: a lock is for a queue of ours."""
+"""A topic and a queue's number.
+
+The broker's name in a request is left out, because a lock is always for a queue of this broker.
+"""
 
 
 class _Lock:
-    """Who holds a queue. A plain class: refreshed every 20 s for each queue."""
+    """The holder of a queue. A plain class: each lock is refreshed every 20 s."""
 
     __slots__ = ("client_id", "refreshed_ms")
 
@@ -46,9 +49,12 @@ class QueueLocks:
         self._groups: dict[str, dict[Queue, _Lock]] = {}
 
     def lock(self, group: str, client_id: str, queues: Sequence[MessageQueue]) -> list[MessageQueue]:
-        """The queues that are the client's now: free ones, its own, and those whose lock ran out.
+        """Lock queues for a client; return the queues that it holds now.
 
-        :raises RequestRefused: SYSTEM_BUSY, the group has its share of the locks; those before that are granted.
+        A client gets free queues, its own queues, and queues whose lock has expired.
+
+        :raises RequestRefused: SYSTEM_BUSY: the group has used up its share of the locks; queues before that stay
+            locked.
         """
         now_ms = self._clock_ms()
         locks = self._groups.get(group, {})
@@ -69,7 +75,7 @@ class QueueLocks:
         return granted
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
-        """Give back the client's own locks on these queues; others' stay."""
+        """Release the client's own locks on these queues; locks of other clients stay."""
         locks = self._groups.get(group, {})
         for queue in queues:
             key = (queue.topic, queue.queue_id)
@@ -81,12 +87,12 @@ class QueueLocks:
             self._groups.pop(group, None)
 
     def group_is_orderly(self, group: str) -> bool:
-        """Whether any lock of the group is alive: it consumes in order."""
+        """Return whether the group consumes in order: one of its locks has not expired."""
         now_ms = self._clock_ms()
         return any(not _has_run_out(lock, now_ms) for lock in self._groups.get(group, {}).values())
 
     def forget_run_out(self) -> None:
-        """Free the memory of locks nobody refreshes; once a minute is enough."""
+        """Free the memory of expired locks; once a minute is enough."""
         now_ms = self._clock_ms()
         for group, locks in list(self._groups.items()):
             for queue in [queue for queue, lock in locks.items() if _has_run_out(lock, now_ms)]:

@@ -1,8 +1,8 @@
-"""The address of a broker as the route table keeps it: a text, or "wherever you reached us".
+"""The address of a broker as the route table keeps it: a text, or "the address at which you reached us".
 
-A broker in the name server's own process may not know under which address its clients see it (containers,
-several networks). It then registers its port alone, and every client is told the address through which it
-reached the name server.
+A broker in the name server's own process may not know the address at which clients see it (containers, several
+networks). Such a broker registers its port alone. Every client is then told the address at which the client reached the
+name server.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gateway.settings.addresses import is_loopback, parse_address
 
 
 class AutoAddress(msgspec.Struct, frozen=True):
-    """Port ``port`` of whatever address the asking client has reached us at."""
+    """A port at the address at which the asking client reached this process."""
 
     port: int
 
@@ -25,11 +25,15 @@ class AutoAddress(msgspec.Struct, frozen=True):
 
 
 BrokerAddress: TypeAlias = str | AutoAddress
-"""``host:port`` as the broker gave it, or an AutoAddress."""
+"""``host:port`` as the broker gave it, or an ``AutoAddress``."""
 
 
 def as_seen(text: str) -> BrokerAddress:
-    """The address of a broker of this machine: one that names the machine's loopback is wherever clients reach us."""
+    """Return the address of a broker that runs on this machine.
+
+    A loopback address becomes an ``AutoAddress``, because clients reach such a broker where they reach the name server.
+    Any other text is returned unchanged.
+    """
     try:
         address = parse_address(text)
         near = is_loopback(address.host)
@@ -39,7 +43,7 @@ def as_seen(text: str) -> BrokerAddress:
 
 
 def seen_from(address: BrokerAddress, reached_at: str) -> str:
-    """The text a client is given that reached the name server at the local address ``reached_at``."""
+    """Return the address as a client gets it that reached the name server at the local address ``reached_at``."""
     if isinstance(address, AutoAddress):
         return str(Address(reached_at, address.port))
     return address

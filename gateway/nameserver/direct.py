@@ -1,7 +1,7 @@
-"""Registration without a network: for a broker in the name server's own process.
+"""Registration without a network, for a broker in the name server's own process.
 
-Such a broker may leave its host open (``gateway.advertise=auto``): each client is then told the address at
-which it reached this name server.
+Such a broker may leave its host open (``gateway.advertise=auto``). Each client is then told the address at which the
+client reached this name server.
 """
 
 from __future__ import annotations
@@ -17,45 +17,45 @@ from wire.bodies.topics import DataVersion, TopicConfig
 from wire.message.flags import Permission
 
 LOOPBACK = "127.0.0.1"
-"""Where nobody reaches us: the addresses of a route are not looked at."""
+"""The local address for routes of which nobody uses the addresses."""
 NO_HA_ADDRESS = ""
-"""A gateway has no slaves that could ask for it."""
+"""The empty HA address: a gateway has no slaves that could ask for an address."""
 
 
 class OwnBroker(Protocol):
-    """What the broker says about itself."""
+    """The facts that a broker registers about itself."""
 
     @property
     def cluster(self) -> str:
-        """Its cluster."""
+        """The broker's cluster."""
 
     @property
     def broker_name(self) -> str:
-        """Its name."""
+        """The broker's name."""
 
     @property
     def broker_id(self) -> int:
-        """0: the master."""
+        """The broker's id: 0, the master."""
 
     @property
     def advertised(self) -> Advertised:
-        """Its host, or None to leave it open."""
+        """The broker's host in routes, or None to leave the host open."""
 
     @property
     def port(self) -> int:
-        """Its port in routes."""
+        """The broker's port in routes."""
 
     @property
     def topics(self) -> Mapping[str, TopicConfig]:
-        """Its topics."""
+        """The broker's topics."""
 
     @property
     def data_version(self) -> DataVersion:
-        """The version of its topics."""
+        """The version of the broker's topics."""
 
 
 class DirectRegistration:
-    """The way of the broker next door into the route table."""
+    """The way of the broker in this process into the route table."""
 
     name = "own"
 
@@ -65,7 +65,7 @@ class DirectRegistration:
         self._clock_ms = clock_ms
 
     async def register(self, broker: OwnBroker) -> str | None:
-        """Put the broker into the route table; the text says why it was refused, None that it was not."""
+        """Put the broker into the route table; return the reason of a refusal, or None after success."""
         registration = Registration(
             cluster=broker.cluster,
             broker_name=broker.broker_name,
@@ -82,7 +82,7 @@ class DirectRegistration:
         self._routes.unregister(broker.broker_name, broker.broker_id, _address(broker))
 
     async def read_queues(self, topic: str) -> Mapping[str, int] | None:
-        """Readable queues of a topic by broker name; None for an unknown topic."""
+        """Return how many queues of a topic can be read, by broker name; None for an unknown topic."""
         route = self._routes.route(topic, LOOPBACK)
         if route is None:
             return None
@@ -96,4 +96,4 @@ def _address(broker: OwnBroker) -> BrokerAddress:
 
 
 def _never() -> None:
-    """There is no connection to lose."""
+    """Do nothing: there is no connection that could be lost."""

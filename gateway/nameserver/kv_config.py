@@ -1,11 +1,13 @@
 """The name server's key-value configuration: namespace → key → value, kept in ``kvConfig.json``.
 
-Tools keep the order configuration of topics here (namespace ORDER_TOPIC_CONFIG). A change is answered when
-it is on disk; when it cannot be written the answer says so, the value holds until the process ends, and the
-next change tries again. Changes that come during a write share the next one. Upstream: ``KVConfigManager``.
+Tools keep the order configuration of topics here (namespace ORDER_TOPIC_CONFIG). A change is answered when the change
+is on disk. If the file cannot be written, the answer says so. The value then holds until the process ends, and the next
+change tries again to write the file. Changes that come during a write share the next write. Upstream:
+``KVConfigManager``.
 
-Everybody may write here, so all of it has limits, in bytes of the JSON that it becomes: a namespace is one answer and,
-as the order configuration, part of the answer to every registration; all of it is one file that each write replaces.
+Everybody may write here, so there are limits, in bytes of the JSON that the values become. A namespace is one answer,
+and the order configuration is part of the answer to every registration. All namespaces are one file, which each write
+replaces.
 """
 
 from __future__ import annotations
@@ -26,25 +28,25 @@ from wire.codes import ResponseCode
 from wire.disk.config_json import build_kv_config, parse_kv_config
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
-"""Never change: tools write the order configuration of topics under it (``NamesrvUtil``)."""
+"""The namespace in which tools keep the order configuration of topics (``NamesrvUtil``). Never change this name."""
 MAX_ENTRIES = 100_000
-"""Values in all."""
+"""The largest number of values in all namespaces."""
 MAX_NAMESPACES = 1_000
-"""Namespaces that have a value."""
+"""The largest number of namespaces that have a value."""
 MAX_NAME_BYTES = 1_024
-"""JSON bytes of the name of a namespace, and of a key."""
+"""The most JSON bytes of a namespace's name, and of a key."""
 MAX_VALUE_BYTES = 65_536
-"""JSON bytes of a value: the order configuration of a topic on 1,000 brokers takes 30,000."""
+"""The most JSON bytes of a value: the order configuration of a topic on 1,000 brokers takes 30,000."""
 MAX_NAMESPACE_BYTES = 4 << 20
-"""JSON bytes of a namespace: the order configuration of 10,000 topics on ten brokers takes 2.5 MB."""
+"""The most JSON bytes of a namespace: the order configuration of 10,000 topics on ten brokers takes 2.5 MB."""
 MAX_TOTAL_BYTES = 16 << 20
-"""JSON bytes of all namespaces; each gets a share."""
+"""The most JSON bytes of all namespaces, of which each namespace gets a share."""
 _ENTRY_SIGNS = len('"":"",')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KvLimits:
-    """What may be kept; sizes in bytes of JSON."""
+    """The limits of what is kept; sizes in bytes of JSON."""
 
     entries: int = MAX_ENTRIES
     namespaces: int = MAX_NAMESPACES
@@ -55,10 +57,11 @@ class KvLimits:
 
 
 class KvConfig:
-    """The table and its file.
+    """The table of values and its file.
 
-    :param path: read now; created with the first change. What the file has beyond the limits stays, and does not grow.
-    :raises GatewayError: the file and its backup cannot be read.
+    :param path: the file, which is read now and created with the first change. Content beyond the limits stays, and
+        cannot grow.
+    :raises GatewayError: neither the file nor its backup can be read.
     """
 
     def __init__(self, path: Path, in_thread: InThread, limits: KvLimits | None = None) -> None:
@@ -75,13 +78,13 @@ class KvConfig:
         self._file = WriteBehind(file, self._frozen, in_thread)
 
     def get(self, namespace: str, key: str) -> str | None:
-        """One value."""
+        """Return one value, or None."""
         return self._table.get(namespace, {}).get(key)
 
     def namespace(self, namespace: str) -> Mapping[str, str] | None:
-        """All values of a namespace, or None when it has none.
+        """Return all values of a namespace, or None if the namespace has no value.
 
-        :raises RequestRefused: a file had more than an answer may have.
+        :raises RequestRefused: the namespace came from a file and is larger than an answer may be.
         """
         held = self._bytes.held(namespace)
         if held > self._limits.namespace_bytes:
@@ -92,7 +95,7 @@ class KvConfig:
         return self._table.get(namespace)
 
     async def put(self, namespace: str, key: str, value: str) -> None:
-        """Set a value and wait until it is on disk.
+        """Set a value and wait until the value is on disk.
 
         :raises RequestRefused: a limit is reached, or the file cannot be written.
         """
@@ -108,7 +111,7 @@ class KvConfig:
         await self._saved()
 
     async def delete(self, namespace: str, key: str) -> None:
-        """Remove a value, if there is one, and wait until that is on disk.
+        """Remove a value, if there is one, and wait until every change is on disk.
 
         :raises RequestRefused: the file cannot be written.
         """
@@ -158,7 +161,7 @@ class KvConfig:
 
 
 def _json_bytes(text: str) -> int:
-    """The length of a text in JSON, without its quotes: a control character takes six bytes there."""
+    """Return the length of a text in JSON without its quotes: a control character takes six bytes there."""
     return len(msgspec.json.encode(text)) - 2
 
 

@@ -1,13 +1,13 @@
-"""Registrations of brokers, read a piece at a time.
+"""Registrations of brokers, read one piece at a time.
 
-A broker with ten thousand topics registers with megabytes, and a peer that is no broker may send a frame full of them.
-Reading one takes seconds in all, and hundreds of bytes of memory for each of its bytes. So one large registration is
-read at a time, in turns that leave other requests their time, and the bodies that wait have a limit together. Small
-registrations have a line of their own. In both lines hosts and brokers share the turns; brokers that are known do not
-wait for those of their host that are not.
+A broker with ten thousand topics registers with megabytes, and a peer that is not a broker may send a frame full of
+topics. Reading such a body takes seconds, and hundreds of bytes of memory for each of its bytes. For this reason only
+one large registration is read at a time, in turns that leave time for other requests. The bodies that wait have a
+common limit. Small registrations wait in a line of their own. In both lines hosts and brokers share the turns. Known
+brokers do not wait for unknown brokers of their host.
 
-The registrations of one broker are taken in the order in which they came: some brokers tell of what changed only. What
-an administrator changes waits until every registration that came before was taken, so that none of them undoes it.
+The registrations of one broker are taken in the order of their arrival, because some brokers report only what changed.
+An administrator's change waits until every earlier registration is taken, so that none of them undoes the change.
 """
 
 from __future__ import annotations
@@ -28,22 +28,25 @@ from wire.bodies.registration import RegisterBrokerBody, likely_bytes
 from wire.codes import ResponseCode
 
 MAX_WAITING_BYTES = 268_435_456
-"""Bytes of the registrations that are read or wait to be read, in shares of a host.
+"""The most bytes of registrations that are read or wait to be read; each host gets a share.
 
-A name server that starts hears of all brokers at once: 100 of them with 20,000 topics each are 170 MB.
+All brokers register with a name server that starts: 100 brokers of 20,000 topics send 170 MB in all.
 """
 REQUEST_BYTES = 4_096
-"""Bytes that a request that waits is counted with besides its body."""
+"""Bytes that are counted for a waiting request besides its body."""
 SMALL_BYTES = 262_144
-"""Bytes of a body, when it is inflated, that is read beside large ones: 2,500 topics, some 20 ms."""
+"""The most inflated bytes of a body that is read beside the large ones: 2,500 topics, about 20 ms."""
 MAX_LARGE = 2_000
-"""Large registrations that are read or wait to be read."""
+"""The largest number of large registrations that are read or wait to be read."""
 MAX_LARGE_PER_CHANNEL = 20
-"""Large registrations of one connection that are read or wait; processes with several brokers have one each."""
+"""The largest number of large registrations of one connection that are read or wait.
+
+A process with several brokers sends one registration for each of them.
+"""
 
 
 class _Reading(Generic[T]):
-    """A work that waits for its turn, and what fires at its end."""
+    """Work that waits for its turn, with the deferred that fires when the work ends."""
 
     __slots__ = ("cost", "done", "holder", "host", "work")
 
@@ -56,9 +59,11 @@ class _Reading(Generic[T]):
 
 
 class RegistrationReader:
-    """Reads registrations: a large and a small one at a time. Only the reactor's thread uses this class.
+    """A reader of registrations: one large and one small registration at a time.
 
-    :param max_waiting_bytes: of all requests that are read or wait.
+    Only the reactor's thread uses this class.
+
+    :param max_waiting_bytes: the most bytes of all requests that are read or wait.
     """
 
     def __init__(self, turns: Turns, max_waiting_bytes: int = MAX_WAITING_BYTES) -> None:
@@ -84,11 +89,11 @@ class RegistrationReader:
         take_in: Callable[[RegisterBrokerBody], Work[T]],
         is_known: bool = False,
     ) -> T:
-        """Read and take in what a broker at this address registers with; at once when it is small and nothing waits.
+        """Read and take in the registration of the broker at this address; at once if it is small and nothing waits.
 
-        :param is_known: whether the broker is registered already.
+        :param is_known: True if the broker is registered already.
         :raises BodyError: as ``RegisterBrokerBody.parse_in_steps``.
-        :raises RequestRefused: SYSTEM_BUSY, too much waits already; SYSTEM_ERROR, the broker went meanwhile.
+        :raises RequestRefused: SYSTEM_BUSY, too much waits already; SYSTEM_ERROR, the broker left meanwhile.
         """
         host, channel, body = request.channel.remote[0], request.channel, request.command.body
         cost = likely_bytes(body, compressed)
@@ -119,18 +124,18 @@ class RegistrationReader:
             self._let_changes()
 
     def in_order(self, request: Request, change: Callable[[], Answer]) -> Answer | Awaitable[Answer]:
-        """Make a change after all registrations that came before it; at once when nothing waits.
+        """Make a change after all registrations that came before the change; at once if nothing waits.
 
         :raises RequestRefused: SYSTEM_BUSY, too much waits already.
         """
         return self._change_later(request, change) if self._open or self._changes else change()
 
     def forget(self, address: BrokerAddress) -> None:
-        """Refuse what this broker registered with and is not read yet: it went."""
+        """Refuse the unread registrations of this broker, because the broker left."""
         self._unread.pop(address, None)
 
     def _take(self, host: str, body: bytes) -> int:
-        """Count what waits; return how much it is."""
+        """Count the bytes of a request that waits, and return their number."""
         size = len(body) + REQUEST_BYTES
         if not self._bytes.take(host, size):
             remark = self._bytes.refusal(host, f"bytes of registrations from {host} that wait to be read")
@@ -138,7 +143,7 @@ class RegistrationReader:
         return size
 
     async def _turn_of(self, address: BrokerAddress) -> None:
-        """Wait until what this broker registered with before is taken."""
+        """Wait until the earlier registrations of this broker are taken."""
         behind = self._behind.get(address)
         if behind is None:
             self._behind[address] = deque()
@@ -165,7 +170,7 @@ class RegistrationReader:
             self._bytes.give_back(host, held)
 
     def _let_changes(self) -> None:
-        """Begin with the changes that may be made: each of them in another turn."""
+        """Start the changes that may be made now, each in another turn."""
         if self._next_change_may_be_made and not self._is_changing:
             self._turns.begin(self._one_change_after_the_other())
 
@@ -206,7 +211,7 @@ class RegistrationReader:
 
 
 class _Reader:
-    """Does works one after the other, in turns, in the order of a ``FairLine``."""
+    """A runner of works: one after the other, in turns, in the order of a ``FairLine``."""
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns
@@ -214,7 +219,7 @@ class _Reader:
         self._is_busy = False
 
     def read(self, reading: _Reading[T]) -> Deferred[T]:
-        """Do this work when its turn has come; its first piece now when nothing waits."""
+        """Do this work when its turn comes; the first piece now if nothing waits."""
         self._waiting.put(reading.host, reading.holder, reading, reading.cost)
         if not self._is_busy:
             self._turns.begin(self._one_after_the_other())

@@ -1,14 +1,14 @@
-"""Which brokers live, and which topics they serve. Pure: the time is an argument, nothing is sent or logged.
+"""The brokers that are alive, and the topics that they serve. Pure: the time is an argument, nothing is sent or logged.
 
     topic  → broker name → broker group
     broker name → broker group: cluster; broker id → address; topic → queues
-    address → when it last showed itself, its data version, its channel
+    address → time of its last sign of life, its data version, its channel
 
-A broker that leaves is out of every route at once; what it had is taken out of the index of topics piece by piece.
-Whatever a broker does costs what this broker has, however many others there are. A broker that is registered over a
-second connection goes back to the first one when the second one closes (``Displaced``).
+A broker that leaves disappears from every route at once. Its entries in the index of topics are removed piece by piece.
+The cost of a broker's requests depends on the topics of this broker, not on the number of other brokers. A broker that
+is registered over a second connection goes back to the first connection when the second one closes (``Displaced``).
 
-Upstream: ``RouteInfoManager`` of 5.x. Left out: acting masters (a slave answering for a lost master), static
+Upstream: ``RouteInfoManager`` of 5.x. Left out are acting masters (a slave that answers for a lost master), static
 topics, and filter servers, which no client since 4.x asks for.
 """
 
@@ -29,15 +29,18 @@ from wire.bodies.topics import DataVersion, TopicConfig
 from wire.message.flags import Permission
 
 DEFAULT_BROKER_TIMEOUT_MS = 120_000
-"""``DEFAULT_BROKER_CHANNEL_EXPIRED_TIME``: four missed registrations."""
+"""The default time-out of a silent broker in milliseconds (``DEFAULT_BROKER_CHANNEL_EXPIRED_TIME``).
+
+The broker has missed four registrations by then.
+"""
 MAX_KNOWN_QUEUES = 1_024
-"""Different numbers of queues and permissions of one broker that are remembered, so that its topics share them."""
+"""The most combinations of queues and permissions that are remembered for one broker, so that its topics share them."""
 
 
 class RouteLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What peers can make the table hold; the settings of the same names say more.
+    """The limits of what peers can make the table hold; the settings of the same names say more.
 
-    The largest clusters known have 10,000 topics on 100 brokers, which is a million entries.
+    The largest clusters known have 10,000 topics on 100 brokers, and so a million entries.
     """
 
     brokers: int = 10_000
@@ -45,13 +48,14 @@ class RouteLimits(msgspec.Struct, frozen=True, kw_only=True):
     topics: int = 500_000
     topics_per_registration: int = 200_000
     entries: int = 2_000_000
-    """Pairs of a topic and a broker that serves it."""
+    """The most pairs of a topic and a broker that serves the topic."""
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
-    """What a broker says about itself.
+    """The facts that a broker registers about itself.
 
-    ``timeout_ms`` is how long it may stay silent, ``channel_id`` what it registered over (None: in process).
+    ``timeout_ms`` is how long the broker may stay silent. ``channel_id`` is the connection over which the broker
+    registered, None for a broker of this process.
     """
 
     cluster: str
@@ -66,10 +70,10 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Registered(msgspec.Struct, frozen=True, kw_only=True):
-    """What a registering broker is told.
+    """The answer to a broker that registers.
 
-    ``refusal`` says why it was not accepted (None: it was). The addresses are None unless the broker is a
-    slave whose master is known. ``is_new``: this address was not at its place before.
+    ``refusal`` is the reason why the broker was not accepted, None if it was accepted. The addresses are None unless
+    the broker is a slave whose master is known. ``is_new`` is True if this address was not at its place before.
     """
 
     refusal: str | None = None
@@ -80,7 +84,7 @@ class Registered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveBroker(msgspec.Struct, frozen=True, kw_only=True):
-    """One broker process that has shown itself in time."""
+    """A broker process that gave a sign of life within its time-out."""
 
     cluster: str
     broker_name: str
@@ -94,7 +98,10 @@ class LiveBroker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Told(msgspec.Struct, frozen=True):
-    """The queues of topics as their broker told them; ``changes`` counts its changes of permission until then."""
+    """The queues of topics as their broker registered them.
+
+    ``changes`` counts how often the broker's permission was changed until then.
+    """
 
     queues: QueueData
     changes: int
@@ -104,7 +111,7 @@ class _Told(msgspec.Struct, frozen=True):
 class _BrokerGroup:
     """The brokers that share a name, a master and its slaves, and the topics of the master.
 
-    An administrator who changes the permission of a broker changes one number, not each of its topics.
+    An administrator who changes the permission of a broker changes one number, not every topic.
     """
 
     name: str
@@ -112,7 +119,7 @@ class _BrokerGroup:
     addresses: dict[int, BrokerAddress] = field(default_factory=dict)
     topics: dict[str, _Told] = field(default_factory=dict)
     taken: Mapping[str, TopicConfig] = field(default_factory=dict)
-    """Of a broker in this process: what it told last, unless somebody else changed its topics since."""
+    """The last registered topics of a broker in this process; empty once somebody else changed its topics."""
     is_gone: bool = False
     _changes: int = 0
     _wiped_at: int = 0
@@ -120,17 +127,17 @@ class _BrokerGroup:
     _known: dict[tuple[int, int, int, int], _Told] = field(default_factory=dict)
 
     def wipe(self) -> int:
-        """Take the permission to write from all topics told until now; returns their number."""
+        """Take the write permission from all topics registered until now; return how many there are."""
         self._wiped_at = self._change()
         return len(self.topics)
 
     def open(self) -> int:
-        """Give all topics told until now the permission to read and write; returns their number."""
+        """Give the permissions to read and to write to all topics registered until now; return how many there are."""
         self._opened_at = self._change()
         return len(self.topics)
 
     def told(self, config: TopicConfig) -> _Told:
-        """What stands for a configuration that the broker tells now; topics that are alike share it."""
+        """Return the entry for a topic configuration that the broker registers now; equal topics share one entry."""
         key = config.read_queue_nums, config.write_queue_nums, config.perm, config.topic_sys_flag
         told = self._known.get(key)
         if told is None:
@@ -144,7 +151,7 @@ class _BrokerGroup:
         self.topics[topic] = _Told(queues, self._changes)
 
     def queues(self, topic: str) -> QueueData:
-        """The queues of a topic, with the permission that holds now."""
+        """Return the queues of a topic with the permission that holds now."""
         told = self.topics[topic]
         if told.changes == self._changes and MASTER_ID in self.addresses:
             return told.queues
@@ -156,7 +163,7 @@ class _BrokerGroup:
         return structs.replace(told.queues, perm=int(perm))
 
     def flag(self, topic: str) -> int:
-        """The system flag of a topic."""
+        """Return the system flag of a topic."""
         return self.topics[topic].queues.topic_sys_flag
 
     def _change(self) -> int:
@@ -167,11 +174,11 @@ class _BrokerGroup:
 
 
 class RouteTable:
-    """All that is known about brokers and topics.
+    """Everything that is known about brokers and topics.
 
-    :param forget_unlisted_topics: drop a topic from a master's routes once it no longer lists it
+    :param forget_unlisted_topics: drop a topic from the routes of a master that no longer lists the topic
         (``deleteTopicWithBrokerRegistration``).
-    :param in_turns: begins work that is done piece by piece; the default does it at once.
+    :param in_turns: starts work that is done piece by piece; the default does the work at once.
     """
 
     def __init__(
@@ -195,13 +202,13 @@ class RouteTable:
     # Brokers come and go
 
     def register(self, registration: Registration, now_ms: int) -> Registered:
-        """Take in what a broker says, unless something speaks against it."""
+        """Take in a broker's registration, unless there is a reason to refuse the registration."""
         return finish(self.register_in_steps(registration, now_ms))
 
     def register_in_steps(self, registration: Registration, now_ms: int) -> Work[Registered]:
-        """As ``register``, many topics a piece at a time: a broker that leaves meanwhile is refused.
+        """Do ``register`` in steps, many topics one piece at a time; a broker that leaves meanwhile is refused.
 
-        Between two steps, routes have the topics taken so far.
+        Between two steps the routes have the topics taken so far.
         """
         # A peer that comes and goes adds no more than it makes room for.
         for _ in range(len(registration.topics) // ENTRIES_PER_TURN):
@@ -232,7 +239,7 @@ class RouteTable:
         return self._registered(group, registration, is_new)
 
     def unregister(self, broker_name: str, broker_id: int, address: BrokerAddress) -> bool:
-        """A broker leaves; False when it is not known at this place."""
+        """Remove a broker that leaves; return False if the broker is not known at this place."""
         group = self._groups.get(broker_name)
         if group is None or group.addresses.get(broker_id) != address:
             return False
@@ -249,7 +256,7 @@ class RouteTable:
         return True
 
     def heartbeat(self, address: BrokerAddress, now_ms: int) -> bool:
-        """A broker shows that it lives; False when it is not known."""
+        """Note that a broker is alive; return False if the broker is not known."""
         live = self._live.get(address)
         if live is None:
             return False
@@ -266,7 +273,7 @@ class RouteTable:
         return gone
 
     def channel_closed(self, channel_id: int) -> list[LiveBroker]:
-        """Remove and return the brokers that registered over this channel, but for those that others registered too."""
+        """Remove and return the brokers of this channel, except brokers that another channel registered too."""
         for live in self._displaced.closed(channel_id):
             self._leave_place(live)
         gone = [self._live[address] for address in self._by_channel.get(channel_id, ())]
@@ -275,18 +282,18 @@ class RouteTable:
         return [live for live in gone if live.address not in self._live]
 
     def data_version(self, address: BrokerAddress) -> DataVersion | None:
-        """The data version of a broker's last registration."""
+        """Return the data version of a broker's last registration; None for an unknown broker."""
         live = self._live.get(address)
         return None if live is None else live.data_version
 
     # What clients ask
 
     def brokers_of(self, topic: str) -> int:
-        """The number of brokers that serve a topic."""
+        """Return how many brokers serve a topic."""
         return len(self._serving(topic))
 
     def route(self, topic: str, reached_at: str) -> TopicRouteData | None:
-        """Queues and brokers of a topic, or None when no known broker serves it."""
+        """Return the queues and brokers of a topic, or None if no known broker serves the topic."""
         serving = self._serving(topic)
         if not serving:
             return None
@@ -296,7 +303,7 @@ class RouteTable:
         )
 
     def cluster_info(self, reached_at: str) -> ClusterInfo:
-        """All brokers, by name and by cluster."""
+        """Return all brokers, by name and by cluster."""
         clusters: dict[str, list[str]] = {}
         for name, group in self._groups.items():
             clusters.setdefault(group.cluster, []).append(name)
@@ -306,36 +313,39 @@ class RouteTable:
         )
 
     def group_addresses(self, cluster: str, broker_name: str, reached_at: str) -> dict[int, str]:
-        """Broker id → address of the brokers of this name; empty when there are none in this cluster."""
+        """Return the addresses of the brokers of this name, by broker id; empty if this cluster has no such broker."""
         group = self._groups.get(broker_name)
         if group is None or group.cluster != cluster:
             return {}
         return _addresses(group, reached_at)
 
     def topics(self) -> list[str]:
-        """All topics."""
+        """Return the names of all topics."""
         if not self._leaving:
             return list(self._topics)
         return [topic for topic in self._topics if self._serving(topic)]
 
     def topics_of_cluster(self, cluster: str) -> Work[list[str]]:
-        """The topics that brokers of this cluster serve."""
+        """Return the topics that brokers of this cluster serve."""
         return self._topics_whose(lambda _, groups: any(group.cluster == cluster for group in groups))
 
     def system_topics(self, reached_at: str) -> tuple[list[str], str | None]:
-        """The topics every cluster has, named after clusters and brokers; and the address of any broker."""
+        """Return the topics that every cluster has, and the address of any broker, or None.
+
+        These topics have the names of clusters and brokers.
+        """
         clusters = (group.cluster for group in self._groups.values())
         names = dict.fromkeys((*clusters, *self._groups))
         first = next(iter(self._live), None)
         return list(names), None if first is None else seen_from(first, reached_at)
 
     def topics_with_flags(self, wanted: int, unwanted: int = 0) -> Work[list[str]]:
-        """The topics whose system flag (``TopicSysFlag``) has all of ``wanted`` and none of ``unwanted``."""
+        """Return the topics whose system flag (``TopicSysFlag``) has all of ``wanted`` and none of ``unwanted``."""
         looked_at = wanted | unwanted
         return self._topics_whose(lambda topic, groups: groups[0].flag(topic) & looked_at == wanted)
 
     def _topics_whose(self, matches: Callable[[str, list[_BrokerGroup]], bool]) -> Work[list[str]]:
-        """The topics whose name and serving brokers match, of those known when the work begins."""
+        """Return the topics whose name and serving brokers match, among the topics known when the work starts."""
         names, found = list(self._topics), []
         for first in range(0, len(names), ENTRIES_PER_TURN):
             if first:
@@ -352,7 +362,7 @@ class RouteTable:
     # What administrators change
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
-        """Forget a topic, of one cluster's brokers or of all; masters bring it back if they still have it."""
+        """Forget a topic, of one cluster's brokers or of all; a master that still has the topic brings it back."""
         for group in list(self._topics.get(topic, {}).values()):
             if not group.is_gone and (cluster is None or group.cluster == cluster):
                 self._drop_queue(topic, group)
@@ -361,9 +371,9 @@ class RouteTable:
     def add_queues(self, topic: str, queues: Sequence[QueueData]) -> str | None:
         """Add a topic's queues on known brokers (REGISTER_TOPIC_IN_NAMESRV).
 
-        As upstream does it, nothing is added from the first unknown broker on, and nothing at all of a new topic.
+        As upstream, queues from the first unknown broker on are not added. A new topic is then not added at all.
 
-        :return: why they are not added, or None.
+        :return: the reason of a refusal, or None.
         """
         known: list[tuple[_BrokerGroup, QueueData]] = []
         for queue in queues:
@@ -385,12 +395,18 @@ class RouteTable:
         return None
 
     def wipe_write_permission(self, broker_name: str) -> int:
-        """Let nothing be written to a broker until it registers a change; returns the number of topics."""
+        """Take the write permission from a broker's topics; return how many topics the broker has.
+
+        The permission comes back when the broker registers a change.
+        """
         group = self._groups.get(broker_name)
         return 0 if group is None else group.wipe()
 
     def add_write_permission(self, broker_name: str) -> int:
-        """Let all topics of a broker be read and written; returns the number of topics."""
+        """Give the permissions to read and to write to all topics of a broker.
+
+        Return how many topics the broker has.
+        """
         group = self._groups.get(broker_name)
         return 0 if group is None else group.open()
 
@@ -436,7 +452,7 @@ class RouteTable:
         return None
 
     def _is_outdated(self, group: _BrokerGroup, registration: Registration) -> bool:
-        """Whether another address holds this id with a larger state version (a later epoch of 5.x)."""
+        """Return whether another address holds this id with a larger state version (a later epoch of 5.x)."""
         holder = group.addresses.get(registration.broker_id)
         if holder is None or holder == registration.address:
             return False
@@ -444,9 +460,9 @@ class RouteTable:
         return live is not None and live.data_version.state_version > registration.data_version.state_version
 
     def _leave_former_name(self, live: LiveBroker, registration: Registration) -> None:
-        """An address is one process: with another name it is no longer what it was.
+        """Remove an address from its former name, because one address is one process with one name.
 
-        When another connection gives it that name, its former one stays for as long as its own connection is open.
+        If another connection gives the new name, the former registration is kept while its own connection is open.
         """
         if live.channel_id == registration.channel_id or not self._displaced.keep(live.address, live):
             self.unregister(live.broker_name, live.broker_id, live.address)
@@ -454,9 +470,9 @@ class RouteTable:
             self._drop_live(live.address)
 
     def _place(self, group: _BrokerGroup, before: LiveBroker | None, live: LiveBroker) -> bool:
-        """Put a broker at its id, and only there; True when its address was not there before.
+        """Put a broker at its id, and only there; return True if its address was not there before.
 
-        :param before: what the address was registered as, with this name.
+        :param before: the registration of the address before, under this name.
         """
         group.cluster = live.cluster
         address, broker_id = live.address, live.broker_id
@@ -476,9 +492,9 @@ class RouteTable:
         return there != address
 
     def _take_topics(self, group: _BrokerGroup, registration: Registration, is_same: bool) -> Work[bool]:
-        """Take what changed; of the master that told of this version already, what is missing only.
+        """Take the topics that changed; if the master registered this version before, take only the missing topics.
 
-        :return: False when the broker left meanwhile.
+        :return: False if the broker left meanwhile.
         """
         taken, topics = group.taken, group.topics
         if not is_same:
@@ -499,7 +515,7 @@ class RouteTable:
         return True
 
     def _drop_unlisted(self, group: _BrokerGroup, registration: Registration) -> Work[bool]:
-        """Drop the topics that a master no longer lists; False when the broker left meanwhile."""
+        """Drop the topics that a master no longer lists; return False if the broker left meanwhile."""
         unlisted = [topic for topic in group.topics if topic not in registration.topics]
         for at, topic in enumerate(unlisted, start=1):
             self._drop_queue(topic, group)
@@ -518,7 +534,7 @@ class RouteTable:
         return Registered(master_address=master, master_ha_address=ha_address, is_new=is_new)
 
     def _depart(self, live: LiveBroker, behind: Sequence[LiveBroker]) -> None:
-        """A broker leaves; those behind it come back, the latest of them first."""
+        """Remove a broker that leaves; the registrations that it displaced come back, the latest first."""
         self._drop_live(live.address)
         group = self._groups[live.broker_name]
         del group.addresses[live.broker_id]
@@ -526,7 +542,10 @@ class RouteTable:
         self._tidy(group)
 
     def _settle(self, behind: Sequence[LiveBroker]) -> None:
-        """Put brokers back whose places are free, the latest first; the others stay behind those that are there."""
+        """Put displaced brokers back into free places, the latest first.
+
+        The others stay displaced by the brokers that hold the places.
+        """
         for displaced in [each for each in reversed(behind) if not self._is_put_back(each)][::-1]:
             group = self._groups.get(displaced.broker_name)
             holder = None if group is None else group.addresses.get(displaced.broker_id)
@@ -539,9 +558,10 @@ class RouteTable:
                 self._leave_place(displaced)
 
     def _is_put_back(self, displaced: LiveBroker) -> bool:
-        """Put a broker back if nobody has its address or its place.
+        """Put a broker back if nobody has its address or its place; return whether that was possible.
 
-        Its routes may have been changed meanwhile, so its data version becomes one that has it tell all of them again.
+        The broker's routes may have changed meanwhile. Its data version gets the counter −1, so that the broker sends
+        all topics again.
         """
         group, address = self._groups.get(displaced.broker_name), displaced.address
         if group is None or address in self._live or group.addresses.get(displaced.broker_id, address) != address:
@@ -553,7 +573,7 @@ class RouteTable:
         return True
 
     def _leave_place(self, displaced: LiveBroker) -> None:
-        """Take away the address that a broker still has under the name it had, when another name has it now."""
+        """Remove the address that a broker still has under its former name, after another name got the address."""
         group = self._groups.get(displaced.broker_name)
         if group is None:
             return
@@ -564,7 +584,10 @@ class RouteTable:
         self._tidy(group)
 
     def _tidy(self, group: _BrokerGroup) -> None:
-        """Let a group without brokers leave; one without master takes no messages until a master tells its topics."""
+        """Remove a group without brokers.
+
+        A group without a master takes no messages until a master registers its topics.
+        """
         if group.is_gone:
             return
         if not group.addresses:
@@ -593,7 +616,7 @@ class RouteTable:
     # Topics of brokers, brokers of topics
 
     def _index(self, topic: str, group: _BrokerGroup) -> None:
-        """Note that a broker serves a topic; its queues are put by the caller."""
+        """Note that a broker serves a topic; the caller puts the queues."""
         if topic not in group.topics:
             self._entries += 1
             self._topics.setdefault(topic, {})[group.name] = group
@@ -611,7 +634,7 @@ class RouteTable:
                 del self._topics[topic]
 
     def _leave(self, group: _BrokerGroup) -> None:
-        """Take a broker out of all routes now, and out of the index of topics piece by piece."""
+        """Take a group out of all routes now, and out of the index of topics piece by piece."""
         group.is_gone = True
         self._entries -= len(group.topics)
         self._leaving.append(group)
@@ -625,7 +648,7 @@ class RouteTable:
                 yield
 
     def _forget(self, entries: int) -> None:
-        """Take at most so many entries of brokers that left out of the index of topics."""
+        """Remove at most ``entries`` entries of groups that left from the index of topics."""
         while self._leaving and entries > 0:
             group = self._leaving[0]
             entries -= 1
@@ -647,12 +670,12 @@ def _addresses(group: _BrokerGroup, reached_at: str) -> dict[int, str]:
 
 
 def _is_master(group: _BrokerGroup, registration: Registration) -> bool:
-    """Whether a registering master is still at its place."""
+    """Return whether a master that registers is still at its place."""
     return not group.is_gone and group.addresses.get(MASTER_ID) == registration.address
 
 
 def _was_elsewhere(before: LiveBroker, registration: Registration) -> bool:
-    """Whether an address had another name, or another cluster according to the same connection."""
+    """Return whether an address had another name, or another cluster according to the same connection."""
     if before.broker_name != registration.broker_name:
         return True
     return before.cluster != registration.cluster and before.channel_id == registration.channel_id

@@ -1,7 +1,7 @@
-"""The name server as a service: its port, its requests, its search for silent brokers.
+"""The name server as a service: its port, its requests, and its search for silent brokers.
 
-Runs alone or beside a broker in one process; such a broker registers through ``direct_registration`` and not
-over the network. Upstream: ``NamesrvController``.
+A name server runs alone or beside a broker in one process. A broker in the same process registers through
+``direct_registration`` and not over the network. Upstream: ``NamesrvController``.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ PORT_OPTION = "--nameserver-port (--port for a name server alone)"
 
 
 class NameServer(Service):
-    """One name server.
+    """A name server.
 
-    :param in_thread: where the key-value file is written; see ``gateway.metadata.saved.write_behind``.
-    :param near_brokers: whether brokers that register from a loopback address are reached wherever this name server is.
+    :param in_thread: runs the writes of the key-value file; see ``gateway.metadata.saved.write_behind``.
+    :param near_brokers: True if brokers that register from a loopback address are reached wherever this name server is.
     :raises GatewayError: the key-value file cannot be read.
     """
 
@@ -67,24 +67,24 @@ class NameServer(Service):
 
     @property
     def port(self) -> int:
-        """The port it listens on; only while it runs."""
+        """The port on which the name server listens; only while the name server runs."""
         return self.server.ports[0]
 
     def direct_registration(self) -> DirectRegistration:
-        """The way in for a broker of this process."""
+        """Return a link by which a broker of this process registers."""
         return DirectRegistration(self.routes, self._clock_ms)
 
     def startService(self) -> None:  # noqa: N802 (Twisted's name)
-        """Listen and begin to look for silent brokers.
+        """Listen and start to look for silent brokers.
 
-        :raises GatewayError: the port cannot be listened on.
+        :raises GatewayError: the server cannot listen on the port.
         """
         self.server.startService()
         self._scan_later()
         super().startService()  # type: ignore[no-untyped-call]
 
     def stopService(self) -> Deferred[None]:  # noqa: N802 (Twisted's name)
-        """Close the port and all connections; fires when they are gone."""
+        """Close the port and all connections; the deferred fires when they are closed."""
         super().stopService()  # type: ignore[no-untyped-call]
         if self._scan is not None and self._scan.active():
             self._scan.cancel()

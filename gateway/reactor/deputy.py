@@ -1,12 +1,13 @@
-"""Who runs the reactor while its own thread waits for the disk.
+"""A deputy thread that runs the reactor while the reactor's own thread waits for the disk.
 
-Handing a sync to another thread and being told of its end wakes two threads. Where processors are scarce that takes
-longer than the sync of a quick disk, so the reactor's thread may wait for it itself. Should the disk be slow for once,
-or not answer at all, a deputy goes on with the reactor: connections are read, timers run, calls of other threads come.
+If a sync is handed to another thread and its end is reported back, two threads wake up. With few processors that takes
+longer than the sync of a quick disk, so the reactor's thread may wait for the disk itself. If the disk is slow for
+once, or does not answer at all, a deputy goes on with the reactor: it reads connections, runs timers and accepts calls
+of other threads.
 
-One thread at a time runs the reactor, which never notices: its own is waiting meanwhile, with nothing on its stack that
-the deputy's turns could disturb. Signals are the exception. Python handles them in the main thread only, so one that
-comes while the disk does not answer is heard when it does.
+Only one thread at a time runs the reactor, and the reactor does not notice the change: its own thread waits meanwhile,
+with nothing on its stack that the deputy's turns could disturb. Signals are the exception. Python handles signals only
+in the main thread, so a signal that comes while the disk does not answer is handled when the disk answers.
 """
 
 from __future__ import annotations
@@ -21,14 +22,19 @@ Value = TypeVar("Value")
 
 THREAD_NAME: Final = "reactor-deputy"
 LOOKED_AFTER_EVERY_S: Final = 0.005
-"""A wait found going on at two of these looks is a long one: the reactor stands still for ten milliseconds at most."""
+"""Seconds between two looks of the deputy. A wait found by two looks in a row is long.
+
+Therefore the reactor stands still for ten milliseconds at most.
+"""
 
 
 class Deputy:
-    """Looks after the waits of one reactor. Its thread is started by the first, and sleeps while there are none.
+    """Looks after the waits of one reactor.
 
-    :param turn: has the reactor go round once, in the thread that calls; False when it was stopped.
-    :param wake: ends the reactor's wait for events; for any thread.
+    The first wait starts the deputy's thread, which sleeps while there are no waits.
+
+    :param turn: runs one turn of the reactor in the calling thread; returns False if the reactor was stopped.
+    :param wake: ends the reactor's wait for events; any thread may call it.
     :param rest: passes the time between two looks, in the deputy's thread.
     """
 
@@ -48,7 +54,10 @@ class Deputy:
         self._thread: Thread | None = None
 
     def wait_for(self, work: Callable[[], Value]) -> Value:
-        """What ``work`` returns, or raises; on the thread that runs the reactor, at the beginning of a turn."""
+        """Call ``work``, and return or raise what ``work`` does.
+
+        Call this only on the thread that runs the reactor, at the start of a turn.
+        """
         self._waits += 1  # odd: one is going on
         if self._is_asleep:
             self._is_asleep = False

@@ -1,9 +1,9 @@
-"""The one thread that writes and syncs the commit log, so that the reactor never waits long for a disk.
+"""The thread that writes and syncs the commit log, so that the reactor never waits long for a disk.
 
-Twisted's thread pool would do, but costs two lock hand-overs more for each batch; with one batch in flight at
-a time a thread of its own and a queue are enough.
+Twisted's thread pool would do, but costs two more hand-overs of a lock for each batch. Only one batch is in flight at a
+time, so one thread with a queue is enough.
 
-Where processors are few and the disk is quick, the reactor's thread syncs by itself: see ``gateway.reactor.deputy``.
+If processors are few and the disk is quick, the reactor's thread syncs itself: see ``gateway.reactor.deputy``.
 """
 
 from __future__ import annotations
@@ -23,23 +23,27 @@ from gateway.reactor.quick_disk import QuickDisk
 Outcome = Callable[[Any], None]
 
 FEW_PROCESSORS: Final = 2
-"""Of so many, clients and a broker that hands every sync to a thread keep each other waiting. With more of them the
-reactor has better things to do during a sync."""
+"""The largest number of processors on which the reactor's thread may sync itself.
+
+With so few processors, clients and a broker that hands every sync to a thread keep each other waiting. With more
+processors the reactor has better things to do during a sync.
+"""
 
 
 def has_few_processors() -> bool:
-    """Whether this process may run on ``FEW_PROCESSORS`` at most, which it shares with whatever else runs there."""
+    """Return whether this process may run on ``FEW_PROCESSORS`` processors at most; other programs may share them."""
     return len(os.sched_getaffinity(0)) <= FEW_PROCESSORS
 
 
 class LogThread:
-    """Runs blocking functions one after the other and reports on the reactor thread.
+    """Runs blocking functions one after the other and reports on the reactor's thread.
 
-    :param carry_out: calls, on the reactor thread, an outcome with a value, and writes out the answers it made.
-    :param expect: told that an outcome is awaited, and that it is there; see ``QuickReactor.expect_call``.
-    :param wait_for: has the reactor's thread do work and carry out its outcome, see ``QuickReactor.wait_for``;
-        None: the reactor never waits.
-    :param seconds: a clock to see how quick the disk is.
+    :param carry_out: calls an outcome with a value, on the reactor's thread, and writes out the answers made there.
+    :param expect: called with True when an outcome is awaited, and with False when the outcome is there; see
+        ``QuickReactor.expect_call``.
+    :param wait_for: lets the reactor's thread do work and call its outcome, see ``QuickReactor.wait_for``; with None
+        the reactor never waits.
+    :param seconds: a clock that measures how quick the disk is.
     """
 
     def __init__(
@@ -62,24 +66,25 @@ class LogThread:
         self._thread = Thread(target=self._work, name="commit-log", daemon=True)
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End after what is queued; blocks until then."""
+        """End the thread after all queued work; blocks until then."""
         self._queue.put(None)
         self._thread.join()
 
     def submit(self, work: Callable[[], object], outcome: Outcome) -> None:
-        """Run ``work`` in the thread, then ``outcome`` with its value, or ``Failed``, on the reactor thread."""
+        """Run ``work`` in the thread, then call ``outcome`` with its value, or ``Failed``, on the reactor's thread."""
         self._unreported += 1
         if self._expect is not None:
             self._expect(True)
         self._queue.put((work, outcome))
 
     def sync(self, work: Callable[[], object], outcome: Outcome) -> None:
-        """The same for ``work`` that waits for the disk and does little else; in the reactor's thread when that is
-        quicker, after all that was submitted before.
+        """Run ``work``, which waits for the disk and does little else, then ``outcome``, as ``submit`` does.
+
+        ``work`` runs in the reactor's thread if that is quicker and no earlier work is still under way.
         """
 
         def timed() -> object:

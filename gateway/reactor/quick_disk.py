@@ -1,18 +1,21 @@
-"""Whether a sync ends so soon that handing it to another thread takes longer."""
+"""A measure of the disk: whether a sync ends so soon that handing the sync to another thread would take longer."""
 
 from __future__ import annotations
 
 from typing import Final
 
 QUICK_S: Final = 0.001
-"""A disk whose syncs take no longer than this is quick: so long, at most, connections are left alone for it anyway."""
+"""Seconds that a sync takes at most on a quick disk.
+
+Connections may wait for an expected call as long as this in any case (``EXPECTED_WITHIN_S``).
+"""
 LONGEST_S: Final = 4 * QUICK_S
-"""What takes longer counts as this much: after a disk that hung for a minute some thirty quick syncs prove it quick."""
+"""Seconds that a longer sync counts as: even after a disk that hung for a minute, about thirty syncs prove it quick."""
 WEIGHT: Final = 1 / 16
 
 
 class QuickDisk:
-    """Remembers how long syncs took, the last sixteen above all. Not quick until it has proved to be."""
+    """Remembers how long syncs took, mainly the last sixteen. A disk is not quick until its syncs have proved it."""
 
     __slots__ = ("_mean_s",)
 
@@ -20,10 +23,10 @@ class QuickDisk:
         self._mean_s = LONGEST_S
 
     def took(self, seconds: float) -> None:
-        """A sync ended after so long."""
+        """Note the seconds that a sync took."""
         self._mean_s += (min(seconds, LONGEST_S) - self._mean_s) * WEIGHT
 
     @property
     def is_quick(self) -> bool:
-        """Whether the next sync may be waited for."""
+        """True if the reactor's thread may wait for the next sync."""
         return self._mean_s <= QUICK_S

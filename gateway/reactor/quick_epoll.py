@@ -1,12 +1,13 @@
 """Twisted's epoll reactor with a shorter way from the system to a connection that has something to read.
 
-For every event Twisted sets up a logging context for the system's name and asks anew what kind of event it is; for
-plain connections, which are told of little else than bytes to read, that costs as much as reading them. What a
-failure does is the same: it is logged, and ends the connection. Its time is what really passes: Twisted's is the time
-of day, and a machine's clock that is set back by an hour would keep everything waiting for an hour.
+For every event Twisted sets up a logging context for the system's name and asks again what kind of event it is. Most
+events of plain connections are bytes to read, and for these the extra work costs as much as the reading. A failure has
+the same effect as in Twisted: it is logged and ends the connection. The clock here is monotonic. Twisted uses the time
+of day, so everything would wait for an hour if the machine's clock was set back by an hour.
 
-A thread that has something for it rings a bell, and only when the reactor waits: one write that nobody has to read. Of
-Twisted's pipe the reactor reads what a thread wrote, and with each of the two the threads may take turns.
+A thread that has a call for the reactor rings a bell, but only while the reactor waits: the bell is one write that
+nobody has to read. Twisted uses a pipe instead, and the reactor reads what a thread wrote there; at the write and at
+the read the threads may take turns.
 """
 
 from __future__ import annotations
@@ -29,28 +30,30 @@ from gateway.reactor.deputy import Deputy
 from gateway.reactor.interface import QuickReactor
 
 EXPECTED_WITHIN_S: Final = 0.001
-"""For so long at most connections are left alone for a call that is expected: what came meanwhile is read together."""
+"""The most seconds that connections wait for an expected call; everything that arrives meanwhile is read at once."""
 
 _LONGEST_S: Final = 3600.0
-"""No timer of a server lies further ahead; Twisted knows how long epoll can wait at most."""
+"""Seconds beyond any timer of a server; longer times go through Twisted's code, which knows the limit of epoll."""
 _READABLE: Final = int(EPOLLIN)
 MOST_ACCEPTS: Final = 16
-"""Connections that a port accepts in one turn. Twisted accepts 20 more in each turn while more wait. Those that take
-descriptors kept for files are closed with the next turn only, so a flood would have all of them; and each takes 0.1 ms.
+"""The number of connections that a port accepts in one turn.
+
+While more connections wait, Twisted accepts 20 more in each turn. Connections that take descriptors kept for files are
+closed only in the next turn, so a flood would use all descriptors. Each accept also takes 0.1 ms.
 """
 
 
 class QuickPort(Port):
-    """A listening port that accepts few connections in a turn."""
+    """A listening port that accepts only ``MOST_ACCEPTS`` connections in a turn."""
 
     def doRead(self) -> None:  # noqa: N802 (Twisted's name)
-        """Accept what has arrived, as far as one turn goes."""
+        """Accept waiting connections, up to the limit of one turn."""
         self.numberAccepts = min(self.numberAccepts, MOST_ACCEPTS)
         super().doRead()  # type: ignore[no-untyped-call]
 
 
 class QuickEpollReactor(EPollReactor, QuickReactor):
-    """What a server needs quicker; everything else is Twisted's."""
+    """The parts of Twisted's reactor that a server needs quicker; everything else is Twisted's."""
 
     _is_waiting = False
     _is_woken = False
@@ -74,39 +77,45 @@ class QuickEpollReactor(EPollReactor, QuickReactor):
         return listening
 
     seconds = staticmethod(time.monotonic)
-    """Of a clock that never jumps; for differences only. The function itself: every read asks for the time twice."""
+    """The seconds of a clock that never jumps; use them only for differences.
+
+    The attribute is the function itself, because every read asks for the time twice.
+    """
     processor_seconds = staticmethod(time.thread_time)
-    """The processor's time that this thread took: what other threads compute meanwhile does not count."""
+    """The processor time of this thread in seconds; what other threads compute meanwhile does not count."""
 
     def wakeUp(self) -> None:  # noqa: N802 (Twisted's name)
-        """Do not wait, or no longer; for any thread."""
+        """End the present wait, or skip the next one; any thread may call this."""
         self._is_woken = True
         if self._is_waiting:
             os.eventfd_write(self._bell, 1)
 
     def expect_call(self, expected: bool) -> None:
-        """Whether a thread will call within moments: when there is nothing to do until then, sleep for that alone.
+        """Say whether a thread will call within moments; until then an idle reactor sleeps for that call alone.
 
-        Those who wait for the disk send more meanwhile, one by one; read one by one, each would wake the server.
+        Senders that wait for the disk send more meanwhile, one by one. If each was read at once, each would wake the
+        server.
         """
         self._expects_call = expected
 
     def wait_for(self, work: Callable[[], Any], outcome: Callable[[Any], None]) -> None:
-        """Do ``work``, which must not raise, on this thread at the beginning of the next turn, then ``outcome``.
+        """Call ``work``, which must not raise, on this thread at the start of the next turn, then ``outcome``.
 
-        It waits for a quick disk. When that is slow for once, a deputy runs the reactor meanwhile.
+        ``work`` waits for a quick disk. If the disk is slow for once, a deputy runs the reactor meanwhile.
         """
         self._waited_for.append((work, outcome))
 
     def mainLoop(self) -> None:  # noqa: N802 (Twisted's name)
-        """Go round until the reactor is stopped."""
+        """Run turns until the reactor is stopped."""
         while self._turn():
             continue
 
     def _turn(self, is_deputy: bool = False) -> bool:
-        """Go round once: waits, what threads asked for, timers, connections; False when the reactor was stopped.
+        """Run one turn: waits for the disk, calls of threads, timers, connections.
 
-        The deputy begins no wait: it goes round during one, and would wait for itself.
+        The deputy starts no wait for the disk: it runs during such a wait, and would wait for itself.
+
+        :return: False if the reactor was stopped.
         """
         try:
             if self._waited_for and not is_deputy:
@@ -119,8 +128,10 @@ class QuickEpollReactor(EPollReactor, QuickReactor):
         return bool(self._started)
 
     def _delay_s(self) -> float | None:
-        """Do what is due, and say when the next timer is. In most turns neither a call of a thread nor a timer is new
-        or due; Twisted would look for both twice, and twice at the clock.
+        """Do what is due, and return the seconds until the next timer; None if there is no timer.
+
+        In most turns no call of a thread and no timer is new or due. Twisted would check both twice, and read the clock
+        twice.
         """
         timers = self._pendingTimedCalls
         if timers and not (self.threadCallQueue or self._newTimedCalls or self._justStopped):
@@ -131,7 +142,7 @@ class QuickEpollReactor(EPollReactor, QuickReactor):
         return self.timeout()
 
     def doPoll(self, timeout: float | None) -> None:  # noqa: N802 (Twisted's name)
-        """Wait for events once, and have each carried out."""
+        """Wait for events once, and handle each of them."""
         selectables: dict[int, Any] = self._selectables
         for fd, event in self._events(timeout, len(selectables) + 1):
             selectable = selectables.get(fd)
@@ -168,7 +179,7 @@ class QuickEpollReactor(EPollReactor, QuickReactor):
             self._is_waiting = self._is_woken = False
 
     def _read(self, connection: Server) -> None:
-        """What ``doRead`` does, in one step."""
+        """Do in one step what Twisted's ``doRead`` does."""
         why: BaseException | None = None
         try:
             data = connection.socket.recv(connection.bufferSize)

@@ -1,4 +1,4 @@
-"""Blocking work in the reactor's thread pool, for parts that know no reactor: they take a callable."""
+"""Blocking work in the reactor's thread pool, for parts that know no reactor and take a callable instead."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from gateway.in_thread import Failed, InThread
 
 
 def in_thread_pool(reactor: Any, carry_out: Callable[[Callable[[Any], None], object], None]) -> InThread:
-    """An ``InThread`` on the reactor's pool.
+    """Return an ``InThread`` on the reactor's pool.
 
-    :param carry_out: calls ``done`` with a value, and writes out the answers it made.
+    :param carry_out: calls ``done`` with a value, and writes out the answers that were made there.
     """
 
     def run(work: Callable[[], Any], done: Callable[[Any], None]) -> None:

@@ -1,11 +1,11 @@
-"""The end of a reactor turn: when everything that had arrived was read, and before the reactor waits again.
+"""The end of a reactor's turn: after everything that had arrived was read, and before the reactor waits again.
 
-A timer without delay comes to the same, at the price of a heap entry, two looks at the clock and a line of Twisted's
-bookkeeping. There are two such calls for every batch of messages, so they go around the timers here.
+A timer without delay would do the same, but costs a heap entry, two reads of the clock and some of Twisted's
+bookkeeping. Every batch of messages makes two such calls, so they do not use timers here.
 
-What a turn costs is shared by all that was read in it, so it is looked once more for what came while the first was
-dealt with. Giving way to other processes before that makes turns larger still, but where the machine has other work to
-do it halves what few senders get done.
+Everything that is read in a turn shares the costs of the turn. Before a turn ends, the reactor therefore polls once
+more, so that late arrivals join the same batch. Giving way to other processes before that poll would make turns larger
+still. But where the machine has other work, it would halve the throughput of a few senders.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -21,10 +21,12 @@ log = EventLog("remoting")
 
 
 class TurnEnd:
-    """Runs functions at the end of the turn in which they are given; those they give in turn, at the next one's.
+    """Runs functions at the end of the turn in which they are given.
 
-    :param reactor: its ``doIteration`` is replaced; Twisted's reactors implement that to read and wait once.
-    :param carry_out: calls a function, and writes out what that answered before the next one runs.
+    A function that is given while these functions run, runs at the end of the next turn.
+
+    :param reactor: the reactor whose ``doIteration`` is replaced; Twisted's reactors read and wait once there.
+    :param carry_out: calls a function, and writes out the answers that it made before the next function runs.
     """
 
     __slots__ = ("_carry_out", "_functions", "_iterate")
@@ -36,7 +38,7 @@ class TurnEnd:
         reactor.doIteration = self._iteration  # type: ignore[method-assign]
 
     def call(self, function: Callable[[], None]) -> None:
-        """Run a function at the end of this turn; on the reactor's thread only."""
+        """Run a function at the end of this turn; call this on the reactor's thread only."""
         self._functions.append(function)
 
     def _iteration(self, delay: float | None) -> None:

@@ -1,9 +1,9 @@
 """Every setting of the gateway, declared once: key, type, default, unit, range and one sentence.
 
-The groups (``broker``, ``store``, ``transaction``, ``name_server``, ``remoting``) are frozen dataclasses;
-``tree.Settings`` has all their attributes, so a part may ask for the group it needs and be given the
-whole. ``load`` reads them from files, environment and command line; the command ``config`` and the
-documentation are generated from the same declarations. Nothing here starts or opens anything.
+The groups (``broker``, ``store``, ``transaction``, ``name_server``, ``remoting``, ``timer``, ``metrics``, ``pop``,
+``lite``) are frozen dataclasses. ``tree.Settings`` has the attributes of all groups, so a part may ask for the group
+that it needs and get all settings. ``files.load`` reads settings from files, environment and command line. The command
+``config`` and the documentation are generated from the same declarations. No code here starts or opens anything.
 
 The types are re-exported because nearly every part of the gateway takes one of them.
 """

@@ -1,6 +1,6 @@
-"""Addresses as they appear in settings: ``host:port``, lists of them, and what we advertise.
+"""Addresses in settings: ``host:port``, lists of addresses, and the address that we advertise.
 
-Only text is looked at; no name is resolved here. IPv6 addresses with a port stand in brackets.
+Only the text is checked; no name is resolved here. IPv6 addresses with a port are in brackets.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import re
 from typing import NamedTuple
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}(\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})*\.?")
-"""With underscores, which no standard has and container networks do."""
+"""The pattern of a host name. Underscores are allowed: no standard has them, but container networks do."""
 
 LOCAL_HOST = "localhost"
 ADVERTISE_AUTO = "auto"
-"""Advertise to every client the address it reached us at."""
+"""The value that advertises to every client the address at which the client reached us."""
 
 
 class Address(NamedTuple):
@@ -28,8 +28,9 @@ class Address(NamedTuple):
 
 
 class Advertised(NamedTuple):
-    """What routes say about us: ``host`` None means the address the asking client reached us at,
-    ``port`` None the port we listen on.
+    """The address of the broker in routes.
+
+    ``host`` None means the address at which the asking client reached us, ``port`` None the port on which we listen.
     """
 
     host: str | None
@@ -37,7 +38,10 @@ class Advertised(NamedTuple):
 
 
 def parse_address(text: str) -> Address:
-    """``host:port`` or ``[v6]:port``; ValueError with what was expected."""
+    """Read ``host:port`` or ``[v6]:port``.
+
+    :raises ValueError: the text is not an address.
+    """
     host, port = _split(text.strip())
     if port is None:
         raise ValueError("HOST:PORT")
@@ -45,13 +49,19 @@ def parse_address(text: str) -> Address:
 
 
 def parse_addresses(text: str) -> tuple[Address, ...]:
-    """Addresses separated by ``;`` (or ``,``), in order; empty text gives none."""
+    """Return addresses separated by ``;`` (or ``,``), in order; none for an empty text.
+
+    :raises ValueError: a part is not an address.
+    """
     parts = [part.strip() for part in text.replace(",", ";").split(";")]
     return tuple(parse_address(part) for part in parts if part)
 
 
 def parse_advertised(text: str) -> Advertised:
-    """``auto``, ``host`` or ``host:port``; ValueError with what was expected."""
+    """Read ``auto``, ``host`` or ``host:port``.
+
+    :raises ValueError: the text is none of these.
+    """
     text = text.strip()
     if text.lower() == ADVERTISE_AUTO:
         return Advertised(None, None)
@@ -59,7 +69,7 @@ def parse_advertised(text: str) -> Advertised:
 
 
 def advertised_expected(text: str) -> str | None:
-    """What ``gateway.advertise`` wants instead of ``text``, or None."""
+    """Return what ``gateway.advertise`` expects if ``text`` is wrong, otherwise None."""
     try:
         parse_advertised(text)
     except ValueError:
@@ -68,7 +78,7 @@ def advertised_expected(text: str) -> str | None:
 
 
 def addresses_expected(text: str) -> str | None:
-    """What a list of addresses wants instead of ``text``, or None."""
+    """Return what a list of addresses expects if ``text`` is wrong, otherwise None."""
     try:
         parse_addresses(text)
     except ValueError:
@@ -77,7 +87,7 @@ def addresses_expected(text: str) -> str | None:
 
 
 def interface_expected(text: str) -> str | None:
-    """What ``bindAddress`` wants instead of ``text``, or None."""
+    """Return what ``bindAddress`` expects if ``text`` is wrong, otherwise None."""
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -86,7 +96,7 @@ def interface_expected(text: str) -> str | None:
 
 
 def host_expected(text: str) -> str | None:
-    """What ``brokerIP1`` wants instead of ``text``, or None."""
+    """Return what ``brokerIP1`` expects if ``text`` is wrong, otherwise None."""
     try:
         if text and _split(text)[1] is not None:
             raise ValueError(text)
@@ -96,15 +106,15 @@ def host_expected(text: str) -> str | None:
 
 
 def is_loopback(interface: str) -> bool:
-    """Whether only this machine reaches a listener on ``interface``."""
+    """Return whether only this machine reaches a listener on ``interface``."""
     return ipaddress.ip_address(interface).is_loopback
 
 
 def listens_for(interface: str, host: str) -> bool:
-    """Return whether a listener on ``interface`` can be reached at ``host``, as far as texts say.
+    """Return whether a listener on ``interface`` can be reached at ``host``, judged by the texts alone.
 
-    An address of the family of "every network" may be one of this machine. A name may stand for any address but a
-    loopback one, and ``localhost`` for nothing else.
+    If ``interface`` is every network, an address of its family may belong to this machine. A name may stand for any
+    address except a loopback one; ``localhost`` stands for a loopback address only.
     """
     bound = ipaddress.ip_address(interface)
     try:
@@ -118,7 +128,7 @@ def listens_for(interface: str, host: str) -> bool:
 
 
 def reachable(interface: str) -> str:
-    """The address at which this machine reaches a listener on ``interface``, which may be every network."""
+    """Return the address at which this machine reaches a listener on ``interface``, which may be every network."""
     address = ipaddress.ip_address(interface)
     if not address.is_unspecified:
         return interface
@@ -126,7 +136,10 @@ def reachable(interface: str) -> str:
 
 
 def _split(text: str) -> tuple[str, int | None]:
-    """Host and port; the port is None when there is none."""
+    """Return host and port; the port is None if the text has none.
+
+    :raises ValueError: the host or the port is wrong.
+    """
     if text.startswith("["):
         host, closing, rest = text[1:].partition("]")
         if not closing or (rest and not rest.startswith(":")):

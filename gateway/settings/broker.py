@@ -1,4 +1,4 @@
-"""Settings of the broker: its name and address, what it creates by itself, how it answers pulls."""
+"""Settings of the broker: its name and address, the topics and groups it creates, its answers to pulls."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _NAME = re.compile(r"[A-Za-z0-9_.%|@-]+")
 
 
 class BrokerRole(StrEnum):
-    """A gateway is always a master; without replicas the two kinds of master do the same."""
+    """The role of a broker: a gateway is always a master, and without replicas both kinds of master do the same."""
 
     ASYNC_MASTER = "ASYNC_MASTER"
     SYNC_MASTER = "SYNC_MASTER"
 
 
 def permission_expected(text: str) -> str | None:
-    """What ``brokerPermission`` wants instead of ``text``, or None."""
+    """Return what ``brokerPermission`` expects if ``text`` is wrong, otherwise None."""
     return None if text in ("2", "4", "6") else "2 (write), 4 (read) or 6 (both)"
 
 
 def name_expected(text: str) -> str | None:
-    """What ``brokerName`` wants instead of ``text``, or None."""
+    """Return what ``brokerName`` expects if ``text`` is wrong, otherwise None."""
     return None if _NAME.fullmatch(text) else "a name of letters, digits and . _ - % | @"
 
 
@@ -207,7 +207,7 @@ class BrokerSettings(PopSettings, LiteSettings, LightQueueSettings):
 
     @property
     def advertised(self) -> Advertised:
-        """``gateway.advertise``, or ``brokerIP1`` where that is left at auto."""
+        """The address of ``gateway.advertise``, or the host of ``brokerIP1`` if ``gateway.advertise`` is auto."""
         advertised = parse_advertised(self.advertise)
         if advertised.host is None and self.broker_ip1:
             return Advertised(self.broker_ip1.strip("[]"), None)

@@ -1,12 +1,12 @@
-"""How a setting is declared: a dataclass field whose metadata says everything about it.
+"""The declaration of a setting: a dataclass field whose metadata has every fact about the setting.
 
     max_message_size: int = setting(
         4_194_304, "maxMessageSize", "Largest message body accepted.", unit="bytes", within=Range(1)
     )
 
-The classes go without ``repr`` and ``eq``: nobody asks these of hundreds of settings, and every start would make them.
-The key is Apache RocketMQ's own name, or starts with ``gateway.`` where Apache has none. Texts are read
-more strictly than Apache does (which keeps its default, silently, when a number does not parse).
+The classes have no ``repr`` and ``eq``: no code needs them, and every start would have to make them for hundreds of
+settings. The key is Apache RocketMQ's own name, or starts with ``gateway.`` if Apache has none. Texts are read more
+strictly than by Apache, which silently keeps its default if a number does not parse.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 OWN_PREFIX = "gateway."
-"""What the keys that Apache RocketMQ does not have begin with."""
+"""The prefix of keys that Apache RocketMQ does not have."""
 OWN_KEYS = frozenset({"transactionStateStore"})
-"""Keys of ours without it: so named since all generations of Apache RocketMQ could have had them."""
+"""Our own keys without the prefix, so named because all generations of Apache RocketMQ could have had them."""
 ENVIRONMENT_PREFIX = "ROCKETMQ_GATEWAY_"
 
 Value = bool | int | float | str | StrEnum | Path
@@ -37,18 +37,18 @@ _HOME = re.compile(r"\$HOME\b|\$\{HOME\}|\$\{user\.home\}|^~(?=/|$)")
 
 
 class Mark(Flag):
-    """What else is true of a setting."""
+    """Further properties of a setting."""
 
     NONE = 0
     LIMIT = auto()
-    """Something is refused, cut or closed beyond it: ``docs/limits.md`` has a row for it."""
+    """A limit beyond which something is refused, cut or closed; ``docs/limits.md`` has a row for the setting."""
     LIVE = auto()
-    """A running broker goes on with another value (``broker/live_settings.py``)."""
+    """A setting that can change while the broker runs (``broker/live_settings.py``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The numbers that a setting may have, in its unit, both ends included; None: as large as one likes."""
+    """The numbers that a setting may have, in its unit, both ends included; maximum None: no upper limit."""
 
     minimum: int | float
     maximum: int | float | None = None
@@ -57,14 +57,14 @@ class Range:
         return self.minimum <= value and (self.maximum is None or value <= self.maximum)
 
     def __str__(self) -> str:
-        """The end of a sentence that begins with the kind of number."""
+        """Return the end of a sentence that begins with the kind of number."""
         if self.minimum == self.maximum:
             return f", {self.minimum} only"
         return f", at least {self.minimum}" if self.maximum is None else f" from {self.minimum} to {self.maximum}"
 
 
 Within = Range | Callable[[str], str | None]
-"""What values are good: a range of numbers, or a function that returns what it expected instead of a text, or None."""
+"""The allowed values: a range of numbers, or a function from a text to what was expected instead, or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,24 +81,27 @@ class Declaration:
 
     @property
     def environment(self) -> str:
-        """The environment variable that sets it."""
+        """The environment variable that sets the setting."""
         return environment_name(self.key)
 
     @property
     def is_own(self) -> bool:
-        """Whether Apache RocketMQ knows no such key."""
+        """True if Apache RocketMQ knows no such key."""
         return self.key.startswith(OWN_PREFIX) or self.key in OWN_KEYS
 
     @property
     def expected(self) -> str:
-        """What a value looks like, for messages and documents: ``an integer from 1 to 72 (hours)``."""
+        """The form of a value, for messages and documents: ``an integer from 1 to 72 (hours)``."""
         if issubclass(self.kind, StrEnum):
             return " or ".join(member.value for member in self.kind)
         unit = f" ({self.unit})" if self.unit else ""
         return f"{_KIND_NAMES[self.kind]}{self.within if isinstance(self.within, Range) else ''}{unit}"
 
     def read(self, text: str) -> Value:
-        """The value that ``text`` stands for; ValueError whose text is what was expected."""
+        """Return the value that ``text`` stands for.
+
+        :raises ValueError: the text is wrong; the error's text is what was expected.
+        """
         value = self._parse(text.strip())
         if isinstance(self.within, Range):
             if isinstance(value, int | float) and value not in self.within:
@@ -155,7 +158,7 @@ def machine_setting(
     *,
     within: Within | None = None,
 ) -> T:
-    """Declare a setting whose default depends on the machine; ``make`` is called when it is needed."""
+    """Declare a setting whose default depends on the machine; ``make`` is called when the default is needed."""
     declaration = Declaration(key=key, kind=kind, sentence=sentence, within=within)
     field: T = dataclasses.field(default_factory=make, metadata={_METADATA: declaration})
     return field
@@ -163,7 +166,7 @@ def machine_setting(
 
 @cache
 def declarations(settings: type[Any]) -> Mapping[str, Declaration]:
-    """All settings of a settings dataclass by key, in the order of the source."""
+    """Return all settings of a settings dataclass by key, in the order of the source."""
     found = [
         dataclasses.replace(field.metadata[_METADATA], attribute=field.name) for field in dataclasses.fields(settings)
     ]
@@ -171,17 +174,20 @@ def declarations(settings: type[Any]) -> Mapping[str, Declaration]:
 
 
 def environment_name(key: str) -> str:
-    """``flushDiskType`` becomes ``ROCKETMQ_GATEWAY_FLUSH_DISK_TYPE``; the own prefix is left out."""
+    """Return the environment variable of a key.
+
+    ``flushDiskType`` becomes ``ROCKETMQ_GATEWAY_FLUSH_DISK_TYPE``; the prefix ``gateway.`` is left out.
+    """
     return ENVIRONMENT_PREFIX + _WORD_START.sub("_", key.removeprefix(OWN_PREFIX)).upper()
 
 
 def with_home(text: str) -> str:
-    """A path with ``$HOME``, ``${HOME}``, Java's ``${user.home}`` and a leading ``~`` filled in."""
+    """Fill in ``$HOME``, ``${HOME}``, Java's ``${user.home}`` and a leading ``~`` in a path."""
     return _HOME.sub(lambda _: str(Path.home()), text)
 
 
 def text_of(value: object) -> str:
-    """A value as it is written in a configuration file."""
+    """Return a value in the form of a configuration file."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value.value if isinstance(value, StrEnum) else str(value)

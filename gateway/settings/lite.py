@@ -9,7 +9,7 @@ from gateway.settings.declare import Mark, Range, setting
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class LightQueueSettings:
-    """Light queues: what the store and the requests both have to know of them."""
+    """Settings of light queues that both the store and the requests need."""
 
     enable_lmq: bool = setting(
         False, "enableLmq", "Light queues (%LMQ%name) can be pulled, and with enableMultiDispatch be sent to."
@@ -23,13 +23,13 @@ class LightQueueSettings:
 
     @property
     def fills_light_queues(self) -> bool:
-        """Whether messages are put into the light queues that they name."""
+        """True if messages are put into the light queues that they name."""
         return self.enable_lmq and self.enable_multi_dispatch
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class LiteSettings:
-    """How long lite topics and subscriptions to them stay, and how many there may be."""
+    """The lifetimes of lite topics and of their subscriptions, and their limits."""
 
     min_lite_ttl_ms: int = setting(
         900_000,

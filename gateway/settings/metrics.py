@@ -10,9 +10,10 @@ from gateway.settings.declare import Range, setting
 
 
 class MetricsExporter(StrEnum):
-    """How metrics leave the process.
+    """The way in which metrics leave the process.
 
-    ``OTLP_GRPC`` and ``LOG`` are Apache RocketMQ's: an existing broker.conf may have them, and nothing is exported.
+    ``OTLP_GRPC`` and ``LOG`` are values of Apache RocketMQ: an existing broker.conf may have them, and nothing is
+    exported.
     """
 
     DISABLE = "DISABLE"
@@ -22,13 +23,13 @@ class MetricsExporter(StrEnum):
 
 
 def exporter_host_expected(text: str) -> str | None:
-    """What ``metricsPromExporterHost`` wants instead of ``text``, or None."""
+    """Return what ``metricsPromExporterHost`` expects if ``text`` is wrong, otherwise None."""
     return interface_expected(text) if text else None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class MetricsSettings:
-    """Whether and where metrics are served."""
+    """The service of metrics: whether it runs, and its address."""
 
     metrics_exporter_type: MetricsExporter = setting(
         MetricsExporter.DISABLE,

@@ -1,7 +1,7 @@
 """Settings of the name server.
 
-In the name server's own configuration file ``listenPort`` means ``gateway.nameserverPort``, as it does
-for Apache's name server; elsewhere it is the port of the broker.
+In the name server's own configuration file ``listenPort`` means ``gateway.nameserverPort``, as for Apache's name
+server. Elsewhere ``listenPort`` is the port of the broker.
 """
 
 from __future__ import annotations

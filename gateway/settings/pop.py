@@ -1,4 +1,4 @@
-"""Settings of pop consumption, and of the queues the broker shares out itself (5.x clients)."""
+"""Settings of pop consumption, and of the queues that the broker itself assigns to clients (5.x clients)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gateway.settings.declare import Mark, Range, setting
 
 
 class RequestMode(StrEnum):
-    """How a group consumes a topic."""
+    """The way in which a group consumes a topic."""
 
     PULL = "PULL"
     POP = "POP"

@@ -1,4 +1,4 @@
-"""Settings of the listening sockets and their connections; they hold for broker and name server alike."""
+"""Settings of the listening sockets and their connections, for broker and name server alike."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gateway.settings.declare import Mark, Range, setting
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class RemotingSettings:
-    """Sockets, and what one connection may cost. Not slotted: ``Settings`` joins several groups."""
+    """Sockets, and the limits of a connection. The class has no slots, because ``Settings`` joins several groups."""
 
     bind_address: str = setting(
         "127.0.0.1",

@@ -1,7 +1,7 @@
-"""Settings of the message store: where it lives, when data is on disk, when it is deleted.
+"""Settings of the message store: its directory, when data reaches the disk, when data is deleted.
 
-Keys, units and defaults are those of Apache RocketMQ's MessageStoreConfig, but for ``flushDiskType``:
-here a send is answered when the message is on disk, unless ASYNC_FLUSH is asked for.
+Keys, units and defaults are those of Apache RocketMQ's MessageStoreConfig, except for ``flushDiskType``: here a send is
+answered when the message is on disk, unless ASYNC_FLUSH is set.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from gateway.settings.lite import LightQueueSettings
 
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 CONSUME_QUEUE_UNIT_BYTES = 20
-"""Size of one consume queue unit; a file holds whole units. Never change: it is on disk."""
+"""The size of one consume queue unit; a file holds whole units. The format is on disk: never change the size."""
 RECORD_OVERHEAD_BYTES = 64 * 1024
-"""A record may be this much larger than the largest body (upstream ``MessageExtEncoder``)."""
+"""The most bytes that a record may have beyond the largest body (upstream ``MessageExtEncoder``)."""
 _DELAY_LEVEL = re.compile(r"[1-9][0-9]{0,8}[smhd]")
 
 
 class FlushDiskType(StrEnum):
-    """When a send is answered: after the message is on disk, or after the system has it in memory."""
+    """The time of a send's answer: after the message is on disk, or after the system has the message in memory."""
 
     SYNC_FLUSH = "SYNC_FLUSH"
     ASYNC_FLUSH = "ASYNC_FLUSH"
 
 
 def delay_levels_expected(text: str) -> str | None:
-    """What ``messageDelayLevel`` wants instead of ``text``, or None."""
+    """Return what ``messageDelayLevel`` expects if ``text`` is wrong, otherwise None."""
     levels = text.split(" ")
     if len(levels) <= 128 and all(_DELAY_LEVEL.fullmatch(level) for level in levels):
         return None
@@ -38,7 +38,7 @@ def delay_levels_expected(text: str) -> str | None:
 
 
 def hours_expected(text: str) -> str | None:
-    """What ``deleteWhen`` wants instead of ``text``, or None."""
+    """Return what ``deleteWhen`` expects if ``text`` is wrong, otherwise None."""
     hours = text.split(";")
     if all(hour.isascii() and hour.isdigit() and int(hour) < 24 for hour in hours):
         return None
@@ -46,7 +46,7 @@ def hours_expected(text: str) -> str | None:
 
 
 def one_path_expected(text: str) -> str | None:
-    """What ``storePathCommitLog`` wants instead of ``text``, or None."""
+    """Return what ``storePathCommitLog`` expects if ``text`` is wrong, otherwise None."""
     return "a single path (several commit log directories are not supported)" if "," in text else None
 
 
@@ -385,26 +385,26 @@ class StoreSettings(LightQueueSettings):
 
     @property
     def commit_log_directory(self) -> Path:
-        """Where the commit log files are."""
+        """The directory of the commit log files."""
         return self.commit_log_below(self.store_path_root_dir)
 
     def commit_log_below(self, root: Path) -> Path:
-        """Where the commit log files of the store in ``root`` are."""
+        """Return the directory of the commit log files for a store in ``root``."""
         return Path(with_home(self.store_path_commit_log)) if self.store_path_commit_log else root / "commitlog"
 
     @property
     def sync_flush(self) -> bool:
-        """Whether a send is answered only once it is on disk."""
+        """True if a send is answered only after its message is on disk."""
         return self.flush_disk_type is FlushDiskType.SYNC_FLUSH
 
     @property
     def max_record_bytes(self) -> int:
-        """The largest record that is stored."""
+        """The size of the largest record that is stored, in bytes."""
         return self.max_message_size + RECORD_OVERHEAD_BYTES
 
     @property
     def consume_queue_file_bytes(self) -> int:
-        """``mappedFileSizeConsumeQueue`` rounded up to whole units, as Apache does."""
+        """The bytes of ``mappedFileSizeConsumeQueue`` rounded up to whole units, as Apache does."""
         units = -(-self.mapped_file_size_consume_queue // CONSUME_QUEUE_UNIT_BYTES)
         return units * CONSUME_QUEUE_UNIT_BYTES
 

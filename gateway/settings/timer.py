@@ -1,4 +1,4 @@
-"""Settings of timer messages, which are delivered at any millisecond, and of taking them back.
+"""Settings of timer messages, which are delivered at any millisecond, and of their recall.
 
 Keys, units and defaults are those of Apache RocketMQ's MessageStoreConfig and BrokerConfig.
 """
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from gateway.settings.declare import Mark, Range, setting
 
 PRECISIONS_MS = (100, 200, 500, 1_000)
-"""Upstream takes the next smaller of these, without a word."""
+"""The allowed precisions in milliseconds. Upstream silently replaces another value by the next smaller of these."""
 
 
 def precision_expected(text: str) -> str | None:
-    """What ``timerPrecisionMs`` wants instead of ``text``, or None."""
+    """Return what ``timerPrecisionMs`` expects if ``text`` is wrong, otherwise None."""
     return None if int(text) in PRECISIONS_MS else "100, 200, 500 or 1000 (ms)"
 
 

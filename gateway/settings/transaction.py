@@ -13,7 +13,7 @@ _PASSWORD = re.compile(r"//[^/@:]*:[^/@]*@|[?&]password=", re.IGNORECASE)
 
 
 class OperatorAccess(StrEnum):
-    """From where the requests of ``rocketmq-gateway transactions`` are taken."""
+    """The clients from which requests of ``rocketmq-gateway transactions`` are accepted."""
 
     LOOPBACK = "LOOPBACK"
     EVERYWHERE = "EVERYWHERE"
@@ -21,7 +21,7 @@ class OperatorAccess(StrEnum):
 
 
 class TransactionStateStore(StrEnum):
-    """Which design of Apache RocketMQ keeps the pending transactions: of 4.3 and later, of 3.1.x, of 4.0."""
+    """The design of Apache RocketMQ that keeps the pending transactions: of 4.3 and later, of 3.1.x, of 4.0."""
 
     QUEUE = "queue"
     TABLE = "table"
@@ -29,7 +29,7 @@ class TransactionStateStore(StrEnum):
 
 
 def database_expected(text: str) -> str | None:
-    """What ``gateway.transactionDatabase`` wants instead of ``text``, or None."""
+    """Return what ``gateway.transactionDatabase`` expects if ``text`` is wrong, otherwise None."""
     if _PASSWORD.search(text):
         return "a DSN without a password, as settings can be read by others: use PGPASSWORD, PGPASSFILE or a service"
     if _DATABASE.fullmatch(text):
@@ -39,7 +39,7 @@ def database_expected(text: str) -> str | None:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class BrokerTransactionSettings:
-    """Half messages and their checks; all times are by the broker's clock."""
+    """Half messages and their checks. All times are by the broker's clock."""
 
     reject_transaction_message: bool = setting(
         False, "rejectTransactionMessage", "Refuse half messages with NO_PERMISSION.", marks=Mark.LIVE

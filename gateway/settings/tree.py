@@ -1,7 +1,7 @@
 """All settings in one value.
 
-``Settings()`` is the defaults; ``load.load_settings`` makes one from files, environment and command line.
-A part that takes a group (``StoreSettings``) can be given the whole.
+``Settings()`` is the defaults; ``files.load.load_settings`` makes a value from files, environment and command line.
+A part that takes a group (``StoreSettings``) can get the whole value.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SECTIONS = {
 
 
 class LogLevel(StrEnum):
-    """The least important events that are still written."""
+    """The level of the least important events that are still written."""
 
     DEBUG = "DEBUG"
     INFO = "INFO"
@@ -58,7 +58,7 @@ class LogLevel(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class ProcessSettings:
-    """What concerns the process as a whole."""
+    """Settings of the process as a whole."""
 
     log_level: LogLevel = setting(LogLevel.INFO, "gateway.logLevel", "Least important events written to the log.")
     stop_timeout_ms: int = setting(
@@ -85,13 +85,13 @@ class Settings(
 
     @property
     def kv_config_file(self) -> Path:
-        """Where the name server keeps its key-value configuration."""
+        """The file of the name server's key-value configuration."""
         if self.kv_config_path:
             return Path(with_home(self.kv_config_path))
         return self.store_path_root_dir / "namesrv" / "kvConfig.json"
 
     def in_effect(self) -> dict[str, str]:
-        """What settings that may be left empty come to, by attribute."""
+        """Return the effective values of settings that may be left empty, by attribute."""
         return {
             "store_path_commit_log": str(self.commit_log_directory),
             "kv_config_path": str(self.kv_config_file),

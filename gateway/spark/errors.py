@@ -1,24 +1,24 @@
-"""What can go wrong in reading and writing with Spark.
+"""The errors of reading and writing with Spark.
 
     SparkSourceError
     ├── OptionRefused       an option, alone or with others, cannot work
     ├── SchemaRefused       a schema asks for what the table does not have
-    ├── CheckpointRefused   a checkpoint is not one of ours, or of another version
-    ├── DataLoss            messages that were to be read are not there any more
-    ├── Away                what is to be read is away, and may come back
+    ├── CheckpointRefused   a checkpoint is not one of ours, or has an unknown version
+    ├── DataLoss            messages that the query should read no longer exist
+    ├── Away                a queue or a broker is away, and may come back
     ├── OutcomesUnknown     the topics do not say how transactions ended
     ├── BodyUnreadable      a body is damaged or cannot be decompressed
-    └── NotReady            what Spark or this machine lacks
+    └── NotReady            Spark or this machine lacks something
 
-Errors of the network and of servers are the client's (``gateway.client.errors``). Texts never hold secrets: they
-reach the driver's log and Spark's web pages.
+Errors of the network and of servers are the client's (``gateway.client.errors``). Error texts never hold secrets,
+because the texts reach the driver's log and Spark's web pages.
 """
 
 from __future__ import annotations
 
 
 class SparkSourceError(Exception):
-    """Root of the errors of this package."""
+    """The base class of the errors of this package."""
 
 
 class OptionRefused(SparkSourceError, ValueError):
@@ -30,7 +30,7 @@ class SchemaRefused(SparkSourceError, ValueError):
 
 
 class CheckpointRefused(SparkSourceError, ValueError):
-    """A checkpoint is not one of ours, or of a version that this one does not know."""
+    """A checkpoint is not one of ours, or has a version that this build does not know."""
 
 
 class OutcomesUnknown(SparkSourceError):
@@ -38,11 +38,12 @@ class OutcomesUnknown(SparkSourceError):
 
 
 class DataLoss(SparkSourceError):
-    """Messages that were to be read are not there any more.
+    """Messages that the query should read no longer exist.
 
-    :param queue: topic, broker and number, for people.
-    :param first: the first offset missing; ``end`` the one after the last, None when nobody saw how far they went.
-    :param reason: what happened, as far as can be told.
+    :param queue: topic, broker and queue number, for people.
+    :param first: the first missing offset.
+    :param end: the offset after the last missing one, None if nobody saw how far the queue went.
+    :param reason: what happened, as far as known.
     """
 
     def __init__(self, queue: str, first: int, end: int | None, reason: str) -> None:
@@ -54,12 +55,12 @@ class DataLoss(SparkSourceError):
 
     @property
     def count(self) -> int | None:
-        """How many offsets are missing; None when nobody knows."""
+        """The number of missing offsets; None if the number is unknown."""
         return None if self.end is None else max(self.end - self.first, 0)
 
     @property
     def what(self) -> str:
-        """The offsets that are missing, for people."""
+        """The missing offsets, for people."""
         if self.end is None:
             return f"offsets from {self.first} on, as far as there were any,"
         return f"offsets {self.first} to {self.end - 1}"
@@ -72,10 +73,10 @@ class DataLoss(SparkSourceError):
 
 
 class Away(SparkSourceError):
-    """What is to be read is away, and may come back.
+    """A queue or a broker that the query should read is away, and may come back.
 
-    :param what: a queue or a broker, for people.
-    :param reason: what is the matter, as far as can be told.
+    :param what: the queue or the broker, for people.
+    :param reason: what is wrong, as far as known.
     """
 
     def __init__(self, what: str, reason: str) -> None:
@@ -104,4 +105,4 @@ class BodyUnreadable(SparkSourceError):
 
 
 class NotReady(SparkSourceError, RuntimeError):
-    """What Spark or this machine lacks."""
+    """Spark or this machine lacks something."""

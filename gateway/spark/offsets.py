@@ -1,17 +1,22 @@
 """Offsets of queues as JSON: in options and in Spark's checkpoints.
 
 An offset is always the next one to read, so the end of a range is exclusive. Spark compares the offsets of a stream as
-text, and text with its keys in another order would look like news: everything here is written in one order and has
-whole numbers only.
+text, and a text with its keys in another order would look like new messages. Therefore all JSON is written here in one
+order and has whole numbers only.
 
 A checkpoint is ``{"away":{…},"base":{…},"e":{"broker-a":"<store id>"},"lives":{…},"more":{…},
-"q":{"topic":{"broker-a":{"0":6}}},"v":2}``. ``base`` is where the stream began. Spark does not store a stream's first
-offset, and asks for it again when the first batch is repeated after a crash; so the end of the first batch carries it,
-and it wins over what Spark says. ``away`` are the offsets of queues that the stream goes on without: a queue that comes
-back is read from there on. ``more`` says where queues ended that had more than the batch was to read. ``lives`` says
-where each queue began and when its first message was stored, which tells it from one that was made again. These four
-are left out when they are empty, and ``lives`` by builds that do not know it yet: a batch notes them anew. Version 1
-had neither ``away`` nor ``more``; it is still read.
+"q":{"topic":{"broker-a":{"0":6}}},"v":2}``.
+
+``base`` is where the stream began. Spark does not store the first offset of a stream, and asks for the offset again
+when it repeats the first batch after a crash. So the end of the first batch carries ``base``, which takes precedence
+over what Spark says. ``away`` has the offsets of queues that the stream goes on without: a queue that comes back is
+read from its offset on. ``more`` has the ends of queues that had more messages than the batch read. ``lives`` has the
+first offset of each queue and the time when its first message was stored: both tell a queue from one that was created
+again.
+
+``away``, ``base``, ``lives`` and ``more`` are left out if they are empty. Builds that do not know ``lives`` yet also
+leave ``lives`` out, and the next batch of a newer build adds the lives. Version 1 had neither ``away`` nor ``more``;
+version 1 is still read.
 """
 
 from __future__ import annotations
@@ -32,9 +37,9 @@ QueueNumbers: TypeAlias = Mapping[MessageQueue, int]
 EARLIEST: Final = -2
 LATEST: Final = -1
 NOTHING_STORED: Final = -1
-"""When the first message of a queue was stored that has none."""
+"""The storing time, in place of a real one, for a queue without messages."""
 VERSION: Final = 2
-"""Of the checkpoint that is written. It is on disk: never change what a version means."""
+"""The version of the checkpoint that is written. Checkpoints are on disk: never change what a version means."""
 _OLDEST_VERSION: Final = 1
 _MAX_OFFSET: Final = 2**63 - 1
 _SHAPE: Final = '{"topic":{"broker":{"0":23,"1":-1}}}'
@@ -42,18 +47,20 @@ _SHAPE: Final = '{"topic":{"broker":{"0":23,"1":-1}}}'
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """What tells a queue from another one of its name in the same store.
+    """The facts that tell a queue from another queue of the same name in the same store.
 
-    :param begin: its first offset; asked before ``stored_at_ms``, when its first message was stored.
+    :param begin: the first offset of the queue; asked before ``stored_at_ms``.
+    :param stored_at_ms: when the first message of the queue was stored, epoch milliseconds.
     """
 
     begin: int
     stored_at_ms: int
 
     def is_other_than(self, before: Life) -> bool:
-        """Whether a queue that was looked at before has been made again since.
+        """Return whether the queue was created again after ``before`` was noted.
 
-        Retention that takes its first message lets a queue begin later. One without messages tells nothing.
+        Retention can take the first message of a queue, so that the queue begins later. A queue without messages proves
+        nothing.
         """
         if self.begin == before.begin:
             return NOTHING_STORED not in (self.stored_at_ms, before.stored_at_ms) and self != before
@@ -62,14 +69,14 @@ class Life:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """How far a stream is.
+    """The progress of a stream.
 
     :param offsets: the next offset to read of each queue.
-    :param stores: what tells each broker's store from another one, for brokers that say.
+    :param stores: the id of each broker's store, for brokers that report one.
     :param base: where the stream began, as long as no batch after the first one is planned.
     :param away: the next offset to read of each queue that the stream goes on without.
-    :param more: where queues ended that had more than the batch was to read; None: not written down (version 1).
-    :param lives: what tells each queue from one that is made again, as far as that was asked.
+    :param more: the ends of the queues that had more messages than the batch read; None: not written down (version 1).
+    :param lives: what tells each queue from one that was created again, as far as the brokers were asked.
     """
 
     offsets: QueueNumbers
@@ -80,7 +87,7 @@ class Checkpoint:
     lives: Mapping[MessageQueue, Life] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """In the one order."""
+        """Return the JSON document, with its keys in the one fixed order."""
         document: dict[str, Any] = {}
         if self.away:
             document["away"] = offsets_to_json(self.away)
@@ -101,7 +108,7 @@ class Checkpoint:
     def parse(cls, document: Mapping[str, Any]) -> Checkpoint:
         """Read what ``to_json`` wrote.
 
-        :raises CheckpointRefused: another version, or not ours.
+        :raises CheckpointRefused: the checkpoint has another version, or is not ours.
         """
         version = document.get("v") if isinstance(document, Mapping) else None
         if version not in (_OLDEST_VERSION, VERSION):
@@ -124,7 +131,7 @@ class Checkpoint:
 
 
 def offsets_to_json(offsets: QueueNumbers) -> dict[str, dict[str, dict[str, int]]]:
-    """Topic → broker → queue → number, sorted as text."""
+    """Return topic → broker → queue → number, sorted as text."""
     return _by_queue({queue: int(offset) for queue, offset in offsets.items()})
 
 
@@ -137,10 +144,10 @@ def _by_queue(values: Mapping[MessageQueue, V]) -> dict[str, dict[str, dict[str,
 
 
 def parse_offsets(option: str, text: str, *, least: int = EARLIEST) -> dict[MessageQueue, int]:
-    """The numbers of an option, ``{"topic":{"broker":{"0":23,"1":-1}}}``.
+    """Return the numbers of an option, ``{"topic":{"broker":{"0":23,"1":-1}}}``.
 
-    :param least: −2 where −2 (earliest) and −1 (latest) are allowed, 0 for times.
-    :raises OptionRefused: not JSON, another shape, or a number out of range.
+    :param least: −2 for options that allow −2 (earliest) and −1 (latest), 0 for times.
+    :raises OptionRefused: the text is not JSON or has another shape, or a number is out of range.
     """
     try:
         return _numbers(_json(text), least=least)
@@ -149,9 +156,9 @@ def parse_offsets(option: str, text: str, *, least: int = EARLIEST) -> dict[Mess
 
 
 def parse_assignment(option: str, text: str) -> tuple[MessageQueue, ...]:
-    """The queues of an option, ``{"topic":{"broker":[0,1]}}``, sorted.
+    """Return the queues of an option, ``{"topic":{"broker":[0,1]}}``, sorted.
 
-    :raises OptionRefused: not JSON or another shape.
+    :raises OptionRefused: the text is not JSON, has another shape or names no queue.
     """
     queues: set[MessageQueue] = set()
     try:
@@ -187,7 +194,7 @@ def _numbers(document: Any, *, least: int) -> dict[MessageQueue, int]:
 
 
 def _entries(document: Any) -> Iterator[tuple[MessageQueue, Any]]:
-    """What stands for each queue."""
+    """Return each queue of a document with its value."""
     for topic, brokers in _members("the whole", document):
         for broker, queues in _members(f"topic {topic!r}", brokers):
             for queue_id, value in _members(f"{topic!r}, {broker!r}", queues):

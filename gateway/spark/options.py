@@ -1,8 +1,8 @@
-"""The options of the source and of the sink: their names, defaults and limits, and what does not go together.
+"""The options of the source and of the sink: names, defaults, limits, and options that exclude each other.
 
-Names are those of Spark's Kafka source where they mean the same; those of the old connector are accepted beside them.
-Spark hands options over with their names in lower case. An option nobody knows is an error: a misspelt one that was
-silently ignored has cost people hours.
+Names are those of Spark's Kafka source where the meaning is the same. Names of the old connector are accepted too.
+Spark hands options over with names in lower case. An unknown option is an error: misspelt options that were silently
+ignored have cost people hours.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _SINK: Final = (
 _SPARKS_OWN: Final = frozenset(
     ("checkpointlocation", "queryname", "asyncprogresstrackingenabled", "asyncprogresstrackingcheckpointintervalms")
 )
-"""Options of Spark's that reach a sink as if they were the sink's."""
+"""Options of Spark that reach a sink as if they were the sink's own."""
 _SOURCE_ALIASES: Final = {
     "namesrvaddr": "nameServer",
     "topic": "subscribe",
@@ -56,7 +56,7 @@ _SOURCE_ALIASES: Final = {
 }
 _SINK_ALIASES: Final = {"namesrvaddr": "nameServer"}
 _OF_TABLE: Final = "option."
-"""What Spark puts before the names of options of CREATE TABLE."""
+"""The prefix that Spark puts before the option names of CREATE TABLE."""
 _STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 
@@ -65,9 +65,9 @@ _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?) *(ms|s|m|h|d)", re.IGNORECASE)
 _GROUP_PREFIX: Final = "spark-rocketmq"
 _NAME: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
 MOST_OFFSETS: Final = 2**53
-"""Limits of counts: JSON readers that have doubles only get them exactly."""
+"""The upper limit of counts: JSON readers that have only doubles read larger numbers inexactly."""
 _LAST_MS: Final = 2**63 - 1
-"""The latest time that brokers can be asked about."""
+"""The latest time that a broker can be asked about, epoch milliseconds."""
 
 
 class Edge(Enum):
@@ -79,10 +79,14 @@ class Edge(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """Where reading begins or ends: one of these is given.
+    """The place where reading begins or ends.
 
-    :param timestamp_ms: at a time, the same for all queues; ``timestamps_ms`` for each queue.
-    :param or_latest: whether a queue with nothing stored at that time or later begins at its end; else an error.
+    One of ``edge``, ``offsets``, ``timestamp_ms`` and ``timestamps_ms`` is given.
+
+    :param timestamp_ms: one time for all queues, epoch milliseconds.
+    :param timestamps_ms: a time for each queue.
+    :param or_latest: whether a queue without messages of that time or later begins at its end; otherwise such a queue
+        is an error.
     """
 
     edge: Edge | None = None
@@ -94,7 +98,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """The options of a read, checked; they travel to the workers. Durations are seconds, sizes bytes."""
+    """The checked options of a read, which travel to the workers. Durations are seconds, sizes bytes."""
 
     access: Access
     topics: tuple[str, ...] = ()
@@ -121,31 +125,34 @@ class ReadOptions:
     poll_s: float = 0.2
     fails_on_bad_bodies: bool = True
     check_bodies: bool | None = None
-    """Whether bodies are compared with their checksums; None: where nobody else did."""
+    """True if bodies are compared with their checksums; None: only if nobody has compared them before."""
     allow_system_topics: bool = False
     store_paths: tuple[tuple[str, str], ...] = ()
     required_brokers: tuple[str, ...] | None = None
-    """Brokers that must have queues when a read is planned; empty: whichever do; None: not said."""
+    """The brokers that must have queues when a read is planned.
+
+    Empty: any brokers will do. None: the option is not given.
+    """
 
     def store_path(self, broker_name: str) -> str | None:
-        """Where the files of a broker's store are, when they are to be read."""
+        """Return the directory of a broker's store; None if its files are not read."""
         paths = dict(self.store_paths)
         return paths.get(broker_name, paths.get(""))
 
     @property
     def is_filtered(self) -> bool:
-        """Whether the broker leaves messages out."""
+        """True if the broker leaves messages out."""
         return self.expression_type != "TAG" or not self.tag_expression.match_all
 
     @property
     def tag_expression(self) -> TagExpression:
-        """The tags that are wanted; everything with SQL92."""
+        """The wanted tags; all tags with SQL92."""
         return parse_tag_expression(self.expression if self.expression_type == "TAG" else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """The options of a write, checked."""
+    """The checked options of a write."""
 
     access: Access
     topic: str | None = None
@@ -156,18 +163,18 @@ class WriteOptions:
     max_in_flight: int = 8
     accept_flush_timeout: bool = False
     checkpoint: str | None = None
-    """Where decisions are kept: given when messages are sent as transactions, a whole batch at once."""
+    """The place of the decisions: given if messages are sent as transactions, a whole batch at once."""
 
     @property
     def is_transactional(self) -> bool:
-        """Whether messages are half messages until their whole batch is there."""
+        """True if messages stay half messages until their whole batch is stored."""
         return self.checkpoint is not None
 
 
 def check_names(options: Mapping[str, str]) -> None:
     """Refuse options that neither the source nor the sink knows.
 
-    :raises OptionRefused: there is one.
+    :raises OptionRefused: an option is unknown, or Spark did not hand over the options (CREATE TABLE).
     """
     if not options or any(name.lower().startswith(_OF_TABLE) for name in options):
         raise OptionRefused(
@@ -178,9 +185,9 @@ def check_names(options: Mapping[str, str]) -> None:
 
 
 def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
-    """The options of a batch or a stream.
+    """Return the options of a batch or a stream.
 
-    :raises OptionRefused: one is unknown or cannot work, or two do not go together.
+    :raises OptionRefused: an option is unknown or cannot work, or two options exclude each other.
     """
     given = _Given(_canonical(options, (*_COMMON, *_SOURCE), _SOURCE_ALIASES))
     misplaced = [name for name in _BATCH_ONLY if is_stream and name in given]
@@ -228,7 +235,7 @@ def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
 
 
 def _required_brokers(given: _Given) -> tuple[str, ...] | None:
-    """Return the brokers that must be there, none for ``*``, None without the option."""
+    """Return the required brokers: an empty tuple for ``*``, None without the option."""
     text = given.get("requireBrokers")
     if text is None:
         return None
@@ -236,7 +243,7 @@ def _required_brokers(given: _Given) -> tuple[str, ...] | None:
 
 
 def wants_json_properties(options: Mapping[str, str]) -> bool:
-    """Whether ``properties`` is a column of JSON texts: all that the schema depends on.
+    """Return whether ``properties`` is a column of JSON texts. The schema depends on no other option.
 
     :raises OptionRefused: ``propertiesFormat`` is neither ``map`` nor ``json``.
     """
@@ -246,14 +253,14 @@ def wants_json_properties(options: Mapping[str, str]) -> bool:
 
 
 def ignored_options(options: Mapping[str, str]) -> list[str]:
-    """What has no effect in a batch query; Spark's Kafka source warns of these, too."""
+    """Return the options that have no effect in a batch query. Spark's Kafka source warns of its own ones too."""
     return [name for name in _STREAM_ONLY if name.lower() in {key.lower() for key in options}]
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
-    """The options of a write.
+    """Return the options of a write.
 
-    :raises OptionRefused: one is unknown or cannot work.
+    :raises OptionRefused: an option is unknown or cannot work.
     """
     given = _Given(_canonical(options, (*_COMMON, *_SINK), _SINK_ALIASES))
     topic = given.get("topic")
@@ -279,7 +286,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
 
 
 class _Given:
-    """Options by their real names, read by kind."""
+    """The given options by their real names, with a reader for each kind of value."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = values
@@ -332,9 +339,9 @@ class _Given:
 
 
 def _canonical(options: Mapping[str, str], known: tuple[str, ...], aliases: Mapping[str, str]) -> dict[str, str]:
-    """Options under their real names.
+    """Return the options under their real names.
 
-    :raises OptionRefused: an unknown one, or one that is given under two names.
+    :raises OptionRefused: an option is unknown, or is given under two names.
     """
     by_lower = {name.lower(): name for name in known} | dict(aliases)
     found: dict[str, str] = {}
@@ -351,7 +358,7 @@ def _canonical(options: Mapping[str, str], known: tuple[str, ...], aliases: Mapp
 
 
 def _hint(name: str, known: tuple[str, ...]) -> str:
-    """What to do about an option that is not known here."""
+    """Return advice about an unknown option."""
     if name.lower() == "path":  # load("orders"), save("orders")
         return "; the topic is said by the option topic"
     others = {other.lower() for other in (*_SOURCE, *_SINK)} - {other.lower() for other in known}
@@ -428,7 +435,7 @@ def _subscription(given: _Given) -> dict[str, Any]:
 
 
 def _store_paths(given: _Given, expression_type: str) -> tuple[tuple[str, str], ...]:
-    """Directories of stores by the name of the broker; one for all under the empty name."""
+    """Return store directories by broker name; a directory for all brokers has the empty name."""
     text = given.get("storePath")
     if text is None:
         return ()
@@ -480,7 +487,10 @@ def _bound_by_offsets(name: str, text: str) -> Bound:
 
 
 def _bound_by_time(given: _Given, which: str) -> Bound | None:
-    """The bound by one time or by one for each queue; the first wins, as in Spark's Kafka source."""
+    """Return the bound by one time for all queues or by a time for each queue.
+
+    The one time takes precedence, as in Spark's Kafka source.
+    """
     or_latest = True
     if which == "starting":
         or_latest = given.choice("startingOffsetsByTimestampStrategy", {"error": False, "latest": True}, "error")

@@ -1,7 +1,7 @@
-"""Making the source known to a Spark session, after a look at what it needs.
+"""Registration of the source in a Spark session, after a check of what the source needs.
 
-What is missing is said in one error with what to do about each; Spark itself would say it query by query, from inside a
-worker's stack trace.
+One error names everything that is missing, with advice for each part. Spark itself would report the missing parts
+query by query, inside a worker's stack trace.
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ LEAST_PYTHON: Final = (3, 11)
 LEAST_VERSIONS: Final = {"pyspark": (4, 2), "pyarrow": (18, 0), "numpy": (1, 26), "pandas": (2, 2)}
 WORKER_PACKAGES: Final = ("pyarrow", "numpy")
 RUN_TIMEOUT_S: Final = 30
-"""For a look at another program."""
+"""Seconds that another program gets for an answer about itself."""
 LEAST_JAVA: Final = 17
-"""What Spark 4 runs on."""
+"""The oldest Java version that Spark 4 runs on."""
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("rocketmq")`` known to a session. Workers on this machine run on the Python of this program then.
+    """Make ``format("rocketmq")`` known to a session.
 
-    :raises NotReady: a package or Java is missing or too old; the text says which and what to do.
+    Workers on this machine then run on the Python of this program.
+
+    :raises NotReady: a package or Java is missing or too old; the text names the part and says what to do.
     """
     problems = package_problems()
     if not problems:
@@ -47,7 +49,7 @@ def register(spark: SparkSession) -> None:
 
 
 def package_problems() -> list[str]:
-    """What is wrong with this Python and its packages; one sentence each."""
+    """Return the problems of this Python and its packages; one sentence each."""
     problems: list[str] = []
     if sys.version_info < LEAST_PYTHON:
         problems.append(f"Python is {sys.version.split()[0]}; it takes {_text(LEAST_PYTHON)} or later")
@@ -61,7 +63,7 @@ def package_problems() -> list[str]:
 
 
 def java_problems(spark: SparkSession) -> list[str]:
-    """What is wrong with the Java that Spark runs on; a session over Spark Connect has its Java elsewhere."""
+    """Return the problems of the Java that Spark runs on; none over Spark Connect, where Java runs elsewhere."""
     context = getattr(spark, "_sc", None)
     if context is None:
         return []
@@ -71,16 +73,16 @@ def java_problems(spark: SparkSession) -> list[str]:
 
 
 def use_this_python(spark: SparkSession) -> None:
-    """Let workers on this machine run on the Python of this program, unless ``PYSPARK_PYTHON`` names another one."""
+    """Run workers on this machine on the Python of this program, unless ``PYSPARK_PYTHON`` names another one."""
     context = getattr(spark, "_sc", None)
     if context is not None and context.master.startswith("local") and not os.environ.get("PYSPARK_PYTHON"):
         context.pythonExec = sys.executable
 
 
 def worker_problems(spark: SparkSession) -> list[str]:
-    """What is wrong with the Python of the workers, where these run on this machine.
+    """Return the problems of the workers' Python, if the workers run on this machine.
 
-    Unless it is told otherwise Spark takes ``python3`` of the path, whichever Python the driver runs on.
+    Without a setting, Spark takes ``python3`` of the path, even if the driver runs on another Python.
     """
     context = getattr(spark, "_sc", None)
     if context is None or not context.master.startswith("local"):
@@ -103,9 +105,9 @@ def worker_problems(spark: SparkSession) -> list[str]:
 
 
 def java_before_start() -> str | None:
-    """Why a session cannot be started for want of Java, None when it can.
+    """Return why a session cannot start without a suitable Java; None if Java is suitable.
 
-    For programs that make their session themselves: without Java, PySpark's own error does not say so.
+    Used by programs that make their session themselves: PySpark's own error does not name a missing Java.
     """
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
@@ -125,7 +127,7 @@ def java_before_start() -> str | None:
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """The leading numbers of a version: ``"4.3.0.dev1"`` is (4, 3, 0)."""
+    """Return the leading numbers of a version: ``"4.3.0.dev1"`` is (4, 3, 0)."""
     match = re.match(r"\d++(?:\.\d++)*", version)
     return tuple(int(part) for part in match[0].split(".")) if match else ()
 

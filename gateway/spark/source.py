@@ -1,6 +1,6 @@
-"""The data source ``rocketmq``: what Spark calls first, for tables, streams and sinks alike.
+"""The data source ``rocketmq``: the class that Spark calls first, for tables, streams and sinks alike.
 
-Spark makes it again and again, in processes of its own; nothing is opened here.
+Spark makes the data source again and again, in processes of its own. Therefore nothing is opened here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ FORMAT = "rocketmq"
 
 
 class RocketMQDataSource(DataSource):
-    """``spark.read.format("rocketmq")``, ``readStream``, ``write`` and ``writeStream``; see docs/spark.md."""
+    """The source of ``spark.read.format("rocketmq")``, ``readStream``, ``write`` and ``writeStream``.
+
+    docs/spark.md describes the use.
+    """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         check_names(options)
@@ -45,15 +48,15 @@ class RocketMQDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What ``format`` takes."""
+        """Return the name that ``format`` takes."""
         return FORMAT
 
     def schema(self) -> str:
-        """All columns; asked only when the query does not give a schema."""
+        """Return all columns. Spark asks only if the query gives no schema."""
         return default_ddl(json_properties=wants_json_properties(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For ``spark.read``."""
+        """Return the reader for ``spark.read``."""
         options = read_options(self.options, is_stream=False)
         for name in ignored_options(self.options):
             log.warning("option %s has no effect in a batch query", name)
@@ -61,12 +64,12 @@ class RocketMQDataSource(DataSource):
         return kind(options, _wanted(schema, options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """For ``spark.readStream``."""
+        """Return the reader for ``spark.readStream``."""
         options = read_options(self.options, is_stream=True)
         return StreamReader(options, _wanted(schema, options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """For ``df.write``.
+        """Return the writer for ``df.write``.
 
         :raises OptionRefused: ``mode("overwrite")``: messages are appended, never replaced.
         """
@@ -75,7 +78,7 @@ class RocketMQDataSource(DataSource):
         return BatchWriter(write_options(self.options), _fields(schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """For ``df.writeStream``.
+        """Return the writer for ``df.writeStream``.
 
         :raises OptionRefused: the output mode is ``complete``.
         """
@@ -91,9 +94,10 @@ def _fields(schema: StructType) -> list[tuple[str, str]]:
 
 
 def _wanted(schema: StructType, options: ReadOptions) -> tuple[WantedColumn, ...]:
-    """The columns of a schema.
+    """Return the columns of a schema.
 
-    :raises SchemaRefused: it has others, or says that something is never null: Spark would fail in the workers.
+    :raises SchemaRefused: the schema has an unknown column, or says that a column is never null. Spark would fail
+        later, in the workers.
     """
     for field in schema.fields:
         kind = field.dataType

@@ -1,4 +1,4 @@
-"""What somebody meant who wrote something that is not there."""
+"""Suggestions for misspelt names."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ LEAST_ALIKE = 0.6
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """``"; did you mean 'topic'?"``, or nothing when no known word is near."""
+    """Return ``"; did you mean 'topic'?"``, or an empty text if no known word is near."""
     near = nearest(word, known, LEAST_ALIKE)
     return f"; did you mean {near!r}?" if near else ""

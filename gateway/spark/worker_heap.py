@@ -1,7 +1,7 @@
-"""The heap of a Python worker of Spark: what its first task has loaded stays there.
+"""The heap of a Python worker of Spark: objects that the first task has loaded stay there.
 
-PySpark has a worker collect garbage after every task. Python looks at all objects for it, of which Spark, Arrow, numpy
-and pandas load 85,000: 20 to 45 ms, many times what a small task takes.
+PySpark makes a worker collect garbage after every task. Python then looks at all objects, of which Spark, Arrow, numpy
+and pandas load 85,000. One collection takes 20 to 45 ms, many times as long as a small task.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from pyspark import TaskContext
 
 
 def keep_what_is_loaded() -> None:
-    """In a task: let the collections to come pass over what there is now. Garbage is collected first.
+    """Make later garbage collections skip the objects that exist now; call this in a task.
 
-    It counts once in a process. What is freed without a collection is freed as before.
+    Garbage is collected first. Only the first call in a process has an effect. Objects that are freed without a
+    collection are freed as before.
     """
     if TaskContext.get() is not None:
         _keep_once()

@@ -1,7 +1,8 @@
-"""Whether messages are taken now, and why not.
+"""The decision whether messages are taken now, and the reason if not.
 
-Three states: open; refusing (no space, not open yet, closed), which passes; failed, which only a restart ends. After
-a failed sync the kernel may have dropped the pages and call the next sync good, so nothing is tried again.
+The store is in one of three states: open; refusing (no space, not open yet, closed), which passes; failed, which only a
+restart ends. After a failed sync nothing is tried again: the kernel may have dropped the pages, and may then report the
+next sync as good.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -14,7 +15,10 @@ log = EventLog("store")
 
 
 class Admission:
-    """A plain class: ``refusal`` is looked at for every message. ``fail`` may be called in any thread."""
+    """The state of the store towards senders. A plain class: every message reads ``refusal``.
+
+    Any thread may call ``fail``.
+    """
 
     __slots__ = ("failure", "refusal")
 
@@ -25,7 +29,7 @@ class Admission:
         """Why nothing will be taken any more."""
 
     def open(self) -> None:
-        """Take messages, unless the store failed."""
+        """Take messages, unless the store has failed."""
         self.refusal = self.failure
 
     def close(self) -> None:
@@ -33,14 +37,14 @@ class Admission:
         self.refusal = self.refusal or "the store is closed"
 
     def refuse(self, reason: str) -> None:
-        """No space: take nothing until ``space_is`` says that there is some again."""
+        """Take no messages because there is no space, until ``space_is`` reports space again."""
         if self.failure is None:
             if self.refusal is None:
                 log.error("messages are refused", reason=reason)
             self.refusal = reason
 
     def space_is(self, reason: str | None) -> None:
-        """What a look at the disk found: why there is no space, or None when there is."""
+        """Note the result of a look at the disk: the reason why there is no space, or None if there is space."""
         if reason is not None:
             self.refuse(reason)
         elif self.refusal is not None and self.failure is None:
@@ -48,7 +52,7 @@ class Admission:
             self.refusal = None
 
     def fail(self, reason: object) -> None:
-        """From now on nothing is acknowledged any more; only a restart, with its recovery, helps."""
+        """Acknowledge no message from now on; only a restart, with its recovery, helps."""
         if self.failure is None:
             self.failure = f"the store failed: {reason}; restart the broker to recover"
             log.error("store failed", error=str(reason), consequence="no message is taken until a restart")

@@ -2,15 +2,15 @@
 
 GatewayError
 └── StoreError               the store cannot be opened; names the path and what to do
-├── StoreInUse           another process has the directory
-├── StoreNotAccessible   the operating system refused: permissions, not a directory, no space
-├── ForeignFile          a file has a size, or stands at an offset, that its place does not allow
-├── LogDamaged           the commit log is damaged where it was durable
-├── LogCutShort          the store was closed properly, and a part of its commit log is gone since
-└── LogBeginsLate        the first files of the commit log are gone, and the gateway did not delete them
+    ├── StoreInUse           another process has the directory
+    ├── StoreNotAccessible   the operating system refused: permissions, not a directory, no space
+    ├── ForeignFile          a file has a size or an offset that its place does not allow
+    ├── LogDamaged           the commit log is damaged where it was durable
+    ├── LogCutShort          the store was closed properly, and a part of its commit log has gone since then
+    └── LogBeginsLate        the first files of the commit log are gone, and the gateway did not delete them
 DiskFull                     a write found no space and was undone; later writes may succeed
-NoDescriptor                 a file could not be opened; what was written before is undone, later writes may succeed
-WriteFailed                  a write or a sync failed otherwise; the store stops acknowledging
+NoDescriptor                 a file could not be opened; earlier writes of the batch are undone, later ones may succeed
+WriteFailed                  a write or a sync failed for another reason; the store stops acknowledging
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from typing import Final
 from gateway.errors import GatewayError
 
 NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""A write found no room."""
+"""The error numbers of a write that found no space."""
 NOT_OPENED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-"""A file could not be opened, and nothing was tried yet: it passes and loses nothing."""
+"""The error numbers of a file that could not be opened: the error passes and loses nothing."""
 
 
 class StoreError(GatewayError):
@@ -58,7 +58,7 @@ class StoreNotAccessible(StoreError):  # noqa: N818
 
 
 def _advice(directory: Path, where: Path, error: OSError) -> str:
-    """What to do about a path that cannot be used; names the owner if that is another user."""
+    """Return what to do about a path that cannot be used; name the owner if the path belongs to another user."""
     user, group = os.geteuid(), os.getegid()
     owner = _owner(where)
     if error.errno not in (errno.EACCES, errno.EPERM) or owner in (None, user):
@@ -71,7 +71,10 @@ def _advice(directory: Path, where: Path, error: OSError) -> str:
 
 
 def _owner(path: Path) -> int | None:
-    """The number of the user who owns a path, or the first folder above it that exists."""
+    """Return the number of the user who owns a path, or the first existing folder above the path.
+
+    Return None if none exists.
+    """
     for place in (path, *path.parents):
         try:
             return place.stat().st_uid
@@ -89,7 +92,7 @@ class ForeignFile(StoreError):  # noqa: N818
 
 
 class LogDamaged(StoreError):  # noqa: N818
-    """A record of the commit log is damaged and intact records follow it, or it was durable and is gone."""
+    """A record of the commit log is damaged and intact records follow it, or a durable record is gone."""
 
     def __init__(
         self, path: Path, position: int, commit_log_offset: int, reason: str, follows: str, directory: Path
@@ -105,7 +108,7 @@ class LogDamaged(StoreError):  # noqa: N818
 
 
 class LogCutShort(StoreError):  # noqa: N818
-    """The store was closed properly with more in its commit log than there is now."""
+    """The store was closed properly, and its commit log is shorter now."""
 
     def __init__(self, path: Path, end: int, durable: int, directory: Path) -> None:
         super().__init__(
@@ -134,12 +137,12 @@ class LogBeginsLate(StoreError):  # noqa: N818
 
 
 class DiskFull(Exception):  # noqa: N818
-    """No space for a batch; the part of it that was written is undone."""
+    """A batch found no space; its written part is undone."""
 
 
 class NoDescriptor(Exception):  # noqa: N818
-    """The process or the system has too many open files; the part of the batch that was written is undone."""
+    """The process or the system has too many open files; the written part of the batch is undone."""
 
 
 class WriteFailed(Exception):  # noqa: N818
-    """A batch may or may not be on disk: nothing more can be promised by this process."""
+    """A batch may or may not be on disk: this process can promise nothing more."""

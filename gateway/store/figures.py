@@ -1,6 +1,6 @@
-"""What the store counts about itself, as metrics.
+"""The figures that the store keeps about itself, as metrics.
 
-Names follow the metrics Apache RocketMQ 5.x exports (``StoreMetricsConstant``) where they mean the same thing.
+Names follow the metrics of Apache RocketMQ 5.x (``StoreMetricsConstant``) where the meaning is equal.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -15,23 +15,23 @@ from gateway.telemetry.metrics import Registry
 
 
 class LogOffsets(Protocol):
-    """The commit log, as far as it is counted."""
+    """The part of the commit log that the metrics read."""
 
     @property
     def min_offset(self) -> int:
-        """The offset of the oldest byte kept."""
+        """The offset of the oldest byte that the log still has."""
 
     @property
     def visible_end(self) -> int:
-        """Consumers see nothing from here on."""
+        """The offset from which consumers see nothing."""
 
     @property
     def position(self) -> int:
-        """Where the next record goes."""
+        """The offset at which the next record starts."""
 
 
 class StoreFigures:
-    """The store's metrics; each is counted where it happens, as ``figure.value += 1``."""
+    """The store's metrics; the code that does the counted thing runs ``figure.value += 1``."""
 
     __slots__ = ("deleted_files", "flush_timeouts", "log_syncs", "refused_messages", "registry", "stored_messages")
 
@@ -50,7 +50,7 @@ class StoreFigures:
         )
 
     def watch(self, log: LogOffsets, progress: StoreProgress, admission: Admission) -> None:
-        """Show the levels that others keep, as they are when the metrics are read."""
+        """Show the levels that other objects keep; each is read when the metrics are read."""
         watch = self.registry.watch
         watch("rocketmq_storage_size", "Bytes of the commit log", lambda: log.position - log.min_offset)
         watch(

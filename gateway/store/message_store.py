@@ -1,13 +1,13 @@
-"""The message store: commit log, consume queues and key index as one thing to append to and read from.
+"""The message store: one object that appends to and reads from commit log, consume queues and key index.
 
-Passive: it has no reactor and no clock of its own. Appending, and everything that changes what readers see,
-happens on the caller's one thread; blocking work is handed to ``in_thread``; reading is allowed in any thread.
-What is appended becomes visible, and its callback runs, once it is as durable as ``flush_disk_type`` promises.
+The store is passive: it has no reactor and no clock of its own. One thread of the caller appends and makes every change
+that readers see; ``in_thread`` runs blocking work; any thread may read. A message becomes visible, and its callback
+runs, once the message is as durable as ``flush_disk_type`` promises.
 
     append ─ Appender ─ GroupCommit ─ CommitLog ─ Publication ─ queues, index, listeners, callbacks
     upkeep: Flushing (what is on disk), Deletion (what is expired)          state: Admission, StoreProgress
 
-Upstream: ``DefaultMessageStore``, whose files these are.
+Upstream: ``DefaultMessageStore``, which uses equal files.
 """
 
 from __future__ import annotations
@@ -77,10 +77,11 @@ class MessageStore:
     """One store directory.
 
     :param directory: the root; see ``paths``.
-    :param delay_of: delay of a level in milliseconds, for the queues of the schedule topic.
-    :param bit_map_of: which groups a message passes for, kept when ``enable_consume_queue_ext`` asks for extensions.
-    :param topics: the topics of the table on disk, asked in a directory that another broker served; None when nobody
-        knows.
+    :param delay_of: returns the delay of a level in milliseconds, for the queues of the schedule topic.
+    :param bit_map_of: returns the groups for which a message passes the filter; used if ``enable_consume_queue_ext`` is
+        on.
+    :param topics: returns the topics of the table on disk, or None if they are unknown; called if another broker has
+        served the directory.
     """
 
     def __init__(
@@ -203,7 +204,10 @@ class MessageStore:
         return report
 
     def _listed_queues(self) -> tuple[QueueEnds, bool]:
-        """The queues as they were listed, and whether the same run of the system did that: then it lost nothing."""
+        """Return the listed queues, and whether the same run of the system wrote the list.
+
+        In that case the system lost no write since.
+        """
         if self._checkpoint.is_foreign:  # another broker has served the directory since, and may have deleted topics
             return QueueEnds(), False
         ends = self._queues.journal.load()
@@ -230,7 +234,8 @@ class MessageStore:
     def close(self) -> bool:
         """Bring everything to the disk and give the directory back; blocks.
 
-        To be called when ``when_idle`` has come. Whether everything is there: if not, the next start recovers.
+        Call ``close`` after ``when_idle`` has called back. Return whether everything is on disk; if not, the next start
+        recovers.
         """
         if not self._lock.is_held:
             return True
@@ -248,14 +253,14 @@ class MessageStore:
         return is_complete
 
     def _give_back(self) -> None:
-        """Close what is open; the lock last."""
+        """Close every open file, and release the lock last."""
         with self._flushing.in_turn:
             self._queues.close()
             self._checkpoint.close()
             self._lock.release()
 
     def when_idle(self, callback: Callable[[], None]) -> None:
-        """Call back once when nothing waits for the disk any more; at once when nothing does."""
+        """Call back once when no batch waits for the disk any more, or at once if none waits."""
         self._publication.when_idle(callback)
 
     # --- appending -----------------------------------------------------------------------------------------------
@@ -263,21 +268,23 @@ class MessageStore:
     def append_all(
         self, messages: Sequence[OutgoingMessage], on_stored: OnAllStored, wait_for: WaitFor = WaitFor.DISK
     ) -> None:
-        """Append messages of any topics as neighbours in one file, all or none of them.
+        """Append messages of any topics next to each other in one file: all of them or none.
 
-        ``on_stored`` gets their results in order, once, as ``wait_for`` says, or at once when they are refused.
+        ``on_stored`` is called once with the results in order: when ``wait_for`` says so, or at once if the messages
+        are refused.
         """
         self._appender.append_all(messages, on_stored, wait_for)
 
     def before_batch(self, add: Callable[[], None]) -> None:
-        """Call ``add`` once, right before the log is written next: what it appends shares that write.
+        """Call ``add`` once, right before the next write of the log, so that its messages share that write.
 
-        Where it uses ``append_all`` it is not refused for what senders have gathered: little may be added so.
+        Inside ``add``, ``append_all`` does not refuse messages because senders have gathered many bytes: add little
+        there.
         """
         self._group.before_next(add)
 
     def listen(self, listener: Listener) -> None:
-        """Tell ``listener`` of every batch that becomes visible, in order."""
+        """Notify ``listener`` of every batch that becomes visible, in order."""
         self._publication.listen(listener)
 
     # --- reading -------------------------------------------------------------------------------------------------
@@ -304,9 +311,9 @@ class MessageStore:
         max_bytes: int,
         wanted: Wanted = ALL_WANTED,
     ) -> GetResult | None:
-        """As ``get_messages`` when all of it is in memory; None when reading would wait for the disk.
+        """Return the result of ``get_messages`` if it is all in memory; None if the read would wait for the disk.
 
-        Where the system cannot tell what is in memory, the distance from the end of the log decides.
+        If the system cannot tell what is in memory, the distance from the end of the log decides.
         """
         if not self._layer.sees_memory and self.is_cold(topic, queue_id, offset):
             return None
@@ -314,13 +321,13 @@ class MessageStore:
         return self._reader.read_now(queue, offset, max_count, max_bytes, wanted)
 
     def read_ahead(self, topic: str, queue_id: int, offset: int) -> None:
-        """Ask for the next messages of a queue to be brought into memory; blocks a little, for any thread."""
+        """Ask the system to bring the next messages of a queue into memory; blocks shortly, for any thread."""
         queue = self._queues.find((topic, queue_id))
         if queue is not None:
             self._reader.read_ahead(queue, offset)
 
     def is_cold(self, topic: str, queue_id: int, offset: int) -> bool:
-        """Whether a message lies more than ``hot_bytes`` behind the end of the log."""
+        """Return whether a message is more than ``hot_bytes`` bytes before the end of the log."""
         hot = self._settings.hot_bytes
         if self._log.visible_end - self._log.min_offset <= hot:
             return False
@@ -330,29 +337,30 @@ class MessageStore:
         return not self._reader.is_near(queue, max(offset, queue.min_offset), hot)
 
     def message_at(self, commit_log_offset: int, size: int | None = None) -> StoredMessage | None:
-        """The message whose record starts there; None when there is none."""
+        """Return the message whose record starts at the offset; None if no record starts there."""
         return self._log.message_at(commit_log_offset, size)
 
     def message_now(self, commit_log_offset: int, size: int) -> StoredMessage | None:
-        """As ``message_at``, without waiting for the disk; None also when that would have to be asked.
+        """Return the result of ``message_at`` without waiting for the disk.
 
-        Where the system cannot tell what is in memory, the distance from the end of the log decides.
+        Return None also if the disk would have to be read. If the system cannot tell what is in memory, the distance
+        from the end of the log decides.
         """
         if not self._layer.sees_memory and self._log.visible_end - commit_log_offset > self._settings.hot_bytes:
             return None
         return self._reader.message_now(commit_log_offset, size)
 
     def head_at(self, commit_log_offset: int) -> StoredMessage | None:
-        """Return the message whose record starts there, without its body unless it is small; None when there is none.
+        """Return the message whose record starts at the offset, without its body unless the body is small.
 
-        Blocks, for any thread.
+        Return None if no record starts there. Blocks, for any thread.
         """
         return head_at(self._log, commit_log_offset, MappedFile.read)
 
     def head_now(self, commit_log_offset: int) -> StoredMessage | None:
-        """Do the same without waiting for the disk.
+        """Return the result of ``head_at`` without waiting for the disk.
 
-        :raises NotInMemory: the disk has to be asked.
+        :raises NotInMemory: the disk has to be read.
         """
         memory = self._reader.in_memory
         is_far = self._log.visible_end - commit_log_offset > self._settings.hot_bytes
@@ -361,30 +369,36 @@ class MessageStore:
         return head_at(self._log, commit_log_offset, memory.read)
 
     def walk_from(self, commit_log_offset: int) -> LogScan:
-        """All visible messages, hidden ones included, from a record's place on; blocks."""
+        """Return a scan of all visible messages, hidden kinds included, from the start of a record on; blocks."""
         return self._dispatched_log.walk_from(commit_log_offset)
 
     def record_at(self, commit_log_offset: int, size: int | None = None) -> bytes | None:
-        """The bytes of the record that starts there; None when there is none."""
+        """Return the bytes of the record that starts at the offset; None if no record starts there."""
         return self._log.record_at(commit_log_offset, size)
 
     def min_offset(self, topic: str, queue_id: int) -> int:
-        """The offset of the first message a queue still has; −1 for an unknown queue."""
+        """Return the offset of the first message that a queue still has; −1 for an unknown queue."""
         queue = self._queues.find((topic, queue_id))
         return -1 if queue is None else queue.min_offset
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """The offset after the last message readers may see; 0 for an unknown queue."""
+        """Return the offset after the last message that readers may see; 0 for an unknown queue."""
         queue = self._queues.find((topic, queue_id))
         return 0 if queue is None else queue.max_offset
 
     def next_offset(self, topic: str, queue_id: int) -> int:
-        """The offset the next appended message gets, those on their way to the disk counted; 0 for an unknown queue."""
+        """Return the offset that the next appended message gets; 0 for an unknown queue.
+
+        Messages on their way to the disk are counted.
+        """
         queue = self._queues.find((topic, queue_id))
         return 0 if queue is None else queue.next_offset
 
     def durable_max_offset(self, topic: str, queue_id: int) -> int:
-        """The offset after the last message known to be on disk; with SYNC_FLUSH that is ``max_offset``."""
+        """Return the offset after the last message known to be on disk; 0 for an unknown queue.
+
+        With SYNC_FLUSH the result equals ``max_offset``.
+        """
         queue = self._queues.find((topic, queue_id))
         if queue is None:
             return 0
@@ -392,113 +406,123 @@ class MessageStore:
         return queue.max_offset if flushed >= self._progress.dispatched_end else durable_max_offset(queue, flushed)
 
     def stored_at_ms(self, topic: str, queue_id: int, offset: int) -> int:
-        """When a message was stored; −1 when there is none."""
+        """Return the time when a message was stored, in milliseconds; −1 if there is no such message."""
         queue = self._queues.find((topic, queue_id))
         return -1 if queue is None else self._reader.stored_at_ms(queue, offset)
 
     def earliest_stored_at_ms(self, topic: str, queue_id: int) -> int:
-        """When the first message a queue still has was stored; −1 when there is none."""
+        """Return the time when a queue's first remaining message was stored, in milliseconds; −1 if there is none."""
         queue = self._queues.find((topic, queue_id))
         return -1 if queue is None else self._reader.stored_at_ms(queue, queue.min_offset)
 
     def offset_at_time(self, topic: str, queue_id: int, timestamp_ms: int, upper: bool = False) -> int:
-        """See ``QueueReader.offset_at_time``; 0 for an unknown queue."""
+        """Return the result of ``QueueReader.offset_at_time``; 0 for an unknown queue."""
         queue = self._queues.find((topic, queue_id))
         return 0 if queue is None else self._reader.offset_at_time(queue, timestamp_ms, upper=upper)
 
     def queue_units(self, topic: str, queue_id: int, offset: int, count: int) -> bytes:
-        """The consume queue's units from an offset on, no more than readers may see; blocks, for any thread."""
+        """Return a consume queue's units from an offset on, only visible ones; blocks, for any thread."""
         queue = self._queues.find((topic, queue_id))
         return b"" if queue is None else queue.read_units(offset, count)
 
     def extension_unit(self, topic: str, queue_id: int, tags_code: int) -> ExtensionUnit | None:
-        """What a queue's extension has for a unit's tags code that is an address; None when it has not. Blocks."""
+        """Return the unit of a queue's extension to which a tags code points; None if the extension has no such unit.
+
+        ``tags_code`` is an address in the extension. Blocks.
+        """
         queue = self._queues.find((topic, queue_id))
         return None if queue is None else queue.extension.unit(position_of(tags_code))
 
     def query_by_key(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, kind: KeyKind = KeyKind.ANY
     ) -> list[StoredMessage]:
-        """The newest messages of a topic that have a key, stored in a time range, of large ones without their bodies.
+        """Return the newest messages of a topic that have a key and were stored in a time range.
 
-        Blocks, for any thread.
+        Large messages come without their bodies. Blocks, for any thread.
         """
         return self._indexing.find(topic, key, max_count, begin_ms, end_ms, kind)
 
     def queues(self) -> Iterator[tuple[str, int]]:
-        """Topic and queue id of every queue that ever got a message."""
+        """Return topic and queue id of every queue that ever got a message."""
         return iter(list(self._queues.by_name))
 
     # --- figures -------------------------------------------------------------------------------------------------
 
     @property
     def min_commit_log_offset(self) -> int:
-        """The first offset the log still has."""
+        """The first offset that the log still has."""
         return self._log.min_offset
 
     @property
     def max_commit_log_offset(self) -> int:
-        """The offset after the last message that was appended, whether on disk or not."""
+        """The offset after the last appended message, on disk or not."""
         return self._log.position
 
     @property
     def stored_end(self) -> int:
-        """The offset after the last message that is stored: what is appended from now on lies there or behind it, also
-        when a batch that is on its way fails.
+        """The offset after the last stored message.
+
+        Messages appended from now on start at this offset or later, even if the batch that is on its way fails.
         """
         return self._log.visible_end
 
     @property
     def flushed_offset(self) -> int:
-        """Everything below this offset of the log is on disk."""
+        """The log offset below which everything is on disk."""
         return self._progress.flushed
 
     @property
     def dispatch_behind_bytes(self) -> int:
-        """Stored bytes that consumers do not see yet, because their queues could not be written."""
+        """The number of stored bytes that consumers do not see yet, because their queues could not be written."""
         return max(self._log.visible_end - self._progress.dispatched_end, 0)
 
     @property
     def last_stored_ms(self) -> int:
-        """The store time of the newest message; those to come have this one or a later one."""
+        """The store time of the newest message in milliseconds; later messages have this time or a later one."""
         return self._appender.last_stored_ms
 
     @property
     def refusal(self) -> str | None:
-        """Why nothing is taken now, or None."""
+        """The reason why messages are refused now; None while messages are taken."""
         is_unsure = self._log.position > self._log.space_end
         return self._admission.refusal or (NOT_LOOKED_AT if is_unsure else None)
 
     @property
     def failure(self) -> str | None:
-        """Why nothing will be taken before a restart, or None."""
+        """The reason why no message will be taken before a restart; None if the store has not failed."""
         return self._admission.failure
 
     @property
     def figures(self) -> StoreFigures:
-        """What the store counts."""
+        """The store's metrics."""
         return self._figures
 
     # --- upkeep --------------------------------------------------------------------------------------------------
 
     def flush_due(self, now_ms: int) -> bool:
-        """Flush when the intervals say so; blocks, to be called in a thread every few hundred milliseconds."""
+        """Flush if an interval is over; return whether a flush was done.
+
+        Blocks: call ``flush_due`` in a thread every few hundred milliseconds.
+        """
         return self._flushing.flush_due(now_ms)
 
     def flush(self) -> bool:
         """Bring everything visible to the disk: log, queues, index, checkpoint; blocks, for any thread.
 
-        Whether all of it is there.
+        Return whether everything visible is on disk.
         """
         return self._flushing.flush()
 
     def flush_log(self) -> bool:
-        """Bring the visible log to the disk, without what is made from it; for any thread. Whether it is there."""
+        """Bring the visible log to the disk, without queues and index; return whether the log is there.
+
+        Blocks, for any thread.
+        """
         return self._flushing.flush_log()
 
     @property
     def keep_from(self) -> Callable[[], int | None] | None:
-        """Asked by retention: a commit log offset from which on nothing may be deleted yet."""
+        """A function that gives retention the commit log offset from which nothing may be deleted yet, or None."""
         return self.deletion.keep_from
 
     @keep_from.setter
@@ -506,9 +530,10 @@ class MessageStore:
         self.deletion.keep_from = ask
 
     def delete_expired(self, now_ms: int, *, asked: bool = False) -> int:
-        """Delete what is older than its time and see whether there is space; how many log files went.
+        """Delete files that are older than their time, then check the free space.
 
-        Blocks. A program with a reactor calls the steps of ``deletion`` itself, each in its thread.
+        Return the number of deleted log files. Blocks. A program with a reactor calls the steps of ``deletion`` itself,
+        each in its thread.
         """
         survey = self.deletion.survey(now_ms, asked=asked)()
         self.look_at_space(survey)
@@ -533,7 +558,7 @@ class MessageStore:
             self.look_at_space(result)
 
     def look_at_space(self, survey: Survey) -> None:
-        """Refuse messages while the disk is full or queues cannot be written, take them again when that is over."""
+        """Refuse messages while the disk is full or queues cannot be written; take messages again afterwards."""
         if self._lock.is_held:
             space, settings = survey.space, self.deletion.settings
             reserved_bytes = self.deletion.reserved_bytes()
@@ -551,8 +576,8 @@ class MessageStore:
         """Delete the queues of a topic; its messages stay in the log until they expire.
 
         :param in_thread: runs the blocking parts; with the default the call blocks.
-        :param done: told when they are gone for good, or of the error that kept them.
-        :raises OSError: they could not be deleted, and there is no ``done`` to be told.
+        :param done: called with None when the queues are gone for good, or with the error that kept them.
+        :raises OSError: the queues could not be deleted, and ``done`` is None.
         """
         self.deletion.delete_topic(topic, in_thread, _raise_failure if done is None else done)
 

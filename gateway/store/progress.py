@@ -1,7 +1,7 @@
-"""How far the store is: what readers may see, and what is known to be on disk.
+"""The progress of the store: what readers may see, and what is known to be on disk.
 
-``flushed`` ≤ what is visible ≤ what is appended. The commit log itself knows the last two (``visible_end``,
-``position``); what was derived from it follows in ``dispatched_end``.
+``flushed`` ≤ the visible end ≤ the appended end. The commit log itself knows the last two (``visible_end``,
+``position``); ``dispatched_end`` says how far queues and index have followed the log.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -10,11 +10,13 @@ from __future__ import annotations
 
 
 class StoreProgress:
-    """Offsets of the commit log. A plain class: moved on with every batch, read in any thread.
+    """Offsets of the commit log. A plain class: every batch changes the offsets, and any thread reads them.
 
-    Units of what lies below ``dispatched_end`` are shown, of what lies below ``written_end`` they are in their files.
-    ``dispatched_ms`` is the store time of the last dispatched message, ``dispatched_count`` how many were dispatched
-    since the start, ``saved_count`` how many of these a flush has brought to the disk with their queues.
+    - ``dispatched_end``: readers see the consume queue units of all messages below this offset.
+    - ``written_end``: the units of all messages below this offset are in their files.
+    - ``dispatched_ms``: the store time of the last dispatched message, in milliseconds.
+    - ``dispatched_count``: the number of messages dispatched since the start.
+    - ``saved_count``: the number of these messages that a flush has brought to the disk with their queues.
     """
 
     __slots__ = ("dispatched_count", "dispatched_end", "dispatched_ms", "flushed", "saved_count", "written_end")

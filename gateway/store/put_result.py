@@ -1,8 +1,9 @@
-"""The outcome of an append, and what listeners are told of it.
+"""The outcome of an append, for the sender and for listeners.
 
-One object serves the sender's callback and the listeners alike: at tens of thousands of messages a second a second
-object of the same facts would cost more than it explains. It is of one message (``PutResult``) or of a row of them that
-lie behind each other in the log and in their queue (``PutRun``); who has to know of each asks for ``each``.
+One object serves the sender's callback and the listeners: at tens of thousands of messages a second, a second object
+with the same facts would cost more than it explains. The object stands for one message (``PutResult``), or for a row of
+messages that follow each other in the log and in their queue (``PutRun``). ``each`` returns an outcome for every single
+message.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
     from wire.quick.message_run import MessageRun
 
 Places: TypeAlias = "tuple[tuple[ConsumeQueue, int], ...]"
-"""Units that a message has besides that of its own offset: in light queues, or of its batch."""
+"""The further units that lead to a message, besides the unit of its own offset: in light queues, or of its batch."""
 
 
 class PutStatus(Enum):
-    """What became of a message; names as upstream ``PutMessageStatus``."""
+    """The outcome of an append; names as in upstream's ``PutMessageStatus``."""
 
     PUT_OK = "PUT_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
@@ -43,28 +44,32 @@ class PutStatus(Enum):
 
     @property
     def is_stored(self) -> bool:
-        """Whether the message is in the log, though perhaps not as durably as asked for."""
+        """True if the message is in the log, though perhaps not as durably as asked for."""
         return self is PutStatus.PUT_OK or self is PutStatus.FLUSH_DISK_TIMEOUT
 
 
 class WaitFor(Enum):
-    """What has to happen before a sender is told. With ASYNC_FLUSH there is no difference: told when written."""
+    """The event after which a sender is answered. With ASYNC_FLUSH all three mean: when the message is written."""
 
     DISK = "on disk"
-    """The outcome is final: on disk, or refused. For whoever acts on it."""
+    """Answer with the final outcome: on disk, or refused. For callers that act on the outcome."""
     DISK_OR_TIMEOUT = "on disk, but no longer than syncFlushTimeout"
-    """Told FLUSH_DISK_TIMEOUT when the disk takes too long; the message is written and goes on to the disk."""
+    """Answer FLUSH_DISK_TIMEOUT if the disk takes too long; the message is written and still goes to the disk."""
     WRITE = "written"
-    """Told PUT_OK once the system has it (the sender's WAIT=false); readers still see it when it is on disk."""
+    """Answer PUT_OK once the system has the message (the sender's WAIT=false).
+
+    Readers still see the message when it is on disk.
+    """
 
 
 @mypyc_attr(acyclic=True)
 class PutOutcome:
-    """Where one message, or neighbours of one queue, were stored. A plain class: one is made for every send.
+    """The place of one stored message, or of neighbours in one queue. A plain class: every send makes one.
 
-    ``count`` messages lie from ``commit_log_offset`` on in ``size`` bytes of the log, and from ``queue_offset`` on in
-    the queue. ``queue_offset`` is 0 and ``queue`` None for records that no consume queue shows (prepared and rollback
-    kinds). ``further``: see ``Places``. When refused, the offsets are −1.
+    ``count`` messages take ``size`` bytes of the log from ``commit_log_offset`` on, and ``count`` offsets of the queue
+    from
+    ``queue_offset`` on. ``queue_offset`` is 0 and ``queue`` None for records that no consume queue shows (prepared and
+    rollback kinds). For ``further`` see ``Places``. If the messages are refused, the offsets are −1.
     """
 
     __slots__ = (
@@ -98,17 +103,17 @@ class PutOutcome:
         self.further: Places = ()
 
     def each(self) -> Iterable[PutResult]:
-        """The outcome of each message."""
+        """Return the outcome of each message."""
         raise NotImplementedError
 
     def places(self) -> list[int]:
-        """The commit log offset of each message."""
+        """Return the commit log offset of each message."""
         raise NotImplementedError
 
 
 @mypyc_attr(acyclic=True)
 class PutResult(PutOutcome):
-    """The outcome of one message. ``tags_code`` is filled in by the dispatch."""
+    """The outcome of one message. The dispatch fills in ``tags_code``."""
 
     __slots__ = ("message", "tags_code")
 
@@ -125,7 +130,7 @@ class PutResult(PutOutcome):
         size: int = 0,
         stored_at_ms: int = 0,
     ) -> PutResult:
-        """Note where the message was stored; returns itself."""
+        """Note where the message was stored; return ``self``."""
         self.queue = queue
         self.queue_offset = queue_offset
         self.commit_log_offset = commit_log_offset
@@ -134,11 +139,11 @@ class PutResult(PutOutcome):
         return self
 
     def each(self) -> Iterable[PutResult]:
-        """Itself."""
+        """Return ``self`` alone."""
         return (self,)
 
     def places(self) -> list[int]:
-        """Its place."""
+        """Return the message's commit log offset alone."""
         return [self.commit_log_offset]
 
 
@@ -166,7 +171,7 @@ class PutRun(PutOutcome):
         self.run = run
 
     def each(self) -> Iterator[PutResult]:
-        """The outcome of each message, made when it is asked for: mostly nobody asks for all."""
+        """Yield the outcome of each message, made on demand, because few callers need all."""
         run, queue_offset = self.run, self.queue_offset
         for number, place in enumerate(self.places()):
             result = PutResult(self.status, run.message(number)).at(
@@ -176,7 +181,7 @@ class PutRun(PutOutcome):
             yield result
 
     def places(self) -> list[int]:
-        """The commit log offset of each message."""
+        """Return the commit log offset of each message."""
         places = list(accumulate(self.run.sizes, initial=self.commit_log_offset))
         del places[-1]
         return places
@@ -191,17 +196,17 @@ class PutRun(PutOutcome):
 
 
 Dispatched: TypeAlias = PutResult
-"""A message that is now visible to readers, as listeners see it."""
+"""A message that readers now see, as listeners get it."""
 
 
 def each_result(outcomes: Iterable[PutOutcome]) -> Iterator[PutResult]:
-    """The outcomes of single messages."""
+    """Yield the outcome of every single message."""
     for outcome in outcomes:
         yield from outcome.each()
 
 
 def message_count(outcomes: Iterable[PutOutcome]) -> int:
-    """Messages they are of."""
+    """Return the number of messages of all outcomes."""
     count = 0
     for outcome in outcomes:
         count += outcome.count

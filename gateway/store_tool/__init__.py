@@ -5,6 +5,6 @@
     progress   how far a long walk is                             transfer   to and from Apache RocketMQ
     errors     why a command cannot run
 
-Reading never changes a directory. Only ``repair --apply``, the target of ``export`` and that of ``import`` are written.
-Not here: serving, and what a server does itself when it opens a store (``gateway.store``).
+Reading never changes a directory. Only ``repair --apply`` and the targets of ``export`` and ``import`` are written. Not
+here: serving, and what a server does itself when it opens a store (``gateway.store``).
 """

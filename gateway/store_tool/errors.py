@@ -1,4 +1,4 @@
-"""Why a command about a store cannot run: exit code 2, nothing was changed."""
+"""The reasons why a command about a store cannot run: exit code 2, and nothing was changed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ CANNOT_RUN = 2
 
 
 class CannotRun(GatewayError):  # noqa: N818 (a fact about what was asked, as in gateway.store.errors)
-    """The command cannot do what it was asked to; the text says why and what to do."""
+    """A command that cannot do what was asked. The text says why and what to do."""
 
     exit_code = CANNOT_RUN
 
 
 class DirectoryInUse(CannotRun):
-    """A server, or another command that writes, has the directory open."""
+    """A directory that a server, or another command that writes, has open."""
 
     def __init__(self, directory: Path, holder: str) -> None:
         super().__init__(f"store directory {directory} is in use by {holder}; stop it first, or work on a copy")
@@ -25,7 +25,7 @@ class DirectoryInUse(CannotRun):
 
 
 def not_accessible(directory: Path, error: OSError) -> CannotRun:
-    """The operating system refused."""
+    """Make the error for a refusal by the operating system."""
     where = error.filename if error.filename is not None else directory
     remedy = (
         "make room on that disk and run the command again"

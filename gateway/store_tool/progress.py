@@ -1,4 +1,4 @@
-"""How far a long walk is: one line that is drawn again on a terminal, plain lines now and then elsewhere."""
+"""The progress of a long walk: one redrawn line on a terminal, otherwise plain lines now and then."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ PLAIN_INTERVAL_S = 5.0
 
 
 class Progress:
-    """Bytes done of bytes in all, with MB/s and the time that is left.
+    """The bytes done, the bytes in all, the speed in MB/s, and the time left.
 
-    :param clock: seconds, never falling.
+    :param clock: returns seconds that never fall.
     """
 
     def __init__(self, out: TextIO, clock: Callable[[], float], *, quiet: bool = False) -> None:
@@ -28,12 +28,16 @@ class Progress:
         self._drawn = 0.0
 
     def begin(self, what: str, total: int) -> None:
-        """A walk starts; ``what`` is a word or two."""
+        """Start a walk.
+
+        :param what: the name of the walk, a word or two.
+        :param total: the bytes of the whole walk.
+        """
         self._what, self._total = what, total
         self._begun = self._drawn = self._clock()
 
     def at(self, done: int) -> None:
-        """So many bytes are done."""
+        """Show that ``done`` bytes are done, if enough time has passed since the last line."""
         now = self._clock()
         interval = TERMINAL_INTERVAL_S if self._terminal else PLAIN_INTERVAL_S
         if self._quiet or now - self._drawn < interval:
@@ -44,7 +48,7 @@ class Progress:
         self._out.flush()
 
     def end(self) -> None:
-        """The walk is over: the line goes away."""
+        """End the walk, and clear the line on a terminal."""
         if self._terminal and not self._quiet:
             self._out.write("\r\x1b[K")
             self._out.flush()

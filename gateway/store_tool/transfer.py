@@ -1,8 +1,8 @@
-"""Copies a store directory for Apache RocketMQ, or one of Apache RocketMQ for the gateway.
+"""Copy a store directory for Apache RocketMQ, or a directory of Apache RocketMQ for the gateway.
 
-The files are the same on both sides; what differs is what may lie around them. A copy is made beside its final name and
-gets that name at the end, so half a copy is never taken for a whole one. What the other side could not read is found
-before anything is copied.
+The store files are the same on both sides, and only the files around them may differ. A copy is made beside its final
+name and renamed at the end, so that half a copy is never taken for a whole copy. Anything that the other side could not
+read is found before the copying starts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from wire.disk.consume_queue import UNIT_BYTES
 
 OLD_APACHE = "4.9"
 TRANSACTION_DIRECTORY = "transaction"
-"""Below the store directory: the check journal and what state stores leave."""
+"""The folder below the store directory with the check journal and the files of state stores."""
 _ROCKSDB_MARK = "CURRENT"
 _TIMER_TOPIC = "rmq_sys_wheel_timer"
 _WHEEL = ("timerwheel",)
@@ -40,9 +40,11 @@ _CONFIG_DATABASES = ("topics", "subscriptionGroups", "consumerOffsets", "metadat
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """What is copied: (source, path below the target), and what is to be said about it.
+    """The plan of a copy.
 
-    ``hidden``: queues that were deleted, and nothing notes it: the log offset below which their messages are gone.
+    :param files: what is copied: (source, path below the target).
+    :param remarks: remarks about the copy for people.
+    :param hidden: deleted queues whose deletion is noted nowhere: the log offset below which their messages are gone.
     """
 
     files: Sequence[tuple[DiskFile, Path]]
@@ -51,15 +53,15 @@ class Transfer:
 
     @property
     def used_bytes(self) -> int:
-        """What the copy takes, holes not counted."""
+        """The disk space that the copy takes, without holes."""
         return sum(file.used_bytes for file, _ in self.files)
 
 
 def plan_export(verification: Verification, apache: str) -> Transfer:
-    """What Apache RocketMQ gets.
+    """Plan the copy for Apache RocketMQ.
 
     :param apache: ``4.9`` or ``5``.
-    :raises CannotRun: it could not read the directory; the text says what and why.
+    :raises CannotRun: Apache RocketMQ could not read the directory; the text says what and why.
     """
     directory = verification.directory
     _refuse_damage(verification)
@@ -79,9 +81,9 @@ def plan_export(verification: Verification, apache: str) -> Transfer:
 
 
 def plan_import(verification: Verification, *, accept_loss: bool) -> Transfer:
-    """What the gateway gets of a directory of Apache RocketMQ.
+    """Plan the copy of a directory of Apache RocketMQ for the gateway.
 
-    :param accept_loss: go on where messages would not be delivered; they are left behind.
+    :param accept_loss: go on although some messages would not be delivered; such messages are left behind.
     :raises CannotRun: the gateway could not read the directory.
     """
     directory = verification.directory
@@ -105,7 +107,11 @@ def _refuse_damage(verification: Verification) -> None:
 
 
 def _refuse_other_state_store(root: Path) -> None:
-    """Apache RocketMQ looks for outcomes in op records alone: it would check, and deliver again, what is settled."""
+    """Refuse a directory whose outcomes are not in op records.
+
+    Apache RocketMQ finds outcomes in op records alone. Without them, Apache RocketMQ would check settled half messages
+    and deliver them again.
+    """
     try:
         has = RememberedStore(root / TRANSACTION_DIRECTORY).load()
     except GatewayError as error:
@@ -119,7 +125,7 @@ def _refuse_other_state_store(root: Path) -> None:
 
 
 def _unsupported(directory: StoreDirectory) -> Iterator[str]:
-    """What Apache RocketMQ 5 may have and the gateway has not."""
+    """Yield what the directory has of Apache RocketMQ 5 that the gateway cannot read."""
     root = directory.root
     for name, what in (
         ("batchconsumequeue", "topics with batch consume queues"),
@@ -142,7 +148,7 @@ def _has_files(folder: Path) -> bool:
 
 
 def _settings_remarks(directory: StoreDirectory) -> list[str]:
-    """Sizes that the reader's settings have to name because no file does."""
+    """Return remarks about sizes that the settings of the next server have to name, because no file names them."""
     default, found = StoreSettings(), directory.settings
     lines = []
     if directory.log_files and found.mapped_file_size_commit_log != default.mapped_file_size_commit_log:
@@ -180,7 +186,7 @@ def _store_files(directory: StoreDirectory) -> Iterator[tuple[DiskFile, Path]]:
 
 
 def _other_files(root: Path) -> Iterator[tuple[DiskFile, Path]]:
-    """Tables and timer files."""
+    """Yield the tables and timer files."""
     for folder_name, endings in (("config", (".json", ".json.bak", "timercheck")), ("timerlog", ("",)), (".", _WHEEL)):
         folder_path = root / folder_name
         for path in sorted(folder_path.iterdir()) if folder_path.is_dir() else ():
@@ -191,17 +197,18 @@ def _other_files(root: Path) -> Iterator[tuple[DiskFile, Path]]:
 
 
 def _refuse_outside(root: Path, path: Path) -> None:
-    """Refuse a file that a symbolic link brings in: nothing shows that it is one of the store."""
+    """Refuse a file that a symbolic link brings in, because nothing shows that the file belongs to the store."""
     real = path.resolve()
     if not real.is_relative_to(root.resolve()):
         raise CannotRun(f"{path} leads out of the directory, to {real}: put the file itself there, or remove the link")
 
 
 def carry_out(transfer: Transfer, directory: StoreDirectory, target: Path, progress: Progress) -> None:
-    """Copy everything to ``target``, which must not exist or be empty.
+    """Copy everything to ``target``, which must not exist or must be empty.
 
-    :raises CannotRun: there is something already, or not enough space; nothing was changed there.
-    :raises OSError: what was copied so far is left beside, under the name ``TARGET.partial``.
+    :raises CannotRun: the target cannot be used (see ``refuse_target``); nothing was changed there.
+    :raises OSError: the copying failed; the files copied so far stay beside the target, under the name
+        ``TARGET.partial``.
     """
     partial = target.with_name(target.name + ".partial")
     refuse_target(directory.root, target, transfer.used_bytes)
@@ -231,7 +238,7 @@ def carry_out(transfer: Transfer, directory: StoreDirectory, target: Path, progr
 
 
 def _write_marks(directory: StoreDirectory, paths: StorePaths) -> None:
-    """The checkpoint without offsets of the other directory, and whether recovery is needed."""
+    """Write the checkpoint without the offsets of the other directory, and the file ``abort`` if recovery is needed."""
     if directory.paths.checkpoint.exists():
         times, _ = read_checkpoint(directory)
         paths.checkpoint.write_bytes(times.build())
@@ -242,7 +249,7 @@ def _write_marks(directory: StoreDirectory, paths: StorePaths) -> None:
 
 
 def _write_deletions(directory: StoreDirectory, paths: StorePaths, hidden: Mapping[QueueName, int]) -> None:
-    """What was deleted, for the gateway: Apache RocketMQ does not look at it."""
+    """Write the noted deletions for the gateway. Apache RocketMQ ignores this file."""
     found, _ = noted_deletions(directory)
     copy = DeletedTopics(RealFiles(), paths)
     for topic, log_end in found.offsets.items():
@@ -253,9 +260,10 @@ def _write_deletions(directory: StoreDirectory, paths: StorePaths, hidden: Mappi
 
 
 def refuse_target(source: Path, target: Path, needed_bytes: int) -> None:
-    """Let a target pass that nothing can be overwritten in.
+    """Refuse a target in which something could be overwritten, or that has too little space.
 
-    :raises CannotRun: see ``carry_out``.
+    :raises CannotRun: the target is inside the source, is not empty, has no parent directory or too little space, or
+        ``TARGET.partial`` is left from an interrupted copy.
     """
     partial = target.with_name(target.name + ".partial")
     if target.resolve().is_relative_to(source.resolve()):

@@ -1,6 +1,6 @@
 """The metrics as text, in the format that Prometheus reads (version 0.0.4). Pure.
 
-Upstream's exporter gives every series the labels cluster, node_type and node_id; ``common`` is the place for them.
+Upstream's exporter gives every series the labels cluster, node_type and node_id; pass these labels as ``common``.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ _HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
 
 
 def exposition(metrics: Iterable[Metric], common: Mapping[str, str]) -> str:
-    """All series of the metrics, each with the common labels first.
+    """Return all series of the metrics as text, each with the common labels first.
 
-    :param common: label names and values; a name must be one that Prometheus allows.
+    :param common: label names and values; a name must be valid for Prometheus.
     """
     return "".join(exposition_lines(metrics, common))
 
 
 def exposition_lines(metrics: Iterable[Metric], common: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines of ``exposition``, each with its end; a number is read when its line is asked for."""
+    """Yield the lines of ``exposition``, each with its line end; a number is read when its line is asked for."""
     labels = tuple(common.items())
     for metric in metrics:
         for line in _lines(metric, labels):

@@ -1,6 +1,7 @@
-"""How many lines one place in the code may write: a few at once, then one now and then that counts those left out.
+"""A limit of the lines that one place in the code may write: a burst, then one line now and then with a count.
 
-Whatever a peer repeats, the log grows by a bounded number of lines an hour.
+The count says how many lines were left out. Whatever a peer repeats, the log grows by a bounded number of lines an
+hour.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from dataclasses import dataclass
 from gateway.clock import Milliseconds
 
 BURST_LINES = 20
-"""Lines that a place writes without a pause."""
+"""The number of lines that a place may write without a pause."""
 LINE_INTERVAL_MS = 10_000
 """Milliseconds until a place that has written its burst may write one more line."""
 MAX_PLACES = 2_000
-"""Places that are counted each by itself; the others share one count. The gateway has some 200."""
+"""The number of places that have a count of their own; further places share one count. The gateway has about 200."""
 OTHER_PLACES = "other places"
 
 
@@ -29,7 +30,7 @@ class _Place:
 class LineLimit:
     """Counts the lines of each place; not thread-safe.
 
-    :param clock_ms: milliseconds of any clock; when it is set back, every place starts again.
+    :param clock_ms: milliseconds of any clock; if the clock is set back, every place may write its burst again.
     """
 
     def __init__(self, clock_ms: Milliseconds) -> None:
@@ -53,9 +54,9 @@ class LineLimit:
         return left_out
 
     def untold(self, *, at_end: bool = False) -> Iterator[tuple[Hashable, int]]:
-        """Yield the places that could write again but have nothing to say, and how many lines each left out.
+        """Yield each place that left out lines, may write again and has not, with the number of those lines.
 
-        :param at_end: all places that left out lines, as nothing will be written any more.
+        :param at_end: yield all places that left out lines, because nothing more will be written.
         """
         now_ms = self._clock_ms()
         for place, known in list(self._places.items()):

@@ -5,11 +5,10 @@
 
     time=2026-05-04T10:11:12.345Z level=info part=store event="segment rolled" path=/data/…
 
-The line is what is commonly called logfmt: values with a space, a quote, ``=`` or a control character
-are quoted as JSON strings, so an event never breaks over two lines, whatever a client sent us. Nothing
-is printed unless ``write_lines_to`` was called (the command line does); embedded use stays silent.
-
-The handler limits the lines of each event (``line_limit``): an event is a fixed sentence, so it names a place.
+The format is commonly called logfmt. A value with a space, a quote, ``=`` or a control character is written as a JSON
+string. An event therefore never breaks over two lines, whatever a client sent. Nothing is printed unless
+``write_lines_to`` was called (the command line calls it); embedded use stays silent. The handler limits the lines of
+each event (``line_limit``): an event is a fixed sentence, so it names a place in the code.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from wire.safe_text import UNSAFE, safe_json
 
 ROOT = "gateway"
 MAX_VALUE_CHARACTERS = 2_000
-"""A longer value is cut: one bad frame must not fill the disk with its own text."""
+"""The number of characters after which a value is cut, so that one bad frame does not fill the disk with its text."""
 MAX_TRACEBACK_CHARACTERS = 8_000
 _PLAIN = re.compile(rf"[^\s\"'=\\{UNSAFE}]+")
 
@@ -44,19 +43,19 @@ class EventLog:
         self._logger = logging.getLogger(f"{ROOT}.{part}")
 
     def debug(self, event: str, /, **facts: object) -> None:
-        """For someone who follows a single request."""
+        """Log an event for a reader who follows a single request."""
         self._write(logging.DEBUG, event, facts)
 
     def info(self, event: str, /, **facts: object) -> None:
-        """Something an operator expects to see: started, rolled, registered."""
+        """Log an event that an operator expects to see: started, rolled, registered."""
         self._write(logging.INFO, event, facts)
 
     def warning(self, event: str, /, **facts: object) -> None:
-        """Something an operator should look at; the gateway goes on as before."""
+        """Log an event that an operator should look at; the gateway goes on as before."""
         self._write(logging.WARNING, event, facts)
 
     def error(self, event: str, /, *, failure: BaseException | None = None, **facts: object) -> None:
-        """Something failed; ``failure`` adds its type, text and traceback to the same line."""
+        """Log a failure; ``failure`` adds its type, text and traceback to the same line."""
         self._write(logging.ERROR, event, facts, failure)
 
     def _write(self, level: int, event: str, facts: dict[str, object], failure: BaseException | None = None) -> None:
@@ -66,9 +65,9 @@ class EventLog:
 
 
 class EventLines(logging.Formatter):
-    """A log record as one line; also for records of other libraries, which carry no facts.
+    """Formats a log record as one line; also records of other libraries, which have no facts.
 
-    :param facts: what every line says, before the facts of its own.
+    :param facts: facts that every line has, before its own facts.
     """
 
     def __init__(self, facts: Mapping[str, str] | None = None) -> None:
@@ -76,7 +75,7 @@ class EventLines(logging.Formatter):
         self._facts = dict(facts or {})
 
     def format(self, record: logging.LogRecord) -> str:
-        """The whole line, without the line break."""
+        """Return the whole line, without the line break."""
         facts: dict[str, object] = {
             "time": _moment(record.created),
             "level": record.levelname.lower(),
@@ -93,10 +92,10 @@ class EventLines(logging.Formatter):
 
 
 class LimitedLines(logging.StreamHandler[TextIO]):
-    """Writes the lines to a stream, as many of each event as ``LineLimit`` lets through.
+    """Writes lines to a stream, for each event as many as ``LineLimit`` lets through.
 
-    A line that follows others that were left out says how many: ``left_out=1234``. If no line follows,
-    ``tell_left_out`` writes one.
+    A line after lines that were left out says how many: ``left_out=1234``. If no line follows, ``tell_left_out`` writes
+    one.
 
     :param clock_ms: milliseconds of any clock.
     """
@@ -113,9 +112,9 @@ class LimitedLines(logging.StreamHandler[TextIO]):
             super().emit(record)
 
     def tell_left_out(self, *, at_end: bool = False) -> None:
-        """Write a line for each event of which lines were left out and none came since.
+        """Write a line for each event whose lines were left out, if no line of the event has come since.
 
-        :param at_end: also for events that may not write a line yet, as nothing follows.
+        :param at_end: include events that may not write a line yet, because nothing follows.
         """
         self.acquire()
         try:
@@ -128,15 +127,15 @@ class LimitedLines(logging.StreamHandler[TextIO]):
             self.release()
 
     def close(self) -> None:
-        """Tell of all lines that were left out, and write nothing more."""
+        """Report all lines that were left out, and write nothing more."""
         self.tell_left_out(at_end=True)
         super().close()
 
 
 def write_lines_to(stream: TextIO, level: int = logging.INFO, facts: Mapping[str, str] | None = None) -> LimitedLines:
-    """From now on write all events of the gateway and of libraries to ``stream``; returns the handler.
+    """Write all events of the gateway and of libraries to ``stream`` from now on; return the handler.
 
-    :param facts: what every line says, whatever it tells of.
+    :param facts: facts that every line has, whatever its event.
     """
     handler = LimitedLines(stream, lambda: time.monotonic_ns() // 1_000_000)
     handler.setFormatter(EventLines(facts))
@@ -147,13 +146,19 @@ def write_lines_to(stream: TextIO, level: int = logging.INFO, facts: Mapping[str
 
 
 def _place_of(record: logging.LogRecord) -> tuple[str, int, str]:
-    """The part, the level and the event, which is a fixed text in the gateway; of a library the line in its code."""
+    """Return the part, the level and the event, which is a fixed text in the gateway.
+
+    For a record of a library, the line of code stands for the event.
+    """
     event = str(record.msg) if hasattr(record, "facts") else f"{record.pathname}:{record.lineno}"
     return record.name, record.levelno, event
 
 
 def fact_text(value: object, limit: int = MAX_VALUE_CHARACTERS) -> str:
-    """One value of a line: as it is when that is unambiguous, else a JSON string; never a line break."""
+    """Return a value as text for a line: unchanged if that is unambiguous, otherwise as a JSON string.
+
+    The text never has a line break.
+    """
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -177,14 +182,15 @@ def _moment(seconds: float) -> str:
 
 
 class Repeats:
-    """Lets the same event through once per interval and counts what it holds back.
+    """Lets the same event through once per interval and counts the events that it holds back.
 
     A client that fails ten thousand times a second must not write ten thousand lines:
 
         if (left_out := repeats.due(("bad frame", host))) is not None:
             log.warning("bad frame", remote=host, left_out=left_out)
 
-    Remembers at most ``max_keys`` keys; beyond that the oldest is forgotten and may be let through early.
+    At most ``max_keys`` keys are remembered. If there are more, the oldest key is forgotten, and its next event may be
+    let through early.
     """
 
     __slots__ = ("_clock_ms", "_interval_ms", "_max_keys", "_seen")
@@ -196,7 +202,7 @@ class Repeats:
         self._seen: dict[int, tuple[int, int]] = {}  # by the hash of the key: a name of a client may be long
 
     def due(self, key: Hashable) -> int | None:
-        """How many were held back since the last one let through, or None to hold this one back."""
+        """Return how many events were held back since the last one let through, or None to hold this event back."""
         now_ms, seen = self._clock_ms(), hash(key)
         last_ms, left_out = self._seen.get(seen, (now_ms - self._interval_ms, 0))
         if 0 <= now_ms - last_ms < self._interval_ms:

@@ -1,8 +1,7 @@
 """Counts and levels by name, kept in memory.
 
-A metric is declared once, at the top of the part that changes it; declaring a name twice is an error.
-What is not here: the text of any exporter (``exposition``). The names follow the metrics that
-Apache RocketMQ 5.x exports where they mean the same thing.
+A metric is declared once, at the top of the part that changes it; declaring a name twice is an error. The text for
+exporters is made in ``exposition``. A metric has the same name as in Apache RocketMQ 5.x where both mean the same.
 
     held = registry.gauge("rocketmq_gateway_held_pulls", "Pull requests that wait for a message")
     held.value += 1                                          # hot path: a plain attribute
@@ -28,23 +27,23 @@ from enum import StrEnum
 from gateway.errors import GatewayError
 
 MAX_SERIES = 10_000
-"""Label sets of one metric; further ones are counted together under ``overflow="true"``."""
+"""The number of label sets of one metric; further ones are counted together under ``overflow="true"``."""
 
 Labels = tuple[tuple[str, str], ...]
 _OVERFLOW: Labels = (("overflow", "true"),)
 
 
 class MetricKind(StrEnum):
-    """A counter only rises while the process lives; a gauge goes both ways."""
+    """The kind of a metric: a counter only rises while the process lives, a gauge rises and falls."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
-    """Three kinds of samples: ``NAME_bucket`` with the label ``le``, ``NAME_sum`` and ``NAME_count``."""
+    """A histogram has three kinds of samples: ``NAME_bucket`` with the label ``le``, ``NAME_sum``, ``NAME_count``."""
 
 
 class Series:
-    """One number. A plain class: it is written on the hot path, as ``series.value += 1``."""
+    """One number. A plain class: the hot path writes it, as ``series.value += 1``."""
 
     __slots__ = ("value",)
 
@@ -53,7 +52,7 @@ class Series:
 
 
 class Metric(Series):
-    """A named number; ``at`` gives the number of one label set instead."""
+    """A named number; ``at`` returns the number of one label set instead."""
 
     __slots__ = ("_series", "kind", "name", "sentence")
 
@@ -65,7 +64,7 @@ class Metric(Series):
         self._series: dict[Labels, Series] = {}
 
     def at(self, **labels: str) -> Series:
-        """The series of these labels; keep the result where it is used often."""
+        """Return the series of these labels; keep the result where it is used often."""
         key: Labels = tuple(sorted(labels.items()))
         series = self._series.get(key)
         if series is None:
@@ -75,7 +74,7 @@ class Metric(Series):
         return series
 
     def samples(self) -> Iterator[Sample]:
-        """The labelled series, or the plain number when there are none."""
+        """Yield the labelled series, or the plain number if there are none."""
         if not self._series:
             yield Sample(self.name, self.kind, (), self.value)
         for labels, series in list(self._series.items()):
@@ -83,7 +82,7 @@ class Metric(Series):
 
 
 class Watched(Metric):
-    """A level that is somebody else's number: asked for when the metrics are read, in the reader's thread."""
+    """A level that another part keeps: its function is called when the metrics are read, in the reader's thread."""
 
     __slots__ = ("_ask",)
 
@@ -92,12 +91,12 @@ class Watched(Metric):
         self._ask = ask
 
     def samples(self) -> Iterator[Sample]:
-        """The level as it is now."""
+        """Yield the level as it is now."""
         yield Sample(self.name, self.kind, (), self._ask())
 
 
 class Distribution:
-    """How often values fell into each bucket. A plain class: it is written on the hot path."""
+    """The number of values in each bucket. A plain class: the hot path writes it."""
 
     __slots__ = ("_bounds", "counts", "total")
 
@@ -107,7 +106,7 @@ class Distribution:
         self.total: int | float = 0
 
     def observe(self, value: int | float) -> None:
-        """Count one value; a bucket holds what is not above its bound."""
+        """Count one value; a bucket holds values that are not above its bound."""
         self.counts[bisect_left(self._bounds, value)] += 1
         self.total += value
 
@@ -115,7 +114,7 @@ class Distribution:
 class Histogram(Metric):
     """Distributions by label set.
 
-    :param bounds: the upper ends of the buckets, rising; one without end is added.
+    :param bounds: the upper ends of the buckets, rising; a bucket without an upper end is added.
     """
 
     __slots__ = ("_distributions", "bounds")
@@ -126,14 +125,14 @@ class Histogram(Metric):
         self._distributions: dict[Labels, Distribution] = {}
 
     def of(self, **labels: str) -> Distribution:
-        """The distribution of these labels; keep the result where it is used often."""
+        """Return the distribution of these labels; keep the result where it is used often."""
         key: Labels = tuple(sorted(labels.items()))
         if key not in self._distributions and len(self._distributions) >= MAX_SERIES:
             key = _OVERFLOW
         return self._distributions.setdefault(key, Distribution(self.bounds))
 
     def samples(self) -> Iterator[Sample]:
-        """Buckets, each with those below it, then sum and count, of each label set."""
+        """Yield the buckets, the sum and the count of each label set; a bucket includes the buckets below it."""
         for labels, distribution in list(self._distributions.items()):
             below = 0
             for bound, count in zip((*self.bounds, float("inf")), distribution.counts, strict=True):
@@ -146,7 +145,7 @@ class Histogram(Metric):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One number as it was when it was read."""
+    """One number at the time when it was read."""
 
     name: str
     kind: MetricKind
@@ -163,34 +162,46 @@ class Registry:
         self._metrics: dict[str, Metric] = {}
 
     def counter(self, name: str, sentence: str) -> Metric:
-        """Declare a number that only rises; GatewayError when the name is taken."""
+        """Declare a number that only rises.
+
+        :raises GatewayError: the name is taken.
+        """
         return self._declare(Metric(name, sentence, MetricKind.COUNTER))
 
     def gauge(self, name: str, sentence: str) -> Metric:
-        """Declare a number that goes both ways; GatewayError when the name is taken."""
+        """Declare a number that rises and falls.
+
+        :raises GatewayError: the name is taken.
+        """
         return self._declare(Metric(name, sentence, MetricKind.GAUGE))
 
     def histogram(self, name: str, sentence: str, bounds: Sequence[float]) -> Histogram:
-        """Declare a distribution of values; GatewayError when the name is taken."""
+        """Declare a distribution of values.
+
+        :raises GatewayError: the name is taken.
+        """
         histogram = Histogram(name, sentence, bounds)
         self._declare(histogram)
         return histogram
 
     def watch(self, name: str, sentence: str, ask: Callable[[], int | float]) -> None:
-        """Declare a level that is asked for when it is read; GatewayError when the name is taken."""
+        """Declare a level whose function ``ask`` is called when the level is read.
+
+        :raises GatewayError: the name is taken.
+        """
         self._declare(Watched(name, sentence, ask))
 
     def metrics(self) -> list[Metric]:
-        """Every metric, in the order of declaration."""
+        """Return every metric, in the order of declaration."""
         return list(self._metrics.values())
 
     def samples(self) -> Iterator[Sample]:
-        """Every number, in the order of declaration."""
+        """Yield every number, in the order of declaration."""
         for metric in list(self._metrics.values()):
             yield from metric.samples()
 
     def sentences(self) -> dict[str, str]:
-        """What each metric means, by name."""
+        """Return the meaning of each metric, by name."""
         return {name: metric.sentence for name, metric in self._metrics.items()}
 
     def _declare(self, metric: Metric) -> Metric:

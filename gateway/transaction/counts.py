@@ -1,6 +1,8 @@
-"""The numbers of transactions, by name; half messages, commits, rollbacks and latency are those that Apache
-RocketMQ 5.x exports, by real topic and with its bounds. The latency is taken by the broker's clock, from storing the
-half message to its commit; upstream takes the client's clock for the beginning.
+"""The metrics of transactions.
+
+The metrics of half messages, commits, rollbacks and latency are those of Apache RocketMQ 5.x, for each real topic and
+with the same bounds. The broker's clock measures the latency, from storing the half message to its commit. Upstream
+takes the start of the latency from the client's clock.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -12,11 +14,11 @@ from collections.abc import Callable
 from gateway.telemetry.metrics import Distribution, Registry, Series
 
 LATENCY_BOUNDS_S = (5, 60, 600, 3_600, 43_200, 86_400)
-"""Upstream's ``commitLatencyBuckets`` (``BrokerMetricsManager``), in seconds."""
+"""The bounds of upstream's ``commitLatencyBuckets`` (``BrokerMetricsManager``), in seconds."""
 
 
 class TopicNumbers:
-    """The numbers of one real topic. A plain class: every outcome writes them."""
+    """The metrics of one real topic. A plain class, because every outcome writes them."""
 
     __slots__ = ("commits", "half_messages", "latency_s", "name", "rollbacks")
 
@@ -31,9 +33,9 @@ class TopicNumbers:
 
 
 class TransactionCounts:
-    """Declared once in a registry; written as ``counts.commits.value += 1``.
+    """The metrics of transactions, declared once in a registry. Callers write ``counts.commits.value += 1``.
 
-    A plain ``value`` of a metric that has topics is the sum over all of them.
+    The plain ``value`` of a metric that has topics is the sum over all topics.
     """
 
     __slots__ = (
@@ -80,9 +82,11 @@ class TransactionCounts:
         self._topic_numbers: dict[str, int] = {}
 
     def watch(self, oldest_s: Callable[[], float], in_flight: Callable[[], int], waiting: Callable[[], int]) -> None:
-        """Declare what is asked for when the metrics are read.
+        """Declare the figures that are asked for when the metrics are read.
 
-        :param waiting: half messages that a table or a database was not told of yet.
+        :param oldest_s: the age of the oldest half message without an outcome, in seconds.
+        :param in_flight: the number of checks that were sent and not answered yet.
+        :param waiting: the number of half messages that a state table or database does not know yet.
         """
         self._registry.watch(
             "rocketmq_gateway_transaction_oldest_half_seconds",
@@ -99,11 +103,11 @@ class TransactionCounts:
         )
 
     def find_topic(self, name: str) -> int | None:
-        """The number of a real topic; None when it had no half message yet."""
+        """Return the number of a real topic; None if the topic had no half message yet."""
         return self._topic_numbers.get(name)
 
     def totals(self) -> dict[str, int]:
-        """Every number without its labels, by metric name or what it counts."""
+        """Return every counter without its labels, under the name of what it counts."""
         return {
             "committed": int(self.commits.value),
             "rolled_back": int(self.rollbacks.value),
@@ -117,7 +121,7 @@ class TransactionCounts:
         }
 
     def topic(self, name: str) -> int:
-        """The number of a real topic; it never changes while the process lives."""
+        """Return the number of a real topic. The number never changes while the process lives."""
         number = self._topic_numbers.get(name)
         if number is None:
             number = self._topic_numbers[name] = len(self.by_topic)

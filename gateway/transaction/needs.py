@@ -18,28 +18,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionNeeds:
-    """Clock, threads, topics, producers and address of one broker."""
+    """The clock, threads, topics, producers and address of one broker."""
 
     reactor: IReactorTime
     clock_ms: Milliseconds
     """A steady clock (``steady_clock``)."""
     in_thread: InThread
-    """Runs a blocking function in a thread."""
+    """The function that runs blocking work in a thread."""
     read: ReadInTurn
-    """Reads the log in a thread; those who ask take turns."""
+    """The function that reads the log in a thread, with turns between the askers."""
     soon: Soon
-    """Runs a function right before the log is written next; the store's ``before_batch``."""
+    """The function that runs another one right before the next write of the log (the store's ``before_batch``)."""
     producers: ProducerChoice
     offsets: OffsetKeeper
-    """The consumer offsets, among which the next start finds how far everything is settled."""
+    """The consumer offsets. From them the next start learns up to where everything is settled."""
     host: bytes
     """The broker's packed address, 8 or 20 bytes."""
     broker_name: str | None = None
-    """Told to producers with each check, as brokers of 5.x do."""
+    """The name that producers get with each check, as from brokers of 5.x."""
     topics: Mapping[str, TopicConfig]
-    """The topics that exist; a view that changes with the table."""
+    """The existing topics, as a view that changes with the table."""
     has_topic: Callable[[str, int], bool] | None = None
-    """Asked about topics that do not exist: whether one with this queue could be made; None: all could.
+    """The function that is asked about a missing topic: whether that topic, with this queue, could be made.
 
-    It raises RequestRefused when the topic cannot be made now.
+    None: every topic could be made. The function raises RequestRefused if the topic cannot be made now.
     """

@@ -1,4 +1,4 @@
-"""What those who give an outcome say about themselves, and what they are told."""
+"""The sources of outcomes, and the replies that they get."""
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
 
@@ -12,13 +12,13 @@ from gateway.store.put_result import PutStatus
 from wire.codes import ResponseCode
 
 Source = tuple[str, object]
-"""Who asked: ``producer``, ``check`` … and the address; or ``broker`` and why."""
+"""The asker for an outcome: ``producer``, ``check`` … with the address, or ``broker`` with the reason."""
 FORGOTTEN: Source = ("somebody", "before the broker's last start, or too long ago to be remembered")
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The result of an outcome, for the one who asked for it."""
+    """The answer to a request for an outcome."""
 
     code: ResponseCode
     remark: str | None = None
@@ -32,11 +32,11 @@ REPLY_OF = {
     PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
     PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
 }
-"""Response code of an append that failed; SYSTEM_ERROR for the others, as upstream."""
+"""The response code for each failure of an append. All other failures are SYSTEM_ERROR, as upstream."""
 
 
 def source_text(source: Source) -> str:
-    """Describe for people who asked: ``producer 10.0.0.7:40212``."""
+    """Describe a source for people: ``producer 10.0.0.7:40212``."""
     kind, who = source
     if isinstance(who, tuple) and len(who) == 2:
         who = f"{who[0]}:{who[1]}"
@@ -44,6 +44,6 @@ def source_text(source: Source) -> str:
 
 
 def tell(answer: Answer | None, reply: Reply) -> None:
-    """Give the reply to the one who asked, if anybody listens."""
+    """Call ``answer`` with the reply, unless ``answer`` is None."""
     if answer is not None:
         answer(reply)

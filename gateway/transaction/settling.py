@@ -1,13 +1,14 @@
-"""Where a half message gets its outcome: the first one wins, and it is durable before it counts.
+"""The place where a half message gets its outcome: the first outcome wins, and only a durable outcome counts.
 
-What is asked for until the log is written next goes there in as few appends as possible, each of them contiguous:
+Outcomes gather until the next write of the log. The gathered outcomes go into the log in as few appends as possible.
+Each append is contiguous:
 
     final messages of the commits · copies of those given up · one op record that names all of them
 
-The op record comes last, so a log cut short by a crash never has it without its final messages; a final
-message without op record counts as committed at the next start (``rebuild``). When an append is refused the
-half messages are pending again. Upstream stores final message and op record apart, up to 3 s, and does not
-look whether there is an outcome already.
+The op record comes last, so a log cut short by a crash never has an op record without its final messages. A final
+message without an op record counts as committed at the next start (``rebuild``). If an append is refused, its half
+messages are pending again. Upstream stores the final message and the op record separately, up to 3 s apart, and does
+not check whether the half message already has an outcome.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -47,16 +48,16 @@ _ROLLBACK: Final = Event.ROLLBACK
 _DISCARD: Final = Event.DISCARD
 _STORED: Final = Event.STORED
 _DECIDED: Final = dict(TRANSITIONS[State.PENDING])
-"""The state of a half message while an outcome is on its way."""
+"""The state of a half message while its outcome is on the way to the log, by event."""
 _TERMINAL: Final = {state: row[Event.STORED] for state, row in TRANSITIONS.items() if Event.STORED in row}
-"""The state once that is stored."""
+"""The state of a half message after its outcome is stored, by the state before."""
 _STOOD_FOR: Final = frozenset({State.NONE, State.REPLACED})
 
 ONE_MESSAGE_ILLEGAL = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
 
 
 class Decision:
-    """One outcome on its way to the log. A plain class: one is made for every transaction."""
+    """One outcome on its way to the log. A plain class, because every transaction makes one."""
 
     __slots__ = ("answers", "event", "host", "message", "offset", "state")
 
@@ -70,9 +71,9 @@ class Decision:
 
 
 class Settling:
-    """Decides outcomes and brings them to the log.
+    """Decide outcomes and append them to the log.
 
-    :param evidence: what is written instead of op records; None: op records.
+    :param evidence: writes other records instead of op records; None: op records are written.
     """
 
     def __init__(
@@ -109,11 +110,11 @@ class Settling:
     def ask(
         self, half: StoredMessage, event: Event, source: Source, answer: Answer | None = None, reason: str = ""
     ) -> bool:
-        """Commit, roll back or give up a half message that was read at its place, with or without its body.
+        """Commit, roll back or give up a half message that was read from the log, with or without its body.
 
-        :param answer: told once the outcome is durable or refused; None when nobody listens.
-        :param reason: why it is given up.
-        :returns: whether this is its first outcome, now on its way; False: it is refused, or repeated.
+        :param answer: gets the reply when the outcome is durable or refused; None when nobody listens.
+        :param reason: why the half message is given up.
+        :returns: True if this is the first outcome and is now on its way; False if the outcome is refused or repeated.
         :raises RequestRefused: the topic cannot be made again, or too many reads of the disk wait.
         """
         tables = self._tables
@@ -138,33 +139,33 @@ class Settling:
         return True
 
     def discard(self, half: StoredMessage, checks: int, reason: str) -> None:
-        """Give up a pending half message; a copy with the reason goes to TRANS_CHECK_MAX_TIME_TOPIC."""
+        """Give up a pending half message. A copy with the reason goes to TRANS_CHECK_MAX_TIME_TOPIC."""
         offset = half.queue_offset
         log.warning("half message given up", half_offset=offset, reason=reason, message_id=half.unique_key)
         self._decide(offset, Event.DISCARD, discarded_of(half, checks, reason), half.store_host)
         self._tables.sources.put(offset, ("broker", f"({reason})"))
 
     def discard_lost(self, offset: int, host: bytes, reason: str) -> None:
-        """Give up a pending half message whose record cannot be read any more."""
+        """Give up a pending half message whose record can no longer be read."""
         log.error("half message lost", half_offset=offset, reason=reason)
         self._decide(offset, Event.DISCARD, None, host)
         self._tables.sources.put(offset, ("broker", f"({reason})"))
 
     def record(self, settled: Iterable[tuple[int, State]], host: bytes) -> None:
-        """Write the op records that are missing for half messages known to be settled (after a start)."""
+        """Write the op records that a start found missing, for half messages that are known to be settled."""
         for offset, state in settled:
             self._unrecorded += 1
             self._gather(Decision(offset, Event.STORED, state, None, host))
 
     def _live_offset(self, half: StoredMessage) -> int:
-        """Where the half message itself stands, or the later copy that stands for it."""
+        """Return the half offset of a half message, or of the later copy that stands for it."""
         offset = half.queue_offset
         if self._tables.outcomes.state(offset) in _STOOD_FOR:
             return self._tables.copies.get(half.unique_key or "", offset)
         return offset
 
     def _unplaced(self, message: OutgoingMessage | None, half_offset: int, source: Source) -> Reply | None:
-        """Return why a half message cannot be committed: it has no topic to go to; None when it has.
+        """Return why a half message cannot be committed, if it has no topic to go to; otherwise None.
 
         :raises RequestRefused: the topic cannot be made again.
         """
@@ -175,7 +176,7 @@ class Settling:
         return None
 
     def _read_whole(self, decision: Decision, source: Source, reason: str) -> None:
-        """Read the half message of a decision that needs its body, and go on now or later."""
+        """Read the half message of a decision that needs the body, and go on now or later."""
         try:
             place = self._tables.pending.place(decision.offset)
             self._whole_messages.read(place, source, partial(self._go_on, decision, reason))
@@ -183,7 +184,7 @@ class Settling:
             self._give_back(decision, Reply(refused.code, refused.remark))
 
     def _go_on(self, decision: Decision, reason: str, found: Found) -> None:
-        """Go on with an outcome whose half message was read whole, or could not be."""
+        """Go on with an outcome after its half message was read whole, or could not be read."""
         offset = decision.offset
         if isinstance(found, StoredMessage):
             if decision.event is _DISCARD:
@@ -199,12 +200,14 @@ class Settling:
             self._gather(decision)
 
     def _give_back(self, decision: Decision, reply: Reply) -> None:
-        """An outcome does not come to the log: its half message is pending again."""
+        """Make a half message pending again whose outcome is not written to the log, and notify the followers."""
         self._reopen(decision, reply)
         self._rest()
 
     def _is_placed(self, message: OutgoingMessage) -> bool:
         """Return whether the topic of a final message exists, and move the message to a queue that can be read.
+
+        A missing topic counts as existing if it can be made.
 
         :raises RequestRefused: the topic cannot be made again.
         """
@@ -216,7 +219,7 @@ class Settling:
         return True
 
     def _refused_nowhere(self, offset: int, topic: str, source: Source) -> Reply:
-        """A commit to a topic that was deleted: no consumer would see the message, so it stays pending."""
+        """Refuse a commit to a deleted topic. No consumer would see the message, so the half message stays pending."""
         left_out = self._refusals.due(topic)
         if left_out is not None:
             log.warning(
@@ -235,7 +238,7 @@ class Settling:
         self._gather(decision)
 
     def _decision(self, offset: int, event: Event, host: bytes) -> Decision:
-        """Make an outcome the first of its half message; it still has to be gathered."""
+        """Make an outcome the first one of its half message. The caller still has to gather the decision."""
         state = _DECIDED[event]
         self._tables.outcomes.put(offset, state)
         decision = self._deciding[offset] = Decision(offset, event, state, None, host)
@@ -250,7 +253,7 @@ class Settling:
         source: Source,
         answer: Answer | None,
     ) -> None:
-        """A second outcome: the same one gets the result of the first, another one is refused."""
+        """Answer a second outcome: an equal outcome gets the first one's result, a contradicting outcome is refused."""
         if state in (State.NONE, State.SETTLED):
             compare = partial(self._compared_with_evidence, offset, event, source, answer)
             self._read(partial(self._final_messages.outcome, half), compare, source)
@@ -322,7 +325,10 @@ class Settling:
             self._rest()
 
     def _refusal(self, decision: Decision) -> Reply | None:
-        """Why a commit cannot be written: its topic may have been deleted since it was asked for."""
+        """Return why a commit cannot be written now: its topic may have been deleted since the request.
+
+        None if the commit can be written.
+        """
         message = decision.message
         if message is None:
             return None
@@ -372,7 +378,7 @@ class Settling:
         self._rest()
 
     def _rest(self) -> None:
-        """Something is settled, or pending again: tell those who follow, or wait for all of it."""
+        """Notify those who follow outcomes; if nothing is on its way, also call those who wait for that."""
         for told in self.moved:
             told()
         if self.is_idle:
@@ -381,7 +387,7 @@ class Settling:
                 callback()
 
     def _settled(self, batch: list[Decision]) -> None:
-        """The outcomes of a batch are durable."""
+        """Note that the outcomes of a batch are durable, and answer those who asked."""
         tables = self._tables
         outcomes, pending, turns, recent = tables.outcomes, tables.pending, tables.turns, tables.recent
         now_ms = self._clock_ms()
@@ -441,7 +447,7 @@ class Settling:
         self._reopen(decision, reply)
 
     def _reopen(self, decision: Decision, reply: Reply) -> None:
-        """A half message is pending again: its outcome could not be stored."""
+        """Make a half message pending again after its outcome could not be stored, and answer those who asked."""
         offset = decision.offset
         del self._deciding[offset]
         self._tables.sources.forget(offset)
@@ -455,16 +461,16 @@ class Settling:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no outcome is on its way to the log."""
+        """True if no outcome is on its way to the log."""
         return not self._deciding and not self._gathered
 
     @property
     def all_recorded(self) -> bool:
-        """Whether every final message in the log has its op record, or neither is there."""
+        """True if no outcome is on its way to the log and no op record is missing."""
         return self.is_idle and self._unrecorded == 0
 
     def when_idle(self, callback: Callable[[], None]) -> None:
-        """Call back once no outcome is on its way; at once when that is so already."""
+        """Call ``callback`` when no outcome is on its way; at once if none is on its way now."""
         if self.is_idle:
             callback()
         else:
@@ -472,12 +478,12 @@ class Settling:
 
 
 def _terminal(state: State) -> State:
-    """What the op record says of a decision: the state once it is stored."""
+    """Return the state that the op record gives a decision: the state after the outcome is stored."""
     return _TERMINAL.get(state, state)
 
 
 def _batches(decisions: list[Decision], limits: TransactionLimits) -> list[list[Decision]]:
-    """Cut what was gathered into appends within the limits; at least one decision each."""
+    """Cut the gathered decisions into appends within the limits, each with at least one decision."""
     batches: list[list[Decision]] = []
     batch: list[Decision] = []
     body_bytes = op_bytes = 0

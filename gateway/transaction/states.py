@@ -1,8 +1,7 @@
-"""The life of a half message as one table: state, event, next state. A missing entry is the error.
+"""The life of a half message as one table: state, event, next state. A missing entry is an error.
 
-An outcome that is not in the row of the present state contradicts what was decided before and is refused;
-a storage event that is not there is a bug of ours. The picture in ``docs/transactions.md`` is made from this
-table (``diagram``).
+An outcome without an entry for the present state contradicts the earlier decision and is refused. A storage event
+without an entry is a bug of ours. ``diagram`` makes the picture in ``docs/transactions.md`` from this table.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from enum import IntEnum, StrEnum
 
 
 class State(IntEnum):
-    """What became of a half message so far. The numbers are memory only, never on disk."""
+    """The state of a half message so far. The numbers exist in memory only, never on disk."""
 
     NONE = 0
-    """Never seen, or so long settled that it is forgotten."""
+    """Never seen, or settled so long ago that the state is forgotten."""
     PENDING = 1
     COMMITTING = 2
     """The final message and the op record are on their way to the log."""
@@ -26,13 +25,13 @@ class State(IntEnum):
     DISCARDED = 7
     """Given up: a copy is in TRANS_CHECK_MAX_TIME_TOPIC."""
     REPLACED = 8
-    """Found at start: Apache RocketMQ wrote the half message again, and the later copy stands for both."""
+    """Found at start: Apache RocketMQ wrote the half message again, and the later copy stands for both copies."""
     SETTLED = 9
-    """Found at start: an op record of another broker names it without saying commit or rollback."""
+    """Found at start: an op record of another broker names the half message, but says neither commit nor rollback."""
 
 
 class Event(StrEnum):
-    """What can happen to a half message: an outcome is asked for, or its records were stored or not."""
+    """An event in the life of a half message: an outcome is asked for, or its records were stored or not stored."""
 
     COMMIT = "commit"
     ROLLBACK = "rollback"
@@ -67,19 +66,19 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
 }
 
 OPEN_STATES = frozenset({State.PENDING, State.COMMITTING, State.ROLLING_BACK, State.DISCARDING})
-"""States in which nothing is decided durably yet."""
+"""The states in which nothing is decided durably yet."""
 
 FOUND = frozenset({State.NONE, State.REPLACED, State.SETTLED})
-"""States that no event leads to: what is known of a half message from a start only."""
+"""The states that no event leads to. A half message only gets such a state from what a start finds."""
 
 
 def next_state(state: State, event: Event) -> State | None:
-    """The state after an event; None when the table has no such entry."""
+    """Return the state after an event; None if the table has no such entry."""
     return TRANSITIONS[state].get(event)
 
 
 def diagram() -> str:
-    """The table as a Mermaid state diagram, for the documentation."""
+    """Return the table as a Mermaid state diagram, for the documentation."""
     lines = ["stateDiagram-v2", "    [*] --> PENDING: half message stored"]
     for state, row in TRANSITIONS.items():
         lines += [f"    {state.name} --> {after.name}: {event.value}" for event, after in row.items()]

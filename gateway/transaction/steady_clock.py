@@ -1,7 +1,7 @@
-"""A clock that starts at the time of day and then never jumps, for ages and due times.
+"""A clock that starts at the time of day and never jumps afterwards, for ages and due times.
 
-A machine's clock that is set back or forth must not bring checks early or late. At the next start the
-times on disk are compared with the new time of day; until then only what really passed counts.
+Setting the machine's clock forward or back must not bring checks early or late. The next start compares the times on
+disk with the new time of day. Until then only the time that really passed counts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gateway.clock import Milliseconds
 
 
 def steady_clock(wall_clock_ms: Milliseconds, monotonic_ns: Callable[[], int] = time.monotonic_ns) -> Milliseconds:
-    """Milliseconds since the epoch, as of now by ``wall_clock_ms`` and later by ``monotonic_ns``."""
+    """Return a clock of epoch milliseconds that starts with ``wall_clock_ms`` and goes on with ``monotonic_ns``."""
     start_ms = wall_clock_ms() - monotonic_ns() // 1_000_000
 
     def now_ms() -> int:

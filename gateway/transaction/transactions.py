@@ -1,9 +1,10 @@
-"""Transactions as the broker sees them: one object that is told of half messages and has the parts that are asked.
+"""Transactions as the broker sees them: one object that is notified of half messages and holds the other parts.
 
-``settling`` takes outcomes, ``checks`` the answers of producers, ``interventions`` and ``overview`` are for people, and
-``tables`` is what memory knows. Order of life: ``rebuild`` once the store is open and before anything is served,
-``start`` when the reactor runs, ``stop`` before the store closes and before the consumer offsets are written for the
-last time.
+``settling`` takes outcomes, and ``checks`` takes the answers of producers. ``interventions`` and ``overview`` are for
+people. ``tables`` is what memory knows.
+
+Order of calls: ``rebuild`` after the store is open and before anything is served, ``start`` when the reactor runs.
+``stop`` comes before the store closes, and before the consumer offsets are written for the last time.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -91,7 +92,7 @@ class Transactions:
         """Find what is pending and what was decided; blocks.
 
         :raises OSError: the check journal, or a state table, cannot be used.
-        :raises GatewayError: the directory's pending transactions are in another state store than is asked for.
+        :raises GatewayError: the directory keeps its pending transactions in another state store than the wanted one.
         """
         start = TransactionStart(self.tables, self._store, self._journal, self._needs, self._choice)
         found = start.run()
@@ -101,7 +102,7 @@ class Transactions:
         return found
 
     def start(self) -> None:
-        """Write the op records that a crash left out, and begin to check."""
+        """Write the op records that are missing after a crash, and start to check."""
         self.settling.record(self._unrecorded, self._needs.host)
         self._unrecorded = []
         if self._follower is not None:
@@ -110,7 +111,7 @@ class Transactions:
         self.checks.start()
 
     def stop(self) -> Deferred[None]:
-        """Check nothing more; done when no outcome is on its way to the log and the progress is written."""
+        """Stop the checks. The result fires when no outcome is on its way to the log and the progress is written."""
         self.checks.stop()
         stopped: Deferred[None] = Deferred()
         self.settling.when_idle(partial(self._finish, stopped))
@@ -129,7 +130,7 @@ class Transactions:
     def half_of(self, message: OutgoingMessage) -> OutgoingMessage:
         """Make the half message that is stored instead of a transactional message.
 
-        :raises RequestRefused: SERVICE_NOT_AVAILABLE, the state store has failed for too many half messages.
+        :raises RequestRefused: SERVICE_NOT_AVAILABLE, because too many half messages wait for a failing state store.
         """
         if self._follower is not None and (reason := self._follower.refusal) is not None:
             raise RequestRefused(ResponseCode.SERVICE_NOT_AVAILABLE, reason)
@@ -137,11 +138,11 @@ class Transactions:
 
     @property
     def follows_all(self) -> bool:
-        """Whether ``half_stored`` has to hear of every batch, also of one without half messages."""
+        """True if ``half_stored`` must be called for every batch, even for a batch without half messages."""
         return self._follower is not None
 
     def half_stored(self, outcomes: Sequence[PutOutcome]) -> None:
-        """Take in the half messages among those that became visible: they are pending from now on."""
+        """Take in the half messages among the outcomes that became visible. Each is pending from now on."""
         tables = self.tables
         pending, turns, limits = tables.pending, tables.turns, tables.limits
         now_ms = self._clock_ms()
@@ -169,7 +170,7 @@ class Transactions:
             self._follow(self._follower, outcomes)
 
     def _follow(self, follower: StateFollower, outcomes: Sequence[PutOutcome]) -> None:
-        """Tell the state store of the half messages among those that became visible."""
+        """Notify the state store of the half messages among the outcomes that became visible."""
         now_ms = self._clock_ms()
         for stored in each_result(outcomes):
             if stored.topic == HALF_TOPIC:

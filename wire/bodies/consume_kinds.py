@@ -1,6 +1,6 @@
-"""The words in which clients say how they consume: the names of upstream's enums, apart from the bodies they stand in.
+"""The words by which clients say how they consume: the names of upstream's enums, without the bodies that carry them.
 
-Settings of clients need them long before a body is written, and load nothing else with them.
+Settings of clients need these words long before a body is written. For this reason the module loads nothing else.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ EXPRESSION_TYPE_SQL92 = "SQL92"
 
 
 class ConsumeType(StrEnum):
-    """Who moves messages: the consumer pulls, a push consumer pulls for the application, or pop."""
+    """The way of messages to the application: the consumer pulls, a push consumer pulls for the application, or pop."""
 
     CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
     CONSUME_PASSIVELY = "CONSUME_PASSIVELY"
@@ -20,16 +20,16 @@ class ConsumeType(StrEnum):
 
 
 class MessageModel(StrEnum):
-    """Whether the members of a group share the messages or each of them gets all."""
+    """The distribution of messages in a group: the members share the messages, or each member gets all."""
 
     BROADCASTING = "BROADCASTING"
-    """Each message goes to every member; nothing is delivered again, and each keeps its own offsets."""
+    """Each message goes to every member. Nothing is delivered again, and each member keeps its own offsets."""
     CLUSTERING = "CLUSTERING"
     """Each message goes to one member."""
 
 
 class ConsumeFromWhere(StrEnum):
-    """Where a group without an offset begins."""
+    """The place where a group without an offset starts."""
 
     CONSUME_FROM_LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
     CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST = "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST"

@@ -1,6 +1,4 @@
-"""Who is connected, as tools and clients ask for it; and the check of a subscription before a client
-starts.
-"""
+"""Lists of connected clients for tools and clients, and the check of a subscription before a client starts."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ class ConsumerListByGroup(Body):
 
 
 class CheckClientRequest(SmallRequestBody):
-    """A subscription that a client wants checked (upstream ``CheckClientRequestBody``)."""
+    """A subscription that a client wants to have checked (upstream ``CheckClientRequestBody``)."""
 
     client_id: str | None = None
     group: str | None = None
@@ -29,7 +27,7 @@ class CheckClientRequest(SmallRequestBody):
 
 
 class Connection(JsonObject):
-    """One connected client; ``language`` by name, ``version`` by number."""
+    """One connected client; ``language`` is a name, ``version`` a number."""
 
     client_id: str
     client_addr: str
@@ -38,7 +36,7 @@ class Connection(JsonObject):
 
 
 class ConsumerConnection(Body):
-    """The members of a consumer group and what it subscribes to."""
+    """The members of a consumer group, and the group's subscriptions."""
 
     connections: Sequence[Connection] = field(default=(), name="connectionSet")
     subscriptions: Mapping[str, SubscriptionData] = field(default_factory=dict, name="subscriptionTable")
@@ -54,7 +52,7 @@ class ProducerConnection(Body):
 
 
 class ProducerInfo(JsonObject):
-    """One producer of a broker; the timestamp is of its last heartbeat, in milliseconds."""
+    """One producer of a broker; the timestamp is the time of its last heartbeat in milliseconds."""
 
     client_id: str
     remote_ip: str = field(name="remoteIP")
@@ -64,16 +62,16 @@ class ProducerInfo(JsonObject):
 
 
 class ProducerTableInfo(Body):
-    """All producers of a broker by group."""
+    """All producers of a broker, by group."""
 
     groups: Mapping[str, Sequence[ProducerInfo]] = field(default_factory=dict, name="data")
 
 
 class GetConsumerStatusBody(ListRequestBody):
-    """Offsets of a group's clients.
+    """The offsets of a group's clients.
 
-    A client answers a broker with ``message_queue_table``, the broker a tool with ``consumer_table``:
-    client id → queue → offset.
+    A client answers a broker with ``message_queue_table``. The broker answers a tool with ``consumer_table``: client id
+    → queue → offset.
     """
 
     message_queue_table: Mapping[MessageQueue, int] = field(default_factory=dict)

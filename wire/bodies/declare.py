@@ -1,19 +1,21 @@
-"""A JSON body is a frozen struct whose fields are its members; reading and writing are derived from them.
+"""Declarations of JSON bodies: a body is a frozen struct whose fields are its members.
+
+Reading and writing are derived from the fields:
 
     class SubscriptionGroupList(Body):
         configs: Sequence[SubscriptionGroupConfig] = field(name="groupConfigList")
 
-A field's member is its name in camel case (``read_queue_nums`` → ``readQueueNums``), or what ``field(name=...)``
-says, and its type decides how a value is read:
+The member of a field has the field's name in camel case (``read_queue_nums`` → ``readQueueNums``), or the name in
+``field(name=...)``. The field's type decides how a value is read:
 
     str, int, float, bool, X | None, Sequence[X], frozenset[X], Mapping[K, X] with K = str, int or
     MessageQueue, another class of this kind, Any
 
 ``Annotated`` types say more: ``Members``, ``Ordinals``, ``Undeclared``.
 
-Reading is as lenient as fastjson's: names match without regard to case, ``_`` and a leading ``is``, numbers
-and truth values may be text, null means left out. Writing leaves out None and sorts members. A field
-without a default is required.
+Reading is as lenient as fastjson. Names match without regard to case, ``_`` and a leading ``is``. Numbers and truth
+values may be text. A null member counts as left out. Writing leaves out None and sorts the members. A field without a
+default is required.
 """
 
 from __future__ import annotations
@@ -60,38 +62,46 @@ _Read: TypeAlias = Callable[[Any], Any]
 MIN_LONG, MAX_LONG = -(2**63), 2**63 - 1
 
 SMALL_BODY_BYTES = 262_144
-"""The largest request about one thing: a topic, a group, a version, a subscription."""
+"""The most bytes of a request about one thing: a topic, a group, a version or a subscription."""
 REQUEST_BODY_BYTES = 2_097_152
-"""The largest request of a client: a heartbeat with 1,000 groups of five topics has half of it."""
+"""The most bytes of a client's request: a heartbeat with 1,000 groups of five topics has half of them."""
 LIST_BODY_BYTES = 4_194_304
-"""The largest list of topics or groups that a request brings, and the largest answer of a client."""
+"""The most bytes of a request with a list of topics or groups, and of a client's answer."""
 LENIENT_BYTES_PER_VALUE = 8
-"""Fewer are not needed: a queue and its offsets, as tools get them, are ten values of 170 bytes together."""
+"""The least bytes of a value, on average, in a body that is not strict JSON.
+
+Real bodies need more: a queue and its offsets, as tools get them, are ten values of 170 bytes in all.
+"""
 ANSWER_LENIENT_BYTES = 2_097_152
-"""The largest answer of a server that is no strict JSON: the offsets of 10,000 queues, whose keys are objects."""
+"""The most bytes of a server's answer that is not strict JSON: the offsets of 10,000 queues, whose keys are objects."""
 REQUEST_CONTAINERS = 32_768
-"""Objects and arrays of a request: 10,000 subscriptions or topics. Each takes five to ten microseconds to read."""
+"""The most objects and arrays of a request: 10,000 subscriptions or topics.
+
+Reading each takes five to ten microseconds.
+"""
 
 MAX_KEPT_DEPTH = MAX_DEPTH - 8
-"""Objects and arrays within a member that is kept as it is. It is written again within a file or a table: what is as
-deep as a text may be could be taken in but never be written, and nothing else of that file either.
+"""The deepest nesting of objects and arrays within a member that is kept unchanged.
+
+Such a member is written again within a file or a table, which nest deeper. A member with the full depth of a text could
+be read but never written, and the rest of its file could not be written either.
 """
 
 
 class Members(NamedTuple):
-    """Of texts that are a list of objects: the one member of each."""
+    """A mark for texts that are a list of objects: the name of the one member of each object."""
 
     name: str
 
 
 class Ordinals(NamedTuple):
-    """Of a text: the names for which their numbers may stand."""
+    """A mark for a text: the names that may also be given by their numbers."""
 
     names: Iterable[str]
 
 
 class Undeclared(NamedTuple):
-    """Of a dict that keeps members nobody declared, so that they survive a rewrite; all but those in ``drop``."""
+    """A mark for a dict that keeps undeclared members through a rewrite, except the members in ``drop``."""
 
     drop: tuple[str, ...] = ()
 
@@ -101,10 +111,11 @@ Rest: TypeAlias = Annotated[Mapping[str, Any], Undeclared()]
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class JsonObject(msgspec.Struct, frozen=True, rename="camel"):
-    """What every class of a body or of a part of one inherits, names in camel case with it.
+    """The base of all bodies and of their parts; members have names in camel case.
 
-    Frozen and slotted; compares by value; ``msgspec.structs.replace`` makes changed copies. What a server reads in one
-    go is a ``RequestBody`` and says how large it may be: a quarter of a second is enough for the largest.
+    Objects are frozen and slotted, and compare by value; ``msgspec.structs.replace`` makes changed copies. A body that
+    a server reads in one go is a ``RequestBody`` and has a limit of its size. Reading the largest such body takes a
+    quarter of a second at most.
     """
 
     MAX_BYTES: ClassVar[int] = MAX_JSON_BYTES  # of what comes from a server, as is the next one
@@ -113,16 +124,16 @@ class JsonObject(msgspec.Struct, frozen=True, rename="camel"):
 
     @classmethod
     def parse(cls, raw: Readable | str) -> Self:
-        """The body of a command.
+        """Read the body of a command.
 
-        :raises BodyError: unreadable JSON, larger than ``MAX_BYTES`` or with more than ``MAX_CONTAINERS`` objects and
-            arrays, a required member is missing, or a member is not of its type.
+        :raises BodyError: the JSON is unreadable, larger than ``MAX_BYTES`` or has more than ``MAX_CONTAINERS`` objects
+            and arrays, a required member is missing, or a member has the wrong type.
         """
         return cls.from_json(cls.read_json(raw))
 
     @classmethod
     def read_json(cls, raw: Readable | str) -> Any:
-        """The JSON value of a body that is no larger than this class allows; raises as ``parse`` does."""
+        """Read the JSON value of a body within the limits of this class; raises as ``parse`` does."""
         if len(raw) > cls.MAX_BYTES:
             raise BodyError(f"{cls.__name__} of {len(raw)} bytes is over the limit of {cls.MAX_BYTES}")
         return parse_json(
@@ -134,7 +145,7 @@ class JsonObject(msgspec.Struct, frozen=True, rename="camel"):
 
     @classmethod
     def from_json(cls, value: Any) -> Self:
-        """The body of an already read JSON value; raises as ``parse`` does."""
+        """Return the body for a JSON value that was read already; raises as ``parse`` does."""
         plan = _plan(cls)
         fields: dict[str, Any] = {}
         rest: dict[str, Any] = {}
@@ -151,7 +162,10 @@ class JsonObject(msgspec.Struct, frozen=True, rename="camel"):
 
     @classmethod
     def from_json_in_steps(cls, value: Any) -> Steps[Self]:
-        """As ``from_json`` does it for a class without ``Undeclared``, large tables and lists a piece at a time."""
+        """Do ``from_json`` in steps, for a class without ``Undeclared``.
+
+        Large tables and lists are read piece by piece.
+        """
         plan = _plan(cls)
         fields: dict[str, Any] = {}
         for at, (name, item) in enumerate(_members(cls, value), start=1):
@@ -171,7 +185,7 @@ class JsonObject(msgspec.Struct, frozen=True, rename="camel"):
         return cls(**fields)
 
     def to_json(self) -> dict[str, Any]:
-        """The members that are not None, ready for ``build_json``."""
+        """Return the members that are not None, ready for ``build_json``."""
         plan = _plan(type(self))
         members: dict[str, Any] = {}
         if plan.rest is not None:
@@ -184,15 +198,15 @@ class JsonObject(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Body(JsonObject):
-    """A whole body, written in Java's form unless asked otherwise."""
+    """A whole body, written in Java's form unless the caller asks for strict JSON."""
 
     def build(self, *, java_form: bool = True) -> bytes:
-        """The JSON text; see ``build_json`` for the two forms."""
+        """Return the JSON text; ``build_json`` describes the two forms."""
         return build_json(self.to_json(), java_form=java_form)
 
 
 class RequestBody(Body):
-    """A body that a server reads at one go, in the middle of its other work."""
+    """A body that a server reads in one go, in the middle of its other work."""
 
     MAX_BYTES: ClassVar[int] = REQUEST_BODY_BYTES
     MAX_LENIENT_BYTES: ClassVar[int] = MAX_LENIENT_BYTES
@@ -212,9 +226,9 @@ class ListRequestBody(RequestBody):
 
 
 class _MismatchError(Exception):
-    """A value that is not of the expected kind; the field's name is added by the caller.
+    """A value of the wrong kind; the caller adds the field's name.
 
-    ``keys``: the way through tables to ``item``, the value; none when it is the field's own.
+    ``keys`` is the way through tables to ``item``, the wrong value; empty if the field's own value is wrong.
     """
 
     keys: tuple[Any, ...] = ()
@@ -243,7 +257,10 @@ class _Plan(NamedTuple):
 
 
 def _convert(read: _Read, body: str, member: str, item: Any) -> Any:
-    """Read a member; BodyError with its place when it is not of its type."""
+    """Read a member.
+
+    :raises BodyError: the member, named with its place, has the wrong type.
+    """
     try:
         return read(item)
     except _MismatchError as mismatch:
@@ -266,7 +283,7 @@ def _convert_in_steps(known: _Field, body: str, item: Any) -> Steps[Any]:
 
 
 def _pieces(item: dict[str, Any] | list[Any]) -> Iterator[Any]:
-    """A table or list as several small ones."""
+    """Split a table or list into several small ones."""
     entries = iter(item.items() if isinstance(item, dict) else item)
     while piece := list(islice(entries, ENTRIES_PER_STEP)):
         yield type(item)(piece)
@@ -293,7 +310,7 @@ _plans: dict[type[JsonObject], _Plan] = {}
 
 
 def _plan(cls: type[JsonObject]) -> _Plan:
-    """What is to be done for a class; made at its first use."""
+    """Return the plan of a class; the plan is made at the first use."""
     plan = _plans.get(cls)
     if plan is None:
         plan = _plans[cls] = _make_plan(cls)
@@ -339,13 +356,13 @@ def _field(declared: msgspec.structs.FieldInfo) -> _Field:
 
 
 def _mark(hint: Any, kind: type[_M]) -> _M | None:
-    """What an ``Annotated`` type says of this kind."""
+    """Return the mark of this kind in an ``Annotated`` type, or None."""
     marks = getattr(hint, "__metadata__", ())
     return next((mark for mark in marks if isinstance(mark, kind)), None)
 
 
 def _plain(value: Any) -> Any:
-    """A field's value as ``build_json`` takes it."""
+    """Return a field's value in the form that ``build_json`` takes."""
     kind = type(value)
     if kind in _AS_THEY_ARE or (kind is dict and {*map(type, value), *map(type, value.values())} == {int}):
         return value  # looked at first: a broker writes the offsets of ten thousand topics every few seconds
@@ -367,7 +384,7 @@ def _plain_key(key: Any) -> Any:
 
 
 def _reader(hint: Any) -> _Read:
-    """The function that reads a value of this type."""
+    """Return the function that reads a value of this type."""
     simple = _SIMPLE.get(hint)
     if simple is not None:
         return simple
@@ -409,7 +426,7 @@ def _map_reader(read_key: _Read, read_value: _Read) -> _Read:
 
 
 def _entry_mismatch(value: dict[Any, Any], read_key: _Read, read_value: _Read) -> _MismatchError | None:
-    """The first mismatch of a table, with its place: a table may have a million entries."""
+    """Return the first mismatch of a table, with its place, because a table may have a million entries."""
     for key, item in value.items():
         culprit = key
         try:

@@ -1,16 +1,15 @@
-"""The JSON dialect of Java's fastjson: read what it reads, write what it writes.
+"""The JSON dialect of Java's fastjson: reads what fastjson reads, and writes what fastjson writes.
 
-Reading tries strict JSON first (msgspec), then once more with quotes around bare numbers that are keys, which is all
-that most Java programs do otherwise; what is refused goes to a tolerant reader which also takes bare
-keys (``{0:"a:1"}``), objects as keys (``{{"brokerName":"b","queueId":0,"topic":"t"}:5}``), single quotes,
-comments and stray commas. ``{"$ref":"$.path"}``, fastjson's way to write an object a second time, is
-resolved in both, and refused where something would contain itself. Keys are always text: a bare 0 becomes "0", an
-object its canonical JSON (``ObjectKey``), in which no key is an object again.
-Malformed UTF-8 and unpaired surrogates become U+FFFD, as in Java.
+Reading tries strict JSON first (msgspec). The second attempt puts quotes around bare numbers that are keys, because
+most Java programs deviate from JSON in nothing else. A tolerant reader takes the rest: bare keys (``{0:"a:1"}``),
+objects as keys (``{{"brokerName":"b","queueId":0,"topic":"t"}:5}``), single quotes, comments and stray commas.
+``{"$ref":"$.path"}``, by which fastjson repeats an object, is resolved after each of these readers. A reference by
+which an object would contain itself is refused. Keys are always text: a bare 0 becomes "0", and an object becomes its
+canonical JSON (``ObjectKey``), in which no key is again an object. Malformed UTF-8 and unpaired surrogates become
+U+FFFD, as in Java.
 
-Writing has two forms: the Java form with bare integer keys and object keys, which is not JSON, and strict
-JSON. Members are sorted by name in both, as fastjson sorts those of a bean. Not here: the mapping to
-classes (``declare.py``).
+Writing has two forms: strict JSON, and the Java form with bare integer keys and object keys, which is not JSON. Both
+forms sort members by name, as fastjson sorts the members of a bean. The mapping to classes is in ``declare.py``.
 """
 
 from __future__ import annotations
@@ -30,27 +29,32 @@ from wire.errors import BodyError, LocalError
 Readable: TypeAlias = bytes | bytearray | memoryview
 
 MAX_DEPTH = 64
-"""Objects and arrays within each other; bodies of the protocol need 8."""
+"""The deepest nesting of objects and arrays; bodies of the protocol need 8."""
 MAX_JSON_BYTES = 16_777_216
-"""The largest text read; a frame holds no more. Files of the store may be larger and say so."""
+"""The most bytes of a text; a frame has no room for more. Files of the store may be larger and have their own limit."""
 MAX_CONTAINERS = 262_144
-"""Objects and arrays of a text, brackets within strings counted in. Each takes a microsecond to make and a hundred
-bytes; a table of 100,000 topics has 200,000. Files are read at start and say how many they may have.
+"""The most objects and arrays of a text; brackets within strings are counted too.
+
+Each takes a microsecond to make and a hundred bytes of memory. A table of 100,000 topics has 200,000. Files are read at
+the start of a server and have their own limit.
 """
 MAX_LENIENT_BYTES = 262_144
-"""The largest text that is read although it is no strict JSON but for numbers that are keys. It is read in Python, and
-nothing else happens meanwhile. Clients and brokers send a server no larger ones; what a server answers, and files, say
-how large they may be.
+"""The most bytes of a text that is not strict JSON, even with quotes around numbers that are keys.
+
+Such a text is read in Python, and nothing else happens meanwhile. Clients and brokers send a server no larger ones.
+Answers of a server, and files, have their own limit.
 """
 MAX_LENIENT_VALUES = 32_768
-"""Values and comments of such a text: a twentieth of a second. A queue and its offset are five values of 60 bytes."""
+"""The most values and comments of such a text: 50 ms of reading. A queue and its offset are five values of 60 bytes."""
 MAX_REFERRING_BYTES = 4_194_304
-"""The largest text that has references: 20,000 topics, each with one to the same map of attributes."""
+"""The most bytes of a text with references: 20,000 topics, each with a reference to the same map of attributes."""
 MAX_REFERENCED_CHARS = 65_536
-"""What the references of a text stand for, as far as it is longer than they are themselves. A body of 60 KB could
-otherwise be millions of values, and every one is converted: a second in which nothing else happens. This much takes
-some ten milliseconds and is a thousand subscriptions that a heartbeat names a second time. What is no longer than its
-reference counts nothing: brokers with fastjson 1 name one empty map of attributes once for each topic.
+"""The most characters by which copies of the referenced objects would be longer than the references of a text.
+
+Without this limit a body of 60 KB could stand for millions of values, and converting all of them takes a second in
+which nothing else happens. The limit allows a thousand subscriptions that a heartbeat repeats, and takes about ten
+milliseconds. An object that is no longer than its reference counts nothing, because brokers with fastjson 1 refer to
+one empty map of attributes for each topic.
 """
 MAX_NUMBER_CHARS = 64
 
@@ -59,13 +63,13 @@ _decode_strict = msgspec.json.Decoder().decode
 
 
 class ObjectKey(str):
-    """A map key that is a JSON object in Java's form; its text is the object, members sorted."""
+    """A map key that is a JSON object in Java's form; the text is the object with sorted members."""
 
     __slots__ = ()
 
 
 class PreparedText(str):
-    """A value that is JSON text already, made by ``prepared_text`` for the place it goes to."""
+    """A value that is JSON text already; ``prepared_text`` made the text for its place."""
 
     __slots__ = ()
 
@@ -79,17 +83,18 @@ def parse_json(
     max_lenient_values: int = MAX_LENIENT_VALUES,
     max_referenced_chars: int = MAX_REFERENCED_CHARS,
 ) -> Any:
-    """The value of a JSON text in fastjson's dialect.
+    """Read a JSON text in fastjson's dialect.
 
-    :param max_bytes: of the text.
-    :param max_containers: objects and arrays in it.
-    :param max_lenient_bytes: of one that is no strict JSON, but for numbers that are keys.
-    :param max_lenient_values: in one like that.
-    :param max_referenced_chars: by which the text would be longer if each ``$ref`` were a copy of what it names: thirty
-        objects that name each other twice in turn would be a thousand million.
+    :param max_bytes: the most bytes of the text.
+    :param max_containers: the most objects and arrays in the text.
+    :param max_lenient_bytes: the most bytes of a text that is not strict JSON, even with quotes around numbers that are
+        keys.
+    :param max_lenient_values: the most values in such a text.
+    :param max_referenced_chars: the most characters by which the text would grow if each ``$ref`` were a copy of its
+        object: thirty objects that name each other twice in turn would grow to a thousand million.
     :returns: dict (text keys), list, str, int, float, bool or None. With ``$ref`` two places may share one object.
-    :raises BodyError: not readable, deeper than ``MAX_DEPTH``, longer than a limit, a ``$ref`` to nowhere or to what
-        it lies in.
+    :raises BodyError: the text is unreadable, deeper than ``MAX_DEPTH`` or over a limit, or a ``$ref`` leads nowhere or
+        to an object around the reference.
     """
     if isinstance(raw, memoryview):
         raw = raw.tobytes()
@@ -119,7 +124,7 @@ _NOT_STRICT = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 def _read_dialect(text: str, max_bytes: int, max_values: int) -> Any:
-    """The value of a text that is no strict JSON."""
+    """Read a text that is not strict JSON."""
     quoted = _with_quoted_numbers(text)
     try:
         if quoted is not None:
@@ -131,9 +136,9 @@ def _read_dialect(text: str, max_bytes: int, max_values: int) -> Any:
 
 
 def _with_quoted_numbers(text: str) -> str | None:
-    """The text with quotes around the bare numbers that are keys; None where that needs a closer look.
+    """Return the text with quotes around bare numbers that are keys; None if the text needs the tolerant reader.
 
-    Strings are left as they are. Every step is one call for the whole text, so that megabytes take milliseconds.
+    Strings stay unchanged. Every step is one call for the whole text, so that megabytes take milliseconds.
     """
     if any(mark in text for mark in (_QUOTE, _BACKSLASH, _QUOTED_QUOTE)):
         return None
@@ -153,12 +158,12 @@ def _check_size(raw: bytes | bytearray | str, limit: int, kind: str) -> None:
 
 
 def _containers(raw: bytes | bytearray | str) -> int:
-    """How many objects and arrays a text has at most."""
+    """Return the largest number of objects and arrays that a text can have."""
     return raw.count("{") + raw.count("[") if isinstance(raw, str) else raw.count(b"{") + raw.count(b"[")
 
 
 def is_deeper(value: Any, depth: int) -> bool:
-    """Whether a value has more than this many objects and arrays within its own."""
+    """Return whether a value nests objects and arrays more than ``depth`` levels below itself."""
     level = [value]
     for _ in range(depth + 1):
         children: list[Any] = []
@@ -194,14 +199,14 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0", "F": "\f"}
 _QUOTE, _BACKSLASH, _QUOTED_QUOTE = "\x01", "\x02", "\x03"  # no JSON text has these characters
 MAX_QUOTED_KEYS = 262_144
-"""Bare numbers that are given quotes: a microsecond for each."""
+"""The most bare numbers that get quotes; each takes a microsecond."""
 _WORDS = {"true": True, "false": False, "null": None, "NaN": None, "undefined": None}
 
 
 class _Reader:
-    """The tolerant reader: recursive, bounded by ``MAX_DEPTH``; plain strings and numbers are read at one go.
+    """The tolerant reader: recursive and bounded by ``MAX_DEPTH``; plain strings and numbers are read in one go.
 
-    :param limit: values and comments that it reads.
+    :param limit: the most values and comments to read.
     """
 
     def __init__(self, text: str, limit: int) -> None:
@@ -224,7 +229,7 @@ class _Reader:
         return BodyError(f"JSON text at character {self._at}: expected {expected}, found {found!r}")
 
     def _skip(self) -> str:
-        """Go over white space, commas and comments; the character after them, "" at the end."""
+        """Skip white space, commas and comments; return the character after them, "" at the end."""
         while True:
             match = _SPACE.match(self._text, self._at)
             assert match is not None, "the pattern matches nothing at all, too"
@@ -234,7 +239,7 @@ class _Reader:
                 return character
 
     def _skip_comment(self) -> bool:
-        """Go over a comment; False where none begins, or none that ends."""
+        """Skip a comment; return False if no comment starts here, or if the comment does not end."""
         is_line = self._text.startswith("//", self._at)
         if not is_line and not self._text.startswith("/*", self._at):
             return False
@@ -367,7 +372,7 @@ _LENGTH_AROUND_PATH = len('{"$ref":""}')
 
 
 class _Reference(NamedTuple):
-    """A ``$ref`` and where it stands: ``container[place]``, with ``depth`` objects and arrays around it."""
+    """A ``$ref`` and its place: ``container[place]``, with ``depth`` objects and arrays around the reference."""
 
     container: Any
     place: Any
@@ -376,11 +381,11 @@ class _Reference(NamedTuple):
 
 
 class _Resolution:
-    """Replaces every ``{"$ref":…}`` of a document by the object it names.
+    """A replacement of every ``{"$ref":…}`` in a document by the object that the reference names.
 
-    ``@`` is the object or array that holds the reference, ``..`` the one around that, ``$`` the whole
-    document; any other is a path from ``$``, special characters of names escaped by a backslash (fastjson
-    ``SerialContext``). Paths are those of the text: none leads through another reference.
+    ``@`` is the object or array that holds the reference, ``..`` the next one around it, and ``$`` the whole document.
+    Any other reference is a path from ``$``; a backslash escapes special characters of names (fastjson
+    ``SerialContext``). Paths are paths of the text: no path leads through another reference.
     """
 
     def __init__(self, root: Any, limit: int) -> None:
@@ -404,7 +409,7 @@ class _Resolution:
         return self._root
 
     def _references(self) -> list[_Reference]:
-        """Those of the document, from the outside to the inside."""
+        """Return the references of the document, the outer ones first."""
         references: list[_Reference] = []
         level: list[Any] = [self._root]
         depth = 0
@@ -424,9 +429,9 @@ class _Resolution:
         return references
 
     def _add(self, excess: int, path: str) -> None:
-        """Count by how much a copy is longer than its reference.
+        """Count by how many characters a copy is longer than its reference.
 
-        :raises BodyError: with it the copies are over the limit.
+        :raises BodyError: the copies are over the limit now.
         """
         self._excess += max(excess, 0)
         if self._excess > self._limit:
@@ -436,9 +441,9 @@ class _Resolution:
             )
 
     def _measure(self, node: Any, around: int) -> tuple[int, int]:
-        """How many characters this is at least, and how deep, where every reference is a copy of what it names.
+        """Return the least number of characters of a value, and its depth, with a copy in place of each reference.
 
-        What is over the limit is not looked at any further.
+        Nothing beyond the limit is measured.
         """
         if not isinstance(node, dict | list):
             return _scalar_length(node), 0
@@ -505,17 +510,18 @@ def _step(node: Any, step: re.Match[str], path: str) -> Any:
 
 
 def object_key(members: Mapping[str, Any]) -> ObjectKey:
-    """The key text of an object: JSON with sorted members and no white space."""
+    """Return the key text of an object: JSON with sorted members and no white space."""
     return ObjectKey(str(build_json(members, java_form=False), "utf-8"))
 
 
 def build_json(value: Any, *, java_form: bool, ascii_only: bool = False) -> bytes:
-    """A value as UTF-8 text on one line, members sorted by name.
+    """Return a value as UTF-8 text on one line, with members sorted by name.
 
-    :param java_form: True leaves integer keys bare and writes ``ObjectKey`` keys as objects; False is
-        strict JSON with text keys.
-    :param ascii_only: escape other characters (fastjson ``BrowserCompatible``).
-    :raises LocalError: a type JSON has not, keys of several types in one map, or deeper than ``MAX_DEPTH``.
+    :param java_form: True leaves integer keys bare and writes ``ObjectKey`` keys as objects; False writes strict JSON
+        with text keys.
+    :param ascii_only: escape all characters beyond ASCII (fastjson ``BrowserCompatible``).
+    :raises LocalError: JSON does not have the type, a map has keys of several types, or the value is deeper than
+        ``MAX_DEPTH``.
     """
     text = _text(value, java_form, None, 0)
     if ascii_only and not text.isascii():
@@ -525,16 +531,14 @@ def build_json(value: Any, *, java_form: bool, ascii_only: bool = False) -> byte
 
 
 def build_pretty_json(value: Any) -> bytes:
-    """A value in Java's form over many lines, indented by tabs, as Apache's configuration files are
-    written.
-    """
+    """Return a value in Java's form on many lines, indented by tabs, as Apache writes its configuration files."""
     return _text(value, True, "\n", 0).encode("utf-8", "replace")
 
 
 def prepared_text(value: Any, *, depth: int | None) -> PreparedText:
-    """The text of a part of a larger value, in Java's form: to be used in its place, again and again.
+    """Return the text of a part of a larger value, in Java's form, so that the text can stand for the part many times.
 
-    :param depth: within a pretty text, how many objects are around the part; None: for a text on one line.
+    :param depth: how many objects are around the part within a pretty text; None for a text on one line.
     :raises LocalError: as ``build_json``.
     """
     return PreparedText(_text(value, True, None if depth is None else "\n" + "\t" * depth, depth or 0))

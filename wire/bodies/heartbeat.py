@@ -1,7 +1,7 @@
-"""The heartbeat: which groups a client belongs to, and what its consumer groups subscribe to.
+"""The heartbeat: the groups of a client, and the subscriptions of its consumer groups.
 
-Clients send it every 30 s to every broker of their routes. Since 5.0 a client may leave the subscriptions
-out when the broker has seen the same ``fingerprint`` before (``without_sub``).
+Clients send a heartbeat every 30 s to every broker of their routes. Since 5.0 a client may leave out the subscriptions
+if the broker has seen the same ``fingerprint`` before (``without_sub``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from wire.bodies.subscriptions import SubscriptionData as SubscriptionData
 
 
 class ConsumerData(JsonObject):
-    """One consumer group of a client. Names that newer clients invent are kept as they are."""
+    """One consumer group of a client. Unknown names from newer clients are kept."""
 
     group: str = field(name="groupName")
     consume_type: Annotated[str, Ordinals(ConsumeType)] = ConsumeType.CONSUME_PASSIVELY.value
@@ -28,7 +28,7 @@ class ConsumerData(JsonObject):
 
 
 class HeartbeatData(RequestBody):
-    """A client's groups; ``producers`` are group names."""
+    """The groups of a client; ``producers`` are group names."""
 
     client_id: str = field(name="clientID")
     producers: Annotated[Sequence[str], Members("groupName")] = field(default=(), name="producerDataSet")

@@ -1,4 +1,4 @@
-"""A table of names and values: what tools print, and what a name server keeps by namespace."""
+"""A table of names and values: for tools to print, and for a namespace of a name server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lite topics in bodies (5.5): what clients subscribe to, and what tools are told of it."""
+"""Lite topics in bodies (5.5): subscriptions of clients, and figures for tools."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wire.bodies.tools.statistics import OffsetWrapper, TopicOffset
 
 
 class SubscriptionAction(StrEnum):
-    """What a client asks for. The order is upstream's: a number may stand for a name."""
+    """The change that a client asks for. The order is upstream's, because a number may stand for a name."""
 
     PARTIAL_ADD = "PARTIAL_ADD"
     PARTIAL_REMOVE = "PARTIAL_REMOVE"
@@ -20,7 +20,7 @@ class SubscriptionAction(StrEnum):
 
 
 class OffsetKind(StrEnum):
-    """How the ``value`` of an option is meant."""
+    """The meaning of an option's ``value``."""
 
     POLICY = "POLICY"
     OFFSET = "OFFSET"
@@ -29,18 +29,18 @@ class OffsetKind(StrEnum):
 
 
 POLICY_LAST, POLICY_MIN, POLICY_MAX = 0, 1, 2
-"""Values of a POLICY: where the group is, the first message, the end."""
+"""The values of a POLICY: the group's own offset, the first message, or the end."""
 
 
 class OffsetOption(JsonObject):
-    """Where a group goes on in a lite topic that it subscribes to."""
+    """The place where a group goes on in a lite topic that the group subscribes to."""
 
     type: Annotated[str, Ordinals(OffsetKind)] = OffsetKind.POLICY.value
     value: int = POLICY_LAST
 
 
 class LiteSubscriptionChange(JsonObject):
-    """One client's wish (upstream ``LiteSubscriptionDTO``)."""
+    """One change that a client asks for (upstream ``LiteSubscriptionDTO``)."""
 
     action: Annotated[str, Ordinals(SubscriptionAction)]
     client_id: str
@@ -58,7 +58,7 @@ class LiteSubscriptionChanges(RequestBody):
 
 
 class BrokerLiteInfo(Body):
-    """The lite topics of a broker in numbers; ``topic_meta`` is the minutes to live of each parent."""
+    """Figures about the lite topics of a broker; ``topic_meta`` is the minutes to live of each parent."""
 
     store_type: str
     max_lmq_num: int
@@ -73,7 +73,7 @@ class BrokerLiteInfo(Body):
 
 
 class ParentTopicInfo(Body):
-    """One parent; ``ttl`` in minutes, ``lmq_num`` the light queues of the whole broker."""
+    """One parent topic; ``ttl`` is in minutes, ``lmq_num`` counts the light queues of the whole broker."""
 
     topic: str
     ttl: int
@@ -83,14 +83,14 @@ class ParentTopicInfo(Body):
 
 
 class ClientGroup(JsonObject):
-    """A client and the group it subscribes for."""
+    """A client and the group for which the client subscribes."""
 
     client_id: str
     group: str
 
 
 class LiteTopicInfo(Body):
-    """One lite topic and who subscribes to it."""
+    """One lite topic and its subscribers."""
 
     parent_topic: str
     lite_topic: str
@@ -100,9 +100,10 @@ class LiteTopicInfo(Body):
 
 
 class LiteClientInfo(Body):
-    """What a client subscribes to, as names of light queues.
+    """The subscriptions of a client, as names of light queues.
 
-    ``last_access_time`` is of its last pop (−1: none), ``last_consume_time`` of its last messages (0: none), in ms.
+    ``last_access_time`` is the time of its last pop (−1: none), ``last_consume_time`` the time of its last messages (0:
+    none), both in milliseconds.
     """
 
     parent_topic: str
@@ -115,7 +116,7 @@ class LiteClientInfo(Body):
 
 
 class LiteLag(JsonObject):
-    """What a group has not consumed of a lite topic; the time is that of its first message, −1 when unknown."""
+    """The messages of a lite topic that a group has not consumed; the time is that of the first one, −1 if unknown."""
 
     lite_topic: str
     lag_count: int
@@ -123,7 +124,7 @@ class LiteLag(JsonObject):
 
 
 class LiteGroupInfo(Body):
-    """How far a group is behind, in one lite topic or in those where it is farthest behind."""
+    """The lag of a group in one lite topic, or in the lite topics with the largest lags."""
 
     group: str
     parent_topic: str

@@ -9,7 +9,7 @@ from wire.bodies.message_queue import MessageQueue as MessageQueue
 
 
 class LockBatchRequest(RequestBody):
-    """Queues a client wants to consume alone."""
+    """The queues that a client wants to consume alone."""
 
     consumer_group: str
     client_id: str
@@ -18,7 +18,7 @@ class LockBatchRequest(RequestBody):
 
 
 class UnlockBatchRequest(RequestBody):
-    """Queues a client gives back."""
+    """The queues that a client gives back."""
 
     consumer_group: str
     client_id: str
@@ -27,6 +27,6 @@ class UnlockBatchRequest(RequestBody):
 
 
 class LockBatchResponse(Body):
-    """The queues that are the client's now."""
+    """The queues that the client holds now."""
 
     queues: Sequence[MessageQueue] = field(default=(), name="lockOKMQSet")

@@ -1,4 +1,4 @@
-"""A queue as clients name it: topic, broker and number. As a map key it is an object, see ``fastjson``."""
+"""A queue as clients name it: topic, broker and number. As a map key, a queue is an object (``fastjson``)."""
 
 from __future__ import annotations
 

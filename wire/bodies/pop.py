@@ -1,4 +1,4 @@
-"""Pop consumption in bodies: acknowledgements by the batch, who consumes which queues, and how (5.x)."""
+"""Pop consumption in bodies: batches of acknowledgements, the queues of each client, and the mode of a group (5.x)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ POP = "POP"
 MODES = (PULL, POP)
 
 MAX_BATCH_BITS = 1024
-"""Offsets that one entry of a batch may name; upstream's check points have 32 at most."""
+"""The most offsets that one entry of a batch may name; upstream's check points have 32 at most."""
 
 
 class BatchAck(JsonObject):
-    """Popped messages of one check point that are done (upstream ``BatchAck``).
+    """The popped messages of one check point that are done (upstream ``BatchAck``).
 
-    ``topic`` is without the prefix of a retry topic: ``retry`` says "0" the topic itself, "1" or "2" which form of
-    retry topic the messages were popped from. ``bits`` is base64, or bytes as numbers.
+    ``topic`` is the name without the prefix of a retry topic. ``retry`` names the topic that the messages were popped
+    from: "0" is the topic itself, "1" and "2" are the two forms of its retry topic. ``bits`` is base64, or bytes as
+    numbers.
     """
 
     group: str = field(name="c")
@@ -37,9 +38,9 @@ class BatchAck(JsonObject):
     bits: Any = field(default="", name="b")
 
     def offsets(self) -> list[int]:
-        """The offsets that are done, ascending.
+        """Return the offsets that are done, in ascending order.
 
-        :raises BodyError: the bit set is none, or too large.
+        :raises BodyError: the bit set is malformed or too large.
         """
         raw = _bit_set(self.bits)
         if len(raw) * 8 > MAX_BATCH_BITS:
@@ -54,7 +55,7 @@ class BatchAck(JsonObject):
 
 
 def _bit_set(value: Any) -> bytes:
-    """Java's ``BitSet.toByteArray``: base64, or a list of signed bytes."""
+    """Read Java's ``BitSet.toByteArray``, given as base64 or as a list of signed bytes."""
     try:
         if isinstance(value, str):
             return base64.b64decode(value, validate=True)
@@ -64,7 +65,7 @@ def _bit_set(value: Any) -> bytes:
 
 
 def build_bit_set(numbers: Sequence[int]) -> str:
-    """The base64 form of a set of small numbers."""
+    """Return a set of small numbers as base64."""
     bits = sum(1 << number for number in set(numbers))
     return base64.b64encode(bits.to_bytes((bits.bit_length() + 7) // 8, "little")).decode()
 
@@ -77,7 +78,7 @@ class BatchAckMessage(RequestBody):
 
 
 class QueryAssignmentRequest(SmallRequestBody):
-    """A client asks which queues it is to consume."""
+    """The question of a client which queues to consume."""
 
     topic: str
     consumer_group: str
@@ -87,7 +88,7 @@ class QueryAssignmentRequest(SmallRequestBody):
 
 
 class MessageQueueAssignment(JsonObject):
-    """A queue, or every queue of a broker (id -1), and whether it is pulled or popped."""
+    """A queue, or every queue of a broker (id −1), and the mode: pull or pop."""
 
     message_queue: MessageQueue
     mode: str = PULL
@@ -95,15 +96,15 @@ class MessageQueueAssignment(JsonObject):
 
 
 class QueryAssignmentResponse(Body):
-    """The queues; None when the broker cannot say."""
+    """The assigned queues; None if the broker cannot assign any."""
 
     message_queue_assignments: Sequence[MessageQueueAssignment] | None = None
 
 
 class MessageRequestMode(SmallRequestBody):
-    """How a group consumes a topic (upstream ``SetMessageRequestModeRequestBody``).
+    """The mode in which a group consumes a topic (upstream ``SetMessageRequestModeRequestBody``).
 
-    ``pop_share_queue_num``: clients that share each queue besides its owner; 0 or less: all of them.
+    ``pop_share_queue_num`` is how many clients share each queue besides its owner; 0 or less means all clients.
     """
 
     topic: str
@@ -113,6 +114,6 @@ class MessageRequestMode(SmallRequestBody):
 
 
 class MessageRequestModes(Body):
-    """All modes that were set: topic, then group."""
+    """All modes that were set, by topic and group."""
 
     modes: Mapping[str, Mapping[str, MessageRequestMode]] = field(default_factory=dict, name="messageRequestModeMap")

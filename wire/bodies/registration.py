@@ -1,8 +1,8 @@
-"""The body of REGISTER_BROKER: a broker's topics, plain as JSON or compressed.
+"""The body of REGISTER_BROKER: a broker's topics, as plain JSON or compressed.
 
-The compressed form is one zlib stream of length-prefixed parts (int32, big-endian): the data version as
-JSON; the number of topics and each as ``name read write perm filterType[ attributes]``; the filter servers
-as JSON; and, from clients of 5.0 on, the number of static-topic mappings and each as JSON. It loses
+The compressed form is one zlib stream of length-prefixed parts (int32, big-endian). The parts are: the data version as
+JSON; the number of topics and each topic as ``name read write perm filterType[ attributes]``; the filter servers as
+JSON; from clients of 5.0 on, the number of static-topic mappings and each mapping as JSON. The compressed form loses
 ``order`` and ``topicSysFlag``. (Upstream: ``RegisterBrokerBody``.)
 """
 
@@ -26,16 +26,16 @@ T = TypeVar("T")
 Readable: TypeAlias = bytes | bytearray | memoryview
 
 MAX_INFLATED_BYTES = 33_554_432
-"""What a compressed body may grow to: 32 MiB hold 100,000 topics with names and attributes of 300 bytes."""
+"""The most bytes of an inflated body: 32 MiB hold 100,000 topics with names and attributes of 300 bytes."""
 MAX_PARTS = 200_000
-"""Topics of a compressed body, and static topics: twice as many as a broker of this gateway has."""
+"""The most topics of a compressed body, and the most static topics: twice the limit of a broker of this gateway."""
 MAPPINGS_SINCE_VERSION = 413
-"""V5_0_0: from here on the compressed form ends with the static-topic mappings."""
+"""V5_0_0, the first version whose compressed form ends with the static-topic mappings."""
 
 _COMPRESSION_LEVEL = 9
 _INFLATED_PER_STEP = 1_048_576
 _LOOKED_AT_BYTES = 262_145
-"""Bytes that are inflated to guess how many there are in all: a millisecond."""
+"""The number of bytes that are inflated to estimate the size of the whole; takes a millisecond."""
 _PLAIN_BYTES_PER_STEP = 65_536
 _PART_BYTES_PER_STEP = 65_536
 _int32 = struct.Struct(">i")
@@ -57,7 +57,7 @@ class _PlainBody(JsonObject):
 
 
 class RegisterBrokerBody(msgspec.Struct, frozen=True):
-    """What a broker tells a name server about itself, besides the header."""
+    """The facts that a broker registers with a name server, besides the header."""
 
     data_version: DataVersion = field(default_factory=DataVersion)
     topic_config_table: Mapping[str, TopicConfig] = field(default_factory=dict)
@@ -66,16 +66,17 @@ class RegisterBrokerBody(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, raw: Readable, compressed: bool, version: int) -> RegisterBrokerBody:
-        """The body of a request of this version, all at once; raises as ``parse_in_steps`` does."""
+        """Read the body of a request of this version at once; raises as ``parse_in_steps`` does."""
         return finish(cls.parse_in_steps(raw, compressed, version))
 
     @classmethod
     def parse_in_steps(cls, raw: Readable, compressed: bool, version: int) -> Steps[RegisterBrokerBody]:
-        """The body of a request of this version; no body at all is a broker without topics.
+        """Read the body of a request of this version; an empty body is a broker without topics.
 
-        Ten thousand topics take a tenth of a second, a frame full of topics five.
+        Ten thousand topics take 100 ms, a frame full of topics takes five seconds.
 
-        :raises BodyError: malformed, larger than ``MAX_INFLATED_BYTES`` when inflated, more topics than ``MAX_PARTS``.
+        :raises BodyError: the body is malformed, larger than ``MAX_INFLATED_BYTES`` when inflated, or has more topics
+            than ``MAX_PARTS``.
         """
         if not raw:
             return cls()
@@ -93,9 +94,10 @@ class RegisterBrokerBody(msgspec.Struct, frozen=True):
         )
 
     def build(self, compressed: bool, version: int = SERVER_VERSION) -> bytes:
-        """The body for a request that carries ``version``.
+        """Return the body for a request that carries ``version``.
 
-        :raises LocalError: compressed, and a topic's name or filter type contains a space.
+        :raises LocalError: the compressed form is asked for, and a topic's name or filter type is empty or contains a
+            space.
         """
         if compressed:
             return zlib.compress(b"".join(self._parts(version)), _COMPRESSION_LEVEL)
@@ -122,7 +124,7 @@ class RegisterBrokerBody(msgspec.Struct, frozen=True):
 def likely_bytes(raw: Readable, compressed: bool) -> int:
     """Return how many bytes a registration probably has when it is inflated.
 
-    The beginning of a compressed one tells how well it is compressed; a short one is inflated whole.
+    The start of a compressed registration shows how well it is compressed. A short registration is inflated completely.
     """
     if not compressed:
         return len(raw)
@@ -158,7 +160,7 @@ def _topic_text(config: TopicConfig) -> str:
 
 
 class _Parts:
-    """Reads the inflated parts one by one."""
+    """A reader of the inflated parts, one by one."""
 
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
@@ -181,7 +183,7 @@ class _Parts:
         return self._raw[self._at - size : self._at]
 
     def parts(self, what: str, read: Callable[[bytes], T]) -> Steps[list[T]]:
-        """A number and as many parts, each as ``read`` reads it."""
+        """Read a number and then as many parts, each with ``read``."""
         count = self.number()
         if count > MAX_PARTS:
             raise BodyError(f"compressed registration: {count} {what}, the limit is {MAX_PARTS}")

@@ -1,7 +1,7 @@
-"""Where topics and brokers are: what name servers answer.
+"""Routes of topics and lists of brokers: the answers of name servers.
 
-Clients cache a route for 30 s. Two text forms exist because clients before 4.9.4 read integer map keys only
-without quotes, and standard readers only with them: the request decides (framing of GET_ROUTEINFO_BY_TOPIC).
+Clients cache a route for 30 s. There are two text forms, because clients before 4.9.4 read integer map keys only
+without quotes, and standard readers only with quotes. The request decides which form is sent (GET_ROUTEINFO_BY_TOPIC).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from wire.codes import MASTER_ID as MASTER_ID
 from wire.errors import BodyError
 
 MAX_ROUTE_QUEUES = 262_144
-"""Queues of one topic on all brokers together, to read and to write each: 16 on each of 10,000 brokers, and more.
+"""The most queues of one topic on all brokers, counted separately to read and to write.
 
-A client holds about 200 bytes for each queue.
+The limit has room for 16 queues on each of 10,000 brokers. A client holds about 200 bytes for each queue.
 """
 MAX_ROUTE_ADDRESSES = 10_000
-"""Addresses of all brokers of one topic, as many as a name server of ours knows; clients connect to each of them."""
+"""The most broker addresses of one topic, as many as our name server knows; clients connect to each address."""
 MAX_ADDED_BROKERS = 2_000
-"""Brokers for which one request adds a topic; the brokers of Apache RocketMQ name themselves only."""
+"""The most brokers for which one request adds a topic; the brokers of Apache RocketMQ name only themselves."""
 _MOST_DIGITS = len(str(MAX_QUEUES))
 
 
@@ -38,9 +38,9 @@ class QueueData(JsonObject):
 
     @classmethod
     def from_json(cls, value: Any) -> Self:
-        """The queues of an already read JSON value.
+        """Return the queues for a JSON value that was read already.
 
-        :raises BodyError: it is no such object, or has more queues than ``MAX_QUEUES``.
+        :raises BodyError: the value is not such an object, or has more queues than ``MAX_QUEUES``.
         """
         data = super().from_json(value)
         fault = queues_fault("readQueueNums", data.read_queue_nums) or queues_fault(
@@ -75,10 +75,10 @@ class TopicRouteData(JsonObject):
 
     @classmethod
     def from_json(cls, value: Any) -> Self:
-        """The route of an already read JSON value.
+        """Return the route for a JSON value that was read already.
 
-        :raises BodyError: it is no such object, or has more queues than ``MAX_QUEUES`` on a broker or
-            ``MAX_ROUTE_QUEUES`` on all of them, or more than ``MAX_ROUTE_ADDRESSES``.
+        :raises BodyError: the value is not such an object, or has more queues than ``MAX_QUEUES`` on a broker or
+            ``MAX_ROUTE_QUEUES`` on all brokers, or more addresses than ``MAX_ROUTE_ADDRESSES``.
         """
         data = super().from_json(value)
         for what, counts in (
@@ -95,16 +95,16 @@ class TopicRouteData(JsonObject):
         return data
 
     def build(self, *, standard: bool) -> bytes:
-        """The body of the answer.
+        """Return the body of the answer.
 
-        :param standard: True: JSON with quoted keys and nothing but ASCII (request version ≥ 401 or
-            ``acceptStandardJsonOnly``); False: ``brokerAddrs:{0:"…"}``.
+        :param standard: True for JSON with quoted keys and ASCII only (request version ≥ 401 or
+            ``acceptStandardJsonOnly``); False for ``brokerAddrs:{0:"…"}``.
         """
         return build_json(self.to_json(), java_form=not standard, ascii_only=standard)
 
 
 class AddedQueues(SmallRequestBody):
-    """The queues of one topic that REGISTER_TOPIC_IN_NAMESRV adds: of a route, this member alone is read."""
+    """The queues of one topic that REGISTER_TOPIC_IN_NAMESRV adds; only this member of the route is read."""
 
     MAX_CONTAINERS: ClassVar[int] = 2 * MAX_ADDED_BROKERS
 
@@ -112,9 +112,9 @@ class AddedQueues(SmallRequestBody):
 
     @classmethod
     def from_json(cls, value: Any) -> Self:
-        """The queues of an already read JSON value.
+        """Return the queues for a JSON value that was read already.
 
-        :raises BodyError: it is no such object, or names more brokers than ``MAX_ADDED_BROKERS``.
+        :raises BodyError: the value is not such an object, or names more brokers than ``MAX_ADDED_BROKERS``.
         """
         queues = value.get("queueDatas") if isinstance(value, dict) else None
         if isinstance(queues, list) and len(queues) > MAX_ADDED_BROKERS:
@@ -123,7 +123,7 @@ class AddedQueues(SmallRequestBody):
 
 
 def ordered_queues(order_conf: str) -> list[tuple[str, int]]:
-    """The brokers and their numbers of queues of an ``orderTopicConf``: ``"broker-a:4;broker-b:8"``.
+    """Return the brokers and their numbers of queues in an ``orderTopicConf``: ``"broker-a:4;broker-b:8"``.
 
     Parts that are not a name and a number are left out.
 
@@ -149,12 +149,12 @@ class ClusterInfo(Body):
 
 
 class BrokerMemberGroup(JsonObject):
-    """The brokers of one name, as body: an object within ``brokerMemberGroup``."""
+    """The brokers of one name; the body has this object within ``brokerMemberGroup``."""
 
     cluster: str
     broker_name: str
     broker_addrs: Mapping[int, str]
 
     def build(self) -> bytes:
-        """The body of the answer (upstream ``GetBrokerMemberGroupResponseBody``)."""
+        """Return the body of the answer (upstream ``GetBrokerMemberGroupResponseBody``)."""
         return build_json({"brokerMemberGroup": self.to_json()}, java_form=True)

@@ -1,6 +1,6 @@
-"""Long work in steps: a generator that yields between two of them and returns what the work came to.
+"""Long work in steps: a generator that yields between two steps and returns the result.
 
-Whoever has other things to do meanwhile takes a step now and then; ``finish`` takes all of them at once.
+A caller with other work takes one step now and then; ``finish`` takes all steps at once.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
 
 ENTRIES_PER_STEP = 500
-"""Entries of a table or list that one step reads: a few milliseconds."""
+"""The number of table or list entries that one step reads: a few milliseconds of work."""
 
 
 def finish(steps: Steps[T]) -> T:
-    """Take all steps at once and return what the work came to."""
+    """Take all steps at once and return the result."""
     while True:
         try:
             next(steps)

@@ -1,4 +1,4 @@
-"""What consumer groups subscribe to, and what a broker allows a group."""
+"""The subscriptions of consumer groups, and the permissions that a broker gives a group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wire.message.tags import MATCH_ALL
 
 
 class SubscriptionData(Body):
-    """A group's wish for one topic; of several, the one with the largest ``sub_version`` (ms) holds."""
+    """A group's subscription to one topic; the one with the largest ``sub_version`` (ms) holds."""
 
     topic: str
     sub_string: str = MATCH_ALL
@@ -29,7 +29,7 @@ def _default_retry_policy() -> dict[str, Any]:
 
 
 class SubscriptionGroupConfig(SmallRequestBody):
-    """What a consumer group may do, and how it retries; ``extra`` keeps members of other versions."""
+    """The permissions and the retries of a consumer group; ``extra`` keeps members of other versions."""
 
     group_name: str
     consume_enable: bool = True
@@ -52,7 +52,7 @@ class SubscriptionGroupConfig(SmallRequestBody):
 class SubscriptionGroupTable(Body):
     """All groups of a broker (upstream ``SubscriptionGroupWrapper``).
 
-    ``forbidden_table``: group → topic → bits of what the group may not do there; 4.9 has none.
+    ``forbidden_table`` is group → topic → bits for what the group may not do there; 4.9 has no such table.
     """
 
     configs: Mapping[str, SubscriptionGroupConfig] = field(default_factory=dict, name="subscriptionGroupTable")
@@ -61,13 +61,13 @@ class SubscriptionGroupTable(Body):
 
 
 class SubscriptionGroupList(ListRequestBody):
-    """Groups to create with one request."""
+    """The groups that one request creates."""
 
     configs: Sequence[SubscriptionGroupConfig] = field(name="groupConfigList")
 
 
 class GroupForbidden(Body):
-    """Whether a group may read a topic."""
+    """The permission of a group to read a topic."""
 
     group: str
     topic: str

@@ -1,4 +1,4 @@
-"""Topics: their configuration, the table of them, and lists of names."""
+"""Topics: their configuration, the table of all topics, and lists of names."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ from wire.bodies.declare import Body, JsonObject, ListRequestBody, Ordinals, Res
 from wire.message.flags import Permission
 
 DEFAULT_QUEUE_NUMS = 16
-"""Queues of a topic when nothing is said (upstream ``TopicConfig``)."""
+"""The default number of queues of a topic (upstream ``TopicConfig``)."""
 MAX_QUEUES = 65_536
-"""Queues that one topic may have on one broker, to read and to write each. Upstream has no limit; its tools offer up to
-a few thousand. Whoever gets a topic or a route makes an object for each queue.
+"""The most queues of one topic on one broker, counted separately to read and to write.
+
+Upstream has no limit, and its tools offer up to a few thousand. Every receiver of a topic or a route makes an object
+for each queue.
 """
 SINGLE_TAG = "SINGLE_TAG"
 
 
 def queues_fault(name: str, count: int) -> str | None:
-    """What is wrong with a number of queues, None when nothing is; a negative number is no queue."""
+    """Return the fault of a number of queues, or None; a negative number means no queue and is valid."""
     return f"{name} is {count}, the limit is {MAX_QUEUES}" if count > MAX_QUEUES else None
 
 
 class DataVersion(SmallRequestBody):
-    """The version of a table: two are the same table when all three numbers are.
+    """The version of a table: two tables are the same if all three numbers are equal.
 
     ``timestamp`` is in milliseconds; 4.9 has no ``state_version``.
     """
@@ -34,7 +36,7 @@ class DataVersion(SmallRequestBody):
 
 
 class TopicConfig(Body):
-    """Queues, permissions and kind of a topic; ``extra`` keeps members of other versions."""
+    """The queues, permissions and kind of a topic; ``extra`` keeps members of other versions."""
 
     topic_name: str
     read_queue_nums: int = DEFAULT_QUEUE_NUMS
@@ -48,7 +50,7 @@ class TopicConfig(Body):
 
     @property
     def queues_fault(self) -> str | None:
-        """What is wrong with the numbers of queues, None when nothing is; a negative number is no queue."""
+        """The fault of the numbers of queues, or None; a negative number means no queue and is valid."""
         return queues_fault("readQueueNums", self.read_queue_nums) or queues_fault(
             "writeQueueNums", self.write_queue_nums
         )
@@ -62,20 +64,20 @@ class TopicConfigTable(Body):
 
 
 class CreateTopicList(ListRequestBody):
-    """Topics to create with one request (upstream ``CreateTopicListRequestBody``)."""
+    """The topics that one request creates (upstream ``CreateTopicListRequestBody``)."""
 
     configs: Sequence[TopicConfig] = field(name="topicConfigList")
 
 
 class TopicList(Body):
-    """Names of topics; ``broker_addr`` only in the answer about system topics."""
+    """Names of topics; only the answer about system topics has ``broker_addr``."""
 
     topic_list: Sequence[str] = ()
     broker_addr: str | None = None
 
 
 class TopicQueueMapping(JsonObject):
-    """Which broker serves a part of a static topic (upstream ``TopicQueueMappingInfo``)."""
+    """The broker that serves a part of a static topic (upstream ``TopicQueueMappingInfo``)."""
 
     topic: str
     bname: str = ""

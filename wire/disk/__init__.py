@@ -1,5 +1,5 @@
-"""Formats of the files in a store directory: consume queue, key index, checkpoint, configuration JSON.
+"""The formats of the files in a store directory: consume queue, key index, checkpoint, configuration JSON.
 
-Only layouts and arithmetic: which file is open, mapped, flushed or deleted is decided in ``gateway.store``.
-The commit log is a row of stored records, see ``wire.message.record``.
+Only layouts and arithmetic are here; ``gateway.store`` opens, maps, flushes and deletes files. The commit log is a row
+of stored records (``wire.message.record``).
 """

@@ -1,6 +1,6 @@
-"""The checkpoint file: up to which store time the log, the queues and the index are known to be on disk.
+"""The checkpoint file: the store time up to which the log, the queues and the index are known to be on disk.
 
-Five int64 at the start of 4096 bytes, the rest zero; 4.9 knows the first three. (Upstream:
+The file has five int64 at the start of 4096 bytes; the rest is zero. 4.9 knows the first three values. (Upstream:
 ``StoreCheckpoint``.)
 """
 
@@ -30,13 +30,14 @@ VALUES = FixedLayout(
 FILE_BYTES = 4096
 
 SAFETY_MS = 3000
-"""Recovery goes back this much further (upstream ``StoreCheckpoint.getMinTimestamp``)."""
+"""The milliseconds by which recovery starts earlier (upstream ``StoreCheckpoint.getMinTimestamp``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreCheckpoint:
-    """Store times of the last message flushed to each part; offsets belong to replication and are carried
-    along.
+    """The store times of the last message flushed to each part.
+
+    The offsets belong to replication and are only kept.
     """
 
     log_stored_at_ms: int = 0
@@ -47,9 +48,9 @@ class StoreCheckpoint:
 
     @classmethod
     def parse(cls, buffer: Readable) -> StoreCheckpoint:
-        """The values of a checkpoint file.
+        """Read the values of a checkpoint file.
 
-        :raises LayoutError: shorter than its values; a file of another length than 4096 is accepted.
+        :raises LayoutError: the file is shorter than its values; lengths other than 4096 are accepted.
         """
         try:
             return cls(*VALUES.unpack_from(buffer, 0))
@@ -57,7 +58,7 @@ class StoreCheckpoint:
             raise LayoutError(f"a checkpoint takes at least {VALUES.size} bytes, found {len(buffer)}") from error
 
     def build(self, size: int = FILE_BYTES) -> bytes:
-        """The first ``size`` bytes of the file, 40 at least; all 4096 if it is left out."""
+        """Return the first ``size`` bytes of the file, at least 40; all 4096 by default."""
         values = VALUES.pack(
             self.log_stored_at_ms,
             self.queues_stored_at_ms,
@@ -68,7 +69,7 @@ class StoreCheckpoint:
         return values.ljust(size, b"\x00")
 
     def recovery_time_ms(self, *, index_too: bool = False) -> int:
-        """Messages stored before this time need not be looked at after a crash; 0 for all."""
+        """Return the time before which stored messages need no look after a crash; 0 if all messages need one."""
         times = [self.log_stored_at_ms, self.queues_stored_at_ms]
         if index_too:
             times.append(self.index_stored_at_ms)

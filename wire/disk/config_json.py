@@ -1,9 +1,8 @@
-"""The JSON files of a store's ``config`` directory and of a name server, as Apache brokers read and write
-them.
+"""The JSON files in a store's ``config`` directory and of a name server, as Apache brokers read and write them.
 
-Written pretty with tabs and bare integer keys, which is fastjson's form and no JSON; read in either form.
-Members that this version does not know survive a rewrite, within topics and groups as well as beside the
-tables. How files are replaced and backed up is the business of ``gateway.metadata``.
+The files are written with tabs and bare integer keys, which is fastjson's pretty form and not JSON; both forms are
+read. Members that this version does not know survive a rewrite, within topics and groups as well as beside the tables.
+``gateway.metadata`` replaces files and keeps backups.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from wire.errors import BodyError, LayoutError
 Readable: TypeAlias = bytes | bytearray | memoryview
 
 MAX_FILE_BYTES = 1_073_741_824
-"""A larger file is refused; 1 GiB holds the offsets of a million queues many times over."""
+"""The most bytes of a file; a larger file is refused. 1 GiB holds the offsets of a million queues many times."""
 
 
 def parse_config(raw: Readable | str) -> Any:
-    """The value of a file's JSON text: nothing waits while it is read, so only its size has a limit.
+    """Read a file's JSON text; only its size has a limit, because nothing waits while a file is read.
 
     :raises BodyError: as ``parse_json`` does.
     """
@@ -40,13 +39,13 @@ def parse_config(raw: Readable | str) -> Any:
 
 
 class ConfigFile(JsonObject):
-    """What the classes of files share."""
+    """The base of the classes of files."""
 
     @classmethod
     def parse(cls, raw: Readable | str) -> Self:
-        """The content of a file.
+        """Read the content of a file.
 
-        :raises LayoutError: unreadable, or a member is not of its type.
+        :raises LayoutError: the file is unreadable, or a member has the wrong type.
         """
         try:
             return cls.from_json(parse_config(raw))
@@ -54,7 +53,7 @@ class ConfigFile(JsonObject):
             raise LayoutError(str(error)) from error
 
     def build(self) -> bytes:
-        """The file."""
+        """Return the bytes of the file."""
         return build_pretty_json(self.to_json())
 
 
@@ -69,7 +68,7 @@ class TopicsFile(ConfigFile):
 class GroupsFile(ConfigFile):
     """``subscriptionGroup.json`` (upstream ``SubscriptionGroupManager``).
 
-    ``forbidden_table``: group → topic → bits of what the group may not do there (5.x).
+    ``forbidden_table`` is group → topic → bits for what the group may not do there (5.x).
     """
 
     configs: Mapping[str, SubscriptionGroupConfig] = field(default_factory=dict, name="subscriptionGroupTable")
@@ -81,7 +80,7 @@ class GroupsFile(ConfigFile):
 class ConsumerOffsetsFile(ConfigFile):
     """``consumerOffset.json``: ``topic@group`` → queue → next offset (upstream ``ConsumerOffsetManager``).
 
-    ``groupTopicMap``, which 5.x derives from the table when writing and ignores when reading, is dropped.
+    ``groupTopicMap`` is dropped: 5.x derives it from the table for writing, and ignores it for reading.
     """
 
     offset_table: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
@@ -104,7 +103,7 @@ class KvConfigFile(ConfigFile):
 
 
 def parse_kv_config(raw: Readable | str) -> dict[str, dict[str, str]]:
-    """The namespaces of a ``kvConfig.json``.
+    """Read the namespaces of a ``kvConfig.json``.
 
     :raises LayoutError: as ``ConfigFile.parse``.
     """
@@ -112,23 +111,23 @@ def parse_kv_config(raw: Readable | str) -> dict[str, dict[str, str]]:
 
 
 def build_kv_config(table: Mapping[str, Mapping[str, str]]) -> bytes:
-    """A ``kvConfig.json`` of these namespaces."""
+    """Return a ``kvConfig.json`` with these namespaces."""
     return KvConfigFile(table).build()
 
 
 class MessageRequestModesFile(ConfigFile):
-    """``messageRequestMode.json``: topic → group → how it consumes (upstream ``MessageRequestModeManager``)."""
+    """``messageRequestMode.json``: topic → group → mode of consumption (upstream ``MessageRequestModeManager``)."""
 
     modes: Mapping[str, Mapping[str, MessageRequestMode]] = field(default_factory=dict, name="messageRequestModeMap")
     extra: Rest = field(default_factory=dict)
 
 
 class OrderInfoEntry(JsonObject):
-    """What is known of the last messages that a group popped in order from a queue (upstream ``OrderInfo``).
+    """The last messages that a group popped in order from a queue (upstream ``OrderInfo``).
 
-    ``offsets``: the first one, then differences from it. ``visible_at_ms`` and ``counts`` are of single offsets:
-    until when one is invisible when that is not as for all, and how often it was popped before.
-    ``committed``: a bit for each offset that is acknowledged.
+    ``offsets`` has the first offset, then differences from it. ``visible_at_ms`` and ``counts`` concern single offsets.
+    ``visible_at_ms`` is the time until which an offset is invisible, if that time differs from the time of the others.
+    ``counts`` is how often an offset was popped before. ``committed`` has a bit for each acknowledged offset.
     """
 
     offsets: Sequence[int] = field(default=(), name="o")
@@ -142,8 +141,9 @@ class OrderInfoEntry(JsonObject):
 
 
 class ConsumerOrderInfoFile(ConfigFile):
-    """``consumerOrderInfo.json``: ``topic@group`` → queue → the last ordered pop (upstream
-    ``ConsumerOrderInfoManager``).
+    """``consumerOrderInfo.json``: ``topic@group`` → queue → the last ordered pop.
+
+    Upstream: ``ConsumerOrderInfoManager``.
     """
 
     table: Mapping[str, Mapping[int, OrderInfoEntry]] = field(default_factory=dict)
@@ -151,7 +151,10 @@ class ConsumerOrderInfoFile(ConfigFile):
 
 
 class GroupBits(JsonObject):
-    """Which bits of how many belong to a group in the bit maps of a topic (upstream ``BloomFilterData``)."""
+    """The bits that belong to a group in the bit maps of a topic, and the size of these maps.
+
+    Upstream: ``BloomFilterData``.
+    """
 
     positions: Sequence[int] = field(default=(), name="bitPos")
     bits: int = field(default=0, name="bitNum")
@@ -160,8 +163,8 @@ class GroupBits(JsonObject):
 class GroupFilterEntry(JsonObject):
     """The expression of a group for a topic, for which bit maps are made (upstream ``ConsumerFilterData``).
 
-    ``born_ms``: messages stored later have the group's bits. ``dead_ms``: since when nobody consumes, 0 while one does;
-    ``is_dead`` follows from the two.
+    Messages stored after ``born_ms`` have the group's bits. ``dead_ms`` is the time since when nobody consumes, 0 while
+    somebody does. ``is_dead`` follows from these two times.
     """
 
     group: str = field(default="", name="consumerGroup")

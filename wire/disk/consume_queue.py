@@ -2,9 +2,8 @@
 
     commit log offset int64 · size int32 · tags code int64
 
-Unit n of a queue lies at byte 20·n of it; a file holds 300 000 units and is named after the byte of the queue at which
-its first one lies, 20 digits. In the delay queues the tags code is the time of delivery instead. (Upstream:
-``ConsumeQueue``.)
+Unit n of a queue is at byte 20·n of the queue. A file holds 300 000 units. Its name is the queue byte of its first
+unit, in 20 digits. In the delay queues, the tags code is the time of delivery. (Upstream: ``ConsumeQueue``.)
 """
 
 from __future__ import annotations
@@ -24,34 +23,34 @@ UNIT = FixedLayout(
 # On disk: never change.
 UNIT_BYTES = UNIT.size
 FILE_UNITS = 300_000
-"""Units in a file (upstream ``mappedFileSizeConsumeQueue`` = 300 000 units)."""
+"""The number of units in a file (upstream ``mappedFileSizeConsumeQueue`` = 300 000 units)."""
 FILE_BYTES = FILE_UNITS * UNIT_BYTES
 
 FILLER_SIZE = 0x7FFFFFFF
 FILLER = UNIT.pack(0, FILLER_SIZE, 0)
-"""Stands where a queue begins at an offset above zero, up to its first message."""
+"""The unit that fills a queue up to its first message, if the queue starts at an offset above zero."""
 
 
 def build_unit(commit_log_offset: int, size: int, tags_code: int) -> bytes:
-    """The unit of one message."""
+    """Return the unit of one message."""
     return UNIT.pack(commit_log_offset, size, tags_code)
 
 
 def is_written(commit_log_offset: int, size: int) -> bool:
-    """Whether a unit points to a message: recovery stops at the first one that does not.
+    """Return whether a unit points to a message; recovery stops at the first unit that does not.
 
-    A filler counts as written, as it does upstream (``ConsumeQueue.recover``: offset >= 0 and size > 0).
+    A filler counts as written, as upstream (``ConsumeQueue.recover``: offset >= 0 and size > 0).
     """
     return commit_log_offset >= 0 and size > 0
 
 
 def is_filler(commit_log_offset: int, size: int) -> bool:
-    """Whether a unit only fills the room before a queue's first message."""
+    """Return whether a unit only fills the space before a queue's first message."""
     return commit_log_offset == 0 and size == FILLER_SIZE
 
 
 def parse_units(buffer: Readable) -> list[tuple[int, int, int]]:
-    """All units of a slice of a queue as (commit log offset, size, tags code).
+    """Return all units of a slice of a queue as (commit log offset, size, tags code).
 
     :raises LayoutError: the slice does not end with a whole unit.
     """

@@ -3,11 +3,11 @@
     header 40 bytes · slots, int32 each: number of the slot's newest entry, 0 for none · entries, 20 bytes
     each
 
-An entry names the entry of the same slot before it, so a slot is a chain from new to old. Entry 0 is never
-used and the header's ``next_entry`` therefore starts at 1. Key hashes come from
-``wire.message.java_hash.index_key_hash``. Slot and entry counts are settings of a broker
-(``maxHashSlotNum``, ``maxIndexNum``) and are not kept in the file: they follow from its size only when both
-are known. Entries are written by ``wire.disk.index_entry``. (Upstream: ``IndexFile``, ``IndexHeader``.)
+An entry names the previous entry of its slot, so a slot is a chain from the newest entry to the oldest. Entry 0 is
+never used, and so the header's ``next_entry`` starts at 1. Key hashes come from
+``wire.message.java_hash.index_key_hash``. The numbers of slots and entries are settings of a broker
+(``maxHashSlotNum``, ``maxIndexNum``). These numbers are not kept in the file, and the size of the file alone does not
+give the numbers. ``wire.disk.index_entry`` writes entries. (Upstream: ``IndexFile``, ``IndexHeader``.)
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ FIRST_ENTRY = 1
 
 @dataclass(frozen=True, slots=True)
 class IndexHead:
-    """The header of an index file; times are store times in milliseconds."""
+    """The header of an index file; the times are store times in milliseconds."""
 
     begin_ms: int = 0
     end_ms: int = 0
@@ -69,9 +69,9 @@ class IndexHead:
 
     @classmethod
     def parse(cls, buffer: Readable) -> IndexHead:
-        """The header at the start of a file; a file of zeros is a new one.
+        """Read the header at the start of a file; a file of zeros is a new file.
 
-        :raises LayoutError: shorter than 40 bytes, or a negative count.
+        :raises LayoutError: the file is shorter than 40 bytes, or a count is negative.
         """
         try:
             head = cls(*HEAD.unpack_from(buffer, 0))
@@ -83,7 +83,7 @@ class IndexHead:
         return head if head.next_entry else replace(head, next_entry=FIRST_ENTRY)
 
     def build(self) -> bytes:
-        """The 40 bytes of the header."""
+        """Return the 40 bytes of the header."""
         return HEAD.pack(
             self.begin_ms,
             self.end_ms,
@@ -94,13 +94,13 @@ class IndexHead:
         )
 
     def overlaps(self, begin_ms: int, end_ms: int) -> bool:
-        """Whether the file may know messages stored within [begin_ms, end_ms]."""
+        """Return whether the file may know messages stored within [begin_ms, end_ms]."""
         return self.begin_ms <= end_ms and begin_ms <= self.end_ms
 
 
 @dataclass(frozen=True, slots=True)
 class IndexShape:
-    """Where slots and entries of a file lie."""
+    """The positions of slots and entries in a file."""
 
     slots: int = SLOTS
     entries: int = ENTRIES
@@ -111,31 +111,31 @@ class IndexShape:
 
     @property
     def file_bytes(self) -> int:
-        """The size of a whole file."""
+        """The size of a whole file in bytes."""
         return HEAD_BYTES + self.slots * SLOT_BYTES + self.entries * ENTRY_BYTES
 
     def slot_of(self, key_hash: int) -> int:
-        """The slot of a key hash (0 … 2^31−1)."""
+        """Return the slot of a key hash (0 … 2^31−1)."""
         return key_hash % self.slots
 
     def slot_position(self, slot: int) -> int:
-        """The byte of the file at which a slot lies."""
+        """Return the byte of the file at which a slot starts."""
         return HEAD_BYTES + slot * SLOT_BYTES
 
     def entry_position(self, entry: int) -> int:
-        """The byte of the file at which an entry lies."""
+        """Return the byte of the file at which an entry starts."""
         return HEAD_BYTES + self.slots * SLOT_BYTES + entry * ENTRY_BYTES
 
     def is_entry(self, entry: int, next_entry: int) -> bool:
-        """Whether a number found in a slot or entry leads to an entry in use."""
+        """Return whether a number found in a slot or entry leads to an entry in use."""
         return FIRST_ENTRY <= entry < next_entry and entry < self.entries
 
     def is_full(self, next_entry: int) -> bool:
-        """Whether no further entry goes in."""
+        """Return whether the file has no room for another entry."""
         return next_entry >= self.entries
 
 
 def entry_may_match(begin_ms: int, seconds: int, range_begin_ms: int, range_end_ms: int) -> bool:
-    """Whether an entry's message may have been stored within a range; entries know whole seconds only."""
+    """Return whether an entry's message may have been stored within a range; entries have whole seconds only."""
     stored_at_ms = begin_ms + seconds * 1000
     return range_begin_ms <= stored_at_ms + 999 and stored_at_ms <= range_end_ms

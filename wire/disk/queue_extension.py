@@ -1,10 +1,12 @@
-"""Consume queue extensions: what a unit of 20 bytes has no room for, in files of their own (``enableConsumeQueueExt``).
+"""Consume queue extensions: facts for which a unit of 20 bytes has no room, in files of their own.
+
+The setting is ``enableConsumeQueueExt``.
 
     size int16 · tags code int64 · store time int64 · bitmap bytes int16 · bitmap
 
 The unit of the consume queue holds an *address* in place of the tags code: the byte of the extension plus the smallest
-int64, which no tags code and no time of delivery comes near. Files are named after their first byte, as all files of
-the store; a unit never spans two: where four bytes would not be left behind it, ``END_MARK`` ends the file.
+int64. No tags code and no time of delivery comes near this range. Files are named after their first byte, as all files
+of the store. A unit never spans two files: if four bytes would not be left after the unit, ``END_MARK`` ends the file.
 (Upstream: ``ConsumeQueueExt``.)
 """
 
@@ -27,18 +29,21 @@ HEAD = FixedLayout(
 )
 # On disk: never change.
 LAST_ADDRESS = -(2**31) - 1
-"""Tags codes at or below this are addresses (upstream ``ConsumeQueueExt.MAX_ADDR``)."""
+"""The largest address: tags codes up to this number are addresses (upstream ``ConsumeQueueExt.MAX_ADDR``)."""
 FIRST_ADDRESS = -(2**63)
 END_MARK = struct.pack(">hh", -1, 0)
-"""Behind the last unit of a full file."""
+"""The bytes after the last unit of a full file."""
 END_BYTES = len(END_MARK)
 FILE_BYTES = 48 * 1024 * 1024
-"""Upstream ``mappedFileSizeConsumeQueueExt``."""
+"""The size of a file in bytes (upstream ``mappedFileSizeConsumeQueueExt``)."""
 MAX_BITMAP_BYTES = 32_767 - HEAD.size
 
 
 class ExtensionUnit(msgspec.Struct, frozen=True):
-    """What is kept for one message; the bitmap says which groups' expressions accept it, b"" when nobody asked."""
+    """The facts kept for one message.
+
+    The bitmap says which groups' expressions accept the message; b"" if no group had an expression.
+    """
 
     tags_code: int
     stored_at_ms: int
@@ -46,14 +51,14 @@ class ExtensionUnit(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes it takes."""
+        """The size of the unit in bytes."""
         return HEAD.size + len(self.bitmap)
 
     @classmethod
     def parse(cls, buffer: Readable, position: int = 0) -> ExtensionUnit:
-        """The unit at a place of a file.
+        """Read the unit at a position of a file.
 
-        :raises LayoutError: there is none, or it is cut off or damaged.
+        :raises LayoutError: there is no unit, or the unit is cut off or damaged.
         """
         try:
             size, tags_code, stored_at_ms, bitmap_bytes = HEAD.unpack_from(buffer, position)
@@ -69,7 +74,7 @@ class ExtensionUnit(msgspec.Struct, frozen=True):
         return cls(tags_code, stored_at_ms, bitmap)
 
     def build(self) -> bytes:
-        """Its bytes.
+        """Return the bytes of the unit.
 
         :raises LayoutError: the bitmap is too long.
         """
@@ -79,21 +84,21 @@ class ExtensionUnit(msgspec.Struct, frozen=True):
 
 
 def bits_text(bitmap: bytes) -> str:
-    """A bitmap as tools are shown it: the highest bit first, eight bytes a line (upstream ``BitsArray.toString``)."""
+    """Return a bitmap as text for tools: highest bit first, eight bytes a line (upstream ``BitsArray.toString``)."""
     places = range(len(bitmap) - 1, -1, -1)
     return "".join(f"{bitmap[place]:08b}" + "\n" * (place % 8 == 0) for place in places)
 
 
 def is_address(tags_code: int) -> bool:
-    """Whether a consume queue unit's tags code is the address of an extension unit."""
+    """Return whether a consume queue unit's tags code is the address of an extension unit."""
     return tags_code <= LAST_ADDRESS
 
 
 def address_of(position: int) -> int:
-    """What the consume queue unit holds for the extension unit at a byte of the extension."""
+    """Return the address by which a consume queue unit refers to the extension unit at a byte of the extension."""
     return position + FIRST_ADDRESS
 
 
 def position_of(address: int) -> int:
-    """The byte of the extension that an address leads to."""
+    """Return the byte of the extension to which an address leads."""
     return address - FIRST_ADDRESS

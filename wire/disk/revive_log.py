@@ -1,9 +1,9 @@
-"""The records of the revive topic, ``rmq_sys_REVIVE_LOG_<cluster>``: what was popped, and what of it is acknowledged.
+"""The records of the revive topic, ``rmq_sys_REVIVE_LOG_<cluster>``: popped messages, and their acknowledgements.
 
-Bodies are JSON with short names, tags say which kind one is. ``ck`` is a check point: messages of one queue that
-were popped together (upstream ``PopCheckPoint``). ``ack`` and ``bAck`` settle one or several of its messages
-(``AckMsg``, ``BatchAckMsg``). ``state`` is ours, and upstream's revive service passes over it, as over the member
-``no`` of a check point.
+Bodies are JSON with short names, and the tag says of which kind a record is. ``ck`` is a check point: messages of one
+queue that were popped at once (upstream ``PopCheckPoint``). ``ack`` and ``bAck`` settle one or several messages of a
+check point (``AckMsg``, ``BatchAckMsg``). ``state`` and ``gone`` are ours, as is the member ``no`` of a check point;
+upstream's revive service ignores all three.
 """
 
 from __future__ import annotations
@@ -24,26 +24,27 @@ BATCH_ACK_TAG: Final = "bAck"
 STATE_TAG: Final = "state"
 GONE_TAG: Final = "gone"
 MAX_MESSAGES: Final = 32
-"""Of one check point: it has a bit for each in an int."""
+"""The most messages of one check point, which has one bit of an int for each message."""
 
 
 class ReviveRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """What every record says: whose way through which queue it is about."""
+    """The fields of every record: the group and the queue whose progress the record describes."""
 
     topic: str = msgspec.field(name="t")
     group: str = msgspec.field(name="c")
     queue_id: int = msgspec.field(name="q")
 
     def build(self) -> bytes:
-        """The body."""
+        """Return the body of the record."""
         return msgspec.json.encode(self)
 
 
 class CheckPointRecord(ReviveRecord, frozen=True, kw_only=True, gc=False):
-    """Messages popped together; they come again at ``popped_at_ms + invisible_ms`` unless they are settled.
+    """Messages popped at once; unsettled ones are delivered again at ``popped_at_ms + invisible_ms``.
 
-    ``diffs`` are the offsets of the messages, less ``start_offset``; ``acked`` has a bit for each that is settled
-    already. ``next_offset`` is where the group goes on in the queue since then, for the pop itself only.
+    ``diffs`` are the offsets of the messages minus ``start_offset``. ``acked`` has a bit for each message that is
+    settled already. ``next_offset`` is the offset at which the group goes on in the queue after the pop; only the pop
+    itself writes it.
     """
 
     start_offset: int = msgspec.field(name="so")
@@ -57,7 +58,7 @@ class CheckPointRecord(ReviveRecord, frozen=True, kw_only=True, gc=False):
 
 
 class AckRecord(ReviveRecord, frozen=True, kw_only=True, gc=False):
-    """One message of a check point is settled; the check point is named by its start and its time."""
+    """The settlement of one message of a check point, which is named by its start offset and its time."""
 
     start_offset: int = msgspec.field(name="so")
     popped_at_ms: int = msgspec.field(name="pt")
@@ -66,7 +67,7 @@ class AckRecord(ReviveRecord, frozen=True, kw_only=True, gc=False):
 
 
 class BatchAckRecord(ReviveRecord, frozen=True, kw_only=True, gc=False):
-    """Several messages of a check point are settled."""
+    """The settlement of several messages of a check point."""
 
     start_offset: int = msgspec.field(name="so")
     popped_at_ms: int = msgspec.field(name="pt")
@@ -75,9 +76,11 @@ class BatchAckRecord(ReviveRecord, frozen=True, kw_only=True, gc=False):
 
 
 class StateRecord(ReviveRecord, frozen=True, kw_only=True, gc=False):
-    """Where the group is in a queue: after it was set elsewhere, or popped or acknowledged in order.
+    """The position of a group in a queue, written after a change.
 
-    ``order`` is the order information as in ``consumerOrderInfo.json``, as JSON text; empty: there is none any more.
+    A change is a position set elsewhere, or a pop or an acknowledgement in order.
+
+    ``order`` is the order information as in ``consumerOrderInfo.json``, as JSON text; empty if there is none any more.
     """
 
     next_offset: int | None = msgspec.field(name="no", default=None)
@@ -85,16 +88,19 @@ class StateRecord(ReviveRecord, frozen=True, kw_only=True, gc=False):
 
 
 class GoneRecord(ReviveRecord, frozen=True, kw_only=True, gc=False):
-    """A topic was deleted: what this revive queue says of it up to here does not count. Group and queue say nothing."""
+    """The deletion of a topic: earlier records of this revive queue about the topic do not count.
+
+    Group and queue have no meaning here.
+    """
 
     group: str = msgspec.field(name="c", default="")
     queue_id: int = msgspec.field(name="q", default=-1)
 
 
 def parse_check_point(body: Readable) -> CheckPointRecord:
-    """The body of a record tagged ``ck``.
+    """Read the body of a record tagged ``ck``.
 
-    :raises LayoutError: it is none, or its parts do not add up.
+    :raises LayoutError: the body is not a check point, or its parts do not match.
     """
     record = _parse(CheckPointRecord, body)
     diffs = record.diffs
@@ -104,22 +110,22 @@ def parse_check_point(body: Readable) -> CheckPointRecord:
 
 
 def parse_ack(body: Readable) -> AckRecord:
-    """The body of a record tagged ``ack``; raises as ``parse_check_point``."""
+    """Read the body of a record tagged ``ack``; raises as ``parse_check_point``."""
     return _parse(AckRecord, body)
 
 
 def parse_batch_ack(body: Readable) -> BatchAckRecord:
-    """The body of a record tagged ``bAck``; raises as ``parse_check_point``."""
+    """Read the body of a record tagged ``bAck``; raises as ``parse_check_point``."""
     return _parse(BatchAckRecord, body)
 
 
 def parse_state(body: Readable) -> StateRecord:
-    """The body of a record tagged ``state``; raises as ``parse_check_point``."""
+    """Read the body of a record tagged ``state``; raises as ``parse_check_point``."""
     return _parse(StateRecord, body)
 
 
 def parse_gone(body: Readable) -> GoneRecord:
-    """The body of a record tagged ``gone``; raises as ``parse_check_point``."""
+    """Read the body of a record tagged ``gone``; raises as ``parse_check_point``."""
     return _parse(GoneRecord, body)
 
 

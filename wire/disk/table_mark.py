@@ -1,11 +1,11 @@
-"""How far the state table and its redo log go: 68 bytes in one sector, written after what they speak of is on disk.
+"""The end of the state table and of its redo log: 68 bytes in one sector, written after the units are on disk.
 
     magic int64 · position int64 · redo first int64 · redo end int64 · half first int64 · half end int64 ·
     settled below int64 · whole int64 · crc32 of these uint32
 
-Redo units from ``redo_first`` to ``redo_end`` say everything of the commit log below ``position``; the first of them
-that is no outcome belongs to half message ``half_first``. ``whole`` is 1 when the table was closed properly. Ours:
-3.1.x has a checkpoint with times instead.
+Redo units from ``redo_first`` to ``redo_end`` cover the whole commit log below ``position``. The first of these units
+that is not an outcome belongs to half message ``half_first``. ``whole`` is 1 if the table was closed properly. The file
+is ours: 3.1.x has a checkpoint with times instead.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _CRC_AT = VALUES.offset("crc")
 
 @dataclass(frozen=True, slots=True)
 class TableMark:
-    """The values.
+    """The values of the mark.
 
     :param half_end: the half-queue offset after the newest half message that has a unit.
-    :param settled_below: half messages below this offset have their outcome, whatever the units say.
+    :param settled_below: half messages below this offset have their outcome, whatever their units say.
     """
 
     position: int
@@ -56,7 +56,7 @@ class TableMark:
 
     @classmethod
     def parse(cls, buffer: Readable) -> TableMark | None:
-        """The mark; None when there is none, or it is damaged."""
+        """Read the mark; return None if there is no mark, or if the mark is damaged."""
         if len(buffer) < VALUES.size:
             return None
         magic, position, redo_first, redo_end, half_first, half_end, settled_below, whole, crc = VALUES.unpack_from(
@@ -67,7 +67,7 @@ class TableMark:
         return cls(position, redo_first, redo_end, half_first, half_end, settled_below, bool(whole))
 
     def build(self) -> bytes:
-        """The bytes of the file."""
+        """Return the bytes of the file."""
         redo = self.redo_first, self.redo_end
         halves = self.half_first, self.half_end, self.settled_below
         unsummed = VALUES.pack(MAGIC, self.position, *redo, *halves, int(self.is_whole), 0)[:_CRC_AT]

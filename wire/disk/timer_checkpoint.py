@@ -1,6 +1,7 @@
-"""The timer checkpoint: how far the timer has read and delivered. The same 56 bytes answer GET_TIMER_CHECK_POINT.
+"""The timer checkpoint: the progress of the timer in reading and delivering.
 
-Seven int64 at the start of ``config/timercheck``. (Upstream: ``TimerCheckpoint``.)
+The file has seven int64 at the start of ``config/timercheck``. The same 56 bytes answer GET_TIMER_CHECK_POINT.
+(Upstream: ``TimerCheckpoint``.)
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ FILE_BYTES = 4096
 
 
 class TimerCheckpoint(msgspec.Struct, frozen=True):
-    """All slots before ``read_to_ms`` are delivered; the timer log is on disk up to ``log_flushed`` and holds the
+    """The progress of the timer.
+
+    All slots before ``read_to_ms`` are delivered. The timer log is on disk up to ``log_flushed``, and holds the
     messages of the timer topic's queue below ``queue_offset``. The other values belong to replication.
     """
 
@@ -48,9 +51,9 @@ class TimerCheckpoint(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, buffer: Readable) -> TimerCheckpoint:
-        """The values at the start of a file.
+        """Read the values at the start of a file.
 
-        :raises LayoutError: it is shorter than they are.
+        :raises LayoutError: the file is shorter than the values.
         """
         try:
             return cls(*VALUES.unpack_from(buffer, 0))
@@ -58,5 +61,5 @@ class TimerCheckpoint(msgspec.Struct, frozen=True):
             raise LayoutError(f"a timer checkpoint takes {VALUES.size} bytes, found {len(buffer)}") from error
 
     def build(self) -> bytes:
-        """The 56 bytes."""
+        """Return the 56 bytes of the values."""
         return VALUES.pack(*astuple(self))

@@ -3,11 +3,11 @@
     size int32 (52) · previous entry of the slot int64 (−1: none) · kind int32 · written at int64 · delay int32
     commit log offset int64 · record size int32 · hash of the real topic int32 · due int64
 
-Entries lie one after the other in files of one size, named after the offset of their first byte, 20 digits. An entry
-never crosses the end of a file: where it and an end mark would not fit, the end mark stands and the next file begins.
-Written at plus delay, in milliseconds, is the slot the entry is in; the entries of a slot are a chain from the newest
-to the oldest. ``due`` is exact to the millisecond and ours: upstream writes 0 there and reads nothing.
-(Upstream: ``TimerLog``.)
+Entries follow each other in files of one size. The name of a file is the offset of its first byte, in 20 digits. An
+entry never crosses the end of a file: if a file has no room for an entry and an end mark, the end mark is written and
+the next file starts. The slot of an entry is "written at" plus "delay", in milliseconds. The entries of a slot are a
+chain from the newest to the oldest. ``due`` is exact to the millisecond and ours: upstream writes 0 there and does not
+read the field. (Upstream: ``TimerLog``.)
 """
 
 from __future__ import annotations
@@ -33,35 +33,35 @@ END_MARK = FixedLayout("end of a timer log file", Struct("rest" / Int32sb, "prev
 # On disk: never change.
 ENTRY_BYTES = ENTRY.size
 END_MAGIC = 0xCBD43194 - (1 << 32)
-"""As an int32; it stands where an entry has its kind."""
+"""The magic of an end mark as an int32, at the position at which an entry has its kind."""
 FILE_BYTES = 104_857_600
-"""Upstream ``mappedFileSizeTimerLog``."""
+"""The size of a file in bytes (upstream ``mappedFileSizeTimerLog``)."""
 NONE = -1
-"""No entry."""
+"""The position that means no entry."""
 
 
 class TimerKind:
-    """Bits of ``kind``."""
+    """The bits of ``kind``."""
 
     DEFAULT = 1
     ROLL = 2
-    """In its slot it is stored again to wait further, not delivered."""
+    """A message that is not delivered when its slot is due, but stored again to wait further."""
     DELETE = 4
-    """A marker: it takes back the message of its slot that has the key it names."""
+    """A marker that takes back the message of its slot whose key the marker names."""
     ALL = 15
-    """Upstream takes no entry with other bits for one."""
+    """All bits of an entry; upstream ignores entries with other bits."""
 
 
 def room_for_entry(position: int, file_bytes: int) -> bool:
-    """Whether an entry goes in at a position of a file; otherwise the end mark does."""
+    """Return whether an entry fits at a position of a file; otherwise the end mark is due."""
     return file_bytes - position >= ENTRY_BYTES + END_MARK.size
 
 
 def build_end_mark(rest: int) -> bytes:
-    """What fills the rest of a file."""
+    """Return the bytes that fill the rest of a file."""
     return END_MARK.pack(rest, 0, END_MAGIC).ljust(rest, b"\x00")
 
 
 def is_entry(size: int, kind: int) -> bool:
-    """Whether these are of an entry; of zeros and of end marks they are not."""
+    """Return whether a size and a kind belong to an entry; False for zeros and for end marks."""
     return size == ENTRY_BYTES and 0 < kind <= TimerKind.ALL

@@ -2,8 +2,8 @@
 
     time int64 · first entry int64 · last entry int64 · number of messages int32 · magic int32
 
-``time`` is the slot's time divided by the precision (1000 ms). A slot whose time is another one holds nothing. First
-and last are positions in the timer log. (Upstream: ``TimerWheel``, ``Slot``.)
+``time`` is the slot's time divided by the precision (1000 ms). A slot with another time holds nothing. First and last
+entry are positions in the timer log. (Upstream: ``TimerWheel``, ``Slot``.)
 """
 
 from __future__ import annotations
@@ -24,6 +24,6 @@ SLOT = FixedLayout(
 # On disk: never change.
 SLOT_BYTES = SLOT.size
 TURN_SLOTS = 604_800
-"""Seconds of a week: a message waits at most this many slots (upstream ``TIMER_WHEEL_TTL_DAY``)."""
+"""The seconds of a week: the most slots that a message waits (upstream ``TIMER_WHEEL_TTL_DAY``)."""
 FILE_SLOTS = 2 * TURN_SLOTS
 FILE_BYTES = FILE_SLOTS * SLOT_BYTES

@@ -1,7 +1,7 @@
-"""``config/transactionMetrics``: how many half messages without an outcome each topic has (5.x).
+"""``config/transactionMetrics``: the number of half messages without an outcome, for each topic (5.x).
 
-Apache RocketMQ goes on counting from it after a change of hands; the gateway counts anew at each start.
-Upstream: ``TransactionMetrics``.
+Apache RocketMQ goes on counting from this file after a data directory changes hands. The gateway counts anew at each
+start. Upstream: ``TransactionMetrics``.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from wire.disk.config_json import ConfigFile
 
 
 class TopicCount(JsonObject):
-    """Half messages of one real topic, and when that changed (ms)."""
+    """The number of half messages of one real topic, and the time of the last change (ms)."""
 
     count: int = 0
     time_stamp: int = 0
 
 
 class TransactionMetricsFile(ConfigFile):
-    """The file."""
+    """The file ``config/transactionMetrics``."""
 
     transaction_count: Mapping[str, TopicCount] = field(default_factory=dict)
     data_version: DataVersion = field(default_factory=DataVersion)

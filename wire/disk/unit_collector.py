@@ -1,9 +1,9 @@
-"""The bulk walk over records of the commit log, a megabyte at a time: their consume queue units, and whoever asks more.
+"""The bulk walk over records of the commit log, a megabyte at a time: collects consume queue units and more on request.
 
-A quick form of ``wire.message.record.parse_record``: it takes the records that are plainly right and leaves all
-others, the damaged ones above all, to that reader, which alone says what is wrong. A recovery and ``store verify`` walk
-this way. The loop makes no object for a record but its unit. The checks are those of upstream's
-``CommitLog.checkMessageAndReturnSize``.
+The walk is a quick form of ``wire.message.record.parse_record``. The walk takes the records that are plainly right. All
+other records, damaged ones above all, are left to ``parse_record``, which alone says what is wrong. Recovery and
+``store verify`` walk this way. The loop makes no object for a record except its unit. The checks are those of
+upstream's ``CommitLog.checkMessageAndReturnSize``.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -34,17 +34,17 @@ from wire.message.tags import tags_code
 
 QueueName: TypeAlias = tuple[str, int]
 UnitCode: TypeAlias = Callable[[str, Mapping[str, str], int], int]
-"""(topic, properties, store time) → what the unit keeps beside the place."""
+"""(topic, properties, store time) → the code that the unit keeps beside the message's place."""
 NotBelow: TypeAlias = Callable[[str, int], int]
-"""(topic, queue id) → the commit log offset below which the messages of the queue were deleted, 0 when none were."""
+"""(topic, queue id) → the commit log offset below which the queue's messages were deleted; 0 if none were."""
 Seen: TypeAlias = Callable[[str, int, int, int, int, bytes], None]
-"""Told of each intact record: topic, queue offset, system flag, commit log offset, store time, properties.
+"""(topic, queue offset, system flag, commit log offset, store time, properties) → None, called for each intact record.
 
-It may raise RecordError: then the record counts as damaged.
+The function may raise RecordError; the record then counts as damaged.
 """
 
 HIDDEN = SysFlag.TRANSACTION_PREPARED
-"""This bit is set in the prepared and in the rollback kind: no queue shows them."""
+"""The bit of the prepared and the rollback kind; no queue shows these messages."""
 MAX_CACHED_TAGS = 4096
 
 _FIELDS = (
@@ -65,16 +65,16 @@ _ZERO = b"\x00"
 _EVERYTHING = 1 << 63  # no record lies there: a queue with this limit takes none
 _NO_OFFSET = -(1 << 64)
 _NO_NAME = frozenset("/\0")
-"""A topic is a directory of consume queues: a flipped bit must not lead out of it."""
+"""Characters that no topic may have: a topic is a directory, and a flipped bit must not lead out of it."""
 
 _PICKS = {head.name: head.picker(_FIELDS).unpack_from for head in HEAD_BY_BYTE}
 _PICK_BY_BYTE = tuple((_PICKS[head.name], head.size) for head in HEAD_BY_BYTE)
 
 
 class CollectedUnits:
-    """The units found of one queue. A plain class: it is touched for every record.
+    """The units found for one queue. A plain class, because every record touches one.
 
-    ``runs`` are (first queue offset, units) in log order; offsets within a run have no gap.
+    ``runs`` are (first queue offset, units) in log order; the offsets within a run have no gap.
     """
 
     __slots__ = ("by_properties", "next_offset", "not_below", "queue_id", "runs", "topic", "units")
@@ -89,16 +89,16 @@ class CollectedUnits:
         self.next_offset = _NO_OFFSET
 
     def begin_run(self, first_offset: int) -> bytearray:
-        """Units that do not go on where the last one ended."""
+        """Start a run for units that do not follow the last unit."""
         self.units = bytearray()
         self.runs.append((first_offset, self.units))
         return self.units
 
 
 def check_queue_name(topic: str, queue_id: int) -> None:
-    """Refuse what cannot be a directory of a topic and one of a queue in it.
+    """Refuse a topic and a queue id that cannot be directories.
 
-    :raises RecordError: always then.
+    :raises RecordError: the topic or the queue id cannot be a directory.
     """
     if (
         queue_id < 0
@@ -110,17 +110,18 @@ def check_queue_name(topic: str, queue_id: int) -> None:
 
 
 class UnitCollector:
-    """Gathers units of all queues, or of some.
+    """A collector of the units of all queues, or of some.
 
-    :param unit_code: for topics whose units do not keep the hash of a tag.
+    :param unit_code: makes the code of a unit for topics whose units do not keep the hash of a tag.
     :param special_topics: these topics.
     :param only: the queues wanted; None for all.
-    :param not_below: the commit log offset below which the messages of a queue were deleted; None when none were.
-    :param light_queues: whether to believe INNER_MULTI_QUEUE_OFFSET, which is the broker's only while it puts messages
-        into light queues.
-    :param unsynced_from: records that end behind this offset of the log with a zero byte in their properties are not
-        plainly right: it may stand where a sector was never written. None when every sector was.
-    :param inner_batches: whether each message of a batch that is one record has a unit; False: the record has its own.
+    :param not_below: the commit log offset below which the messages of a queue were deleted; None if none were.
+    :param light_queues: whether to trust INNER_MULTI_QUEUE_OFFSET; the property is the broker's only while the broker
+        puts messages into light queues.
+    :param unsynced_from: the log offset from which sectors may never have been written; None if every sector was. A
+        record that ends after this offset, and has a zero byte in its properties, is not plainly right.
+    :param inner_batches: True if each message of a batch that is one record has a unit; False if the record has one
+        unit.
     :param seen: see ``Seen``.
     """
 
@@ -159,11 +160,11 @@ class UnitCollector:
         """The commit log offset behind the last record taken."""
 
     def queues(self) -> Iterable[CollectedUnits]:
-        """The queues that have units."""
+        """Return the queues that have units."""
         return [queue for queue in self._by_name.values() if queue.runs]
 
     def stop_collecting(self) -> None:
-        """Only check and count from now on."""
+        """Only check and count records from now on."""
         self.collecting = False
         for queue in self._by_name.values():
             queue.not_below = _EVERYTHING
@@ -171,8 +172,8 @@ class UnitCollector:
     def take(self, data: bytes, commit_log_offset: int) -> int:  # noqa: C901 (one loop, a call a record would double it)
         """Collect from the records at the start of ``data``, which lies at ``commit_log_offset`` of the log.
 
-        :returns: the bytes of whole, intact records taken. What follows is cut off at the end of ``data``, or is not
-            plainly a record: it has to be looked at with ``parse_record``.
+        :returns: how many bytes of whole, intact records were taken. The rest is cut off at the end of ``data``, or is
+            not plainly a record; the caller has to read it with ``parse_record``.
         """
         view, end = memoryview(data), len(data)
         find_queue, pack, find = self._queues.get, UNIT.pack, data.find
@@ -246,9 +247,9 @@ class UnitCollector:
         return position
 
     def add(self, message: StoredMessage) -> None:
-        """Collect one message that was read by itself.
+        """Collect one message that was read singly.
 
-        :raises RecordError: its topic or queue cannot have a directory.
+        :raises RecordError: the topic or queue of the message cannot have a directory.
         """
         queue, first = self._queue(message.topic, message.queue_id), message.queue_offset
         if self._seen is not None:
@@ -276,7 +277,7 @@ class UnitCollector:
         self.units += 1
 
     def _add_field(self, key: tuple[bytes, int]) -> CollectedUnits:
-        """The queue of a topic's field met for the first time."""
+        """Return the queue for a topic field that was not met before."""
         field, queue_id = key
         name_at = 1 if len(field) == field[0] + 1 else 2
         try:
@@ -305,7 +306,11 @@ class UnitCollector:
         return self._unit_code(topic, parse_properties(properties), stored_at_ms)
 
     def _code_of_tag(self, tag: bytes, properties: bytes) -> int:
-        """The code of a message with a tag; remembered when ``tag``, the pair behind another's end, is all of it."""
+        """Return the code of a message with a tag.
+
+        The code is remembered for ``tag``, the pair with the end of the pair before it, if the message has no second
+        tag.
+        """
         code = tags_code(parse_properties(properties).get(PropertyName.TAGS))
         if tag.startswith((_TAG, _PAIR_END)) and properties.count(_TAG) == 1 and len(self._codes) < MAX_CACHED_TAGS:
             self._codes[tag] = code

@@ -1,4 +1,4 @@
-"""Headers of broker administration and of calls that a broker passes on to a client."""
+"""Headers for the administration of a broker, and for calls that a broker passes on to a client."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class GetBrokerConfigResponse(Header):
 
 
 class GetConsumerRunningInfoRequest(Header):
-    """What a client is doing (307, passed on to that client)."""
+    """Ask what a client is doing (307, passed on to that client)."""
 
     consumer_group: str
     client_id: str
@@ -32,13 +32,13 @@ class ConsumeMessageDirectlyResultRequest(Header):
 
 
 class ViewBrokerStatsDataRequest(Header):
-    """One statistic of a broker (315)."""
+    """Ask for one statistic of a broker (315)."""
 
     stats_name: str
     stats_key: str
 
 
 class GetConsumeStatsInBrokerRequest(Header):
-    """The lag of all groups (317)."""
+    """Ask for the lag of all groups (317)."""
 
     is_order: bool = False

@@ -1,17 +1,17 @@
-"""How a header is declared, read from ext fields and written to them.
+"""Declarations of headers: how a header is declared, read from ext fields, and written to them.
 
     class GetMinOffsetRequest(Header):
         topic: str
         queue_id: Int32
 
-The wire name of a field is its attribute in camel case, or what ``field(name=...)`` says. Reading is done by
-msgspec's decoder (C), writing by a function compiled once per class from the same declaration: a loop over a
-plan took three to five times as long, and both happen for every message.
+The wire name of a field is its attribute in camel case, or the name in ``field(name=...)``. Reading is done by
+msgspec's decoder (C). Writing is done by a function that is compiled once for each class from the same declaration. A
+loop over a plan took three to five times as long, and both happen for every message.
 
-Reading is as lenient as the Java broker, on purpose: unknown fields are ignored (signatures, namespaces,
-``bname``, zones), booleans take any case, a field with a default may be missing. Unlike Java, which logs it
-and fails later with a ``NullPointerException``, a missing field without default is refused at once. One
-liberty is msgspec's: ``1.0`` and ``1e3`` are numbers, and ``1`` is true.
+Reading is as lenient as the Java broker, on purpose. Unknown fields are ignored (signatures, namespaces, ``bname``,
+zones), booleans take any case, and a field with a default may be missing. A missing field without a default is refused
+at once; Java logs such a field and fails later with a ``NullPointerException``. msgspec also takes ``1.0`` and ``1e3``
+as numbers, and ``1`` as true.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ H = TypeVar("H", bound="Header")
 
 
 class HeaderType(msgspec.StructMeta):
-    """Makes every header keyword-only, which structs do not inherit, without saying so each time."""
+    """A metaclass that makes every header keyword-only, because structs do not inherit that option."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **stated: Any) -> HeaderType:
         return super().__new__(mcs, name, bases, namespace, **{**stated, "kw_only": True})
@@ -55,16 +55,17 @@ class HeaderType(msgspec.StructMeta):
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 class Header(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel", metaclass=HeaderType):
-    """The ext fields of one kind of command. Fields are str, Int32, Int64 or bool, or one of these or None.
+    """The ext fields of one kind of command. A field is a str, Int32, Int64 or bool, or one of these types or None.
 
-    Frozen, slotted and keyword-only; compares by value; ``msgspec.structs.replace`` makes changed copies.
+    Headers are frozen, slotted and keyword-only, and compare by value; ``msgspec.structs.replace`` makes changed
+    copies.
     """
 
 
 def parse_header(cls: type[H], ext_fields: Mapping[str, str]) -> H:
     """Read the fields of a header class.
 
-    :raises FieldError: a required field is missing, or a field is not of its type.
+    :raises FieldError: a required field is missing, or a field has the wrong type.
     """
     try:
         return msgspec.convert(ext_fields, cls, strict=False)
@@ -73,9 +74,9 @@ def parse_header(cls: type[H], ext_fields: Mapping[str, str]) -> H:
 
 
 def read_header(cls: type[H], command: RemotingCommand) -> H:
-    """Read the fields of a header class from a command: the way for hot paths, without a mapping between.
+    """Read the fields of a header class from a command, for hot paths: no mapping is made in between.
 
-    :raises FieldError: a required field is missing, or a field is not of its type.
+    :raises FieldError: a required field is missing, or a field has the wrong type.
     """
     known = command.header
     if type(known) is cls:
@@ -95,7 +96,7 @@ def read_header(cls: type[H], command: RemotingCommand) -> H:
 
 
 def build_header(header: Header) -> dict[str, str]:
-    """The ext fields of a header in the order of declaration; fields that are None are left out."""
+    """Return the ext fields of a header in the order of declaration; fields that are None are left out."""
     cls = type(header)
     build = _BUILDERS.get(cls)
     if build is None:
@@ -104,9 +105,9 @@ def build_header(header: Header) -> dict[str, str]:
 
 
 def with_letters(cls: type[H]) -> type[H]:
-    """The same header with one-letter wire names: ``a`` for the field declared first, ``b`` for the next one.
+    """Return the header with one-letter wire names: ``a`` for the field declared first, ``b`` for the next field.
 
-    The result is a subclass. Names like these exist for the send requests only (upstream: header "V2").
+    The result is a subclass. Only the send requests have such names (upstream: header "V2").
     """
     namespace: dict[str, Any] = {
         "__annotations__": get_type_hints(cls, include_extras=True),
@@ -131,7 +132,7 @@ _EXPECTED: Final[Mapping[object, str]] = {
 
 
 class _Field(NamedTuple):
-    """One field as the plan of its class has it; ``kind`` is Int32, Int64, bool or str."""
+    """One field in the plan of its class; ``kind`` is Int32, Int64, bool or str."""
 
     attribute: str
     wire_name: str
@@ -170,7 +171,10 @@ def _compile_builder(cls: type[Header]) -> Callable[[Any], dict[str, str]]:
 
 
 def _parse_field_by_field(cls: type[H], ext_fields: Mapping[str, str]) -> H:
-    """Read what Java takes beyond canonical text (``+5``, ``007``, any word as false); say what is wrong."""
+    """Read text that is not canonical but that Java takes (``+5``, ``007``, any word as false).
+
+    Raise FieldError for all other text, and for a missing required field.
+    """
     values: dict[str, Any] = {}
     for entry in _plan(cls):
         text = ext_fields.get(entry.wire_name)

@@ -6,14 +6,14 @@ from wire.headers.declare import Header, field
 
 
 class HeartbeatResponse(Header):
-    """What a 5.x client wants to know about its heartbeat (34); upstream has no class for it."""
+    """The answer to a 5.x client's heartbeat (34); upstream has no class for these fields."""
 
     is_support_heart_beat_v2: bool | None = field(name="IS_SUPPORT_HEART_BEAT_V2", default=None)
     is_sub_change: bool | None = field(name="IS_SUB_CHANGE", default=None)
 
 
 class UnregisterClientRequest(Header):
-    """A client leaves its groups (35)."""
+    """Let a client leave its groups (35)."""
 
     client_id: str = field(name="clientID")
     producer_group: str | None = None
@@ -21,41 +21,41 @@ class UnregisterClientRequest(Header):
 
 
 class GetConsumerListByGroupRequest(Header):
-    """The clients of a consumer group (38)."""
+    """Ask for the clients of a consumer group (38)."""
 
     consumer_group: str
 
 
 class NotifyConsumerIdsChangedRequest(Header):
-    """The membership of a group has changed: rebalance (40, one-way to clients)."""
+    """Notify a client that the members of a group changed, so that the client rebalances (40, one-way to clients)."""
 
     consumer_group: str
 
 
 class GetConsumerConnectionListRequest(Header):
-    """The connections of a consumer group (203)."""
+    """Ask for the connections of a consumer group (203)."""
 
     consumer_group: str
 
 
 class GetProducerConnectionListRequest(Header):
-    """The connections of a producer group (204)."""
+    """Ask for the connections of a producer group (204)."""
 
     producer_group: str
 
 
 class GetAllProducerInfoRequest(Header):
-    """No fields (328)."""
+    """Ask for all producers of a broker; the header has no fields (328)."""
 
 
 class GetSubscriptionGroupConfigRequest(Header):
-    """The configuration of one group (352)."""
+    """Ask for the configuration of one group (352)."""
 
     group: str
 
 
 class DeleteSubscriptionGroupRequest(Header):
-    """Delete a group (207). 4.9 says ``removeOffset`` where 5.x says ``cleanOffset``."""
+    """Delete a group (207). The field is ``removeOffset`` in 4.9 and ``cleanOffset`` in 5.x."""
 
     group_name: str
     clean_offset: bool = False

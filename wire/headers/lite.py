@@ -6,7 +6,7 @@ from wire.headers.declare import Header, Int32, Int64
 
 
 class PopLiteMessageRequest(Header):
-    """Messages of the lite topics a client subscribes to (200070)."""
+    """Pop messages of the lite topics to which a client subscribes (200070)."""
 
     client_id: str | None = None
     consumer_group: str | None = None
@@ -19,7 +19,7 @@ class PopLiteMessageRequest(Header):
 
 
 class PopLiteMessageResponse(Header):
-    """How the popped messages are acknowledged: offsets by queue, as text (200070)."""
+    """The facts by which the popped messages are acknowledged: offsets by queue, as text (200070)."""
 
     pop_time: Int64 = 0
     invisible_time: Int64 = 0
@@ -30,7 +30,7 @@ class PopLiteMessageResponse(Header):
 
 
 class NotifyUnsubscribeLiteRequest(Header):
-    """A client is told that it lost a lite topic (200073)."""
+    """Notify a client that it lost a lite topic (200073)."""
 
     lite_topic: str | None = None
     consumer_group: str | None = None
@@ -38,20 +38,20 @@ class NotifyUnsubscribeLiteRequest(Header):
 
 
 class GetParentTopicInfoRequest(Header):
-    """What hangs below a parent topic (200075)."""
+    """Ask for the groups and lite topics of a parent topic (200075)."""
 
     topic: str | None = None
 
 
 class GetLiteTopicInfoRequest(Header):
-    """One lite topic: offsets and subscribers (200076)."""
+    """Ask for the offsets and subscribers of one lite topic (200076)."""
 
     parent_topic: str | None = None
     lite_topic: str | None = None
 
 
 class GetLiteClientInfoRequest(Header):
-    """The lite topics of one client (200077)."""
+    """Ask for the lite topics of one client (200077)."""
 
     parent_topic: str | None = None
     group: str | None = None
@@ -60,7 +60,7 @@ class GetLiteClientInfoRequest(Header):
 
 
 class GetLiteGroupInfoRequest(Header):
-    """How far a group lags behind on lite topics (200078)."""
+    """Ask for a group's lag on lite topics (200078)."""
 
     group: str | None = None
     lite_topic: str | None = None
@@ -68,7 +68,7 @@ class GetLiteGroupInfoRequest(Header):
 
 
 class TriggerLiteDispatchRequest(Header):
-    """Offer a group's lite topics to its clients once more (200079)."""
+    """Offer the lite topics of a group to its clients once more (200079)."""
 
     group: str | None = None
     client_id: str | None = None

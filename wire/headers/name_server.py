@@ -34,13 +34,13 @@ class DeleteKVConfigRequest(Header):
 
 
 class GetKVListByNamespaceRequest(Header):
-    """All values of a namespace (219)."""
+    """Ask for all values of a namespace (219)."""
 
     namespace: str
 
 
 class RegisterBrokerRequest(Header):
-    """A broker announces itself and its topics (103). ``body_crc32`` 0 means unchecked."""
+    """Register a broker and its topics (103). ``body_crc32`` is 0 if the body has no checksum."""
 
     broker_name: str
     broker_addr: str
@@ -54,14 +54,14 @@ class RegisterBrokerRequest(Header):
 
 
 class RegisterBrokerResponse(Header):
-    """Where a slave finds its master (103)."""
+    """The addresses at which a slave finds its master (103)."""
 
     ha_server_addr: str | None = None
     master_addr: str | None = None
 
 
 class UnRegisterBrokerRequest(Header):
-    """A broker leaves (104)."""
+    """Unregister a broker (104)."""
 
     broker_name: str
     broker_addr: str
@@ -70,7 +70,7 @@ class UnRegisterBrokerRequest(Header):
 
 
 class BrokerHeartbeatRequest(Header):
-    """A broker is alive (904)."""
+    """Report that a broker is alive (904)."""
 
     cluster_name: str
     broker_addr: str
@@ -84,7 +84,7 @@ class BrokerHeartbeatRequest(Header):
 
 
 class QueryDataVersionRequest(Header):
-    """Whether the name server has this version of a broker's topics; the version is the body (322)."""
+    """Ask whether the name server has this version of a broker's topics; the version is the body (322)."""
 
     broker_name: str
     broker_addr: str
@@ -93,63 +93,63 @@ class QueryDataVersionRequest(Header):
 
 
 class QueryDataVersionResponse(Header):
-    """Whether a registration is due (322)."""
+    """The answer whether the broker has to register again (322)."""
 
     changed: bool
 
 
 class RegisterTopicRequest(Header):
-    """One topic's route, from a broker (217)."""
+    """Register the route of one topic, sent by a broker (217)."""
 
     topic: str
 
 
 class GetRouteInfoRequest(Header):
-    """Where a topic lives (105)."""
+    """Ask for the route of a topic (105)."""
 
     topic: str
     accept_standard_json_only: bool | None = None
 
 
 class GetTopicsByClusterRequest(Header):
-    """The topics of a cluster (224)."""
+    """Ask for the topics of a cluster (224)."""
 
     cluster: str
 
 
 class DeleteTopicFromNamesrvRequest(Header):
-    """Forget a topic's route (216)."""
+    """Forget the route of a topic (216)."""
 
     topic: str
     cluster_name: str | None = None
 
 
 class WipeWritePermOfBrokerRequest(Header):
-    """Let producers avoid a broker (205)."""
+    """Take the write permission from a broker, so that producers avoid the broker (205)."""
 
     broker_name: str
 
 
 class WipeWritePermOfBrokerResponse(Header):
-    """How many topics changed (205)."""
+    """The number of topics that changed (205)."""
 
     wipe_topic_count: Int32
 
 
 class AddWritePermOfBrokerRequest(Header):
-    """Let producers use a broker again (327)."""
+    """Give the write permission back to a broker, so that producers use the broker again (327)."""
 
     broker_name: str
 
 
 class AddWritePermOfBrokerResponse(Header):
-    """How many topics changed (327)."""
+    """The number of topics that changed (327)."""
 
     add_topic_count: Int32
 
 
 class GetBrokerMemberGroupRequest(Header):
-    """The addresses of a broker group (901)."""
+    """Ask for the addresses of the brokers that share a name (901)."""
 
     cluster_name: str
     broker_name: str

@@ -1,4 +1,4 @@
-"""Headers of offsets: what a group has consumed, what a queue holds, and setting groups back."""
+"""Headers for offsets: the progress of groups, the bounds of queues, and resets of groups."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from wire.headers.declare import Header, Int32, Int64
 
 
 class QueryConsumerOffsetRequest(Header):
-    """How far a group has consumed a queue (14)."""
+    """Ask up to which offset a group has consumed a queue (14)."""
 
     consumer_group: str
     topic: str
@@ -21,7 +21,7 @@ class QueryConsumerOffsetResponse(Header):
 
 
 class UpdateConsumerOffsetRequest(Header):
-    """A group has consumed a queue up to here (15)."""
+    """Report up to which offset a group has consumed a queue (15)."""
 
     consumer_group: str
     topic: str
@@ -30,7 +30,7 @@ class UpdateConsumerOffsetRequest(Header):
 
 
 class SearchOffsetRequest(Header):
-    """The offset stored at a time (29); ``boundary_type`` is ``LOWER`` or ``UPPER``, in any case."""
+    """Ask for the offset stored at a time (29); ``boundary_type`` is ``LOWER`` or ``UPPER``, in any case."""
 
     topic: str
     queue_id: Int32
@@ -40,13 +40,13 @@ class SearchOffsetRequest(Header):
 
 
 class SearchOffsetResponse(Header):
-    """The offset found (29)."""
+    """The offset that was found (29)."""
 
     offset: Int64
 
 
 class GetMaxOffsetRequest(Header):
-    """The offset the next message will get (30)."""
+    """Ask for the offset that the next message will get (30)."""
 
     topic: str
     queue_id: Int32
@@ -60,33 +60,33 @@ class GetMaxOffsetResponse(Header):
 
 
 class GetMinOffsetRequest(Header):
-    """The first offset still stored (31)."""
+    """Ask for the first offset that is still stored (31)."""
 
     topic: str
     queue_id: Int32
 
 
 class GetMinOffsetResponse(Header):
-    """The first offset still stored (31)."""
+    """The first offset that is still stored (31)."""
 
     offset: Int64
 
 
 class GetEarliestMsgStoretimeRequest(Header):
-    """When the first message of a queue was stored (32)."""
+    """Ask for the store time of a queue's first message (32)."""
 
     topic: str
     queue_id: Int32
 
 
 class GetEarliestMsgStoretimeResponse(Header):
-    """Epoch milliseconds, −1 when nothing is stored (32)."""
+    """The store time in epoch milliseconds, −1 if nothing is stored (32)."""
 
     timestamp: Int64
 
 
 class ResetOffsetRequest(Header):
-    """Set a group back to a time or an offset (222 to a broker, 220 from it to clients)."""
+    """Reset a group to a time or an offset (222 to a broker, 220 from the broker to clients)."""
 
     group: str
     topic: str
@@ -97,7 +97,7 @@ class ResetOffsetRequest(Header):
 
 
 class GetConsumerStatusRequest(Header):
-    """The offsets that clients hold in memory (223 to a broker, 221 from it to a client)."""
+    """Ask for the offsets that clients hold in memory (223 to a broker, 221 from the broker to a client)."""
 
     topic: str
     group: str
@@ -105,7 +105,7 @@ class GetConsumerStatusRequest(Header):
 
 
 class CloneGroupOffsetRequest(Header):
-    """Copy the offsets of a group to another (314)."""
+    """Copy the offsets of one group to another group (314)."""
 
     src_group: str
     dest_group: str
@@ -114,7 +114,7 @@ class CloneGroupOffsetRequest(Header):
 
 
 class QueryCorrectionOffsetRequest(Header):
-    """The lowest offsets among groups of a topic (308)."""
+    """Ask for the lowest offsets among the groups of a topic (308)."""
 
     filter_groups: str | None = None
     compare_group: str

@@ -1,4 +1,4 @@
-"""Headers of pop consumption (5.x). Their codes exceed 16 bits and travel with JSON headers only."""
+"""Headers for pop consumption (5.x). The codes exceed 16 bits, so only JSON headers can carry them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from wire.headers.declare import Header, Int32, Int64
 
 
 class PopMessageRequest(Header):
-    """Messages of any queue of a topic, invisible to others for a while (200050)."""
+    """Pop messages from any queue of a topic; they stay invisible to other clients for a while (200050)."""
 
     consumer_group: str
     topic: str
@@ -23,7 +23,7 @@ class PopMessageRequest(Header):
 
 
 class PopMessageResponse(Header):
-    """How the popped messages are acknowledged: offsets by queue, as text (200050, 200052)."""
+    """The facts by which the popped messages are acknowledged: offsets by queue, as text (200050, 200052)."""
 
     pop_time: Int64 = 0
     invisible_time: Int64 = 0
@@ -35,7 +35,7 @@ class PopMessageResponse(Header):
 
 
 class PeekMessageRequest(Header):
-    """Messages without making them invisible (200052)."""
+    """Read messages without making them invisible (200052)."""
 
     topic: str
     queue_id: Int32 = 0
@@ -44,7 +44,7 @@ class PeekMessageRequest(Header):
 
 
 class AckMessageRequest(Header):
-    """A popped message is done (200051)."""
+    """Acknowledge a popped message (200051)."""
 
     consumer_group: str
     topic: str
@@ -55,7 +55,7 @@ class AckMessageRequest(Header):
 
 
 class ChangeInvisibleTimeRequest(Header):
-    """A popped message stays invisible for another time (200053)."""
+    """Keep a popped message invisible for another period (200053)."""
 
     consumer_group: str
     topic: str
@@ -68,7 +68,7 @@ class ChangeInvisibleTimeRequest(Header):
 
 
 class ChangeInvisibleTimeResponse(Header):
-    """The new terms of a popped message (200053)."""
+    """The new times of a popped message, for its acknowledgement (200053)."""
 
     pop_time: Int64 = 0
     invisible_time: Int64 = 0
@@ -90,14 +90,14 @@ class NotificationRequest(Header):
 
 
 class NotificationResponse(Header):
-    """Whether there is something to pop (200054)."""
+    """The answer whether there is something to pop (200054)."""
 
     has_msg: bool = False
     polling_full: bool = False
 
 
 class PollingInfoRequest(Header):
-    """How many pops wait for a queue (200055)."""
+    """Ask how many pops wait for a queue (200055)."""
 
     consumer_group: str
     topic: str
@@ -105,6 +105,6 @@ class PollingInfoRequest(Header):
 
 
 class PollingInfoResponse(Header):
-    """How many pops wait for a queue (200055)."""
+    """The number of pops that wait for a queue (200055)."""
 
     polling_num: Int32 = 0

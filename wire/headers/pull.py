@@ -1,4 +1,4 @@
-"""Headers of pulling messages from a queue; the messages are the body (``wire.message.record``)."""
+"""Headers for pulling messages from a queue; the messages are the body (``wire.message.record``)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Final
 from wire.headers.declare import Header, Int32, Int64, field
 
 BULK_READER: Final = 1_281_450_318
-"""``requestSource`` of a reader of whole ranges, which takes large answers. Known to this gateway only: upstream's
-numbers are small, and it takes an unknown one for an ordinary client. Never change.
+"""The ``requestSource`` of a client that reads whole ranges and takes large answers. Never change this number.
+
+Only this gateway knows the number: upstream's numbers are small, and upstream treats an unknown number as an ordinary
+client.
 """
 
 
 class PullMessageRequest(Header):
-    """Messages of one queue from an offset on (11, 361)."""
+    """Ask for the messages of one queue from an offset on (11, 361)."""
 
     consumer_group: str
     topic: str
@@ -33,7 +35,7 @@ class PullMessageRequest(Header):
 
 
 class PullMessageResponse(Header):
-    """Where to read on, whatever the code of the answer (11, 361)."""
+    """The offset at which to read on, whatever code the answer has (11, 361)."""
 
     suggest_which_broker_id: Int64
     next_begin_offset: Int64

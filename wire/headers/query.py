@@ -1,4 +1,4 @@
-"""Headers of looking messages up by key, by id and by place."""
+"""Headers for finding messages by key, by id and by position."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from wire.headers.declare import Header, Int32, Int64, field
 
 
 class QueryMessageRequest(Header):
-    """Messages by key (12). ``unique_key_query`` says that the key is the producer's message id."""
+    """Ask for messages by key (12). ``unique_key_query`` is true if the key is the producer's message id."""
 
     topic: str
     key: str
@@ -19,21 +19,21 @@ class QueryMessageRequest(Header):
 
 
 class QueryMessageResponse(Header):
-    """How far the index reaches (12)."""
+    """The last position that the index has reached (12)."""
 
     index_last_update_timestamp: Int64
     index_last_update_phyoffset: Int64
 
 
 class ViewMessageRequest(Header):
-    """The message at an offset of the commit log (33)."""
+    """Ask for the message at an offset of the commit log (33)."""
 
     topic: str | None = None
     offset: Int64
 
 
 class QueryConsumeQueueRequest(Header):
-    """Raw entries of a consume queue (321)."""
+    """Ask for raw entries of a consume queue (321)."""
 
     topic: str | None = None
     queue_id: Int32 = 0

@@ -1,7 +1,7 @@
-"""Headers of sending, sending back, replying and recalling.
+"""Headers for sending, sending back, replying and recalling.
 
-The send request has two forms, with long and with one-letter names; the body, batches and properties belong to
-``wire.message``.
+The send request has two forms, one with long names and one with one-letter names. The body, batches and properties are
+in ``wire.message``.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from wire.headers.declare import Header, Int32, Int64, field, with_letters
 
 
 class SendMessageRequest(Header):
-    """A message to store, or a batch of them (10, 324; with one-letter names: 310, 320, 325).
+    """Store a message or a batch of messages (10, 324; with one-letter names: 310, 320, 325).
 
-    The order of the fields is the order of the letters ``a`` to ``n``: never change.
+    The fields stand in the order of the letters ``a`` to ``n``. Never change this order.
     """
 
     producer_group: str
@@ -32,11 +32,11 @@ class SendMessageRequest(Header):
 
 
 ShortSendMessageRequest = with_letters(SendMessageRequest)
-"""The form with one-letter names."""
+"""The send request with one-letter names."""
 
 
 class SendMessageResponse(Header):
-    """Where a message was stored (10, 310, 320, 324, 325)."""
+    """The position at which a message was stored (10, 310, 320, 324, 325)."""
 
     msg_id: str  # the offset message id; of a batch all of them, separated by commas
     queue_id: Int32
@@ -49,7 +49,7 @@ class SendMessageResponse(Header):
 
 
 class ReplyMessageRequest(Header):
-    """A reply pushed to the client that asked (326)."""
+    """Push a reply to the client that asked (326)."""
 
     producer_group: str
     topic: str
@@ -68,7 +68,7 @@ class ReplyMessageRequest(Header):
 
 
 class ConsumerSendMsgBackRequest(Header):
-    """A message that could not be consumed, to be delivered again later (36)."""
+    """Send back a message that could not be consumed, so that the message is delivered again later (36)."""
 
     offset: Int64
     group: str
@@ -80,7 +80,7 @@ class ConsumerSendMsgBackRequest(Header):
 
 
 class RecallMessageRequest(Header):
-    """A timer message to take back before it is due (370)."""
+    """Take back a timer message before the message is due (370)."""
 
     producer_group: str | None = None
     topic: str
@@ -88,6 +88,6 @@ class RecallMessageRequest(Header):
 
 
 class RecallMessageResponse(Header):
-    """Which message was taken back (370)."""
+    """The message that was taken back (370)."""
 
     msg_id: str

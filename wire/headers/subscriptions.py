@@ -1,4 +1,4 @@
-"""Headers of group administration that concern tables of groups and what they may read."""
+"""Headers for the administration of groups: the table of groups, and their permission to read topics."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from wire.headers.declare import Header, Int32
 
 
 class GetAllSubscriptionGroupRequest(Header):
-    """All groups, or one page of them since 5.5 (201)."""
+    """Ask for all groups, or since 5.5 for one page of them (201)."""
 
     group_seq: Int32 | None = None
     data_version: str | None = None
@@ -14,13 +14,13 @@ class GetAllSubscriptionGroupRequest(Header):
 
 
 class GetAllSubscriptionGroupResponse(Header):
-    """How many groups there are, when they were asked for in pages (201)."""
+    """The number of all groups, if the request asked for a page (201)."""
 
     total_group_num: Int32 | None = None
 
 
 class UpdateGroupForbiddenRequest(Header):
-    """Forbid a group to read a topic, or ask whether it may (353)."""
+    """Forbid a group to read a topic, or ask whether the group may read the topic (353)."""
 
     group: str
     topic: str

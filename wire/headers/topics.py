@@ -1,4 +1,4 @@
-"""Headers of topic administration and of who consumes what."""
+"""Headers for the administration of topics, and for questions about their consumers."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class DeleteTopicRequest(Header):
 
 
 class GetTopicConfigRequest(Header):
-    """The configuration of one topic (351)."""
+    """Ask for the configuration of one topic (351)."""
 
     topic: str
 
 
 class GetAllTopicConfigRequest(Header):
-    """All topics, or one page of them since 5.5 (21)."""
+    """Ask for all topics, or since 5.5 for one page of them (21)."""
 
     topic_seq: Int32 | None = None
     data_version: str | None = None
@@ -41,19 +41,19 @@ class GetAllTopicConfigRequest(Header):
 
 
 class GetAllTopicConfigResponse(Header):
-    """How many topics there are, when they were asked for in pages (21)."""
+    """The number of all topics, if the request asked for a page (21)."""
 
     total_topic_num: Int32 | None = None
 
 
 class GetTopicStatsInfoRequest(Header):
-    """Offsets and last store times of a topic's queues (202)."""
+    """Ask for the offsets and last store times of a topic's queues (202)."""
 
     topic: str
 
 
 class GetConsumeStatsRequest(Header):
-    """How far a group has consumed its topics (208). ``topic_list`` is separated by ``;``."""
+    """Ask for a group's progress in its topics (208). The names in ``topic_list`` are separated by ``;``."""
 
     consumer_group: str
     topic: str | None = None
@@ -61,26 +61,26 @@ class GetConsumeStatsRequest(Header):
 
 
 class QueryTopicConsumeByWhoRequest(Header):
-    """The groups that consume a topic (300)."""
+    """Ask for the groups that consume a topic (300)."""
 
     topic: str
 
 
 class QueryTopicsByConsumerRequest(Header):
-    """The topics a group consumes (343)."""
+    """Ask for the topics that a group consumes (343)."""
 
     group: str
 
 
 class QuerySubscriptionByConsumerRequest(Header):
-    """What a group subscribes to in a topic (345)."""
+    """Ask for a group's subscription to a topic (345)."""
 
     group: str
     topic: str | None = None
 
 
 class QueryConsumeTimeSpanRequest(Header):
-    """Between which store times a group has consumed (303)."""
+    """Ask for the store times of a topic's messages, and up to which store time a group has consumed (303)."""
 
     topic: str
     group: str

@@ -1,4 +1,4 @@
-"""Headers of transactional messages: the two-way talk about half messages."""
+"""Headers for transactional messages: the dialogue about half messages."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from wire.headers.declare import Header, Int32, Int64
 class EndTransactionRequest(Header):
     """Commit or roll back a half message (37).
 
-    ``tran_state_table_offset`` is its offset in the half queue; ``commit_or_rollback`` is transaction bits of
-    a system flag: 8 commit, 12 rollback, 0 unknown. ``bname`` is the broker's name, as clients of 5.x send it.
+    ``tran_state_table_offset`` is the offset of the half message in the half queue. ``commit_or_rollback`` has the
+    transaction bits of a system flag: 8 commit, 12 rollback, 0 unknown. ``bname`` is the broker's name, as clients of
+    5.x send it.
     """
 
     topic: str | None = None
@@ -24,9 +25,9 @@ class EndTransactionRequest(Header):
 
 
 class CheckTransactionStateRequest(Header):
-    """Ask a producer what became of a half message (39).
+    """Ask a producer for the outcome of a half message (39).
 
-    ``topic`` and ``bname``, the broker's name, are sent by brokers of 5.x.
+    Brokers of 5.x send ``topic``, and ``bname``, the broker's name.
     """
 
     topic: str | None = None
@@ -39,17 +40,18 @@ class CheckTransactionStateRequest(Header):
 
 
 class ResumeCheckHalfMessageRequest(Header):
-    """Check a half message again that was given up (323). ``msg_id`` is its offset message id."""
+    """Resume the checks of a half message that was given up (323). ``msg_id`` is its offset message id."""
 
     topic: str | None = None
     msg_id: str | None = None
 
 
 class ListTransactionsRequest(Header):
-    """A page of half messages without outcome, the oldest first, or of those given up (19001, the gateway's own).
+    """Ask for a page of half messages (19001, the gateway's own).
 
-    ``after`` is the half offset, or with ``given_up`` the offset in TRANS_CHECK_MAX_TIME_TOPIC, behind which the page
-    begins.
+    The page has half messages without an outcome, the oldest first, or with ``given_up`` those that were given up. The
+    page starts after ``after``, an offset in the half queue, or with ``given_up`` an offset in
+    TRANS_CHECK_MAX_TIME_TOPIC.
     """
 
     producer_group: str | None = None
@@ -61,18 +63,19 @@ class ListTransactionsRequest(Header):
 
 
 class ShowTransactionRequest(Header):
-    """One half message (19002, the gateway's own).
+    """Ask for one half message (19002, the gateway's own).
 
-    ``id`` is its half offset, its offset message id, or the unique key of the message.
+    ``id`` is the half offset, the offset message id or the unique key of the message.
     """
 
     id: str
 
 
 class SettleTransactionRequest(Header):
-    """An operator's decision (19003, the gateway's own); ``outcome`` is ``commit``, ``rollback`` or ``discard``.
+    """Settle a half message by an operator's decision (19003, the gateway's own).
 
-    ``operator`` is who decides, as far as the caller says, and ``reason`` why: both are for the audit log.
+    ``outcome`` is ``commit``, ``rollback`` or ``discard``. ``operator`` is the person who decides, as the caller states
+    it. ``reason`` says why. Operator and reason go into the audit log.
     """
 
     id: str
@@ -82,7 +85,7 @@ class SettleTransactionRequest(Header):
 
 
 class CheckTransactionRequest(Header):
-    """Ask a producer now (19004, the gateway's own)."""
+    """Ask a producer for the outcome now (19004, the gateway's own)."""
 
     id: str
     operator: str
@@ -99,6 +102,9 @@ class ResumeTransactionRequest(Header):
 
 
 class TransactionStatisticsRequest(Header):
-    """Figures of all transactions (19006, the gateway's own); ``max_num`` groups at most, the largest first."""
+    """Ask for figures about all transactions (19006, the gateway's own).
+
+    The answer has ``max_num`` groups at most, the largest first.
+    """
 
     max_num: Int32 = 20

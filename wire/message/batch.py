@@ -1,10 +1,10 @@
-"""The body of a batch send: messages one after the other, before the broker makes a record of each.
+"""The body of a batch send: messages one after the other, before the broker makes a record of each message.
 
     total size int32 · magic int32 (0) · body checksum int32 (0) · flag int32 · body length int32 · body
     · properties length int16 · properties
 
-Topic, queue, system flag and hosts are those of the command around it. Clients send zero as magic and
-checksum; neither is looked at here, nor upstream (``MessageDecoder.decodeMessages``).
+Topic, queue, system flag and hosts are those of the command around the body. Clients send zero as magic and checksum.
+Neither field is checked here or upstream (``MessageDecoder.decodeMessages``).
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -39,7 +39,7 @@ MIN_PART_BYTES: Final = _HEAD_BYTES + _PROPERTIES_BYTES
 _sizes: Final = PART_HEAD.picker(("total_size", "flag", "body_bytes")).unpack_from
 
 MAX_BATCH_PARTS = 32_768
-"""Messages in one batch; a limit of ours. A body of 4 MiB of useful messages has fewer."""
+"""The most messages in one batch; a limit of ours. A body of 4 MiB of useful messages has fewer."""
 
 
 class BatchPart(NamedTuple):
@@ -51,15 +51,18 @@ class BatchPart(NamedTuple):
 
 
 def parse_batch(body: Readable) -> list[BatchPart]:
-    """The messages of a batch body, in order; an empty body holds none.
+    """Return the messages of a batch body in their order; an empty body has none.
 
-    :raises BodyError: a part is cut off, its parts do not add up, or there are more than ``MAX_BATCH_PARTS``.
+    :raises BodyError: a message is cut off, its parts do not match its size, or there are more than
+        ``MAX_BATCH_PARTS``.
     """
     return list(map(BatchPart._make, split_batch(body)))
 
 
 def split_batch(body: Readable) -> list[tuple[int, bytes, bytes]]:
-    """The same as plain tuples of flag, body and properties, for who reads thousands of batches a second.
+    """Return the messages of a batch body as plain tuples of flag, body and properties.
+
+    Tuples suit callers that read thousands of batches a second.
 
     :raises BodyError: as ``parse_batch``.
     """
@@ -96,17 +99,17 @@ def split_batch(body: Readable) -> list[tuple[int, bytes, bytes]]:
 
 
 def build_batch(parts: Sequence[BatchPart]) -> bytes:
-    """The batch body of some messages.
+    """Return the batch body of some messages.
 
-    :raises LocalError: properties over 32767 bytes.
+    :raises LocalError: the properties of a message are over 32767 bytes.
     """
     return b"".join([build_part(*part) for part in parts])
 
 
 def build_part(flag: int, body: bytes, properties: bytes) -> bytes:
-    """One message of a batch body.
+    """Return one message of a batch body.
 
-    :raises LocalError: properties over 32767 bytes.
+    :raises LocalError: the properties are over 32767 bytes.
     """
     if len(properties) > MAX_PROPERTIES_BYTES:
         raise LocalError(f"properties take {len(properties)} bytes, the limit is {MAX_PROPERTIES_BYTES}")

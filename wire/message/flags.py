@@ -1,7 +1,7 @@
-"""Bit sets carried as plain integers: of a message, of a pull, of a topic, of permissions.
+"""Bit sets carried as plain integers: the flags of a message, of a pull and of a topic, and permissions.
 
-Constants are plain ``int`` and not ``enum.IntFlag``: they are tested once or more for every message. The
-numbers are on disk and on the wire: never change.
+Constants are plain ``int`` and not ``enum.IntFlag``, because they are tested once or more for every message. The
+numbers are on disk and on the wire. Never change them.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -33,12 +33,12 @@ class SysFlag:
 
 
 def transaction_kind(sys_flag: int) -> int:
-    """The transaction bits alone: one of ``SysFlag.TRANSACTION_*``."""
+    """Return only the transaction bits: one of ``SysFlag.TRANSACTION_*``."""
     return sys_flag & SysFlag.TRANSACTION_MASK
 
 
 def with_transaction_kind(sys_flag: int, kind: int) -> int:
-    """``sys_flag`` with its transaction bits replaced by ``kind``."""
+    """Return ``sys_flag`` with its transaction bits replaced by ``kind``."""
     return sys_flag & ~SysFlag.TRANSACTION_MASK | kind
 
 
@@ -71,15 +71,15 @@ class Permission:
 
 
 def is_readable(perm: int) -> bool:
-    """Whether consumers may read."""
+    """Return whether consumers may read."""
     return perm & Permission.READ != 0
 
 
 def is_writable(perm: int) -> bool:
-    """Whether producers may write."""
+    """Return whether producers may write."""
     return perm & Permission.WRITE != 0
 
 
 def is_inherited(perm: int) -> bool:
-    """Whether topics created from this one inherit its settings."""
+    """Return whether topics created from a topic with this permission inherit its settings."""
     return perm & Permission.INHERIT != 0

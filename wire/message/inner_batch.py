@@ -1,8 +1,9 @@
 """Inner batches: the messages of one batch send as one record, in topics with batch queues (``queue.type=BatchCQ``).
 
 The record's body is the body of the send (``wire.message.batch``). The broker writes the offset of the first message
-into INNER_BASE and their number into INNER_NUM; the n-th message has the record's offset plus n. Who receives such a
-record takes it apart. Upstream: ``MessageSysFlag``, ``BatchConsumeQueue``, ``MessageDecoder.decodeMessage``.
+into INNER_BASE and the number of messages into INNER_NUM. The n-th message has the record's offset plus n. The receiver
+of such a record takes the record apart. Upstream: ``MessageSysFlag``, ``BatchConsumeQueue``,
+``MessageDecoder.decodeMessage``.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -18,19 +19,19 @@ from wire.message.record import StoredMessage
 
 INNER_BATCH: Final = SysFlag.INNER_BATCH | SysFlag.NEED_UNWRAP
 MAX_INNER_MESSAGES: Final = 32_767
-"""Upstream keeps the number in 16 bits."""
+"""The most messages of one record; upstream keeps their number in 16 bits."""
 _MAX_DIGITS = 18
 
 
 def is_inner_batch(sys_flag: int) -> bool:
-    """Whether a record with this system flag holds several messages."""
+    """Return whether a record with this system flag holds several messages."""
     return sys_flag & INNER_BATCH == INNER_BATCH
 
 
 def inner_count(sys_flag: int, queue_offset: int, properties: Mapping[str, str]) -> int:
-    """How many messages a record stands for: 1, or as many as the broker that stored it at this offset said.
+    """Return how many messages a record holds: 1, or the number that the broker wrote when it stored the record here.
 
-    A copy in another queue stands for one message, whatever it was copied from.
+    A copy in another queue counts as one message, even if the original holds several.
     """
     if not is_inner_batch(sys_flag) or _number(properties.get(PropertyName.INNER_BASE)) != queue_offset:
         return 1
@@ -38,7 +39,7 @@ def inner_count(sys_flag: int, queue_offset: int, properties: Mapping[str, str])
 
 
 def inner_offsets(message: StoredMessage) -> range:
-    """The queue offsets a stored record stands for: its own, and those of the other messages in it."""
+    """Return the queue offsets of a stored record: its own offset, and those of the other messages in the record."""
     first = message.queue_offset
     if not is_inner_batch(message.sys_flag):  # nearly all are none: their properties need not be read for this
         return range(first, first + 1)

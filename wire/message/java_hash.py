@@ -1,4 +1,4 @@
-"""Java's ``String.hashCode()``: it decides tags codes in consume queues and slots in index files.
+"""Java's ``String.hashCode()``, which gives the tags codes in consume queues and the slots in index files.
 
 h = 0; for every UTF-16 unit u: h = 31 * h + u, kept to 32 bits, read as signed
 """
@@ -14,14 +14,17 @@ from mypy_extensions import i64
 _MASK: Final = 0xFFFFFFFF
 _SIGN: Final = 0x8000_0000
 _LAST_UNIT: Final = 0xFFFF
-"""Characters above take two units, of which these are the first ones."""
+"""The last character of one UTF-16 unit; later characters take two units, a high one and then a low one."""
 _FIRST_HIGH: Final = 0xD800 - (0x1_0000 >> 10)
 _FIRST_LOW: Final = 0xDC00
 _LOW_BITS: Final = 0x3FF
 
 
 def hash_on(hashed: i64, text: str, start: i64 = 0) -> i64:
-    """The unsigned 32-bit hash of a whole whose head has the hash ``hashed``, and whose rest is ``text[start:]``."""
+    """Continue a hash: return the unsigned 32-bit hash of a text whose head has the hash ``hashed``.
+
+    The rest of the text is ``text[start:]``.
+    """
     at: i64
     end: i64 = len(text)
     for at in range(start, end):
@@ -34,9 +37,9 @@ def hash_on(hashed: i64, text: str, start: i64 = 0) -> i64:
 
 
 def positive_hash(hashed: i64) -> i64:
-    """An unsigned hash as index files keep it: read as signed and made positive; 0 … 2^31−1.
+    """Return an unsigned hash as index files keep it: read as signed and made positive; 0 … 2^31−1.
 
-    Integer.MIN_VALUE, which has no positive counterpart, becomes 0 (upstream ``IndexFile.indexKeyHashMethod``).
+    Integer.MIN_VALUE has no positive counterpart and becomes 0 (upstream ``IndexFile.indexKeyHashMethod``).
     """
     if hashed < _SIGN:
         return hashed
@@ -44,16 +47,16 @@ def positive_hash(hashed: i64) -> i64:
 
 
 def unsigned_hash(text: str) -> int:
-    """``hashCode`` as an unsigned 32-bit number."""
+    """Return ``text.hashCode()`` as an unsigned 32-bit number."""
     return hash_on(0, text)
 
 
 def java_string_hash(text: str) -> int:
-    """``text.hashCode()`` as Java returns it: a signed 32-bit number."""
+    """Return ``text.hashCode()`` as Java does: a signed 32-bit number."""
     hashed = hash_on(0, text)
     return hashed - _MASK - 1 if hashed >= _SIGN else hashed
 
 
 def index_key_hash(topic: str, key: str) -> int:
-    """The hash an index file keeps for a key: the positive one of ``topic#key``."""
+    """Return the hash that an index file keeps for a key: the positive hash of ``topic#key``."""
     return positive_hash(hash_on(0, f"{topic}#{key}"))

@@ -4,8 +4,8 @@
     unique key          address 4|16 · process id int16 · instance hash int32 ·
                         milliseconds since the start of the month int32 · counter int16   32 or 56 characters
 
-The first is made by the broker from where a message lies; the second by the producing client, and it is what
-applications see. Nothing in an id tells which of the two it is.
+The broker makes the first id from the place of a message. The producing client makes the second id, which applications
+see. Nothing in an id tells which of the two kinds it is.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -29,13 +29,13 @@ UNIQUE_KEY_HEAD = FixedLayout("unique key head", Struct("process_id" / Int16ub, 
 UNIQUE_KEY_TAIL = FixedLayout("unique key tail", Struct("elapsed_ms" / Int32sb, "counter" / Int16ub))
 
 HOST_V4_BYTES: Final = 8
-"""A packed host is its address (4 bytes) and its port (int32)."""
+"""The bytes of a packed host with IPv4: its address (4 bytes) and its port (int32)."""
 HOST_V6_BYTES: Final = 20
 OFFSET_ID_V4_CHARS = 32
 OFFSET_ID_V6_CHARS = 56
 
 MAX_CACHED_HOSTS: Final = 64
-"""Brokers whose part of an id is remembered; the cache is emptied when it is full."""
+"""The most brokers whose part of an id is remembered; the cache is emptied when it is full."""
 
 _host_digits: Final[dict[bytes, bytes]] = {}
 _offset: Final = PORT_AND_OFFSET.packer("commit_log_offset")
@@ -43,11 +43,11 @@ _port: Final = PORT_AND_OFFSET.packer("port")
 
 
 def pack_host(ip: str, port: int) -> bytes:
-    """An address and port as records keep them: 8 bytes for IPv4, 20 for IPv6.
+    """Return an address and port as records keep them: 8 bytes for IPv4, 20 for IPv6.
 
-    An IPv4 address mapped into IPv6 (``::ffff:a.b.c.d``, what a dual-stack socket reports) becomes IPv4.
+    An IPv4 address mapped into IPv6 (``::ffff:a.b.c.d``, which a dual-stack socket reports) becomes IPv4.
 
-    :raises LocalError: ``ip`` is not a literal address or ``port`` not in 0 … 65535.
+    :raises LocalError: ``ip`` is not a literal address, or ``port`` is not in 0 … 65535.
     """
     try:
         address = ip_address(ip.partition("%")[0])
@@ -60,9 +60,9 @@ def pack_host(ip: str, port: int) -> bytes:
 
 
 def unpack_host(host: bytes) -> tuple[str, int]:
-    """A packed host as address text and port.
+    """Return a packed host as address text and port.
 
-    :raises RemoteError: not 8 or 20 bytes.
+    :raises RemoteError: the host is not 8 or 20 bytes long.
     """
     if len(host) not in (HOST_V4_BYTES, HOST_V6_BYTES):
         raise RemoteError(f"a host takes 8 or 20 bytes, not {len(host)}")
@@ -82,14 +82,14 @@ def write_offset_message_id(writer: BytesWriter, store_host: bytes, commit_log_o
 
 
 def build_offset_message_id(store_host: bytes, commit_log_offset: int) -> str:
-    """The same id as text."""
+    """Return the id of the message at ``commit_log_offset`` of the broker at ``store_host`` (packed)."""
     writer = BytesWriter()
     write_offset_message_id(writer, store_host, commit_log_offset)
     return writer.getvalue().decode()
 
 
 def build_offset_message_ids(store_host: bytes, commit_log_offsets: Sequence[int]) -> bytes:
-    """The ids of some messages of one broker, separated by commas, as a batch is answered."""
+    """Return the ids of some messages of one broker, separated by commas, as the answer to a batch has them."""
     writer = BytesWriter()
     for commit_log_offset in commit_log_offsets:
         if len(writer):
@@ -99,9 +99,9 @@ def build_offset_message_ids(store_host: bytes, commit_log_offsets: Sequence[int
 
 
 def parse_offset_message_id(text: str) -> tuple[bytes, int]:
-    """The packed host and the commit log offset of an offset message id.
+    """Return the packed host and the commit log offset of an offset message id.
 
-    :raises RemoteError: not 32 or 56 hexadecimal characters, or the offset is negative.
+    :raises RemoteError: the text is not 32 or 56 hexadecimal characters, or the offset is negative.
     """
     if len(text) not in (OFFSET_ID_V4_CHARS, OFFSET_ID_V6_CHARS):
         raise RemoteError(f"message id has {len(text)} characters, not 32 or 56")
@@ -118,12 +118,12 @@ def parse_offset_message_id(text: str) -> tuple[bytes, int]:
 
 
 class UniqueKeys:
-    """Makes unique keys for messages that came without one, as the Java client makes them.
+    """A maker of unique keys, in the Java client's form, for messages that came without a key.
 
     :param ip: packed address, 4 or 16 bytes.
-    :param process_id: its lower 16 bits are used.
-    :param instance_hash: tells several makers in one process apart; signed 32-bit.
-    :param elapsed_ms: milliseconds since the start of the current month in local time.
+    :param process_id: a process id, of which the lower 16 bits are used.
+    :param instance_hash: a signed 32-bit number that tells several makers in one process apart.
+    :param elapsed_ms: returns the milliseconds since the start of the current month in local time.
     :param counter: first value of the counter, of which the lower 16 bits are used.
     """
 
@@ -143,7 +143,7 @@ class UniqueKeys:
         self._counter = counter
 
     def create_unique_key(self) -> str:
-        """The next key: 32 characters with an IPv4 address, 56 with IPv6."""
+        """Return the next key: 32 characters with an IPv4 address, 56 with IPv6."""
         counter = self._counter
         self._counter = counter + 1
         tail = UNIQUE_KEY_TAIL.pack(self._elapsed_ms() & 0x7FFFFFFF, counter & 0xFFFF)

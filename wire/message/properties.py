@@ -1,8 +1,8 @@
 """The property string of a message: ``name 0x01 value 0x02 name 0x01 value 0x02 …``.
 
-The writer ends every pair with 0x02, as 5.x does; 4.9.8 leaves the last one out, so nothing may be appended
-without looking (``append_properties``). The reader is as lenient as upstream's ``MessageDecoder``: what is
-not a pair with a name and a value is dropped without a word, so an empty value does not survive.
+The writer ends every pair with 0x02, as 5.x does. 4.9.8 leaves out the last 0x02, so only ``append_properties`` and
+``append_text`` may append. The reader is as lenient as upstream's ``MessageDecoder``: anything but a pair with a name
+and a value is silently dropped. For this reason an empty value does not survive.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 MAX_PROPERTIES_BYTES: Final = 32_767
-"""The length is a signed 16-bit number in the record: never change."""
+"""The most bytes of properties. Never change this limit: the length is a signed 16-bit number in the record."""
 
 _NAME_END: Final = "\x01"
 _PAIR_END: Final = "\x02"
@@ -22,7 +22,7 @@ _MIN_PAIR_CHARS: Final = 3  # a character of name, 0x01, a character of value
 
 
 class PropertyName:
-    """Names with a meaning to clients or brokers (upstream ``MessageConst``)."""
+    """The names that have a meaning to clients or brokers (upstream ``MessageConst``)."""
 
     KEYS: Final = "KEYS"
     TAGS: Final = "TAGS"
@@ -94,13 +94,13 @@ class PropertyName:
 
 
 KEYS_SEPARATOR = " "
-"""Between the keys of one message in ``KEYS``."""
+"""The separator between the keys of one message in ``KEYS``."""
 
 
 def parse_properties(raw: bytes | bytearray | memoryview | str) -> dict[str, str]:
-    """The pairs of a property string, in their order; the last one of a repeated name wins.
+    """Return the pairs of a property string in their order; the last pair of a repeated name wins.
 
-    Never fails: malformed pairs are dropped and malformed UTF-8 becomes U+FFFD, both as in Java.
+    Reading never fails. Malformed pairs are dropped and malformed UTF-8 becomes U+FFFD, both as in Java.
     """
     text = raw if isinstance(raw, str) else str(raw, "utf-8", "replace")
     pairs = text.split(_PAIR_END)
@@ -129,21 +129,21 @@ def _encode(text: str) -> bytes:
 
 
 def build_properties(properties: Mapping[str, str]) -> bytes:
-    """The property string of a map, 0x02 after every pair; pairs that a reader would drop are not written.
+    """Return the property string of a map, with 0x02 after every pair; pairs that a reader would drop are left out.
 
-    Values with 0x01 are as harmless as they are upstream (only the first one splits); 0x02 ends the value.
+    A 0x01 in a value does no harm, as upstream, because only the first 0x01 splits a pair. A 0x02 ends the value.
     """
     return _encode("".join([f"{name}\x01{value}\x02" for name, value in properties.items() if name and value]))
 
 
 def append_properties(raw: bytes, pairs: dict[str, str] | Iterable[tuple[str, str]]) -> bytes:
-    """``raw`` followed by ``pairs``, with a 0x02 between them when the writer of ``raw`` left it out."""
+    """Return ``raw`` followed by ``pairs``, with a 0x02 in between if the writer of ``raw`` left it out."""
     items = pairs.items() if isinstance(pairs, dict) else pairs
     return append_text(raw, "".join([f"{name}\x01{value}\x02" for name, value in items if name and value]))
 
 
 def append_text(raw: bytes, added: str) -> bytes:
-    """The same with a property string."""
+    """Return ``raw`` followed by a property string, with a 0x02 in between if the writer of ``raw`` left it out."""
     if raw and added and raw[-1] != _PAIR_END_BYTE:
         return raw + b"\x02" + _encode(added)
     return raw + _encode(added)

@@ -1,6 +1,7 @@
-"""The handle by which a timer message can be taken back: it comes with the answer to its send.
+"""The handle by which a timer message can be taken back; the handle comes with the answer to the send.
 
-URL-safe base64 of ``v1 topic broker timestamp key``, joined by spaces. (Upstream: ``RecallMessageHandle``.)
+A handle is the URL-safe base64 of ``v1 topic broker timestamp key``, joined by spaces. (Upstream:
+``RecallMessageHandle``.)
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ VERSION = "v1"
 
 
 class RecallHandle(NamedTuple):
-    """What a handle says; ``timestamp`` is any text in one that a client made up."""
+    """The contents of a handle; ``timestamp`` can be any text if a client made up the handle."""
 
     topic: str
     broker_name: str
@@ -24,14 +25,14 @@ class RecallHandle(NamedTuple):
     unique_key: str
 
     def build(self) -> str:
-        """The handle as text."""
+        """Return the handle as text."""
         return base64.urlsafe_b64encode(" ".join((VERSION, *self)).encode()).decode()
 
 
 def parse_recall_handle(handle: str) -> RecallHandle:
     """Read a handle, with or without the padding at its end.
 
-    :raises FieldError: it is none.
+    :raises FieldError: the text is not a handle.
     """
     try:
         raw = handle.rstrip("=").translate(_STANDARD).encode("ascii")

@@ -1,9 +1,9 @@
 """The stored message: a record of the commit log, and the wire form of pull, pop and query results.
 
-The layout is declared in ``record_layout.py``; here are the two types of a message, the quick writer (behind what is
-written already, with the functions made of the declaration) and the quick reader. Writing follows upstream's
-``MessageExtEncoder``, reading its ``MessageDecoder`` except that parts which do not add up are refused
-(``record_check.py``).
+``record_layout.py`` declares the layout. The two types of a message, the quick writer and the quick reader are here.
+The writer appends to earlier records by functions that are generated from the declaration. Writing follows upstream's
+``MessageExtEncoder``, and reading its ``MessageDecoder``. Unlike upstream, reading refuses records whose parts do not
+match their size (``record_check.py``).
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -76,30 +76,33 @@ Readable: TypeAlias = bytes | bytearray | memoryview
 
 _UNPACK_BY_BYTE: Final = tuple((head.unpack_from, head.size) for head in HEAD_BY_BYTE)
 _HOSTLESS_BYTES: Final = HEADS[0].size - 2 * HOST_V4_BYTES
-"""A head without its hosts."""
+"""The bytes of a head without its hosts."""
 _HOST_BYTES: Final = (HOST_V4_BYTES, HOST_V6_BYTES)
 _NO_HOST_FLAGS: Final = ~SysFlag.HOSTS_MASK
 
 LARGE_BODY_BYTES: Final = 8 * 1024
-"""From here on a body is not copied without need: that takes longer than another buffer does."""
+"""The size from which a body is not copied without need, because a copy takes longer than another buffer."""
 MAX_CACHED_TOPICS = 4096
-"""Topics whose encoded field is remembered; the cache is emptied when it is full."""
+"""The most topics whose encoded field is remembered; the cache is emptied when it is full."""
 _topic_fields: Final[dict[str, tuple[int, bytes]]] = {}
 
 
 NO_PROPERTIES: Final[dict[str, str]] = {}
-"""The properties of a message that gets its own later. Never changed: one for all takes no time to make."""
+"""The empty properties of a message that gets its own properties later.
+
+The map is never changed: sharing one map takes no time.
+"""
 
 
 @mypyc_attr(acyclic=True)
 class OutgoingMessage:
-    """A message that is to be stored.
+    """A message to store.
 
-    The address bits of ``sys_flag`` need not be set: a record takes them from the length of its hosts.
+    The address bits of ``sys_flag`` need not be set, because a record takes them from the length of its hosts.
 
-    :param born_host: the client's packed address, 8 or 20 bytes; ``store_host`` likewise the broker's.
-    :param properties: the property string as it will be stored, at most 32767 bytes.
-    :param property_map: the same content decoded; parsed from ``properties`` when left out.
+    :param born_host: the client's packed address, 8 or 20 bytes; ``store_host`` is the broker's in the same form.
+    :param properties: the property string as the record stores it, at most 32767 bytes.
+    :param property_map: the decoded properties; parsed from ``properties`` if left out.
     """
 
     # A plain class: one is made for every message sent, and a frozen dataclass takes twice as long to make.
@@ -152,7 +155,7 @@ class OutgoingMessage:
 
 @mypyc_attr(acyclic=True)
 class StoredMessage:
-    """A message read back from a record: what was sent, and where and when it was stored."""
+    """A message read back from a record: the sent message, and the place and time of its storage."""
 
     # A plain class, as OutgoingMessage is.
     __slots__ = (
@@ -217,17 +220,17 @@ class StoredMessage:
 
     @property
     def has_body(self) -> bool:
-        """Whether the body was read too; readers of the two ends of a record leave it out."""
+        """True if the body was read too; readers of the two ends of a record leave out the body."""
         return len(self.body) == self.body_bytes
 
     @property
     def offset_message_id(self) -> str:
-        """The id made of the broker's address and the commit log offset."""
+        """The id made from the broker's address and the commit log offset."""
         return build_offset_message_id(self.store_host, self.commit_log_offset)
 
     @property
     def unique_key(self) -> str | None:
-        """The id the producing client gave it, None from a client that gives none."""
+        """The id from the producing client; None if the client gave no id."""
         return self.property_map.get(PropertyName.UNIQ_KEY)
 
     def __repr__(self) -> str:
@@ -238,11 +241,11 @@ class StoredMessage:
 
 
 MOST_TIMES = 2**31 - 1
-"""How often a record can say that its message was given out again; from here on it says no more."""
+"""The largest count of redeliveries that a record can hold; the count stays at this number."""
 
 
 def once_more(reconsume_times: int) -> int:
-    """Return how often a message was given out again when it is given out once more."""
+    """Return the count of redeliveries after one more redelivery."""
     return min(reconsume_times, MOST_TIMES - 1) + 1
 
 
@@ -253,9 +256,9 @@ def restated(
     properties: bytes,
     property_map: dict[str, str] | None = None,
 ) -> OutgoingMessage:
-    """The same message as it goes to another place, with other properties: body, flags, hosts and counts are kept.
+    """Return a new message for another place, with other properties; body, flags, hosts and counts are kept.
 
-    What else is to differ is set on the result, which is new.
+    The caller sets further differences on the result.
     """
     return OutgoingMessage(
         topic,
@@ -274,15 +277,15 @@ def restated(
 
 
 def topic_field(topic: str) -> tuple[int, bytes]:
-    """The magic of records with this topic, and the topic as they keep it, its length before it.
+    """Return the magic of records with this topic, and the topic field: the length and then the topic.
 
-    :raises LocalError: it takes over 255 bytes.
+    :raises LocalError: the topic takes over 255 bytes.
     """
     return _topic_fields.get(topic) or _topic_field(topic)
 
 
 def _topic_field(topic: str) -> tuple[int, bytes]:
-    """The same, and remember it."""
+    """Make the magic and the field of a topic, and remember them."""
     raw = topic.encode("utf-8", "replace")
     if len(raw) > MAX_TOPIC_BYTES:
         raise LocalError(f"topic takes {len(raw)} bytes, the limit is {MAX_TOPIC_BYTES}")
@@ -297,9 +300,9 @@ def _topic_field(topic: str) -> tuple[int, bytes]:
 
 
 def address_flags(message: OutgoingMessage) -> int:
-    """The address bits of its record, which say what head it has (``HEADS``).
+    """Return the address bits of a message's record, which select the record's head (``HEADS``).
 
-    :raises LocalError: a host that is neither 8 nor 20 bytes.
+    :raises LocalError: a host is neither 8 nor 20 bytes long.
     """
     born_bytes, store_bytes = len(message.born_host), len(message.store_host)
     flags = 0
@@ -313,9 +316,9 @@ def address_flags(message: OutgoingMessage) -> int:
 
 
 def record_size(message: OutgoingMessage) -> int:
-    """The bytes its record will take.
+    """Return how many bytes a message's record will take.
 
-    :raises LocalError: topic over 255 bytes, or a host that is neither 8 nor 20 bytes.
+    :raises LocalError: the topic is over 255 bytes, or a host is neither 8 nor 20 bytes long.
     """
     head = HEADS[address_flags(message)]
     _, topic = topic_field(message.topic)
@@ -325,12 +328,12 @@ def record_size(message: OutgoingMessage) -> int:
 def write_record(
     out: BytesWriter, message: OutgoingMessage, queue_offset: int, commit_log_offset: int, stored_at_ms: int
 ) -> int:
-    """Write the record of a message at its place, body checksum and sizes included; the bytes it takes.
+    """Write the record of a message at its place, with body checksum and sizes; return how many bytes it takes.
 
-    Whatever it raises, nothing is written.
+    Nothing is written if an error is raised.
 
-    :raises LocalError: topic over 255 bytes, properties over 32767, a host that is neither 8 nor 20 bytes,
-        or a number out of its field's range.
+    :raises LocalError: the topic is over 255 bytes, the properties are over 32767 bytes, a host is neither 8 nor 20
+        bytes long, or a number is out of its field's range.
     """
     field = _topic_fields.get(message.topic) or _topic_field(message.topic)
     start = len(out)
@@ -347,7 +350,7 @@ def write_record(
 def record_parts(
     message: OutgoingMessage, queue_offset: int, commit_log_offset: int, stored_at_ms: int
 ) -> tuple[bytes, bytes, bytes]:
-    """The same record as head, body and the rest, for a body that is too large to be copied.
+    """Return the record as head, body and rest, for a body that is too large to copy.
 
     :raises LocalError: as ``write_record``.
     """
@@ -359,7 +362,7 @@ def record_parts(
 
 
 def build_record(message: OutgoingMessage, queue_offset: int, commit_log_offset: int, stored_at_ms: int) -> bytes:
-    """The same record alone.
+    """Return the record of a message by itself.
 
     :raises LocalError: as ``write_record``.
     """
@@ -378,9 +381,9 @@ def _write_head(
     commit_log_offset: int,
     stored_at_ms: int,
 ) -> int:
-    """Write what stands before the body; the bytes of the whole record.
+    """Write everything before the body; return the size of the whole record in bytes.
 
-    :param topic: as ``topic_field`` has it.
+    :param topic: the result of ``topic_field``.
     """
     magic, topic_bytes = topic[0], len(topic[1])
     flags = address_flags(message)
@@ -415,10 +418,10 @@ def _write_head(
 
 
 def write_tail(out: BytesWriter, topic: bytes, properties: bytes) -> None:
-    """Write what stands behind the body.
+    """Write everything after the body.
 
-    :param topic: as ``topic_field`` has it.
-    :raises ValueError: properties over 32767 bytes.
+    :param topic: the bytes of ``topic_field``.
+    :raises ValueError: the properties are over 32767 bytes.
     """
     out.write(topic)
     write_i16_be(out, len(properties))
@@ -426,7 +429,7 @@ def write_tail(out: BytesWriter, topic: bytes, properties: bytes) -> None:
 
 
 def build_blank(remaining: int) -> bytes:
-    """The filler at the end of a commit log file of which ``remaining`` bytes are left: its first 8 bytes."""
+    """Return the first 8 bytes of the filler that ends a commit log file with ``remaining`` bytes left."""
     if remaining < END_OF_FILE_BYTES:
         raise LocalError(f"a filler takes {END_OF_FILE_BYTES} bytes, {remaining} are left")
     return FILLER_HEAD.pack(remaining, MAGIC_BLANK)
@@ -437,10 +440,10 @@ _STORED_AT = HEADS[0].packer("stored_at_ms")
 
 
 def reposition(record: Readable, *, queue_offset: int, commit_log_offset: int, stored_at_ms: int) -> bytearray:
-    """A copy of a record for another place; nothing else changes.
+    """Return a copy of a record for another place; nothing else changes.
 
-    :raises RecordError: shorter than a record's head.
-    :raises LocalError: a number out of range.
+    :raises RecordError: the record is shorter than the smallest record.
+    :raises LocalError: a number is out of range.
     """
     moved = bytearray(record)
     if len(moved) < MIN_RECORD_BYTES:
@@ -457,12 +460,12 @@ def reposition(record: Readable, *, queue_offset: int, commit_log_offset: int, s
 def parse_record(
     buffer: Readable, offset: int = 0, *, check_crc: bool = False, with_body: bool = True
 ) -> StoredMessage:
-    """The message whose record starts at ``offset``; the record may be followed by anything.
+    """Return the message whose record starts at ``offset``; anything may follow the record.
 
-    :param check_crc: also compare the body with its checksum.
+    :param check_crc: True also compares the body with its checksum.
     :param with_body: False leaves the body empty, for readers of head and properties.
-    :raises RecordError: cut off, unknown magic, parts that do not add up, a topic that is not UTF-8, a
-        wrong checksum.
+    :raises RecordError: the record is cut off, has an unknown magic or a wrong checksum, its parts do not match its
+        size, or its topic is not UTF-8.
     """
     try:
         unpack, head_bytes = _UNPACK_BY_BYTE[buffer[offset + FLAGS_AT]]
@@ -500,9 +503,9 @@ def parse_record(
 
 
 def tail_start(start: Readable) -> int:
-    """Return where in a record the topic begins, after the body: the record's start says so.
+    """Return the position in a record at which the topic starts, after the body.
 
-    :raises RecordError: the start is shorter than a head, or says a body of less than nothing.
+    :raises RecordError: the start is shorter than a head, or gives the body a negative length.
     """
     try:
         layout = HEAD_BY_BYTE[start[FLAGS_AT]]
@@ -515,7 +518,7 @@ def tail_start(start: Readable) -> int:
 
 
 def parse_record_ends(start: Readable, tail: Readable) -> StoredMessage:
-    """Return the message of a record whose body was not read, and leave its body empty.
+    """Return the message of a record whose body was not read, with an empty body.
 
     :param start: the first bytes of the record, at least its head.
     :param tail: everything after the body.
@@ -534,9 +537,9 @@ def parse_record_ends(start: Readable, tail: Readable) -> StoredMessage:
 
 
 def parse_records(buffer: Readable) -> list[StoredMessage]:
-    """Every message of a row of records that fills the buffer, as in a pull answer.
+    """Return every message of a row of records that fills the buffer, as in a pull answer.
 
-    :raises RecordError: any of them is damaged, or bytes are left over.
+    :raises RecordError: a record is damaged, or bytes are left over.
     """
     messages: list[StoredMessage] = []
     offset = 0

@@ -1,7 +1,7 @@
-"""Whether bytes are a whole record, and what is wrong when they are not: for recovery and for error messages.
+"""The check whether bytes are a whole record, and the fault if they are not: for recovery and for error messages.
 
-Stricter than a client's reader: as upstream's ``CommitLog.checkMessageAndReturnSize``, the parts have to
-add up to the size and the body has to have its checksum.
+The check is stricter than a client's reader. As in upstream's ``CommitLog.checkMessageAndReturnSize``, the parts must
+match the size, and the body must match its checksum.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from wire.message.record_layout import (
 Readable: TypeAlias = bytes | bytearray | memoryview
 
 BLANK = 0
-"""What ``check_record`` answers for a filler: there is no further record in this file."""
+"""The result of ``check_record`` for a filler: no further record is in this file."""
 
 
 def check_record(
     buffer: Readable, offset: int, expected_commit_log_offset: int | None, *, check_crc: bool = True
 ) -> int:
-    """Whether a whole record lies at ``offset``: its size, or ``BLANK`` for an end-of-file filler.
+    """Check the whole record at ``offset`` and return its size, or ``BLANK`` for an end-of-file filler.
 
-    Makes no objects but numbers: recovery calls it for every record since the last checkpoint.
+    The check makes no objects except numbers, because recovery calls it for every record since the last checkpoint.
 
-    :param expected_commit_log_offset: what the record must say of its own place; None does not ask.
-    :raises RecordError: what is wrong, in the order of the checks: cut off, magic, sizes, place, checksum.
+    :param expected_commit_log_offset: the place that the record must state for itself; None for no such check.
+    :raises RecordError: the first fault in the order of the checks: cut off, magic, sizes, place, checksum.
     """
     problem = find_damage(buffer, offset)
     if problem is not None:
@@ -62,22 +62,22 @@ FILLER = "an end-of-file filler, not a record"
 
 
 def checksum_text(stated: int, found: int) -> str:
-    """The reason when a body does not have its checksum."""
+    """Return the reason for a body that does not match its checksum."""
     return f"body checksum is {found:#010x}, the record says {stated:#010x}"
 
 
 def cut_off_text(left: int, size: int) -> str:
-    """The reason when fewer bytes are there than a record says it has."""
+    """Return the reason for a record that has fewer bytes than its size says."""
     return f"cut off: {left} bytes left of {size}"
 
 
 def damage_error(buffer: Readable, offset: int) -> RecordError:
-    """The error for a record that could not be read."""
+    """Return the error for a record that could not be read."""
     return RecordError(find_damage(buffer, offset) or "the record is damaged")
 
 
 def find_damage(buffer: Readable, offset: int) -> str | None:
-    """What is wrong with the sizes of the record at ``offset``; None when they add up."""
+    """Return the fault in the sizes of the record at ``offset``; None if the sizes match."""
     left = len(buffer) - offset
     if left < FILLER_HEAD.size:
         return f"cut off: {left} bytes left, a record takes at least {MIN_RECORD_BYTES}"
@@ -126,12 +126,13 @@ _SIZE_TO_OFFSET = struct.Struct(
 
 
 def first_damage(buffer: Readable, commit_log_offset: int) -> tuple[int, str] | None:
-    """Where in a row of whole records, read from one place of the log, the first damaged one is, and what is wrong.
+    """Find the first damaged record in a row of whole records from one place of the log.
 
-    For readers of what this process did not write: size, place and checksum of each record, a few comparisons each. The
-    parts within a record are not added up unless one of these is wrong.
+    The function is for readers of records that this process did not write. The function checks size, place and checksum
+    of each record by a few comparisons. The parts within a record are compared with its size only if one of these
+    checks fails.
 
-    :returns: (commit log offset, reason); None when the records fill the buffer and all are intact.
+    :returns: (commit log offset, reason); None if the records fill the buffer and all are intact.
     """
     view, end = memoryview(buffer), len(buffer)
     unpack = _SIZE_TO_OFFSET.unpack_from

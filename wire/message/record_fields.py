@@ -1,7 +1,7 @@
 """Single fields of a record in place, without reading the rest: for recovery, dispatch and searches by time.
 
-Where a field lies is asked of the declared head; what stands behind the client's address moves with its
-length. The caller has checked the record (``check_record``) or wrote it itself.
+The declared head says where a field is; fields after the client's address move with the length of that address. The
+caller has checked the record (``check_record``) or wrote the record itself.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -23,7 +23,7 @@ _HEAD = HEADS[0]
 
 
 class _Field:
-    """Reads one field; its place depends on the address bits at most."""
+    """A reader of one field, whose place depends only on the address bits."""
 
     __slots__ = ("_name", "_offsets", "_unpack_from")
 
@@ -48,22 +48,23 @@ stored_at_ms_at = _Field("stored_at_ms")
 prepared_transaction_offset_at = _Field("prepared_transaction_offset")
 
 _MAGIC_AT: Final[i64] = _HEAD.offset("magic") + 3
-"""The byte in which the two kinds of record differ."""
+"""The position of the byte in which the two kinds of record differ."""
 _MAGIC_V2_BYTE: Final[i64] = MAGIC_V2 & 0xFF
 _FLAGS_AT: Final[i64] = FLAGS_AT
 _HEAD_BYTES: Final = bytes(head.size for head in HEAD_BY_BYTE)
 _BODY_BYTES_BEHIND: Final = 4
-"""The length of the body ends the head."""
+"""The bytes of the body's length, the last field of the head."""
 _MIN_RECORD_BYTES: Final[i64] = MIN_RECORD_BYTES
 _MIN_TAIL_BYTES: Final[i64] = MIN_TAIL_BYTES
 _PAIR_END: Final = 2
 
 
 def properties_start(data: bytes, start: i64, end: i64) -> i64:
-    """Where the property string starts in the record ``data[start:end]``, which it ends.
+    """Return the position at which the property string starts in the record ``data[start:end]``.
 
-    −1 when the record is cut off, or its lengths do not add up: it is damaged. Machine integers, because a filter asks
-    for every record that it looks into.
+    The property string ends the record. The result is −1 for a damaged record: a record that is cut off, or whose
+    lengths do not match its size. The function uses machine integers, because a filter calls it for every record that
+    the filter reads.
     """
     total = end - start
     if end > len(data) or total < _MIN_RECORD_BYTES or read_i32_be(data, start) != total:
@@ -88,21 +89,21 @@ def properties_start(data: bytes, start: i64, end: i64) -> i64:
 
 
 def property_mark(name: str) -> bytes:
-    """What stands before a property's value, unless it is the first of a property string: then without its head."""
+    """Return the bytes before a property's value; the first property of a string lacks the first of these bytes."""
     return f"\x02{name}\x01".encode()
 
 
 def property_value(data: bytes, mark: bytes, start: i64, end: i64) -> bytes:
-    """The value of a property in the property string ``data[start:end]``; b"" when it has none.
+    """Return the value of a property in the property string ``data[start:end]``; b"" if the property is missing.
 
-    Of several with one name the last one counts; a pair without a value is none.
+    The last of several properties with one name counts. A pair without a value does not count.
     """
     at = find_property(data, mark, start, end)
     return b"" if at < 0 else value_from(data, at, end)
 
 
 def find_property(data: bytes, mark: bytes, start: i64, end: i64) -> i64:
-    """Where the value that ``property_value`` returns starts; −1 when there is none."""
+    """Return the position at which the value that ``property_value`` returns starts; −1 if there is none."""
     length: i64 = len(mark)
     before = end
     while True:
@@ -120,7 +121,7 @@ def find_property(data: bytes, mark: bytes, start: i64, end: i64) -> i64:
 
 
 def value_from(data: bytes, start: i64, end: i64) -> bytes:
-    """The value that starts there, up to the next pair or the end of the property string."""
+    """Return the value that starts at ``start`` and ends at the next pair or at the end of the property string."""
     at = start
     while at < end and data[at] != _PAIR_END:
         at += 1

@@ -1,11 +1,11 @@
-"""The layout of a stored message record, declared once; everything about its bytes is derived from here.
+"""The layout of a stored message record, declared once; everything about its bytes is derived from this declaration.
 
     head (fixed: 88 bytes with IPv4 hosts, 100 or 112 with IPv6 ones) · body
     · topic length (int8 in V1, int16 in V2) · topic · properties length (int16) · properties
 
-``record_declaration`` declares the whole around the head, so an offset is asked for by name and stated nowhere.
-V2 exists for topics over 127 bytes (%RETRY% and %DLQ% names) and is unreadable to clients before 5.0. Reading and
-writing is in ``record.py``.
+``record_declaration`` declares the whole record around the head. Code asks for an offset by name and never states a
+number. V2 exists for topics over 127 bytes (%RETRY% and %DLQ% names); clients before 5.0 cannot read V2. ``record.py``
+reads and writes records.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 MAGIC_V1 = 0xDAA320A7 - 0x1_0000_0000
 MAGIC_V2 = 0xDAA320AB - 0x1_0000_0000
 MAGIC_BLANK = 0xCBD43194 - 0x1_0000_0000
-"""Marks the filler at the end of a commit log file."""
+"""The magic of the filler at the end of a commit log file."""
 
 MAX_TOPIC_V1_BYTES = 127
 MAX_TOPIC_BYTES = 255
-"""What a broker of 5.x takes at most; V2's int16 length could hold more."""
+"""The longest topic in bytes that a broker of 5.x takes; V2's int16 length could hold more."""
 END_OF_FILE_BYTES = 8
-"""A record is placed in a file only if it and this much more fit in, so a filler always has its place."""
+"""The bytes that must be left in a file after each record, so that a filler always has room."""
 
 
 def head_layout(*, born_v6: bool, store_v6: bool) -> FixedLayout:
-    """The fixed part before the body, for one combination of address families."""
+    """Return the fixed part before the body, for one combination of address families."""
     born = HOST_V6_BYTES if born_v6 else HOST_V4_BYTES
     store = HOST_V6_BYTES if store_v6 else HOST_V4_BYTES
     return FixedLayout(
@@ -64,11 +64,11 @@ HEADS: Mapping[int, FixedLayout] = {
     flags: head_layout(born_v6=bool(flags & SysFlag.BORN_HOST_V6), store_v6=bool(flags & SysFlag.STORE_HOST_V6))
     for flags in (0, SysFlag.BORN_HOST_V6, SysFlag.STORE_HOST_V6, SysFlag.HOSTS_MASK)
 }
-"""The head by the two address bits of ``sys_flag``."""
+"""The heads by the two address bits of ``sys_flag``."""
 
 
 def record_declaration() -> Construct[Any, Any]:
-    """The specification of a whole record, for construct to interpret; ``record`` is its quick form."""
+    """Return the specification of a whole record for construct to interpret; ``record`` is its quick form."""
     from construct import Bytes, IfThenElse, Int8sb, Int16sb, Struct, this
 
     def host(bit: int) -> Construct[Any, Any]:
@@ -88,11 +88,12 @@ def record_declaration() -> Construct[Any, Any]:
 
 FILLER_HEAD = FixedLayout("end-of-file filler", Struct("total_size" / Int32sb, "magic" / Int32sb))
 FLAGS_AT = HEADS[0].offset("sys_flag") + 3
-"""The byte of ``sys_flag`` that holds the address bits; it lies before the first host, the same in all
-heads.
+"""The position of the byte of ``sys_flag`` that holds the address bits.
+
+The byte is before the first host, at the same position in all heads.
 """
 HEAD_BY_BYTE = tuple(HEADS[byte & SysFlag.HOSTS_MASK] for byte in range(256))
-"""The head by the value of that byte."""
+"""The heads by the value of the byte at ``FLAGS_AT``."""
 MIN_TAIL_BYTES = 3
-"""A topic length and a properties length."""
+"""The bytes of a topic length and a properties length."""
 MIN_RECORD_BYTES = HEADS[0].size + MIN_TAIL_BYTES

@@ -1,6 +1,6 @@
-"""Tags: the hash a consume queue keeps for a message's tag, and the expression a consumer subscribes with.
+"""Tags: the hash that a consume queue keeps for a message's tag, and the expression by which a consumer subscribes.
 
-A broker compares hashes only; two tags with one hash both pass and the client sorts them out by text.
+A broker compares only hashes. Two tags with one hash both pass, and the client then compares the texts.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -13,11 +13,11 @@ from wire.errors import BodyError
 from wire.message.java_hash import java_string_hash
 
 MATCH_ALL = "*"
-"""The expression that takes every message, tagged or not (upstream ``SubscriptionData.SUB_ALL``)."""
+"""The expression that accepts every message, tagged or not (upstream ``SubscriptionData.SUB_ALL``)."""
 
 _SEPARATOR = "||"
 MAX_CACHED_TAGS = 1024
-"""Tags whose codes are remembered; the cache is emptied when it is full."""
+"""The most tags whose codes are remembered; the cache is emptied when it is full."""
 
 _codes: dict[str, int] = {}
 # Java's String.trim() cuts every character up to the space, and no other white space.
@@ -25,7 +25,7 @@ _TRIMMED = "".join(map(chr, range(33)))
 
 
 def tags_code(tag: str | None) -> int:
-    """The code of a message's tag in its consume queue: −2^31 … 2^31−1; 0 for no tag."""
+    """Return the code of a message's tag in its consume queue: −2^31 … 2^31−1; 0 for no tag."""
     if not tag:
         return 0
     code = _codes.get(tag)
@@ -38,14 +38,14 @@ def tags_code(tag: str | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TagExpression:
-    """What a consumer subscribed to: everything, or the messages with one of these tags."""
+    """The subscription of a consumer: everything, or the messages with one of these tags."""
 
     match_all: bool
     tags: frozenset[str]
     codes: frozenset[int]
 
     def accepts_code(self, code: int) -> bool:
-        """Whether a message with this tags code may be delivered."""
+        """Return whether a message with this tags code may be delivered."""
         return self.match_all or code in self.codes
 
 
@@ -53,13 +53,12 @@ EVERYTHING = TagExpression(match_all=True, tags=frozenset(), codes=frozenset())
 
 
 def parse_tag_expression(text: str | None) -> TagExpression:
-    """``A || B`` as its tags; none, empty and ``*`` accept everything.
+    """Read ``A || B`` as its tags; None, an empty text and ``*`` accept everything.
 
-    Parts are trimmed and empty ones dropped. White space alone is, as upstream, an expression that accepts
-    nothing.
+    Parts are trimmed, and empty parts are dropped. An expression of white space only accepts nothing, as upstream.
 
-    :raises BodyError: nothing but separators (upstream ``FilterAPI.buildSubscriptionData``: "subString
-        split error").
+    :raises BodyError: the text has only separators (upstream ``FilterAPI.buildSubscriptionData``: "subString split
+        error").
     """
     if text is None or text in ("", MATCH_ALL):
         return EVERYTHING

@@ -1,5 +1,5 @@
-"""Shorter ways for frequent commands, each beside a plain way that gives the same values and the same bytes.
+"""Shorter ways for frequent commands; each stands beside a plain way that gives the same values and the same bytes.
 
-Open ``whole`` first: which commands are read by a form that was learned from earlier ones. Not here: the plain ways
-(``wire.headers``, ``wire.message``, ``wire.command``).
+Open ``whole`` first: it lists the commands that are read by a form learned from earlier commands. The plain ways are
+elsewhere (``wire.headers``, ``wire.message``, ``wire.command``).
 """

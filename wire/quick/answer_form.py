@@ -1,8 +1,9 @@
-"""Frames of answers that differ in a few fields only, written from what is the same in all of them.
+"""Frames of answers that differ in only a few fields, written from the bytes that all of them share.
 
-The form is derived from what ``build_frame`` writes for a sample, so there is one declaration of a header. The caller
-writes the values itself, and the gaps of the form between them: compiled, a number is one of the machine until it is
-digits, which takes a third of the time that filling in a text with blanks takes. Every message sent has an answer.
+The form is derived from the bytes that ``build_frame`` writes for a sample, so a header has only one declaration. The
+caller writes the values itself, and between them the gaps of the form. In compiled code a number then stays a machine
+number until it becomes digits, which takes a third of the time of filling in a text with blanks. Every sent message has
+an answer.
 
     writer = form.begin()
     writer.write(b"4711")  # the first field
@@ -31,17 +32,20 @@ _OPAQUE: Final = 1_234_567_890
 _VALUE: Final = "?"
 _OCTETS: Final = bytes(range(256))
 MAX_HEADER_BYTES: Final = 0xFFFF
-"""Only an answer to a batch of thousands has a longer one; so two bytes of each length are filled in."""
+"""The limit of a header in bytes, so that only two bytes of each length have to be filled in.
+
+Only an answer to a batch of thousands has a longer header.
+"""
 
 
 class AnswerForm:
-    """JSON frames without a body, of one response code. For answers to requests whose header was JSON.
+    """A form of JSON frames without a body and with one response code, for answers to requests with a JSON header.
 
-    ``gaps[n]`` is what stands between the values of fields n and n + 1.
+    ``gaps[n]`` is the text between the values of fields n and n + 1.
 
-    :param constant: fields that are the same in every answer; they come first.
-    :param fields: names of the fields whose values are written: ASCII letters, digits and commas, which JSON writes
-        as they are.
+    :param constant: fields that are equal in every answer; they come first.
+    :param fields: names of the fields whose values are written. A value has only ASCII letters, digits and commas,
+        which JSON writes unchanged.
     """
 
     __slots__ = ("_after_opaque", "_before_opaque", "_start", "gaps")
@@ -61,16 +65,16 @@ class AnswerForm:
         self.gaps = tuple(gaps)
 
     def begin(self) -> BytesWriter:
-        """Where the answer is written, up to the value of the first field."""
+        """Return a writer with the start of the answer, up to the value of the first field."""
         writer = BytesWriter()
         writer.write(self._start)
         return writer
 
     def end(self, writer: BytesWriter, opaque: i64) -> bytes:
-        """The frame, once the value of the last field is written.
+        """Return the frame after the caller has written the value of the last field.
 
-        :param opaque: that of the request.
-        :raises LocalError: the header is longer than MAX_HEADER_BYTES.
+        :param opaque: the opaque of the request.
+        :raises LocalError: the header is too long for MAX_HEADER_BYTES.
         """
         writer.write(self._before_opaque)
         write_decimal(writer, opaque)

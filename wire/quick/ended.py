@@ -1,4 +1,4 @@
-"""Outcomes of transactions as the broker gets them: by the form of their headers (``known_forms``)."""
+"""Outcomes of transactions for the broker, recognised by the form of their headers (``known_forms``)."""
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
 
@@ -26,7 +26,7 @@ _SPOTS: Final = (
 
 @mypyc_attr(acyclic=True)
 class EndedHeader:
-    """What the broker wants to know of an END_TRANSACTION; the names are those of ``EndTransactionRequest``."""
+    """The fields of an END_TRANSACTION that the broker needs, with the names in ``EndTransactionRequest``."""
 
     __slots__ = (
         "commit_log_offset",
@@ -52,7 +52,7 @@ class EndedHeader:
 
 
 def ended(header: EndTransactionRequest) -> EndedHeader:
-    """The same of a header that was parsed."""
+    """Return the ``EndedHeader`` for a header that was parsed."""
     return EndedHeader(
         header.producer_group,
         header.tran_state_table_offset,
@@ -63,7 +63,7 @@ def ended(header: EndTransactionRequest) -> EndedHeader:
 
 
 class EndForm(KnownForm):
-    """What the outcomes of a form have in common: group, outcome, and whether they answer a check."""
+    """A form of outcomes: they have the same group and outcome, and either all or none of them answer a check."""
 
     __slots__ = ("_commit_or_rollback", "_from_transaction_check", "_producer_group")
 
@@ -74,14 +74,14 @@ class EndForm(KnownForm):
         self._from_transaction_check = header.from_transaction_check
 
     def header_of(self, _text: bytes, /) -> object:
-        """An ``EndedHeader``."""
+        """Return an ``EndedHeader``."""
         found = self.shape.found
         return EndedHeader(
             self._producer_group, found[0], found[2], self._commit_or_rollback, self._from_transaction_check
         )
 
     def with_others(self, fields: Any) -> Any:
-        """Fields with other values in the spots."""
+        """Implement ``KnownForm.with_others``."""
         return replace(
             fields,
             tran_state_table_offset=OTHER_NUMBER,
@@ -99,5 +99,8 @@ def _end_form(shape: HeaderForm, command: RemotingCommand, _sample: bytes) -> En
 
 
 def end_reader(decode: Callable[[bytes], Any], *, learns: bool = IS_COMPILED) -> FormReader:
-    """Reads headers of END_TRANSACTION: of a known form, ``RemotingCommand.header`` is an ``EndedHeader``."""
+    """Return a reader for headers of END_TRANSACTION.
+
+    If the form is known, ``RemotingCommand.header`` is an ``EndedHeader``.
+    """
     return FormReader(decode, _SPOTS, _end_form, learns=learns)

@@ -1,8 +1,8 @@
-"""JSON headers that are like one seen before but for some values: recognised by comparing, not by parsing.
+"""JSON headers that equal an earlier header except for some values: recognised by comparing, not by parsing.
 
-A producer's requests differ in a queue, a time, a key and the opaque, of some 350 bytes. What is between these *spots*
-is compared, eight bytes at a time; what a spot holds, a number or a word, is read. Compiled, this takes a tenth of the
-time of a JSON parser; interpreted, it takes longer than one: whoever uses it asks ``IS_COMPILED``.
+A producer's requests have about 350 bytes and differ in a queue, a time, a key and the opaque. The bytes between these
+*spots* are compared, eight at a time. The value in a spot, a number or a word, is read. In compiled code this takes a
+tenth of the time of a JSON parser. Interpreted code takes longer than the parser, so callers check ``IS_COMPILED``.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -18,7 +18,7 @@ from librt.vecs import append, vec
 from mypy_extensions import i64
 
 MAX_WORD: Final = 255
-"""Characters of a word in a spot."""
+"""The most characters of a word in a spot."""
 
 _ZERO: Final[i64] = 48
 _NINE: Final[i64] = 57
@@ -31,10 +31,10 @@ _STRIDE: Final[i64] = 8
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where headers of a form differ.
+    """A place at which headers of a form differ.
 
-    :param mark: what stands before the value, once in a header.
-    :param digits: how many a number has at most, up to 18; 0 for a word of ASCII letters and digits.
+    :param mark: the bytes before the value, which occur once in a header.
+    :param digits: the most digits of a number, up to 18; 0 for a word of ASCII letters and digits.
     """
 
     mark: bytes
@@ -42,9 +42,9 @@ class Spot:
 
 
 class HeaderForm:
-    """The form of a header, taken from one of them.
+    """The form of a header, taken from a sample.
 
-    :raises ValueError: a mark is not there, or twice, or what follows it is not a value.
+    :raises ValueError: a mark is missing or occurs twice, or the bytes after a mark are not a value.
     """
 
     __slots__ = ("_begins", "_digits", "_ends", "_order", "_sample", "found")
@@ -69,7 +69,7 @@ class HeaderForm:
             raise ValueError("what follows a mark is not a value")
 
     def matches(self, header: bytes) -> bool:
-        """Whether a header is of this form; ``found`` then tells what its spots hold."""
+        """Return whether a header has this form; ``found`` then has the values in its spots."""
         sample = self._sample
         length: i64 = len(header)
         spots: i64 = len(self._begins)
@@ -105,7 +105,7 @@ class HeaderForm:
         return at + rest == length and _alike(header, at, sample, sample_at, rest)
 
     def filled(self, values: Sequence[bytes]) -> bytes:
-        """The sample with other values in its spots."""
+        """Return the sample with other values in its spots."""
         parts: list[bytes] = []
         sample_at = 0
         for number, begin in enumerate(self._begins):
@@ -121,7 +121,7 @@ def _place(sample: bytes, spot: Spot) -> int:
 
 
 def _value_end(header: bytes, at: i64) -> i64:
-    """Where ASCII letters and digits end that begin at ``at``."""
+    """Return the end of the ASCII letters and digits that start at ``at``."""
     length: i64 = len(header)
     while at < length:
         unit = i64(header[at])
@@ -132,7 +132,7 @@ def _value_end(header: bytes, at: i64) -> i64:
 
 
 def _alike(one: bytes, one_at: i64, other: bytes, other_at: i64, count: i64) -> bool:
-    """Whether ``count`` bytes are the same in both, which have as many."""
+    """Return whether ``count`` bytes are equal in both headers; both must have enough bytes left."""
     end: i64 = one_at + count
     while end - one_at >= _STRIDE:
         if read_i64_le(one, one_at) != read_i64_le(other, other_at):

@@ -1,8 +1,8 @@
-"""Requests that come for every message, recognised by the form of their header, not parsed.
+"""Requests that come for every message, recognised by the form of their header instead of parsed.
 
-All that a producer sends to a topic has headers of one form, in which a few values differ. A form is learned from a
-header that was parsed, and believed after a second one, made of it with other values, was parsed too and said the same
-but for those.
+All headers that a producer sends to a topic have one form, in which a few values differ. A form is learned from a
+parsed header. The reader then makes a second header from the form, with other values, and parses this one too. The form
+is trusted if both headers differ only in these values.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -21,16 +21,19 @@ from wire.frame import WholeReader
 from wire.quick.header_form import HeaderForm, Spot
 
 MAX_FORMS: Final = 8
-"""Forms that were of use; another takes the place of the one that was used longest ago."""
+"""The most forms that were of use; a new form replaces the form whose last use is the longest ago."""
 MAX_FRESH: Final = 4
-"""Forms that were of no use yet."""
+"""The most forms that were not of use yet."""
 LEARNED_OF: Final = 1024
-"""Of so many headers that are of no known form some are learned from."""
+"""The length of a cycle, in headers of unknown form; only the first headers of a cycle are used to learn a form."""
 MAX_LEARNED: Final = 32
-"""So many; then those that were of no use are forgotten, until others have their turn."""
+"""The number of a cycle's headers that are used to learn a form.
+
+Unused forms are then forgotten until the next cycle starts.
+"""
 
 MAX_SAMPLE_BYTES: Final = 4096
-"""Of longer headers, which may have 16 MiB, none is kept as a form."""
+"""The most bytes of a header that is kept as a form; headers may have up to 16 MiB."""
 
 OPAQUE: Final = Spot(b'"opaque":', 9)
 """The last spot of every form."""
@@ -39,7 +42,7 @@ OTHER_WORD: Final = "Other0Word"
 
 
 class KnownForm:
-    """What the requests of a form have in common."""
+    """The facts that all requests of a form share."""
 
     __slots__ = ("code", "flag", "language", "shape", "version")
 
@@ -51,21 +54,21 @@ class KnownForm:
         self.version = command.version
 
     def header_of(self, text: bytes, /) -> object:
-        """The header object of the request whose header matched last."""
+        """Return the header object of the request whose header matched last."""
         raise NotImplementedError
 
     def with_others(self, fields: Any) -> Any:
-        """Fields of the form with ``OTHER_NUMBER`` and ``OTHER_WORD`` in the spots."""
+        """Return the fields of the form with ``OTHER_NUMBER`` and ``OTHER_WORD`` in the spots."""
         raise NotImplementedError
 
 
 class FormReader(WholeReader):
-    """Reads headers of one request code; of a known form, ``RemotingCommand.header`` is what the form makes.
+    """A reader for headers of one request code; if the form is known, the form makes ``RemotingCommand.header``.
 
-    :param spots: where headers differ, but for the opaque.
-    :param learn: a form of a shape, the command that the sample was read as, and the sample; ValueError when its
+    :param spots: the places at which headers differ, without the opaque.
+    :param learn: makes a form from a shape, the command read from the sample, and the sample; raises ValueError if the
         fields do not suit.
-    :param learns: whether forms are learned at all: interpreted, parsing is quicker.
+    :param learns: False if no forms are learned; interpreted code parses more quickly.
     """
 
     __slots__ = ("_forms", "_fresh", "_learn", "_learns", "_spots", "_unknown")
@@ -87,7 +90,7 @@ class FormReader(WholeReader):
         self._unknown = 0
 
     def read(self, header: bytes, body: bytes) -> RemotingCommand | None:
-        """The command; None when it has to be read step by step."""
+        """Return the command; None if the header has to be read step by step."""
         form = self._form_of(header)
         if form is None:
             command = super().read(header, body)
@@ -123,7 +126,7 @@ class FormReader(WholeReader):
         return None
 
     def _meet(self, header: bytes, command: RemotingCommand) -> None:
-        """A header of no known form: learn its form, but not those of many that are all different."""
+        """Learn the form of a header of unknown form, but only of some if many different headers come."""
         self._unknown = (self._unknown + 1) % LEARNED_OF
         if self._unknown > MAX_LEARNED:
             self._fresh.clear()

@@ -1,9 +1,9 @@
-"""The messages of a batch send as they go to the log: a row of records of one queue, packed in one step.
+"""The messages of a batch send on their way to the log: a row of records of one queue, packed in one step.
 
-They share all but flag, body and properties, and of their properties mostly all but the unique key
-(``property_form``). Each keeps the property string it came with: neither those of the batch nor those that a broker
-gives to a single message are added. Their records are byte for byte those that ``build_record`` makes of each.
-Upstream: ``MessageExtEncoder.encode`` for batches.
+The messages share everything but flag, body and properties. Mostly their properties differ only in the unique key
+(``property_form``). Each message keeps its own property string. Neither the properties of the batch nor those that a
+broker gives to a single message are added. The records equal, byte for byte, those that ``build_record`` makes of each
+message. Upstream: ``MessageExtEncoder.encode`` for batches.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -28,21 +28,21 @@ from wire.quick.property_form import PropertyForm
 
 _NO_ADDRESS_FLAGS: Final = ~SysFlag.HOSTS_MASK
 _TOPIC_TAIL_BYTES: Final = 2
-"""The length of the properties."""
+"""The bytes of the properties' length, which follows the topic."""
 
 
 class MessageRun:
-    """A batch taken apart. A plain class: thousands are made a second.
+    """The messages of a batch, taken apart. A plain class, because thousands are made a second.
 
-    ``sizes`` are those of the records, ``size`` is that of all of them and ``largest`` that of the largest.
-    ``unique_keys`` and ``forms`` are one a message. ``names_light_queues``: some message is to be put into light
-    queues.
+    ``sizes`` has the sizes of the records in bytes, ``size`` is their sum, and ``largest`` is the largest of them.
+    ``unique_keys`` and ``forms`` have one element for each message. ``names_light_queues`` is True if a message names
+    light queues.
 
-    :param batch: topic, queue, flags, hosts and times of all messages, and as body the row of messages.
-    :param check: raises for the properties of a message that its topic does not take; asked once for messages that
-        differ in their unique keys only.
-    :raises BodyError: the body is no row of messages.
-    :raises LocalError: topic over 255 bytes, or a host that is neither 8 nor 20 bytes.
+    :param batch: topic, queue, flags, hosts and times of all messages, with the row of messages as its body.
+    :param check: raises an error for properties that the topic does not take; called once for messages that differ only
+        in their unique keys.
+    :raises BodyError: the body is not a row of messages.
+    :raises LocalError: the topic is over 255 bytes, or a host is neither 8 nor 20 bytes long.
     """
 
     __slots__ = (
@@ -92,7 +92,7 @@ class MessageRun:
         self.largest = largest
 
     def build(self, queue_offset: int, commit_log_offset: int, stored_at_ms: int) -> bytes:
-        """The records, the first one at these offsets, the others behind it.
+        """Return the records; the first record is at these offsets, and the others follow.
 
         :raises LocalError: a number is out of its field's range.
         """
@@ -147,7 +147,7 @@ class MessageRun:
             commit_log_offset += size
 
     def message(self, number: int) -> OutgoingMessage:
-        """One of the messages, as it would be sent alone."""
+        """Return one of the messages in the form of a single send."""
         batch = self.batch
         flag, body, raw = self._parts[number]
         message = restated(batch, batch.topic, batch.queue_id, raw)
@@ -155,7 +155,7 @@ class MessageRun:
         return message
 
     def messages(self) -> list[OutgoingMessage]:
-        """All of them."""
+        """Return all messages, each in the form of a single send."""
         return [self.message(number) for number in range(self.count)]
 
     def __repr__(self) -> str:

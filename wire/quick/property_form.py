@@ -1,7 +1,7 @@
-"""What the property strings of a batch have in common: those of one producer mostly differ in the unique key only.
+"""The form of a batch's property strings: strings of one producer mostly differ only in the unique key.
 
-Such strings are of one *form*: what is in them is found out once, and of all others only that they are of the form,
-which takes comparisons of bytes instead of a dictionary each.
+Such strings have one *form*. One string is parsed. The others are only compared with the form, which takes comparisons
+of bytes instead of a dictionary for each string.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -23,13 +23,13 @@ _KEY_MARK: Final = f"{_UNIQUE_KEY}\x01".encode()
 
 
 class PropertyForm:
-    """The form of a property string, taken from one of them. A plain class: it is asked for every message of a batch.
+    """The form of a property string, taken from a sample. A plain class, because every message of a batch uses one.
 
-    ``keys``, ``tag`` and its ``code`` are those of all messages of the form; ``names_light_queues``: they are to be
-    put into light queues, too.
+    ``keys``, ``tag`` and its ``code`` are equal in all messages of the form. ``names_light_queues`` is True if the
+    messages name light queues.
 
-    :param raw: the string.
-    :param own: the same decoded.
+    :param raw: the property string of the sample.
+    :param own: the decoded properties of the sample.
     """
 
     __slots__ = (
@@ -61,7 +61,7 @@ class PropertyForm:
         self._tail = b"" if start < 0 else raw[end:]
 
     def key_in(self, raw: bytes) -> str | None:
-        """The unique key of a message, "" when it has none; None: it is not of this form."""
+        """Return the unique key in a property string, "" if there is no key; None if the string has another form."""
         if len(raw) != self._length or not raw.startswith(self._head):
             return None
         if self._start < 0:
@@ -72,7 +72,7 @@ class PropertyForm:
 
 
 def _key_start(raw: bytes, key: str) -> int:
-    """Where the value of the unique key starts that alone may differ; −1 when the string is not as plain as that."""
+    """Return the start of the unique key's value, which alone may differ; −1 if the string is not plain enough."""
     at = raw.find(_KEY_MARK)
     if at < 0 or (at > 0 and raw[at - 1] != _PAIR_END) or raw.count(_KEY_MARK) != 1:
         return -1

@@ -1,4 +1,4 @@
-"""Sends as the broker gets them from producers that send many: by the form of their headers (``known_forms``)."""
+"""Sends from producers that send many messages, recognised by the form of their headers (``known_forms``)."""
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
 
@@ -27,12 +27,12 @@ _SPOTS: Final = (
 
 
 class SendForm(KnownForm):
-    """What the sends of a form have in common.
+    """A form of sends.
 
-    ``before`` and ``ending`` are what stands before the unique key in the property string, and behind the 0x02 that
-    ends it.
+    ``before`` is the part of the property string before the unique key. ``ending`` is the part after the 0x02 that ends
+    the key.
 
-    :raises ValueError: the key goes on behind what the form takes for it.
+    :raises ValueError: the key is longer than the form assumes.
     """
 
     __slots__ = (
@@ -57,21 +57,22 @@ class SendForm(KnownForm):
         self.raw_ending = f"{_PAIR_END}{self.ending}".encode()
 
     def header_of(self, text: bytes, /) -> object:
-        """A ``SentHeader``."""
+        """Return a ``SentHeader``."""
         found = self.shape.found
         return SentHeader(self, found[0], found[2], text[found[4] : found[5]])
 
     def with_others(self, fields: Any) -> Any:
-        """Fields with other values in the spots."""
+        """Implement ``KnownForm.with_others``."""
         properties = f"{self.before}{OTHER_WORD}{_PAIR_END}{self.ending}"
         return replace(fields, queue_id=OTHER_NUMBER, born_timestamp=OTHER_NUMBER, properties=properties)
 
 
 @mypyc_attr(acyclic=True)
 class SentHeader:
-    """The header of a send that is of a known form; the form has what is not here.
+    """The header of a send of a known form; the form has all other fields.
 
-    Whoever needs more than the two ways below reads the whole header (``wire.headers.declare.read_header``).
+    A caller that needs more than ``outgoing`` and ``properties`` reads the whole header
+    (``wire.headers.declare.read_header``).
     """
 
     __slots__ = ("born_timestamp", "form", "queue_id", "unique_key")
@@ -83,7 +84,7 @@ class SentHeader:
         self.unique_key = unique_key
 
     def outgoing(self, body: bytes, born_host: bytes, store_host: bytes) -> OutgoingMessage:
-        """Return what the send asks to be stored, without its properties."""
+        """Return the message to store, without its properties."""
         form = self.form
         return OutgoingMessage(
             form.topic,
@@ -115,5 +116,8 @@ def _send_form(shape: HeaderForm, command: RemotingCommand, sample: bytes) -> Se
 
 
 def send_reader(decode: Callable[[bytes], Any], *, learns: bool = IS_COMPILED) -> FormReader:
-    """Reads headers of SEND_MESSAGE_V2: of a known form, ``RemotingCommand.header`` is a ``SentHeader``."""
+    """Return a reader for headers of SEND_MESSAGE_V2.
+
+    If the form is known, ``RemotingCommand.header`` is a ``SentHeader``.
+    """
     return FormReader(decode, _SPOTS, _send_form, learns=learns)

@@ -2,8 +2,9 @@
 
     {"code":310,"extFields":{"a":…},"flag":0, …}
 
-Otherwise it takes two, with a copy of the fields in between. Told by the first bytes, which all stock clients write
-alike; what is written in another way, or does not fit, takes the two steps and is judged there.
+Other requests take two steps, with a copy of the fields in between. The first bytes identify the request, because all
+stock clients write them alike. A header that is written in another way, or that does not fit, takes the two steps,
+which judge it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ H = TypeVar("H", bound=Header)
 
 
 class WholeHeader(msgspec.Struct, Generic[H], forbid_unknown_fields=True, gc=False):
-    """``JsonHeader`` with fields of a declared class."""
+    """A ``JsonHeader`` whose fields are of a declared class."""
 
     extFields: H  # noqa: N815
     code: Int32 = 0
@@ -41,14 +42,14 @@ class WholeHeader(msgspec.Struct, Generic[H], forbid_unknown_fields=True, gc=Fal
 
 
 def decoder(header: type[Header]) -> Callable[[bytes], Any]:
-    """What reads a ``WholeHeader`` with fields of a class."""
+    """Return a decoder of a ``WholeHeader`` with fields of a class."""
     return msgspec.json.Decoder(WholeHeader[header], strict=False).decode  # type: ignore[valid-type]
 
 
 def whole_headers(*, learns: bool = IS_COMPILED) -> dict[bytes, WholeReader]:
-    """Make the readers of one server, by the first bytes of the headers that they read.
+    """Return the readers of one server, by the first bytes of the headers that they read.
 
-    :param learns: whether they learn the forms of headers; interpreted, parsing is quicker.
+    :param learns: True if the readers learn forms of headers; interpreted code parses more quickly.
     """
     sends, ends = decoder(ShortSendMessageRequest), decoder(EndTransactionRequest)
     readers = {
@@ -61,5 +62,5 @@ def whole_headers(*, learns: bool = IS_COMPILED) -> dict[bytes, WholeReader]:
 
 
 def start_of(code: RequestCode) -> bytes:
-    """The first bytes of a header of this code, as all stock clients write them."""
+    """Return the first bytes of a header of this code, as all stock clients write them."""
     return f'{{"code":{code},"extFields"'[:WHOLE_START_BYTES].encode()

@@ -1,4 +1,4 @@
-"""What a broker says of itself: the addresses that it names, and its registration at name servers.
+"""The announcements of a broker: the addresses that it names, and its registration with name servers.
 
-Routes are kept by ``gateway.nameserver``. Begin with ``registration``.
+``gateway.nameserver`` keeps the routes. Open ``registration`` first.
 """

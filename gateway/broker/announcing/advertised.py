@@ -1,7 +1,7 @@
-"""Whether clients that are told an address of the broker reach it there, as far as this machine can know.
+"""Checks of the address that clients get: whether they reach the broker there, as far as this machine can know.
 
-A port mapping, or a router with another address, may forward what is not listened on: so nothing is refused here, and
-the operator is told what to look at.
+A port mapping, or a router with another address, may forward to the broker. Therefore nothing is refused here: the
+operator only gets a warning that says what to check.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from gateway.settings.addresses import ADVERTISE_AUTO, interface_expected, liste
 
 
 def fixed_address(settings: Settings, listen_port: int) -> Address | None:
-    """Return the address that every client is told; None when it depends on the way a client came."""
+    """Return the address that every client gets; None if the address depends on the way by which a client came."""
     host, port = settings.advertised
     return None if host is None else Address(host, listen_port if port is None else port)
 
 
 def is_of_this_machine(host: str) -> bool:
-    """Return whether an IP address is one of this machine, where the system says so; names are not looked up."""
+    """Return whether an IP address belongs to this machine, as far as the system says so.
+
+    Host names are not looked up: they count as addresses of this machine.
+    """
     try:
         family = socket.AF_INET if ipaddress.ip_address(host).version == 4 else socket.AF_INET6
     except ValueError:
@@ -40,9 +43,9 @@ def unheard(
     listen_port: int,
     is_own: Callable[[str], bool] = is_of_this_machine,
 ) -> str | None:
-    """Return what is wrong with the address that clients are told, and what helps; None when they are heard there.
+    """Return the fault of the address that clients get, with advice; None if the broker listens there.
 
-    :param listen_port: the main port, which is known when it is open.
+    :param listen_port: the main port, which is known once it is open.
     """
     key = "brokerIP1" if settings.advertise.strip().lower() == ADVERTISE_AUTO else "gateway.advertise"
     if not listens_for(settings.bind_address, advertised.host):
@@ -67,7 +70,10 @@ def unheard(
 
 
 def unheard_at(settings: Settings, name_server: Address, reached_at: str) -> str | None:
-    """Return the same of the address that a name server is told because we reach it from there."""
+    """Return the fault of the address that a name server gets for us; None if the broker listens there.
+
+    The address is ours, and the name server is reached from there.
+    """
     if settings.advertised.host is not None or listens_for(settings.bind_address, reached_at):
         return None
     return (

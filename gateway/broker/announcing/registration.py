@@ -1,9 +1,9 @@
-"""Tells the name servers which topics this broker serves, and at which address.
+"""The registration with the name servers: which topics this broker serves, and at which address.
 
-At start, then every ``registerNameServerPeriod``, and at once when a topic changes; a name server that does
-not answer is tried again sooner, with one log line for all its failures, and one whose connection closes is
-told again at once: it has forgotten us. At stop the broker says goodbye. The
-name server of the same process is told directly. Upstream: ``BrokerOuterAPI.registerBrokerAll``.
+A broker registers at the start, then every ``registerNameServerPeriod``, and at once when a topic changes. A name
+server that does not answer is tried again sooner, with one log line for all its failures. When a connection closes, the
+name server has forgotten the broker, and the broker registers again after ``FIRST_RETRY_S``. At the stop the broker
+unregisters. The name server of the same process is called directly. Upstream: ``BrokerOuterAPI.registerBrokerAll``.
 """
 
 from __future__ import annotations
@@ -46,28 +46,28 @@ from wire.message.flags import Permission
 log = EventLog("registration")
 
 FIRST_RETRY_S = 1.0
-"""After a failure the next attempt comes this soon; then twice as late each time, up to the period."""
+"""Seconds until the first attempt after a failure; each further failure doubles the time, up to the period."""
 GOODBYE_TIMEOUT_S = 3.0
 CRC_MASK = 0x7FFFFFFF
-"""Java's ``UtilAll.crc32`` drops the sign bit: never change."""
+"""The mask that drops the sign bit, as Java's ``UtilAll.crc32`` does. Never change it."""
 
 
 class TopicTable(Protocol):
-    """What registration asks of the topics; ``gateway.metadata.topics.Topics`` is one."""
+    """The topics, as far as registration needs them; ``gateway.metadata.topics.Topics`` is a ``TopicTable``."""
 
     @property
     def data_version(self) -> DataVersion:
-        """Rises with every change."""
+        """The version of the topics, which rises with every change."""
 
     def table(self) -> Mapping[str, TopicConfig]:
-        """All topics."""
+        """Return all topics by name."""
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call back after every change."""
+        """Call ``listener`` after every change."""
 
 
 class Announcement(msgspec.Struct, frozen=True, kw_only=True):
-    """What this broker says about itself at one moment; ``topics`` are limited by its permission."""
+    """The broker's announcement at one moment; the broker's permission limits the permissions of ``topics``."""
 
     cluster: str
     broker_name: str
@@ -83,16 +83,19 @@ class Announcement(msgspec.Struct, frozen=True, kw_only=True):
         return self.listen_port if self.advertised.port is None else self.advertised.port
 
     def address(self, reached_at: str) -> str:
-        """The address for a name server that we reach from our address ``reached_at``."""
+        """Return the address for a name server that we reach from our address ``reached_at``."""
         return str(Address(self.advertised.host or reached_at, self.port))
 
     def ha_address(self, reached_at: str) -> str:
-        """Where slaves would copy from, by custom the next port; the field is required, there are none."""
+        """Return the address from which slaves would copy, by custom at the next port.
+
+        The field is required although there are no slaves.
+        """
         return str(Address(self.advertised.host or reached_at, self.port + 1))
 
 
 def announced_topics(topics: Mapping[str, TopicConfig], broker_permission: int) -> dict[str, TopicConfig]:
-    """The topics without what the whole broker does not allow, and without queues that are written to but never read.
+    """Return the topics without permissions that the broker lacks, and without queues that are written but never read.
 
     A send to such a queue is refused, and a producer that takes turns would be refused three times in a row.
     """
@@ -110,9 +113,9 @@ def announced_topics(topics: Mapping[str, TopicConfig], broker_permission: int) 
 def build_registration(
     announcement: Announcement, reached_at: str, *, compressed: bool, body: bytes | None = None
 ) -> tuple[RegisterBrokerRequest, bytes]:
-    """Header and body of REGISTER_BROKER.
+    """Build the header and the body of REGISTER_BROKER.
 
-    :param body: as it was built for the same topics; None: to be built.
+    :param body: the body that was built before for the same topics; None to build the body.
     """
     if body is None:
         topics = RegisterBrokerBody(data_version=announcement.data_version, topic_config_table=announcement.topics)
@@ -130,7 +133,7 @@ def build_registration(
 
 
 def readable_queues(route: TopicRouteData) -> dict[str, int]:
-    """What consumers see of a route: read queues by broker name."""
+    """Return the queues of a route that consumers see: the number of read queues by broker name."""
     return {
         queues.broker_name: queues.read_queue_nums
         for queues in route.queue_datas
@@ -139,33 +142,42 @@ def readable_queues(route: TopicRouteData) -> dict[str, int]:
 
 
 class NameServerLink(Protocol):
-    """One name server: ``RemoteNameServer``, or that of this process (``DirectRegistration``).
+    """One name server: a ``RemoteNameServer``, or the name server of this process (``DirectRegistration``).
 
-    ``lost`` is set by its user and called when the name server has forgotten the broker.
+    The user of a link sets ``lost``, which is called when the name server has forgotten the broker.
     """
 
     lost: Callable[[], None]
 
     @property
     def name(self) -> str:
-        """What log lines call it."""
+        """The name of the name server in log lines."""
 
     async def register(self, announcement: Announcement, /) -> str | None:
-        """Tell it; the text says why it refuses. CallFailed when it does not answer."""
+        """Register the broker; return the reason if the name server refuses.
+
+        :raises CallFailed: the name server does not answer.
+        """
 
     async def unregister(self, announcement: Announcement, /) -> None:
-        """Say goodbye; CallFailed when it does not hear it."""
+        """Unregister the broker.
+
+        :raises CallFailed: the name server does not answer.
+        """
 
     async def read_queues(self, topic: str, /) -> Mapping[str, int] | None:
-        """Readable queues of a topic by broker name, None when it knows none; CallFailed when it does not answer."""
+        """Return the readable queues of a topic by broker name, None if the name server does not know the topic.
+
+        :raises CallFailed: the name server does not answer.
+        """
 
 
 class RemoteNameServer:
     """A name server of another process, ours or Apache's.
 
-    :param in_thread: runs what makes the body: of a hundred thousand topics it takes a second. The default does it at
-        once, for tests.
-    :param on_reached: called with the address from which we reach it, when that is another one than before.
+    :param in_thread: runs the work that makes the body, which takes a second for a hundred thousand topics. The default
+        runs the work at once, for tests.
+    :param on_reached: called with our address from which we reach the name server, whenever that address changes.
     """
 
     def __init__(
@@ -189,7 +201,7 @@ class RemoteNameServer:
         self._settings = settings
 
     async def register(self, announcement: Announcement) -> str | None:
-        """Send REGISTER_BROKER; without ``forceRegister`` only when the data version there is another one."""
+        """Send REGISTER_BROKER; without ``forceRegister`` only if the name server has another data version."""
         channel = await self._client.channel(self._address)
         reached_at = channel.local[0]
         if reached_at != self._reached_at:
@@ -212,9 +224,9 @@ class RemoteNameServer:
         return None
 
     def _body(self, announcement: Announcement, compressed: bool) -> tuple[bytes, bool]:
-        """Make the body with all topics, and say whether it is compressed, as it is when no frame holds its text.
+        """Make the body with all topics, and return whether it is compressed; runs in a thread, one call at a time.
 
-        Runs in a thread, one call at a time.
+        A body that would be too long for a frame is compressed in any case.
         """
         version, topics = announcement.data_version, announcement.topics
         if self._built is None or self._built[0] != version:
@@ -260,7 +272,8 @@ class RemoteNameServer:
 class NameServerRegistration(Service):
     """Keeps all name servers informed while it runs.
 
-    :param listen_port: the broker's port, asked for at each registration (0 in the settings picks one late).
+    :param listen_port: returns the broker's port, and is called at each registration: with port 0 in the settings the
+        port is known late.
     """
 
     def __init__(
@@ -282,12 +295,12 @@ class NameServerRegistration(Service):
         topics.on_change(self.register_soon)
 
     def use(self, settings: BrokerSettings) -> None:
-        """Go on with changed settings, and tell at once."""
+        """Use the changed settings from now on, and register again at once."""
         self._settings = settings
         self.register_soon()
 
     def announcement(self) -> Announcement:
-        """What the broker says about itself now."""
+        """Return the broker's announcement as it is now."""
         settings = self._settings
         return Announcement(
             cluster=settings.broker_cluster_name,
@@ -300,17 +313,20 @@ class NameServerRegistration(Service):
         )
 
     def attempted(self) -> Deferred[None]:
-        """Fires when every name server has been asked once, whatever it said."""
+        """Return a Deferred that fires after one attempt at each name server, whatever the answers."""
         first = DeferredList([side.attempted for side in self._sides], consumeErrors=True)
         return first.addCallback(lambda _: None)
 
     def register_soon(self) -> None:
-        """Register everywhere at the end of this reactor turn, however often it is asked for in it."""
+        """Register everywhere at the end of this reactor turn; several calls in one turn count as one."""
         if self.running and self._soon is None:
             self._soon = self._reactor.callLater(0, self._register_now)
 
     async def read_queues(self, topic: str) -> Mapping[str, int] | None:
-        """Readable queues of a topic by broker name, as the first name server that answers says."""
+        """Return the readable queues of a topic by broker name, from the first name server that knows the topic.
+
+        None if no name server knows the topic.
+        """
         for side in self._sides:
             try:
                 queues = await side.link.read_queues(topic)
@@ -321,13 +337,13 @@ class NameServerRegistration(Service):
         return None
 
     def startService(self) -> None:  # noqa: N802 (Twisted's name)
-        """Register everywhere; our own name server knows us when this returns."""
+        """Register everywhere; the name server of this process knows the broker when this method returns."""
         super().startService()  # type: ignore[no-untyped-call]
         for side in self._sides:
             side.register()
 
     def stopService(self) -> Deferred[None]:  # noqa: N802 (Twisted's name)
-        """Unregister everywhere; fires when all have heard it or could not be reached."""
+        """Unregister everywhere; fires when every name server has answered or could not be reached."""
         super().stopService()  # type: ignore[no-untyped-call]
         if self._soon is not None:
             self._soon.cancel()
@@ -341,7 +357,7 @@ class NameServerRegistration(Service):
 
 
 class _Side:
-    """One name server: the attempt under way, the next one, and whether it has failed."""
+    """One name server: the attempt under way, the next attempt, and the number of failures."""
 
     def __init__(
         self,
@@ -364,7 +380,7 @@ class _Side:
         link.lost = self._lost
 
     def register(self) -> None:
-        """Start an attempt, or another one after that under way."""
+        """Start an attempt; if one is under way, start another after it."""
         if self._under_way:
             self._again = True
             return
@@ -374,7 +390,7 @@ class _Side:
         ensureDeferred(self._attempt())
 
     def stop(self) -> Deferred[None]:
-        """End the attempts and say goodbye."""
+        """End the attempts and unregister."""
         self._stopped = True
         self._cancel_next()
         return ensureDeferred(self._goodbye())
@@ -407,7 +423,10 @@ class _Side:
         self._told = announcement
 
     def _lost(self) -> None:
-        """The name server closed the connection or died: either way it no longer knows us."""
+        """Register again after ``FIRST_RETRY_S``.
+
+        The name server closed the connection or died, and so no longer knows the broker.
+        """
         if not self._stopped and not self._under_way:
             log.warning("name server lost", name_server=self.link.name)
             self._cancel_next()
@@ -441,4 +460,4 @@ class _Side:
 
 
 def _nothing() -> None:
-    """Before anyone asks to be told."""
+    """Do nothing: the ``lost`` of a link until its user sets another."""

@@ -1,4 +1,4 @@
-"""The address of a broker in its records: as advertised, else the one that a producer reached."""
+"""The address of a broker in its records: the advertised address, otherwise the address that a producer reached."""
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
 
@@ -18,9 +18,9 @@ LOOPBACK = "127.0.0.1"
 
 
 class StoreHosts:
-    """Packed, one for each address at which producers reached the broker.
+    """Packed addresses, one for each address at which producers reached the broker.
 
-    :param listen_port: the broker's main port, once it listens.
+    :param listen_port: returns the broker's main port, once the broker listens.
     """
 
     def __init__(self, settings: Settings, listen_port: Callable[[], int]) -> None:
@@ -30,11 +30,11 @@ class StoreHosts:
 
     @property
     def own(self) -> bytes:
-        """Of records that no producer sent."""
+        """The packed address for records that no producer sent."""
         return pack_host(_literal(self._settings.advertised.host or LOOPBACK, LOOPBACK), self._settings.listen_port)
 
     def of(self, channel: Channel) -> bytes:
-        """Of records that come through a connection."""
+        """Return the packed address for records that come through a connection."""
         packed = self._packed.get(channel.local_host)
         if packed is None:
             advertised = self._settings.advertised
@@ -46,7 +46,7 @@ class StoreHosts:
 
 
 def _literal(host: str, fallback: str) -> str:
-    """An advertised host name as an address for records, which keep no names."""
+    """Return an advertised host as an address for records; ``fallback`` for a name, because records hold no names."""
     try:
         pack_host(host, 0)
     except WireError:

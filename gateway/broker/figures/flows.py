@@ -1,8 +1,8 @@
-"""Messages in by topic and out by topic and group, over the last minute, hour and day.
+"""Messages in by topic, and out by topic and group, over the last minute, hour and day.
 
-Fed by the data path with running totals; a job takes samples of them. The windows are those of upstream's
-``StatsItem``: a minute in steps of 10 s, an hour in steps of 10 min, a day in steps of an hour. What had no traffic for
-a day is forgotten.
+The data path adds to running totals, and a job takes samples of the totals. The windows are those of upstream's
+``StatsItem``: a minute in steps of 10 s, an hour in steps of 10 min, a day in steps of an hour. A topic or group
+without traffic for a day is forgotten.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 FLOW_SAMPLE_MS = 10_000
 MAX_FLOWS = 10_000
-"""Topics, and pairs of topic and group, that are counted; about 2 KB each. Further ones are not."""
+"""The number of topics, and pairs of topic and group, that are counted; about 2 KB each. Others are not counted."""
 MINUTE, HOUR, DAY = range(3)
 _STEPS_MS = (10_000, 600_000, 3_600_000)
 _KEPT = (7, 7, 25)
 _FIELDS = 5
-"""Of a sample: its time, and the totals of messages, bytes, calls and the milliseconds that these took."""
+"""The number of values in a sample: its time, and the totals of messages, bytes, calls and the calls' milliseconds."""
 
 Key = TypeVar("Key")
 
@@ -34,9 +34,10 @@ log = EventLog("flows")
 
 
 class Amount(NamedTuple):
-    """What passed within a window.
+    """The traffic within a window.
 
-    ``elapsed_ms`` is how much of the window has been seen yet; ``calls`` are sends or pulls, which took ``waited_ms``.
+    ``elapsed_ms`` is the part of the window that has been seen so far. ``calls`` are sends or pulls, which took
+    ``waited_ms``.
     """
 
     messages: int
@@ -59,14 +60,14 @@ class Flow:
         self._samples = tuple(array("q", (now_ms, 0, 0, 0, 0)) for _ in _STEPS_MS)
 
     def sample(self, window: int, now_ms: int) -> None:
-        """Note the totals for MINUTE, HOUR or DAY; to be called once for each step of the window."""
+        """Note the totals for MINUTE, HOUR or DAY; call this once for each step of the window."""
         samples = self._samples[window]
         samples.extend((now_ms, self.messages, self.bytes, self.calls, self.waited_ms))
         if len(samples) > _KEPT[window] * _FIELDS:
             del samples[:_FIELDS]
 
     def within(self, window: int, now_ms: int) -> Amount:
-        """What passed within MINUTE, HOUR or DAY."""
+        """Return the traffic within MINUTE, HOUR or DAY."""
         samples = self._samples[window]
         since_ms, messages, size, calls, waited_ms = samples[:_FIELDS]
         return Amount(
@@ -78,7 +79,7 @@ class Flow:
         )
 
     def is_idle(self, now_ms: int) -> bool:
-        """Whether nothing passed for a day, all of which has been seen."""
+        """Return whether nothing passed within a day that has been seen completely."""
         amount = self.within(DAY, now_ms)
         return amount.calls == 0 and amount.elapsed_ms >= _STEPS_MS[DAY] * (_KEPT[DAY] - 1)
 
@@ -100,9 +101,11 @@ class Flows:
         self._is_full = False
 
     def stored(self, outcomes: Sequence[PutOutcome], waited_ms: int = 0) -> set[str]:
-        """Messages were stored. Neighbours mostly have the same topic, and are added up first. All their topics.
+        """Count stored messages, and return all their topics.
 
-        :param waited_ms: since the first of them came.
+        Neighbours mostly have the same topic, so they are added up first.
+
+        :param waited_ms: milliseconds since the first of the messages came.
         """
         topics = set()
         topic, count, size = "", 0, 0
@@ -119,33 +122,33 @@ class Flows:
         return topics
 
     def given(self, topic: str, group: str, messages: int, size: int) -> None:
-        """A pull of a group was answered with messages."""
+        """Count the messages with which a group's pull was answered."""
         self._add(self._out, (topic, group), messages, size, 1)
 
     def waited(self, topic: str, group: str, waited_ms: int) -> None:
-        """Messages that a group was given had to be read from the disk, which took so long."""
+        """Count the milliseconds that it took to read a group's messages from the disk."""
         flow = self._out.get((topic, group))
         if flow is not None:
             flow.waited_ms += waited_ms
 
     def sent_back(self, topic: str, group: str) -> None:
-        """A group could not consume a message of a topic, and sent it back."""
+        """Count a message of a topic that a group could not consume and sent back."""
         self._add(self._back, (topic, group), 1, 0, 1)
 
     def into(self, topic: str) -> Flow | None:
-        """What came in to a topic; None when nothing did."""
+        """Return the messages that came in to a topic; None if there were none."""
         return self._in.get(topic)
 
     def out_of(self, topic: str, group: str) -> Flow | None:
-        """What a group got of a topic; None when it got nothing."""
+        """Return the messages that a group got from a topic; None if there were none."""
         return self._out.get((topic, group))
 
     def back_from(self, topic: str, group: str) -> Flow | None:
-        """What a group sent back of a topic; None when it sent nothing."""
+        """Return the messages of a topic that a group sent back; None if there were none."""
         return self._back.get((topic, group))
 
     def given_per_second(self, topic: str, group: str) -> float:
-        """Messages a second that a group got of a topic within the last minute."""
+        """Return how many messages a second a group got from a topic within the last minute."""
         flow = self._out.get((topic, group))
         if flow is None:
             return 0.0
@@ -153,15 +156,15 @@ class Flows:
         return round(amount.messages * 1000 / amount.elapsed_ms, 2) if amount.elapsed_ms > 0 else 0.0
 
     def all_in(self, without: Callable[[str], bool] = _never) -> Iterator[Flow]:
-        """Every topic's, but for those of some topics."""
+        """Return the flows into all topics, except the topics for which ``without`` returns True."""
         return (flow for topic, flow in self._in.items() if not without(topic))
 
     def all_out(self) -> Iterator[Flow]:
-        """Every topic's and group's."""
+        """Return the flows out of every topic to every group."""
         return iter(self._out.values())
 
     def sample(self) -> None:
-        """Take samples and forget what is idle; to be called every ``FLOW_SAMPLE_MS``."""
+        """Take samples and forget idle flows; call this every ``FLOW_SAMPLE_MS`` milliseconds."""
         now_ms = self._clock_ms()
         for window, step_ms in enumerate(_STEPS_MS):
             # Half a sample early counts: the job is not called to the millisecond.
@@ -175,7 +178,7 @@ class Flows:
                     self._back = {names: flow for names, flow in self._back.items() if not flow.is_idle(now_ms)}
 
     def _add(self, flows: dict[Key, Flow], key: Key, messages: int, size: int, calls: int, waited_ms: int = 0) -> None:
-        """Count messages that took ``waited_ms`` each; nothing where too many flows are counted."""
+        """Count messages that took ``waited_ms`` milliseconds each, unless too many flows are counted already."""
         flow = flows.get(key)
         if flow is None:
             flow = self._new()

@@ -1,7 +1,7 @@
-"""Serves the metrics over HTTP, for Prometheus: GET /metrics on a port of its own, as upstream's PROM exporter.
+"""The metrics over HTTP, for Prometheus: GET /metrics on a port of its own, as upstream's PROM exporter.
 
-Beside it are pages that say whether the broker is well, for those who start containers. Nothing can be changed there.
-The labels that every series has are upstream's: cluster, node_type, node_id.
+Further pages say whether the broker is healthy, for programs that start containers. Nothing can be changed by a page.
+Every series has upstream's labels: cluster, node_type, node_id.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NODE_TYPE = "broker"
 def health_page(problem: Callable[[], str | None]) -> Page:
     """Return a page that says ``ok``, or 503 and a reason.
 
-    :param problem: the reason, or None.
+    :param problem: returns the reason, or None if all is well.
     """
 
     def page(answered: Answered) -> None:
@@ -45,10 +45,10 @@ def health_page(problem: Callable[[], str | None]) -> Page:
 
 
 class MetricsServer:
-    """The port.
+    """The port for metrics and health pages.
 
-    :param problems: what is wrong now, or None, by the name of the page that tells.
-    :param room: where the bytes count that peers have not taken.
+    :param problems: functions by the names of their pages; each returns the present problem, or None.
+    :param room: the room in which bytes count that peers have not taken.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class MetricsServer:
 
     @property
     def port(self) -> int:
-        """The port really listened on; 0 while stopped."""
+        """The actual port; 0 while stopped."""
         return 0 if self._port is None else int(self._port.getHost().port)
 
     def start(self) -> None:

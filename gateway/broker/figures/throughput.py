@@ -1,7 +1,7 @@
 """Messages in and out per second and per day, as tools show them.
 
-Fed with running totals every ten seconds; keeps just what the figures need. Upstream: ``StoreStatsService``
-and ``BrokerStats``, whose windows and texts these are.
+The figures come from running totals that are read every ten seconds; only what the figures need is kept. Windows and
+texts are those of upstream's ``StoreStatsService`` and ``BrokerStats``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 SAMPLE_MS = 10_000
 WINDOWS_MS = (10_000, 60_000, 600_000)
-"""The three figures of a rate: the last 10 s, 1 min and 10 min."""
+"""The windows of a rate's three figures: the last 10 s, 1 min and 10 min, in milliseconds."""
 _KEPT = WINDOWS_MS[-1] // SAMPLE_MS + 1
 
 
@@ -30,7 +30,7 @@ class Totals(NamedTuple):
     missed_pulls: int
     """Pulls that found nothing."""
     timers_entered: int = 0
-    """Timer messages that began to wait."""
+    """Timer messages that started to wait."""
     timers_delivered: int = 0
     """Timer messages delivered."""
 
@@ -46,8 +46,8 @@ class DayTotals(msgspec.Struct, frozen=True):
 class Throughput:
     """Rates and day totals of a broker.
 
-    :param totals: reads the running totals.
-    :param day_of: the day a moment (epoch ms) belongs to; changes at the local midnight.
+    :param totals: returns the running totals.
+    :param day_of: returns the day to which a time in epoch milliseconds belongs; days change at the local midnight.
     """
 
     def __init__(self, totals: Callable[[], Totals], clock_ms: Callable[[], int], day_of: Callable[[int], int]) -> None:
@@ -61,7 +61,7 @@ class Throughput:
         self._yesterday_morning = first
 
     def sample(self) -> None:
-        """Take the totals; to be called every ``SAMPLE_MS``."""
+        """Take a sample of the totals; call this every ``SAMPLE_MS`` milliseconds."""
         now_ms, totals = self._clock_ms(), self._totals()
         day = self._day_of(now_ms)
         if day != self._day:
@@ -70,20 +70,23 @@ class Throughput:
         self._samples.append((now_ms, totals))
 
     def rates(self, of: Callable[[Totals], int]) -> str:
-        """One rate over the three windows: ``"12.5 11.0 3.2"``."""
+        """Return one rate over the three windows, for example ``"12.5 11.0 3.2"``."""
         now_ms, now = self._clock_ms(), of(self._totals())
         return " ".join(str(self._rate(of, now_ms, now, window_ms)) for window_ms in WINDOWS_MS)
 
     def rate(self, of: Callable[[Totals], int]) -> float:
-        """One rate over the first window alone."""
+        """Return one rate over the first window."""
         return self._rate(of, self._clock_ms(), of(self._totals()), WINDOWS_MS[0])
 
     def day(self, of: Callable[[Totals], int]) -> DayTotals:
-        """One total at the two midnights and now."""
+        """Return one total at the last two midnights and now."""
         return DayTotals(of(self._yesterday_morning), of(self._today_morning), of(self._totals()))
 
     def _rate(self, of: Callable[[Totals], int], now_ms: int, now: int, window_ms: int) -> float:
-        """Per second since the youngest sample that is at least a window old, or since the oldest."""
+        """Return the rate per second since the youngest sample that is at least a window old.
+
+        If no sample is that old, the oldest sample counts.
+        """
         since_ms, then = self._samples[0]
         for sample_ms, totals in self._samples:
             if now_ms - sample_ms < window_ms:

@@ -1,4 +1,4 @@
-"""Running totals of what the broker took and gave, for the figures that tools ask for."""
+"""Running totals of the messages that the broker took and gave, for the figures that tools ask for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PUT_TIME_NAMES = (
     *("<=0ms", "0~10ms", "10~50ms", "50~100ms", "100~200ms", "200~500ms", "500ms~1s"),
     *("1~2s", "2~3s", "3~4s", "4~5s", "5~10s", "10s~"),
 )
-"""Upstream's names; exporters look for them."""
+"""The names of the put times, which are upstream's because exporters look for them."""
 
 
 class Traffic:
@@ -35,16 +35,19 @@ class Traffic:
         self._put_times = [0] * len(PUT_TIME_NAMES)
 
     def stored(self, messages: int, waited_ms: int) -> None:
-        """Count messages of one batch, of which the first waited so long until it was stored."""
+        """Count the messages of one batch.
+
+        :param waited_ms: milliseconds that the first message waited until it was stored.
+        """
         self.stored_messages += messages
         self._put_times[bisect_right(PUT_TIME_ENDS_MS, waited_ms)] += messages
         if waited_ms > self.longest_put_ms:
             self.longest_put_ms = waited_ms
 
     def read(self, waited_ms: int) -> None:
-        """Note how long a read of the disk took."""
+        """Note how many milliseconds a read of the disk took."""
         self.longest_read_ms = max(self.longest_read_ms, waited_ms)
 
     def put_times_text(self) -> str:
-        """``"[<=0ms]:12 [0~10ms]:3 …"``."""
+        """Return the put times as text, for example ``"[<=0ms]:12 [0~10ms]:3 …"``."""
         return " ".join(f"[{name}]:{count}" for name, count in zip(PUT_TIME_NAMES, self._put_times, strict=True))

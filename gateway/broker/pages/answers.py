@@ -1,4 +1,4 @@
-"""What pages answer."""
+"""Answers of pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PLAIN_TEXT = "text/plain; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class PageAnswer:
-    """What a page says."""
+    """The answer of a page."""
 
     status: HTTPStatus
     body: bytes
@@ -21,9 +21,9 @@ class PageAnswer:
 
 Answered: TypeAlias = Callable[[PageAnswer], None]
 Page: TypeAlias = Callable[[Answered], None]
-"""Calls back with its answer, now or in a later turn."""
+"""A function that calls back with its answer, now or in a later turn."""
 
 
 def text_answer(status: HTTPStatus, text: str) -> PageAnswer:
-    """Return one line for people."""
+    """Return an answer of one line for people."""
     return PageAnswer(status, f"{text}\n".encode())

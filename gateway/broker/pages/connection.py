@@ -1,7 +1,7 @@
-"""One HTTP connection to the pages: a request is read, answered and taken by its peer before the next one is read.
+"""One HTTP connection to the pages: the peer takes one answer before the next request is read.
 
-Nothing that a peer sends is kept but the head of one request and what came with its last bytes. Each step has its time:
-a peer that is slow to ask, or to take its answer, is cut off.
+The connection keeps only the head of one request, with the bytes that arrived at the same time as its end. Each step
+has a time limit: a peer that is slow to ask, or to take its answer, is cut off.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 log = EventLog("pages")
 
 HEAD_SECONDS = 10
-"""Time from the first byte of a request, or from the connection, to the end of its head."""
+"""Seconds from the start of a connection, or from a later request's first byte, to the end of the request's head."""
 IDLE_SECONDS = 75
-"""Time between two requests on one connection; monitors ask once a minute."""
+"""Seconds that a connection may stay open between two requests; monitors ask once a minute."""
 TAKE_SECONDS = 30
-"""Time in which a peer takes its answer."""
+"""Seconds that a peer has to take its answer."""
 LINGER_SECONDS = 1
-"""Time in which a peer whose request was refused is read on, so that the refusal reaches it."""
+"""Seconds for which the broker goes on reading after a refusal, so that the refusal reaches the peer."""
 LINGER_BYTES = 262_144
-"""Bytes of such a peer that are read, and thrown away."""
+"""The number of bytes that are read and thrown away after a refusal."""
 
 
 class Owner(Protocol):
@@ -46,17 +46,17 @@ class Owner(Protocol):
 
     @property
     def reactor(self) -> TimeSource:
-        """Time."""
+        """The source of time."""
 
     @property
     def room(self) -> AnswerRoom:
-        """Where bytes count that peers have not taken."""
+        """The room in which bytes count that peers have not taken."""
 
     def opened(self, connection: PageConnection) -> None:
-        """A connection is there; one of them is cut off if they are too many."""
+        """Note a new connection; if there are too many connections, one of them is cut off."""
 
     def closed(self, connection: PageConnection) -> None:
-        """A connection is gone."""
+        """Forget a closed connection."""
 
     def ask(self, path: str, answered: Answered) -> None:
         """Call back with the answer for a path, now or in a later turn."""
@@ -64,15 +64,15 @@ class Owner(Protocol):
 
 class _Doing(Enum):
     IDLE = auto()
-    """Nothing of the next head is there."""
+    """The connection waits for the first byte of the next head."""
     READING = auto()
-    """A head is read."""
+    """The connection reads a head."""
     WAITING = auto()
-    """Its answer is made, or the next head, which is there, waits for the next turn."""
+    """The answer is made, or the next head has arrived and waits for the next turn."""
     WRITING = auto()
     """The peer takes its answer."""
     ENDING = auto()
-    """The peer was refused: what it still sends is thrown away."""
+    """The request was refused: bytes that the peer still sends are thrown away."""
     GONE = auto()
 
 
@@ -103,7 +103,7 @@ class PageConnection(Connection):
         self._owner.opened(self)
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
-        """Read on, unless the peer was refused."""
+        """Read on; after a refusal throw the bytes away."""
         if self._doing is _Doing.ENDING:
             self._thrown_away += len(data)
             if self._thrown_away > LINGER_BYTES:
@@ -117,7 +117,7 @@ class PageConnection(Connection):
             self._answer_next()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 (Twisted's name)
-        """Let go of everything: transport, output and connection know each other."""
+        """Release everything, because transport, output and connection refer to each other."""
         del reason
         self._doing = _Doing.GONE
         for call in (self._timer, self._next):
@@ -135,16 +135,16 @@ class PageConnection(Connection):
 
     @property
     def is_full(self) -> bool:
-        """Always: nothing more is made before the peer has taken what it asked for."""
+        """Always True: no further answer is made before the peer has taken the present one."""
         return True
 
     @property
     def untaken_bytes(self) -> int:
-        """See ``Output.untaken_bytes``."""
+        """The number of bytes that the peer has not taken yet (``Output.untaken_bytes``)."""
         return self._output.untaken_bytes()
 
     def drop(self, reason: str) -> None:
-        """Close at once."""
+        """Close the connection at once."""
         if self._doing is not _Doing.GONE:
             self._doing = _Doing.GONE
             log.info("connection to the pages closed", remote=self.host, reason=reason)
@@ -205,7 +205,7 @@ class PageConnection(Connection):
             self._taken()
 
     def _taken(self) -> None:
-        """The peer, or the system for it, has taken the answer: read on, or end."""
+        """Read on, or end, once the peer or the system on its behalf has taken the answer."""
         if self._doing is not _Doing.WRITING:
             return
         self._owner.room.holds(self, 0)
@@ -234,7 +234,7 @@ class PageConnection(Connection):
     # --- time ----------------------------------------------------------------------------------------------------
 
     def _within(self, seconds: float) -> None:
-        """From now on the peer has so many seconds."""
+        """Give the peer this many seconds from now on."""
         if self._timer is None:
             self._timer = self._owner.reactor.callLater(seconds, self._late)
         else:

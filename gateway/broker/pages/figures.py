@@ -1,6 +1,6 @@
-"""The page of the figures, which Prometheus reads: made once for all who ask within a moment, in several turns.
+"""The page of the figures, which Prometheus reads: made in several turns, once for all who ask within a moment.
 
-A broker with many topics has a hundred thousand lines, which take half a second; others have their turns meanwhile.
+A broker with many topics has a hundred thousand lines, which take half a second. Others have their turns meanwhile.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 log = EventLog("pages")
 
 MAX_PAGE_AGE_SECONDS = 1
-"""Who asks within this time after a page was made gets the same page."""
+"""Seconds after a page was made during which the same page answers further requests."""
 LINES_PER_TURN = 2_000
-"""Lines that are made in one turn of the reactor, in some 10 ms."""
+"""The number of lines that are made in one turn of the reactor, in about 10 ms."""
 
 
 class FiguresPage:
-    """A ``Page``.
+    """A ``Page`` with the metrics.
 
-    :param labels: of every series.
+    :param labels: the labels of every series.
     """
 
     def __init__(self, registry: Registry, labels: Mapping[str, str], reactor: TimeSource) -> None:
@@ -42,7 +42,7 @@ class FiguresPage:
         self._waiting: list[Answered] = []
 
     def __call__(self, answered: Answered) -> None:
-        """Call back with the page, when it is made."""
+        """Call back with the page once it is made."""
         answer = self._answer
         if answer is not None and self._reactor.seconds() - self._made_at_s < MAX_PAGE_AGE_SECONDS:
             answered(answer)
@@ -52,7 +52,7 @@ class FiguresPage:
             self._make(exposition_lines(self._registry.metrics(), self._labels), [])
 
     def _make(self, lines: Iterator[str], done: list[str]) -> None:
-        """Make the next lines; those who wait get the page when there are no more."""
+        """Make the next lines; after the last lines all waiting requests get the page."""
         try:
             part = list(islice(lines, LINES_PER_TURN))
         except Exception as error:  # noqa: BLE001 - whatever a figure does, monitors get an answer

@@ -1,6 +1,6 @@
 """Heads of HTTP requests: what a page needs to know of a request, and which requests are refused.
 
-Pure. A request with a body is refused by its header, so a body is never read.
+Pure. A request with a body is refused because of its header, so a body is never read.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from http import HTTPStatus
 from wire.errors import RemoteError
 
 MAX_HEAD_BYTES = 8_192
-"""Longest request line with its header lines."""
+"""The largest number of bytes in a request line with its header lines."""
 MAX_HEADER_LINES = 64
-"""Header lines of one request."""
+"""The largest number of header lines in one request."""
 HEAD_END = b"\r\n\r\n"
 LINE_END = b"\r\n"
 _PLAIN_SCHEME = b"http://"
@@ -21,9 +21,9 @@ _VERSIONS = frozenset({b"HTTP/1.0", b"HTTP/1.1"})
 
 
 class PageRefused(RemoteError):  # noqa: N818 (an answer, not a failure of ours)
-    """The request gets no page, and its connection ends.
+    """A refusal: the request gets no page, and its connection ends.
 
-    :param sentence: what is wrong, for the person who asked.
+    :param sentence: the reason, for the person who asked.
     """
 
     def __init__(self, status: HTTPStatus, sentence: str) -> None:
@@ -33,7 +33,10 @@ class PageRefused(RemoteError):  # noqa: N818 (an answer, not a failure of ours)
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A request for a page. ``is_last``: the connection ends after the answer; ``version`` is that of the request."""
+    """A request for a page; ``version`` is the HTTP version of the request.
+
+    ``is_last`` is True if the connection ends after the answer.
+    """
 
     path: str
     version: str
@@ -42,9 +45,9 @@ class PageRequest:
 
 
 def parse_head(head: bytes) -> PageRequest:
-    """Return what a request line and its header lines ask for.
+    """Return the request that a request line and its header lines ask for.
 
-    :param head: without the empty line at its end.
+    :param head: the head without the empty line at its end.
     :raises PageRefused: the request is malformed, has a body, or is neither GET nor HEAD.
     """
     request_line, *lines = head.split(LINE_END)
@@ -59,7 +62,10 @@ def parse_head(head: bytes) -> PageRequest:
 
 
 def _stays(lines: list[bytes], version: bytes) -> bool:
-    """Whether the connection is wanted for a next request."""
+    """Return whether the connection stays open for a next request.
+
+    :raises PageRefused: a header line is malformed, there are too many lines, or the request has a body.
+    """
     if len(lines) > MAX_HEADER_LINES:
         what = f"the request has {len(lines)} header lines, {MAX_HEADER_LINES} at most are read"
         raise PageRefused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, what)
@@ -78,7 +84,7 @@ def _stays(lines: list[bytes], version: bytes) -> bool:
 
 
 def _path(target: bytes) -> str:
-    """The path of a target, which may be a whole address, without its query."""
+    """Return the path of a target without its query; the target may be a whole address."""
     if target.lower().startswith(_PLAIN_SCHEME):
         target = b"/" + target[len(_PLAIN_SCHEME) :].partition(b"/")[2]
     return target.partition(b"?")[0].decode("ascii", "replace")

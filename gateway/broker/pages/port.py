@@ -1,7 +1,8 @@
-"""The port of the pages: which there are, and how many connections may ask for them.
+"""The port of the pages: which pages there are, and how many connections may ask for them.
 
-When there are too many connections, the oldest one of the host that has the most is cut off, so a host that opens all
-it can does not shut others out. The connections are few, so the last descriptors of the process stay with its files.
+If there are too many connections, the oldest connection of the host with most connections is cut off. A host that opens
+as many connections as it can therefore does not shut others out. The limit is low, so the last descriptors of the
+process stay free for its files.
 """
 
 from __future__ import annotations
@@ -26,16 +27,19 @@ if TYPE_CHECKING:
 log = EventLog("pages")
 
 MAX_PAGE_CONNECTIONS = 64
-"""Connections to the pages open at once."""
+"""The number of connections to the pages that may be open at once."""
 MAX_PAGE_CONNECTIONS_IN_RESERVE = 4
-"""Connections open at once while a new one takes a descriptor that is for files: somebody may ask what is wrong."""
+"""The number of connections that may be open while a new one takes a descriptor reserved for files.
+
+The limit is not 0, because somebody may ask what is wrong.
+"""
 
 
 class PagePort(Factory):
     """Makes the connections of a listening port.
 
-    :param pages: by path, with the slash.
-    :param room: where bytes count that peers have not taken.
+    :param pages: pages by path, with the slash.
+    :param room: the room in which bytes count that peers have not taken.
     :param reserved_descriptors: how many descriptors are kept for files.
     """
 
@@ -52,16 +56,16 @@ class PagePort(Factory):
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """The number of open connections."""
         return len(self._open)
 
     def buildProtocol(self, addr: object) -> PageConnection:  # noqa: N802 (Twisted's name)
-        """A connection came in."""
+        """Make the object for a new connection."""
         del addr
         return PageConnection(self)
 
     def opened(self, connection: PageConnection) -> None:
-        """See ``Owner``."""
+        """Implement ``Owner.opened``."""
         self._open[connection] = None
         transport: Any = connection.transport
         in_reserve = takes_reserve(transport, self._reserved_descriptors)
@@ -70,7 +74,7 @@ class PagePort(Factory):
             self._cut_off_one(f"{most} connections at most, the oldest one of a host gives way")
 
     def closed(self, connection: PageConnection) -> None:
-        """See ``Owner``."""
+        """Implement ``Owner.closed``."""
         self._open.pop(connection, None)
 
     def close_all(self) -> None:
@@ -79,7 +83,7 @@ class PagePort(Factory):
             self._cut_off_one("the broker stops")
 
     def ask(self, path: str, answered: Answered) -> None:
-        """See ``Owner``."""
+        """Implement ``Owner.ask``."""
         page = self._pages.get(path)
         if page is None:
             answered(text_answer(HTTPStatus.NOT_FOUND, f"no such page; there are {', '.join(sorted(self._pages))}"))

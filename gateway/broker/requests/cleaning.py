@@ -1,7 +1,7 @@
-"""Requests of operators for disk space: delete expired messages now, and what is left of queues.
+"""Requests of operators for disk space: delete expired messages now, and delete what is left of queues.
 
-Upstream: ``AdminBrokerProcessor``. One difference: a consume queue whose messages are all expired keeps its last
-file, because without it its offsets would begin at 0 again, and groups would skip or repeat messages.
+Upstream: ``AdminBrokerProcessor``. There is one difference: a consume queue whose messages are all expired keeps its
+last file. Without this file its offsets would start at 0 again, and groups would skip or repeat messages.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ class CleaningRequests:
         self._desk = desk
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers(RequestCode.DELETE_EXPIRED_COMMITLOG, None, self.delete_expired, Right.ADMIN)
         dispatch.answers(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, None, self.clean_queues, Right.ADMIN)
         dispatch.answers(RequestCode.CLEAN_UNUSED_TOPIC, None, self.clean_topics, Right.ADMIN)
 
     def delete_expired(self, _request: Request, _header: None) -> Answer:
-        """Let the next rounds delete what is expired, whatever the hour; answered before they do."""
+        """Let the next rounds of retention delete expired messages at any hour; the answer comes before they do."""
         self._desk.expiry.ask()
         return Answer()
 
     async def clean_queues(self, _request: Request, _header: None) -> Answer:
-        """Delete consume queue files that only know deleted messages."""
+        """Delete the files of consume queues that refer only to deleted messages."""
         self._desk.store.deletion.detach_queue_files()
         await self._desk.expiry.remove_other_files()
         return Answer()
 
     async def clean_topics(self, _request: Request, _header: None) -> Answer:
-        """Delete the queues of topics that do not exist any more; light queues never do."""
+        """Delete the queues of topics that no longer exist; light queues have no topic of their own and are kept."""
         for topic in sorted({topic for topic, _ in self._desk.store.queues()}):
             if not (self._desk.topics.get(topic) or self._desk.topics.is_system(topic) or is_light_queue(topic)):
                 await delete_queues(self._desk.store, topic, self._desk.in_thread)

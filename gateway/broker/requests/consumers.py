@@ -1,4 +1,4 @@
-"""Who is connected: the consumers of a group, the producers of a group, all producers.
+"""Connected clients: the consumers of a group, the producers of a group, all producers.
 
 Upstream: ``ConsumerManageProcessor`` and ``AdminBrokerProcessor``.
 """
@@ -42,7 +42,7 @@ class ConnectedClients:
         self._desk = desk
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers(
             RequestCode.GET_CONSUMER_LIST_BY_GROUP, GetConsumerListByGroupRequest, self.consumer_ids, Right.CONSUME
         )
@@ -63,7 +63,7 @@ class ConnectedClients:
         dispatch.answers(RequestCode.GET_ALL_PRODUCER_INFO, None, self.all_producers, Right.ADMIN, Size.LIST)
 
     async def consumer_ids(self, request: Request, header: GetConsumerListByGroupRequest) -> Answer:
-        """The client ids of a group, which its members share the queues out by."""
+        """Answer with the client ids of a group; the members divide the queues by these ids."""
         return await self._desk.turns.run(self._consumer_ids(header.consumer_group), request.channel)
 
     def _consumer_ids(self, group: str) -> Work[Answer]:
@@ -74,7 +74,7 @@ class ConnectedClients:
         return Answer(body=ConsumerListByGroup(text).build())
 
     async def consumer_connections(self, request: Request, header: GetConsumerConnectionListRequest) -> Answer:
-        """A group's connections and subscriptions."""
+        """Answer with a group's connections and subscriptions."""
         group = self._desk.consumers.group(header.consumer_group)
         if group is None:
             raise RequestRefused(
@@ -97,7 +97,7 @@ class ConnectedClients:
         return Answer(body=body.build())
 
     async def producer_connections(self, request: Request, header: GetProducerConnectionListRequest) -> Answer:
-        """A producer group's connections."""
+        """Answer with a producer group's connections."""
         members = self._desk.producers.members(header.producer_group)
         if not members:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the producer group[{header.producer_group}] not exist")
@@ -106,7 +106,7 @@ class ConnectedClients:
         return Answer(body=ProducerConnection(text).build())
 
     async def all_producers(self, request: Request, _header: None) -> Answer:
-        """The connections of every producer group."""
+        """Answer with the connections of every producer group."""
         what, producers = "connections of all producer groups", self._desk.producers
         lists = (
             (group, list_text(what, map(_producer_info, producers.members(group)))) for group in producers.groups()

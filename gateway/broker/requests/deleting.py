@@ -1,4 +1,4 @@
-"""Deleting the queues of a topic, as something a request can wait for."""
+"""Deletion of a topic's queues in a form that a request can await."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 async def delete_queues(store: MessageStore, topic: str, in_thread: InThread) -> None:
-    """Delete the queues of a topic; returns when that is on disk.
+    """Delete the queues of a topic; return when the deletion is on disk.
 
-    :raises RequestRefused: SYSTEM_ERROR: it is not.
+    :raises RequestRefused: SYSTEM_ERROR: the deletion is not on disk.
     """
     waiting: Deferred[BaseException | None] = Deferred()
     store.delete_topic(topic, in_thread, waiting.callback)

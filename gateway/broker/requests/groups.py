@@ -1,4 +1,4 @@
-"""Requests of tools: making, changing, deleting and listing subscription groups.
+"""Requests of tools that make, change, delete and list subscription groups.
 
 Upstream: ``AdminBrokerProcessor``, version 5.3.3. A change is answered when it is on disk.
 """
@@ -44,7 +44,7 @@ class GroupRequests:
         self._desk = desk
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, self.create, Right.ADMIN)
         dispatch.answers(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, None, self.create_list, Right.ADMIN)
         dispatch.answers(RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteSubscriptionGroupRequest, self.delete, Right.ADMIN)
@@ -64,11 +64,11 @@ class GroupRequests:
         return await self._put([SubscriptionGroupConfig.parse(request.command.body)])
 
     async def create_list(self, request: Request, _header: None) -> Answer:
-        """Create or change several groups; all of them or, when one is wrong, none."""
+        """Create or change several groups: all of them or, if one is wrong, none."""
         return await self._put(SubscriptionGroupList.parse(request.command.body).configs)
 
     async def delete(self, _request: Request, header: DeleteSubscriptionGroupRequest) -> Answer:
-        """Delete a group, with its offsets when the request says so; a missing group is no error."""
+        """Delete a group, and its offsets if the request asks for that; a missing group is no error."""
         check_group_name(header.group_name)
         self._desk.groups.delete(header.group_name)
         if header.clean_offset or header.remove_offset:
@@ -78,7 +78,7 @@ class GroupRequests:
         return Answer()
 
     def table(self, request: Request, header: GetAllSubscriptionGroupRequest) -> Deferred[Answer]:
-        """All groups, or a page of them."""
+        """Answer with all groups, or with a page of them."""
         return self._desk.turns.run(self._table(header), request.channel)
 
     def _table(self, header: GetAllSubscriptionGroupRequest) -> Work[Answer]:
@@ -97,7 +97,7 @@ class GroupRequests:
         return Answer(header=GetAllSubscriptionGroupResponse(total_group_num=total), body=body.build())
 
     def config(self, _request: Request, header: GetSubscriptionGroupConfigRequest) -> Answer:
-        """One group's configuration; looking it up creates it where that is allowed."""
+        """Answer with one group's configuration; a missing group is created where automatic creation is allowed."""
         config = self._desk.groups.find(header.group)
         if config is None:
             raise RequestRefused(

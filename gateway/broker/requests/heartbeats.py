@@ -1,4 +1,4 @@
-"""HEART_BEAT, UNREGISTER_CLIENT, CHECK_CLIENT_CONFIG: clients saying who they are, and goodbye.
+"""HEART_BEAT, UNREGISTER_CLIENT, CHECK_CLIENT_CONFIG: clients report who they are, and that they leave.
 
 Upstream: ``ClientManageProcessor``.
 """
@@ -36,16 +36,17 @@ class HeartbeatRequests:
         self._property_filter_enabled = desk.settings.enable_property_filter
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers(RequestCode.HEART_BEAT, None, self.heartbeat, Right.NONE)
         dispatch.answers(RequestCode.UNREGISTER_CLIENT, UnregisterClientRequest, self.unregister, Right.NONE)
         dispatch.answers(RequestCode.CHECK_CLIENT_CONFIG, None, self.check_client_config, Right.NONE)
 
     def heartbeat(self, request: Request, _header: None) -> Answer:
-        """Take the client and its groups over.
+        """Register the client and its groups.
 
-        The answer tells that unchanged subscriptions may be left out next time, and (to a heartbeat with a
-        fingerprint) whether they must be sent again because they are not the ones known here.
+        The answer says that the client may leave out unchanged subscriptions next time. If the heartbeat has a
+        fingerprint, the answer also says whether the client must send its subscriptions again because the broker knows
+        other ones.
         """
         command = request.command
         data = HeartbeatData.parse(command.body)
@@ -61,14 +62,14 @@ class HeartbeatRequests:
         )
 
     def unregister(self, request: Request, header: UnregisterClientRequest) -> Answer:
-        """Take the client out of the groups it names."""
+        """Remove the client from the groups that it names."""
         self._desk.heartbeats.unregister(
             request.channel, producer_group=header.producer_group, consumer_group=header.consumer_group
         )
         return Answer()
 
     def check_client_config(self, request: Request, _header: None) -> Answer | None:
-        """Whether the broker can filter what a push consumer is about to subscribe."""
+        """Answer whether the broker can evaluate the filter that a push consumer is about to subscribe with."""
         subscription = CheckClientRequest.parse(request.command.body).subscription
         if subscription is None or is_tag_type(subscription.expression_type):
             return Answer()

@@ -1,6 +1,6 @@
-"""LOCK_BATCH_MQ and UNLOCK_BATCH_MQ: orderly consumers claiming queues.
+"""LOCK_BATCH_MQ and UNLOCK_BATCH_MQ: orderly consumers claim queues.
 
-Upstream: ``AdminBrokerProcessor``; who owns what is decided in ``gateway.membership.queue_locks``.
+Upstream: ``AdminBrokerProcessor``. ``gateway.membership.queue_locks`` decides which client owns a queue.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wire.bodies.message_queue import MessageQueue
 
 MAX_QUEUES_PER_REQUEST = 16_384
-"""Queues that one request claims or gives back."""
+"""The number of queues that one request may claim or give back."""
 
 
 class LockRequests:
@@ -31,14 +31,15 @@ class LockRequests:
         self._desk = desk
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers(RequestCode.LOCK_BATCH_MQ, None, self.lock, Right.CONSUME)
         dispatch.answers(RequestCode.UNLOCK_BATCH_MQ, None, self.unlock, Right.CONSUME)
 
     async def lock(self, request: Request, _header: None) -> Answer:
-        """Claim queues or refresh the claim; the answer names those that are the client's now.
+        """Claim queues or renew the claims; the answer names the queues that the client owns now.
 
-        Nobody gets a queue that does not exist; a client asks again within 20 s, and then it may.
+        A queue that does not exist is given to no client. The client asks again within 20 s, and the queue may exist
+        then.
         """
         body = LockBatchRequest.parse(request.command.body)
         _check(body)
@@ -56,7 +57,7 @@ class LockRequests:
         return topic is not None and 0 <= queue.queue_id < max(topic.read_queue_nums, topic.write_queue_nums)
 
     def unlock(self, request: Request, _header: None) -> Answer:
-        """Give the client's own claims back."""
+        """Give back the queues that the client itself has claimed."""
         body = UnlockBatchRequest.parse(request.command.body)
         _check(body)
         self._desk.locks.unlock(body.consumer_group, body.client_id, body.queues)

@@ -1,4 +1,4 @@
-"""Consumer offsets and the bounds of queues: where a group is, where a queue begins and ends.
+"""Consumer offsets and the bounds of queues: a group's offset in a queue, a queue's start and end.
 
 Upstream: ``ConsumerManageProcessor`` and ``AdminBrokerProcessor``, version 5.3.3.
 """
@@ -48,7 +48,7 @@ class OffsetRequests:
         self._desk = desk
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers(
             RequestCode.QUERY_CONSUMER_OFFSET, QueryConsumerOffsetRequest, self.query, Right.SUBSCRIBE | Right.CONSUME
         )
@@ -64,7 +64,7 @@ class OffsetRequests:
         )
 
     def update(self, request: Request) -> None:
-        """Remember a group's offset in a queue; mostly one-way and every few seconds for each queue."""
+        """Commit a group's offset in a queue; requests are mostly one-way and come every few seconds for each queue."""
         try:
             header = read_header(UpdateConsumerOffsetRequest, request.command)
         except FieldError as error:
@@ -96,7 +96,10 @@ class OffsetRequests:
         request.answer(ResponseCode.SUCCESS)
 
     def _overruled(self, header: UpdateConsumerOffsetRequest) -> RequestRefused:
-        """Make the answer to a commit that a reset overrules. Consumers commit one-way; who asks wants to know."""
+        """Return the refusal of a commit that a reset overrules.
+
+        Consumers commit one-way and never see the refusal, but a sender that asks for an answer wants to know.
+        """
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         target = self._desk.offsets.resets[group, topic, queue_id]
         return RequestRefused(
@@ -108,7 +111,10 @@ class OffsetRequests:
         )
 
     def query(self, _request: Request, header: QueryConsumerOffsetRequest) -> Answer:
-        """Return a group's offset in a queue, or where a new group begins if that is the same for every new group."""
+        """Answer with a group's offset in a queue.
+
+        A new group gets the offset at which it starts, if every new group would start there.
+        """
         offset = self._desk.offsets.begin_of(header.consumer_group, header.topic, header.queue_id)
         if offset < 0 and header.set_zero_if_not_found is not False:
             offset = self._common_beginning(header.topic, header.queue_id)
@@ -121,9 +127,9 @@ class OffsetRequests:
         )
 
     async def search(self, request: Request, header: SearchOffsetRequest) -> Answer:
-        """The offset of the first message stored at a time or after it, or (UPPER) the last one up to it.
+        """Answer with the offset of the first message stored at or after a time, or (UPPER) of the last one up to it.
 
-        Halving looks at messages all over the log, so it runs in a thread.
+        The binary search looks at messages all over the log, so it runs in a thread.
         """
         upper = str(header.boundary_type or "").upper() == BOUNDARY_UPPER
         topic, queue_id = header.topic, header.queue_id
@@ -135,8 +141,10 @@ class OffsetRequests:
         return Answer(header=SearchOffsetResponse(offset=offset))
 
     def max_offset(self, request: Request, header: GetMaxOffsetRequest) -> Answer:
-        """The end of a queue: of what is on disk (``committed`` true), of what was accepted (false), or, when a client
-        does not say (4.9), of what consumers see. With SYNC_FLUSH the first and the last are the same.
+        """Answer with the end of a queue.
+
+        If ``committed`` is true, the end counts what is on disk; if false, what was accepted. A 4.9 client sends no
+        ``committed``, and then the end counts what consumers see. With SYNC_FLUSH the first and the last end are equal.
         """
         store, topic, queue_id = self._desk.store, header.topic, header.queue_id
         if COMMITTED not in request.command.ext_fields:
@@ -148,22 +156,25 @@ class OffsetRequests:
         return Answer(header=GetMaxOffsetResponse(offset=offset))
 
     def min_offset(self, _request: Request, header: GetMinOffsetRequest) -> Answer:
-        """The offset of the first message a queue still has; 0 while it never had one: clients pull from there."""
+        """Answer with the offset of a queue's first remaining message; 0 if the queue never had a message.
+
+        Clients pull from this offset.
+        """
         offset = max(0, self._desk.store.min_offset(header.topic, header.queue_id))
         return Answer(header=GetMinOffsetResponse(offset=offset))
 
     async def earliest_store_time(self, request: Request, header: GetEarliestMsgStoretimeRequest) -> Answer:
-        """When the first message a queue still has was stored; -1 when there is none."""
+        """Answer with the store time of a queue's first remaining message, in epoch milliseconds; -1 for none."""
         timestamp = await self._desk.cold_reads.result(
             lambda: self._desk.store.earliest_stored_at_ms(header.topic, header.queue_id), request.channel
         )
         return Answer(header=GetEarliestMsgStoretimeResponse(timestamp=timestamp))
 
     def _common_beginning(self, topic: str, queue_id: int) -> int:
-        """Return where a new group begins whatever its consumeFromWhere says; -1 if that setting decides.
+        """Return the offset at which a new group starts whatever its consumeFromWhere says; -1 if that setting decides.
 
         A client that gets no offset here asks for the end of the queue next. A message that is stored between the two
-        questions is lost to the group. While the queue holds no message, its end is known to be right for every group.
+        questions is lost to the group. While the queue holds no message, its end is the right start for every group.
         """
         first, end = max(self._desk.store.min_offset(topic, queue_id), 0), self._desk.store.max_offset(topic, queue_id)
         if first >= end:

@@ -1,4 +1,4 @@
-"""Pages of a table, as tools since 5.5 ask for them: so many entries from the n-th on, by name."""
+"""Pages of a table sorted by name, as tools since 5.5 ask for them: a number of entries from the n-th on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def page(names: Iterable[str], first: int | None, count: int | None) -> list[str]:
-    """The names of one page, sorted; all of them when no page was asked for."""
+    """Return the names of one page, sorted; all names if no page was asked for."""
     ordered = sorted(names)
     if first is None or count is None:
         return ordered

@@ -1,7 +1,7 @@
 """PULL_MESSAGE and LITE_PULL_MESSAGE: reading a queue, with long polling.
 
-Checks, codes and the correction of offsets follow upstream's ``PullMessageProcessor``. A pull that finds
-nothing is held when it asks to be. What is in memory is read at once, anything else in a thread, with smaller limits.
+Checks, codes and the correction of offsets follow upstream's ``PullMessageProcessor``. A pull that finds nothing is
+held if it asks for that. Messages in memory are read at once. All others are read in a thread, with smaller limits.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -57,12 +57,15 @@ CODE_OF: Mapping[GetStatus, ResponseCode] = {
     GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
     GetStatus.MESSAGE_DAMAGED: ResponseCode.SYSTEM_ERROR,
 }
-"""The two statuses of an empty or missing queue depend on the offset, see ``_code``."""
+"""The response code for each status.
+
+The two statuses of an empty or missing queue are left out: their code depends on the offset (``_code``).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullLimits:
-    """Settings of the pull path; counts are messages, sizes bytes, times milliseconds."""
+    """The settings of pulls; counts are in messages, sizes in bytes, times in milliseconds."""
 
     broker_permission: int
     max_count: int
@@ -78,7 +81,7 @@ class PullLimits:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> PullLimits:
-        """The limits that the settings ask for."""
+        """Return the limits that the settings ask for."""
         return cls(
             broker_permission=settings.broker_permission,
             max_count=min(settings.max_transfer_count_on_message_in_memory, settings.pull_batch_max_message_count),
@@ -113,16 +116,16 @@ class PullMessage:
         self._turns = desk.filter_turns
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers_directly(RequestCode.PULL_MESSAGE, self.pull, Right.SUBSCRIBE | Right.CONSUME)
         dispatch.answers_directly(RequestCode.LITE_PULL_MESSAGE, self.pull, Right.SUBSCRIBE | Right.CONSUME)
 
     def use(self, settings: Settings) -> None:
-        """Go on with changed settings."""
+        """Use the changed settings from now on."""
         self._limits = PullLimits.from_settings(settings)
 
     def pull(self, request: Request) -> None:
-        """Check, read, and answer or hold; in a later turn where filters have used up this one."""
+        """Check a pull, read, and answer or hold; in a later turn if filters have used up the current turn."""
         header = read_header(PullMessageRequest, request.command)
         if header.lite_topic:
             header = replace(header, topic=lite_queue(header.topic, header.lite_topic), queue_id=LIGHT_QUEUE_ID)
@@ -143,7 +146,7 @@ class PullMessage:
                 go_on()
 
     def _expression(self, header: PullMessageRequest) -> str | None:
-        """Return the SQL92 expression of the filter; None when it looks at tags."""
+        """Return the SQL92 expression of the filter; None if the filter looks at tags."""
         if header.sys_flag & PullFlag.SUBSCRIPTION:
             return None if is_tag_type(header.expression_type) else header.subscription or ""
         subscription = self._consumers.subscription(header.consumer_group, header.topic)
@@ -152,21 +155,26 @@ class PullMessage:
         return subscription.sub_string
 
     def _in_turn(self, request: Request, go_on: Callable[[], None]) -> None:
-        """Go on with a pull that waited: an error is its answer, and nothing to those who go on with others."""
+        """Go on with a pull that waited.
+
+        An error becomes the answer, and so does not reach the code that goes on with other pulls.
+        """
         if not request.channel.closed:
             answer_failures(request, go_on)
 
     def _when_saved(self, request: Request, go_on: Callable[[], None]) -> None:
-        """Go on with the first pull of a group when its place is on disk.
+        """Go on with the first pull of a group once the group's offset is on disk.
 
-        After a kill the group would be new again, and would miss what was stored since. A disk that takes nothing is no
-        reason to read nothing: then the place is kept in memory, as other offsets are.
+        Without the offset on disk the group would be new again after a kill, and would miss the messages stored since.
+        If the disk takes no writes, the pull goes on nevertheless, and the offset stays in memory as other offsets do.
         """
         resumed = partial(self._in_turn, request, go_on)  # many may wait for one write: they take turns
         self._offsets.persist(lambda _failure: self._turns.resume(request.channel, resumed))
 
     def _commit(self, header: PullMessageRequest) -> bool:
-        """Store how far a group is, or where it begins: a member that has the queue next begins at the same message.
+        """Store a group's offset, or the offset at which a new group starts.
+
+        Another member that gets the queue next starts at the same message.
 
         :return: whether this is the first pull of a group.
         """
@@ -180,9 +188,10 @@ class PullMessage:
         return False
 
     def _begins(self, header: PullMessageRequest) -> bool:
-        """Whether this is the first pull of a queue by a group whose members share the queues and commit offsets here.
+        """Return whether this is a group's first pull of a queue, for groups that share queues and commit offsets here.
 
-        Also one that begins at 0 is noted: its second pull, of messages that nobody has consumed yet, is no beginning.
+        A start at offset 0 is noted, too: the group's second pull, of messages that no member has consumed yet, is no
+        start.
         """
         group = self._consumers.group(header.consumer_group)
         if group is None or group.is_broadcasting or group.consume_type != ConsumeType.CONSUME_PASSIVELY:
@@ -223,13 +232,13 @@ class PullMessage:
             self._answer_or_hold(request, header, accepts, may_hold, result)
 
     def _most(self, header: PullMessageRequest, count: int, size: int) -> tuple[int, int]:
-        """Messages and bytes of an answer, which has ``count`` and ``size`` at most unless a bulk reader asks."""
+        """Return the most messages and bytes of an answer: ``count`` and ``size``, or bulk limits for a bulk reader."""
         if header.request_source == BULK_READER:
             count, size = self._limits.max_count_bulk, self._limits.max_bytes_bulk
         return max(1, min(header.max_msg_nums, count)), min(header.max_msg_bytes or size, size)
 
     def _is_reset(self, request: Request, header: PullMessageRequest) -> bool:
-        """Whether the queue was set to another offset than the one asked for; then that is the answer."""
+        """Return whether the queue was set to another offset than the pull's; if so, answer with the new offset."""
         topic, queue_id = header.topic, header.queue_id
         offset = self._reset_of(request, header)
         if offset is None or offset == header.queue_offset:
@@ -248,9 +257,10 @@ class PullMessage:
         return True
 
     def _reset_of(self, request: Request, header: PullMessageRequest) -> int | None:
-        """The offset that a queue was set to, if the group, or this member of a broadcasting group, is to be told.
+        """Return the offset that a queue was set to; None if the reader need not learn of a reset.
 
-        Who holds a pull while the topic is deleted is told at once, and again with a first pull of one made again.
+        The reader is the group or, in a broadcasting group, this member. If a topic is deleted while a pull is held,
+        that pull is answered at once. The first pull after the topic was made again is answered once more.
         """
         offsets, queue = self._offsets, (header.consumer_group, header.topic, header.queue_id)
         exists = self._topics.get(header.topic) is not None
@@ -283,7 +293,7 @@ class PullMessage:
         done: Callable[[GetResult | Failed | None], None],
         result: GetResult | Failed | None,
     ) -> None:
-        """Go on after a read of the disk, and note how long it took."""
+        """Go on after a read of the disk, and note how many milliseconds the read took."""
         done(result)
         if isinstance(result, GetResult) and result.status is GetStatus.FOUND:
             waited_ms = max(self._clock() - begun_ms, 0)
@@ -293,7 +303,7 @@ class PullMessage:
     def _read_cold(
         self, request: Request, header: PullMessageRequest, accepts: MessageFilter, work: Work
     ) -> GetResult | None:
-        """In a thread."""
+        """Read from the disk, in a thread; None if the connection closed or has no room meanwhile."""
         if request.channel.closed or request.channel.must_wait:  # it may have waited for a thread for a while
             return None
         topic, queue_id, offset = header.topic, header.queue_id, header.queue_offset
@@ -385,7 +395,7 @@ class PullMessage:
     # -- checks ---------------------------------------------------------------------------------------------
 
     def _checked(self, request: Request, header: PullMessageRequest) -> MessageFilter:
-        """The filter of a pull that is allowed.
+        """Return the filter of a pull that is allowed.
 
         :raises RequestRefused: with upstream's code for the first check that fails.
         """
@@ -402,7 +412,7 @@ class PullMessage:
         return accepts
 
     def _check_allowed(self, request: Request, header: PullMessageRequest) -> SubscriptionGroupConfig:
-        """Let a pull pass whose group may read this queue.
+        """Refuse a pull unless its group may read the queue.
 
         :return: the group.
         """
@@ -444,7 +454,7 @@ class PullMessage:
             )
 
     def _subscription(self, header: PullMessageRequest, broadcast_enabled: bool) -> SubscriptionData:
-        """What the group's heartbeats told of."""
+        """Return the subscription that the group's heartbeats reported."""
         member = self._consumers.group(header.consumer_group)
         if member is None:
             raise RequestRefused(
@@ -465,7 +475,7 @@ class PullMessage:
         return subscription
 
     def _subscribed_filter(self, header: PullMessageRequest, subscription: SubscriptionData) -> MessageFilter:
-        """Return the filter of what the group's heartbeats told.
+        """Return the filter of the subscription that the group's heartbeats reported.
 
         A client may know a newer subscription, which its next heartbeat brings. Until then a pull by tags gets every
         message, because the client compares the tags again. No client evaluates SQL92.

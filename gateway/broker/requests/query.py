@@ -1,7 +1,7 @@
 """QUERY_MESSAGE and VIEW_MESSAGE_BY_ID: messages by key, and one message by its place in the log.
 
-Upstream: ``QueryMessageProcessor``. Both read anywhere in the log, so they read in a thread. Hash collisions are sorted
-out here, and not left to clients as upstream does.
+Upstream: ``QueryMessageProcessor``. Both requests may read anywhere in the log, so they read in a thread. Messages
+whose key only has the same hash are left out here; upstream leaves that to clients.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from gateway.remoting.dispatch import Dispatch, Request
 
 MAX_ANSWER_BYTES = 8 << 20
-"""Records of one answer, well below the largest frame; at least one record is always given."""
+"""Bytes of the records in one answer, well below the largest frame; at least one record is always given."""
 
 
 class Found(msgspec.Struct, frozen=True):
-    """The records of a query one after the other, and how far the index reaches at least: the newest of them.
+    """The records of a query in a row, with the store time and the offset of the newest one.
 
-    Clients show the two numbers in error texts only.
+    The index reaches at least as far as the two numbers say. Clients show the numbers only in error texts.
     """
 
     records: bytes
@@ -48,15 +48,15 @@ class QueryMessages:
         self._desk = desk
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers(RequestCode.QUERY_MESSAGE, QueryMessageRequest, self.query, Right.SUBSCRIBE, Size.LARGE)
         dispatch.answers(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest, self.view, Right.SUBSCRIBE, Size.LARGE)
 
     async def query(self, request: Request, header: QueryMessageRequest) -> Answer:
-        """The newest records that have the key, stored within the two times, in the order of the log.
+        """Answer with the newest records that have the key and were stored between two times, in log order.
 
-        The key is a unique id when the request says so, a tag with ``indexType`` T (5.5), and either a unique id or
-        one of KEYS otherwise.
+        The key is a unique id if the request says so, and a tag if ``indexType`` is T (5.5). Otherwise it is a unique
+        id or one of KEYS.
         """
         wanted = self._desk.settings.default_query_max_num if header.unique_key_query else header.max_num
         count = max(1, min(wanted, self._desk.settings.max_msgs_num_batch))
@@ -79,7 +79,7 @@ class QueryMessages:
         )
 
     async def view(self, request: Request, header: ViewMessageRequest) -> Answer:
-        """The record at an offset of the commit log, as message ids contain it."""
+        """Answer with the record at an offset of the commit log; message ids contain this offset."""
         offset = header.offset
         record = await self._desk.cold_reads.result(lambda: self._desk.store.record_at(offset), request.channel)
         if record is None:
@@ -87,7 +87,7 @@ class QueryMessages:
         return Answer(body=bytes(record))
 
     def _found(self, header: QueryMessageRequest, count: int) -> Found:
-        """Runs in a thread."""
+        """Return the records that the query finds; runs in a thread."""
         messages = self._desk.store.query_by_key(
             header.topic, header.key, count, header.begin_timestamp, header.end_timestamp, _kind(header)
         )
@@ -108,7 +108,7 @@ class QueryMessages:
 
 
 def _is_intact(record: bytes) -> bool:
-    """Whether the body of a record has its checksum; the search does not read large bodies."""
+    """Return whether the body of a record fits its checksum, because the search does not read large bodies."""
     try:
         check_record(record, 0, None)
     except RecordError:

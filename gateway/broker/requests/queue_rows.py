@@ -1,4 +1,4 @@
-"""Rows about the queues of topics: read in threads and written piece by piece, however many queues there are."""
+"""Rows about the queues of topics, read in threads and written piece by piece, however many queues there are."""
 
 from __future__ import annotations
 
@@ -19,19 +19,22 @@ if TYPE_CHECKING:
     from wire.bodies.message_queue import MessageQueue
 
 MAX_ROWS: Final = MAX_LIST_BYTES // 100
-"""Rows of one answer: each is longer than 100 bytes, so more of them need not be read."""
+"""The number of rows in one answer: each row is longer than 100 bytes, so more of them would not fit."""
 
 ROWS_PER_PIECE: Final = 100
-"""Rows that a thread reads before others have their turn: 10 ms or so. Short lists wait for one piece of each list."""
+"""The number of rows that a thread reads before others have their turn, in about 10 ms.
+
+A short list waits for one piece of each other list.
+"""
 
 Key = TypeVar("Key")
 Row = TypeVar("Row")
 
 
 def check_rows(what: str, count: int) -> None:
-    """Let a number of rows pass that may fit into a frame.
+    """Refuse a number of rows that cannot fit into a frame.
 
-    :raises RequestRefused: SYSTEM_ERROR.
+    :raises RequestRefused: SYSTEM_ERROR: there are more than ``MAX_ROWS`` rows.
     """
     if count > MAX_ROWS:
         raise RequestRefused(
@@ -43,7 +46,7 @@ def check_rows(what: str, count: int) -> None:
 async def read_rows(cold_reads: ColdReads, keys: Sequence[Key], read: Callable[[Key], Row]) -> list[Row]:
     """Read one row for each key in threads, and let other reads pass in between.
 
-    :raises RequestRefused: SYSTEM_BUSY: too many reads wait.
+    :raises RequestRefused: SYSTEM_BUSY: too many reads wait already.
     """
     rows: list[Row] = []
     for first in range(0, len(keys), ROWS_PER_PIECE):
@@ -58,9 +61,9 @@ async def read_rows(cold_reads: ColdReads, keys: Sequence[Key], read: Callable[[
 
 
 async def rows_text(what: str, cold_reads: ColdReads, keys: Sequence[Key], text_of: Callable[[Key], str]) -> str:
-    """Read one row for each key and make its text, both in threads; return all texts, with commas between them.
+    """Read one row for each key and make its text, both in threads; return all texts, separated by commas.
 
-    Nothing but text is kept: rows of objects take several times as much memory.
+    Only the texts are kept, because rows of objects take several times as much memory.
 
     :raises RequestRefused: SYSTEM_BUSY: too many reads wait; SYSTEM_ERROR: the text does not fit into a frame.
     """
@@ -81,12 +84,12 @@ async def rows_text(what: str, cold_reads: ColdReads, keys: Sequence[Key], text_
 
 
 def row_text(queue: MessageQueue, row: JsonObject) -> str:
-    """Make the text of one row of a table from queues to rows."""
+    """Return the text of one row of a table from queues to rows."""
     return member_text(object_key(queue.to_json()), row.to_json())
 
 
 def queue_table(what: str, rows: Iterable[tuple[MessageQueue, JsonObject | int]]) -> Work[PreparedText]:
-    """Make the text of a table from queues to rows or numbers; raises as ``list_text``."""
+    """Make the text of a table from queues to rows or numbers; raises the errors of ``list_text``."""
     return table_text(what, ((object_key(queue.to_json()), _plain(row)) for queue, row in rows))
 
 

@@ -1,4 +1,4 @@
-"""Requests of tools and of ``createTopic``: making, changing, deleting and listing topics.
+"""Requests of tools, and of ``createTopic``, that make, change, delete and list topics.
 
 Upstream: ``AdminBrokerProcessor``, version 5.3.3. A change is answered when it is on disk.
 """
@@ -53,11 +53,11 @@ class TopicRequests:
         self._mixed_allowed = desk.settings.enable_mixed_message_type
 
     def use(self, settings: Settings) -> None:
-        """Go on with changed settings."""
+        """Use the changed settings from now on."""
         self._mixed_allowed = settings.enable_mixed_message_type
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers(RequestCode.UPDATE_AND_CREATE_TOPIC, CreateTopicRequest, self.create, Right.ADMIN)
         dispatch.answers(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, None, self.create_list, Right.ADMIN)
         dispatch.answers(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest, self.delete, Right.ADMIN)
@@ -86,7 +86,7 @@ class TopicRequests:
         return Answer()
 
     async def create_list(self, request: Request, _header: None) -> Answer:
-        """Create or change several topics; all of them or, when one is wrong, none."""
+        """Create or change several topics: all of them or, if one is wrong, none."""
         configs = CreateTopicList.parse(request.command.body).configs
         if not 0 < len(configs) <= MAX_TOPICS_PER_REQUEST:
             raise RequestRefused(
@@ -103,8 +103,9 @@ class TopicRequests:
         return Answer()
 
     async def delete(self, _request: Request, header: DeleteTopicRequest) -> Answer:
-        """Delete a topic with its messages, every group's offsets and what comes to them again of it by pops; a missing
-        topic is no error.
+        """Delete a topic with its messages and every group's offsets; a missing topic is no error.
+
+        The topics of messages that pops deliver again are deleted, too.
         """
         check_topic_name(header.topic)
         config = self._desk.topics.get(header.topic)
@@ -124,7 +125,7 @@ class TopicRequests:
         return Answer()
 
     def table(self, request: Request, header: GetAllTopicConfigRequest) -> Deferred[Answer]:
-        """All topics, or a page of them."""
+        """Answer with all topics, or with a page of them."""
         return self._desk.turns.run(self._table(header), request.channel)
 
     def _table(self, header: GetAllTopicConfigRequest) -> Work[Answer]:
@@ -138,18 +139,18 @@ class TopicRequests:
         return Answer(header=answer, body=TopicConfigTable(configs=text, data_version=version).build())
 
     def config(self, _request: Request, header: GetTopicConfigRequest) -> Answer:
-        """One topic's configuration."""
+        """Answer with one topic's configuration."""
         config = self._desk.topics.get(header.topic)
         if config is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {header.topic}")
         return Answer(body=config.build())
 
     def system_topics(self, _request: Request, _header: None) -> Answer:
-        """The topics that belong to the broker itself."""
+        """Answer with the topics that belong to the broker itself."""
         return Answer(body=TopicList(self._desk.topics.system_topics()).build())
 
     def _attributes(self, topic: str, changes: str | Mapping[str, str]) -> dict[str, str]:
-        """A topic's attributes after a change."""
+        """Return a topic's attributes after a change."""
         current = self._desk.topics.get(topic)
         return changed_attributes(
             {} if current is None else current.attributes,
@@ -165,7 +166,10 @@ class TopicRequests:
 
 
 def _check_config(config: TopicConfig) -> None:
-    """:raises RequestRefused: INVALID_PARAMETER, with the value that is out of its range."""
+    """Refuse a configuration with a value out of range.
+
+    :raises RequestRefused: INVALID_PARAMETER, with the value that is out of range.
+    """
     for name, queues in (
         ("readQueueNums", config.read_queue_nums),
         ("writeQueueNums", config.write_queue_nums),

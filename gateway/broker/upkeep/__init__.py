@@ -1,4 +1,4 @@
-"""What a broker does from time to time and at its end: jobs that repeat, expiry, the last save of its tables.
+"""The work of a broker from time to time and at its end: periodic jobs, expiry, the last save of its tables.
 
-Requests are not answered here. The list of jobs is ``gateway.broker.jobs``. Begin with ``upkeep``.
+Requests are not answered here. The list of jobs is in ``gateway.broker.jobs``. Open ``upkeep`` first.
 """

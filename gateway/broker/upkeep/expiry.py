@@ -1,8 +1,8 @@
-"""Deleting expired messages round by round, each step of it where it may block.
+"""Deletion of expired messages, round by round; steps that may block run in threads.
 
-What goes is decided by ``gateway.store.space.retention``; the steps are those of ``gateway.store.space.deletion``.
-Here is only their order, the pause between two files (a file of a gigabyte takes a while on some file systems, and the
-log is on the same disk), and the rounds that an operator asked for.
+``gateway.store.space.retention`` decides what is deleted, and ``gateway.store.space.deletion`` has the steps. Only
+their order is here, with the pause between two files, and the rounds that an operator asked for. The pause is needed
+because deleting a file of a gigabyte takes a while on some file systems, and the log is on the same disk.
 """
 
 from __future__ import annotations
@@ -22,16 +22,19 @@ if TYPE_CHECKING:
     from gateway.store.message_store import MessageStore
 
 ASKED_ROUNDS = 20
-"""What one DELETE_EXPIRED_COMMITLOG grants (upstream ``DefaultMessageStore.executeDeleteFilesManually``)."""
+"""The number of rounds that one DELETE_EXPIRED_COMMITLOG grants.
+
+Upstream: ``DefaultMessageStore.executeDeleteFilesManually``.
+"""
 
 QUEUES_AT_ONCE = 2_000
-"""Whose begin is moved in one turn of the reactor; requests are answered in between."""
+"""The number of queues whose start is moved in one turn of the reactor; requests are answered in between."""
 
 
 class Expiry:
-    """Rounds of deletion; they never overlap.
+    """Rounds of deletion, which never overlap.
 
-    :param pause_ms: after the deletion of a commit log file.
+    :param pause_ms: the pause after the deletion of a commit log file, in milliseconds.
     """
 
     def __init__(
@@ -53,11 +56,14 @@ class Expiry:
         self._hurries = False
 
     def ask(self) -> None:
-        """An operator wants space: the next rounds do not wait for the hour of deletion."""
+        """Grant an operator's wish for space: the next rounds do not wait for the hour of deletion."""
         self._asked_rounds = ASKED_ROUNDS
 
     def hurry(self) -> None:
-        """The broker stops: no more pauses, and no more files than the one being deleted."""
+        """End the pause and skip later pauses, because the broker stops.
+
+        The log file that is being deleted is the last one of the round.
+        """
         self._hurries = True
         if self._pause is not None:
             call, waiting = self._pause
@@ -66,7 +72,7 @@ class Expiry:
             waiting.callback(None)
 
     async def round(self) -> None:
-        """Look at the disk, and delete what has to go."""
+        """Measure the disk, and delete what has expired."""
         store, deletion = self._store, self._store.deletion
         asked = self._asked_rounds > 0
         if asked:
@@ -89,7 +95,7 @@ class Expiry:
             store.look_at_space(await thread_result(self._in_thread, deletion.look))
 
     async def remove_other_files(self) -> None:
-        """Remove queue and index files that only know deleted messages."""
+        """Remove queue and index files that refer only to deleted messages."""
         if self._store.deletion.has_other_files:
             await thread_result(self._in_thread, self._store.deletion.remove_other_files)
 

@@ -1,7 +1,8 @@
-"""The last save when a broker stops: a table that cannot be written is told in one line, with what that costs.
+"""The last save when a broker stops: for a table that cannot be written, one log line says what that costs.
 
-The others are written all the same, and the messages are not touched by it; but the process must not end as if all
-had gone well (exit code 0): whoever restarts or moves the broker relies on that. The same holds for the store.
+The other tables are written nevertheless, and the messages are not affected. But the process must not end with exit
+code 0, because whoever restarts or moves the broker relies on that code. The same holds for a store that could not be
+closed properly.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ log = EventLog("broker")
 
 
 class Table(Protocol):
-    """Something with a file."""
+    """A table with a file."""
 
     def persist_now(self) -> None:
-        """Write what changed; blocks.
+        """Write the changes; blocks.
 
-        :raises OSError: it could not be written.
+        :raises OSError: the file could not be written.
         """
 
 
 class LastSave(NamedTuple):
-    """A table, its file, and what a start without the last changes does."""
+    """A table, its file, and the consequences of a start without the last changes."""
 
     table: Table
     path: Path
@@ -35,9 +36,9 @@ class LastSave(NamedTuple):
 
 
 class NotAllSaved(GatewayError):  # noqa: N818 (a fact, not a failure of ours)
-    """Files of tables are as they were at an earlier save, or the store was not closed properly.
+    """An error: table files are in the state of an earlier save, or the store was not closed properly.
 
-    :param paths: the tables' files; :param store: the store's directory, if it is the one.
+    :param paths: the files of the tables; :param store: the store's directory if it was not closed properly.
     """
 
     def __init__(self, paths: Iterable[Path], store: Path | None = None) -> None:
@@ -56,7 +57,7 @@ class NotAllSaved(GatewayError):  # noqa: N818 (a fact, not a failure of ours)
 
 
 def save_all(saves: Iterable[LastSave]) -> list[Path]:
-    """Write every table; the files of those that could not be written, each told in the log."""
+    """Write every table; return the files that could not be written, each of which is logged."""
     failed = []
     for save in saves:
         try:

@@ -1,7 +1,8 @@
-"""What tells this store from another one in its place: made once, kept beside the tables in ``config/storeId.json``.
+"""The identity of a store, which distinguishes it from another store in its place.
 
-Readers that remember offsets (checkpoints of the Spark source) see it in the broker's runtime information. Upstream has
-nothing like it: there, another store is noticed only when its queues are shorter.
+The identity is made once and kept beside the tables in ``config/storeId.json``. Readers that remember offsets
+(checkpoints of the Spark source) see it in the broker's runtime information. Upstream has no identity: there, readers
+notice another store only if its queues are shorter.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ FILE_NAME = "storeId.json"
 
 
 def store_identity(file: JsonFile, make: Callable[[], str]) -> str:
-    """The identity of the store; written at its first start.
+    """Return the identity of the store, which is written when it is first needed.
 
-    :param make: a new one.
-    :raises GatewayError: the file is there and cannot be read.
-    :raises OSError: it cannot be written.
+    :param make: returns a new identity.
+    :raises GatewayError: the file exists and cannot be read.
+    :raises OSError: the file cannot be written.
     """
     known = file.load(_parse)
     if known is not None:

@@ -1,8 +1,8 @@
 """The broker's periodic jobs: flushing, persisting, expiring.
 
-A job is a name, an interval and a function. Jobs never overlap with themselves, a failing one is logged and
-runs again next time, and stopping waits for those that are running. A job that is called late was kept waiting as
-requests are: how late jobs are called tells of the pauses of the process.
+A job is a name, an interval and a function. A job never overlaps with itself. A job that fails is logged and runs again
+next time. Stopping waits for running jobs. A job that is called late was delayed as requests are delayed: the lateness
+of jobs therefore shows the pauses of the process.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ log = EventLog("upkeep")
 class Job:
     """One periodic job.
 
-    :param run: called on the reactor thread; may return something to wait for, like a write in a thread.
-    :param hurry: called when the jobs stop, for a run that would wait for time to pass.
+    :param run: called on the reactor's thread; may return an awaitable, for example for a write in a thread.
+    :param hurry: called when the jobs stop, to shorten a run that waits for time to pass.
     """
 
     name: str
@@ -43,7 +43,7 @@ class _Running:
 class Upkeep:
     """Runs the jobs from ``start`` to ``stop``.
 
-    :param late: told by how many seconds a job was called late, each time.
+    :param late: called each time a job starts, with the seconds by which the job was late.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Upkeep:
             self._schedule(running)
 
     async def stop(self) -> None:
-        """Start no job any more and wait for those that run."""
+        """Start no more jobs, and wait for the running ones."""
         self._started = False
         for running in self._jobs:
             if running.call is not None and running.call.active():

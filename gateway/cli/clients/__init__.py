@@ -1,4 +1,4 @@
-"""The commands that are clients, ``produce``, ``consume``, ``tail`` and ``pipeline``, and what they share.
+"""The commands that are clients, ``produce``, ``consume``, ``tail`` and ``pipeline``, and their common parts.
 
-Open ``consume`` first. Not here: the protocol of clients (``gateway.client``, ``gateway.spark``).
+Open ``consume`` first. The protocol of clients is elsewhere (``gateway.client``, ``gateway.spark``).
 """

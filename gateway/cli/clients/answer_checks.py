@@ -27,8 +27,8 @@ DEFAULT_GROUP = "spark-rocketmq-producer"
 def answer_checks(checkpoint: str, group: str, topics: tuple[str, ...], seconds: float | None, nameserver: str) -> None:
     """Answer for half messages of a sink with deliveryMode=transactional, from the decisions in its CHECKPOINT.
 
-    Those of tasks and tries that do not count are rolled back, those that count are committed. Without it they wait,
-    which harms nobody but the list of what is pending.
+    Half messages of tasks and tries that do not count are rolled back, and half messages that count are committed.
+    Without this command such half messages wait, which only makes the list of pending transactions longer.
     """
     from gateway.client import TransactionProducer
     from gateway.spark.writing.decisions import Decisions
@@ -41,14 +41,14 @@ def answer_checks(checkpoint: str, group: str, topics: tuple[str, ...], seconds:
 
 
 class DecisionChecker:
-    """Answers checks from decisions; ``counts`` has the answers."""
+    """A checker that answers from decisions; ``counts`` has the number of each answer."""
 
     def __init__(self, decisions: Decisions) -> None:
         self._decisions = decisions
         self.counts: dict[str, int] = {}
 
     def check(self, message: ReceivedMessage) -> TransactionState:
-        """What was decided; a message that is none of the sink's is UNKNOWN."""
+        """Return the decision about a half message; UNKNOWN if the sink did not send the message."""
         from gateway.client import TransactionState
         from gateway.spark.writing.decisions import Verdict
         from wire.message.properties import PropertyName

@@ -1,4 +1,4 @@
-"""What the commands that are clients have in common: where the name server is, where to begin, how errors look."""
+"""Common parts of commands that are clients: the name server's address, where to begin, the form of errors."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _UNIT_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 class Begin(click.ParamType[str | datetime]):
-    """Where to begin reading: ``earliest``, ``latest``, an age (``10m``) or a time (``2026-05-01T12:00:00Z``)."""
+    """The start of reading: ``earliest``, ``latest``, an age (``10m``) or a time (``2026-05-01T12:00:00Z``)."""
 
     name = "begin"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | datetime:
-        """``earliest``, ``latest``, or a time with a zone."""
+        """Return ``earliest``, ``latest``, or a time with a zone."""
         if isinstance(value, datetime) or value in (EARLIEST, LATEST):
             return value  # type: ignore[no-any-return]
         age = _AGE.fullmatch(value)
@@ -40,7 +40,7 @@ class Begin(click.ParamType[str | datetime]):
 
 
 def name_server_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``-n``, which ``NAMESRV_ADDR`` may stand for."""
+    """Add ``-n``; the variable ``NAMESRV_ADDR`` may replace the option."""
     return click.option(
         "-n",
         "--nameserver",
@@ -54,9 +54,9 @@ def name_server_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def client_errors() -> Iterator[None]:
-    """What a client raises becomes one line and an exit code: 2 for what the user wrote, else 1.
+    """Turn a client's errors into one line and an exit code: 2 for mistakes of the user, otherwise 1.
 
-    What it logs as a warning is shown once, without advice to programmers.
+    Each kind of warning from the client is shown once, without advice to programmers.
     """
     from gateway.client.default_log import OncePerKind
     from gateway.client.errors import ConfigurationError, MessageRefused, RocketMQError
@@ -75,5 +75,8 @@ def client_errors() -> Iterator[None]:
 
 
 def shows_progress() -> bool:
-    """Whether a line on standard error disturbs nobody: it is a terminal, and the messages go elsewhere."""
+    """Return whether progress lines on standard error disturb nobody.
+
+    True if standard error is a terminal and the messages go elsewhere.
+    """
     return sys.stderr.isatty() and not sys.stdout.isatty()

@@ -31,14 +31,17 @@ COMMIT_INTERVAL_S = 1.0
 
 
 class _Joining(NamedTuple):
-    """Which group is joined, and where a new one begins."""
+    """The group to join, and where a new group begins."""
 
     group: str
     begin: str | datetime
 
 
 class _Printing(NamedTuple):
-    """What is printed of a message, and when printing stops: after ``most`` lines, after ``idle`` seconds."""
+    """The end of printing, and the printed parts of a message.
+
+    Printing ends after ``most`` lines, or after ``idle`` seconds without a message.
+    """
 
     most: int | None
     idle: float | None
@@ -108,7 +111,7 @@ def consume(
 
 
 class _Reading:
-    """Prints, and commits what was printed."""
+    """A loop that prints messages, and commits the printed ones."""
 
     def __init__(self, consumer: LitePullConsumer, wanted: MessageConditions, printing: _Printing) -> None:
         self._consumer = consumer
@@ -119,7 +122,7 @@ class _Reading:
         self._progress = LiveRate(time.monotonic, sys.stderr, "messages consumed")
 
     def run(self) -> None:
-        """Print until there were enough lines, or nothing came for long enough."""
+        """Print until there were enough lines, or until no message came for long enough."""
         from gateway.cli.clients.json_messages import message_line
 
         most, idle, all_properties = self._printing
@@ -145,7 +148,7 @@ class _Reading:
                 self._commit()
 
     def end(self) -> None:
-        """Commit the rest."""
+        """Commit the rest of the consumed messages."""
         sys.stdout.flush()  # what a reader could not take is not consumed
         self._commit()
         if shows_progress():

@@ -1,8 +1,8 @@
-"""Messages as lines of JSON: what ``consume`` and ``tail`` print, and what ``produce`` reads.
+"""Messages as lines of JSON, which ``consume`` and ``tail`` print and ``produce`` reads.
 
-A body that is UTF-8 text is in ``body``, any other in ``body_base64``. What is printed can be fed to ``produce``, which
-takes ``body`` or ``body_base64``, ``tags``, ``keys``, ``properties``, ``sharding_key``, ``delay_level`` and ``delay``
-(seconds) and leaves the rest alone. Properties of the protocol are printed with ``all_properties`` only.
+A body that is UTF-8 text is in ``body``, any other body in ``body_base64``. ``produce`` can read printed lines again:
+it takes ``body`` or ``body_base64``, ``tags``, ``keys``, ``properties``, ``sharding_key``, ``delay_level`` and
+``delay`` (seconds), and ignores other members. Properties of the protocol are printed only with ``all_properties``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OWN_MEMBERS = frozenset(
 
 
 def message_line(message: ReceivedMessage, *, all_properties: bool = False) -> str:
-    """One line, without its end."""
+    """Return a message as one line, without the line's end."""
     members: dict[str, Any] = {
         "topic": message.topic,
         "broker": message.queue.broker_name,
@@ -47,7 +47,7 @@ def message_line(message: ReceivedMessage, *, all_properties: bool = False) -> s
 
 
 def message_of_line(line: str, topic: str) -> Message:
-    """The message a line of JSON describes.
+    """Return the message that a line of JSON describes.
 
     :raises MessageRefused: the line is no JSON object, has no body, or describes a message that is not allowed.
     """

@@ -1,6 +1,6 @@
-"""What long commands say on standard error while they run: a rate, or how far they are.
+"""Progress lines of long commands on standard error: a rate, or the share that is done.
 
-One line that is written over, on a terminal only; elsewhere nothing but the last line, so that logs stay readable.
+On a terminal, one line is overwritten. Otherwise only the last line is written, so that logs stay readable.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import TextIO
 
 BAR_CHARS = 30
 INTERVAL_S = 0.5
-"""Between two lines on a terminal."""
+"""Seconds between two lines on a terminal."""
 
 
 @dataclass(slots=True)
 class LiveRate:
-    """Counts messages, and shows how many there were.
+    """A counter of messages, which shows their number and rate.
 
     :param clock: seconds that only grow.
-    :param total: how many there will be; None when nobody knows.
-    :param verb: what is done with them: ``"sent"``.
+    :param total: how many messages there will be; None if unknown.
+    :param verb: the word after the number: ``"messages sent"``.
     """
 
     clock: Callable[[], float]
@@ -38,13 +38,13 @@ class LiveRate:
         self._is_terminal = self.output.isatty()
 
     def add(self, count: int = 1) -> None:
-        """So many more; shows it now and then."""
+        """Count more messages, and show the number now and then."""
         self.count += count
         if self._is_terminal:
             self.show()
 
     def show(self) -> None:
-        """Write the line again if it was not written just now."""
+        """Write the line again, unless it was written less than ``INTERVAL_S`` seconds ago."""
         now = self.clock()
         if self._is_terminal and now - self._shown >= INTERVAL_S:
             rate = (self.count - self._shown_count) / (now - self._shown)
@@ -53,7 +53,7 @@ class LiveRate:
             self._shown, self._shown_count = now, self.count
 
     def end(self) -> None:
-        """Write the last line: everything, with the rate of the whole time."""
+        """Write the last line: the number of all messages, with the mean rate."""
         seconds = self.clock() - self._begun
         rate = self.count / seconds if seconds > 0 else 0.0
         start = "\r\x1b[K" if self._is_terminal else ""

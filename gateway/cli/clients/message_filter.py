@@ -1,4 +1,4 @@
-"""Which messages ``consume`` and ``tail`` print: conditions that are looked at here, after the messages came."""
+"""The conditions that ``consume`` and ``tail`` check themselves, after the messages have arrived."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ FilterOptions = Callable[..., None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageConditions:
-    """All conditions given must hold.
+    """The conditions for a printed message, all of which must hold.
 
-    :param tags: any of these; None for all messages.
-    :param keys: any of these.
-    :param properties: all of these pairs.
-    :param pattern: found in the body.
+    :param tags: any of these tags; None for all messages.
+    :param keys: any of these keys; empty for all messages.
+    :param properties: all of these pairs of name and value.
+    :param pattern: a pattern that must be found in the body.
     """
 
     tags: frozenset[str] | None = None
@@ -33,7 +33,7 @@ class MessageConditions:
     pattern: re.Pattern[bytes] | None = None
 
     def takes(self, message: ReceivedMessage) -> bool:
-        """Whether a message is to be printed."""
+        """Return whether a message fulfils the conditions."""
         if self.tags is not None and message.tags not in self.tags:
             return False
         if self.keys and self.keys.isdisjoint(message.keys):
@@ -44,7 +44,7 @@ class MessageConditions:
 
 
 class Conditions(NamedTuple):
-    """What the options of a filter say, not yet read."""
+    """The texts of the filter options, not yet parsed."""
 
     tag: str | None = None
     keys: Sequence[str] = ()
@@ -54,7 +54,7 @@ class Conditions(NamedTuple):
     def filter(self, *, with_tags: bool = True) -> MessageConditions:
         """Make the filter.
 
-        :param with_tags: False when the broker looks at the tags already.
+        :param with_tags: False if the broker checks the tags already.
         :raises click.BadParameter: a condition cannot be read.
         """
         return MessageConditions(
@@ -66,7 +66,7 @@ class Conditions(NamedTuple):
 
 
 def filter_options(command: FilterOptions) -> FilterOptions:
-    """Add ``--tag``, ``--key``, ``--property`` and ``--grep``: the parameter ``conditions``."""
+    """Add ``--tag``, ``--key``, ``--property`` and ``--grep``; the command's parameter is ``conditions``."""
     command = gathered("conditions", Conditions)(command)
     for option in (
         click.option("--grep", "pattern", metavar="REGEX", help="Only messages whose body contains this."),

@@ -1,4 +1,4 @@
-"""``rocketmq-gateway pipeline``: the Spark pipelines, where the package ``rocketmq-gateway[spark]`` is installed."""
+"""``rocketmq-gateway pipeline``: the Spark pipelines, if the package ``rocketmq-gateway[spark]`` is installed."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ FORMATS = ("json", "text")
 
 
 class _Source(NamedTuple):
-    """Where lines come from, what they are, and how many are taken in a second."""
+    """The source of the lines, their format, and how many are taken per second."""
 
     file: Path | None
     form: str
@@ -38,7 +38,7 @@ class _Source(NamedTuple):
 
 
 class _Additions(NamedTuple):
-    """What options add to each message, not yet read."""
+    """Options that add to each message, not yet parsed."""
 
     tag: str | None
     keys: tuple[str, ...]
@@ -105,16 +105,16 @@ def produce(topic: str, source: _Source, group: str, additions: _Additions, quie
 
 @dataclass(frozen=True, slots=True)
 class _More:
-    """What options add to each message."""
+    """Tag, keys and properties that options add to each message."""
 
     tag: str
     keys: tuple[str, ...]
     properties: dict[str, str]
 
     def message(self, text: bytes, topic: str, form: str) -> Message:
-        """The message of a line.
+        """Return the message of a line.
 
-        :raises MessageRefused: the line makes none.
+        :raises MessageRefused: the line does not describe an allowed message.
         """
         from gateway.cli.clients.json_messages import message_of_line
         from gateway.client import Message, MessageRefused
@@ -138,7 +138,7 @@ class _More:
 
 
 class _Sending:
-    """Keeps many messages under way, and prints results in the order of the lines."""
+    """A sender with many messages on their way, which prints results in the order of the lines."""
 
     def __init__(self, producer: Producer, progress: LiveRate, *, quiet: bool) -> None:
         self._producer = producer
@@ -150,7 +150,7 @@ class _Sending:
         self.errors = RepeatedErrors("line")
 
     def send(self, number: int, text: bytes, topic: str, form: str, more: _More) -> None:
-        """Send one line; waits when too many are under way."""
+        """Send one line; wait if too many messages are on their way."""
         from gateway.client import MessageRefused
 
         self.count += 1
@@ -162,7 +162,7 @@ class _Sending:
             self._settle()
 
     def finish(self) -> None:
-        """Wait for what is under way."""
+        """Wait for the messages on their way, and print the summaries of errors."""
         while self._under_way:
             self._settle()
         self.errors.end()
@@ -210,7 +210,7 @@ def _opened(file: Path | None) -> BinaryIO:
 
 
 def _lines_of(file: Path) -> int:
-    """How many lines a file has, for the progress bar."""
+    """Return how many lines a file has, for the progress bar."""
     try:
         with file.open("rb") as lines:
             return sum(block.count(b"\n") for block in _blocks(lines))
@@ -224,7 +224,7 @@ def _blocks(lines: BinaryIO) -> Iterator[bytes]:
 
 
 def _numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """The lines that are not empty, without their ends, each with its number in the file."""
+    """Yield the lines that are not empty, without their ends, each with its number in the file."""
     for number, line in enumerate(lines, start=1):
         text = line.rstrip(b"\r\n")
         if text:
@@ -232,7 +232,7 @@ def _numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _paced(lines: Iterable[tuple[int, bytes]], rate: float | None) -> Iterator[tuple[int, bytes]]:
-    """The same lines, at most ``rate`` of them a second; None is as fast as they are taken."""
+    """Yield the same lines, at most ``rate`` per second; None sets no limit."""
     begun = time.monotonic()
     for count, line in enumerate(lines, start=1):
         yield line

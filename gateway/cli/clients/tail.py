@@ -1,4 +1,4 @@
-"""``rocketmq-gateway tail``: messages of a topic as lines of JSON, without being a consumer of it."""
+"""``rocketmq-gateway tail``: messages of a topic as lines of JSON, without becoming a consumer of the topic."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ POLL_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class QueueSpan:
-    """What to read of a queue: from ``start`` up to, not including, ``end``, or beyond it when following."""
+    """The offsets to read of a queue: from ``start`` to before ``end``, or beyond ``end`` while following."""
 
     start: int
     end: int
 
 
 class _Start(NamedTuple):
-    """Where reading begins: ``last`` messages before the end of each queue, or at ``begin``."""
+    """The place where reading begins: ``last`` messages before the end of each queue, or at ``begin``."""
 
     begin: str | datetime
     last: int | None
 
 
 class _Printing(NamedTuple):
-    """What is printed: at most ``most`` lines, the properties of the protocol too if so wanted."""
+    """The limits of printing: at most ``most`` lines, and whether properties of the protocol are printed."""
 
     most: int | None
     all_properties: bool
@@ -120,12 +120,12 @@ def _spans(admin: AdminClient, topic: str, wanted: _Start) -> dict[MessageQueue,
 
 
 def _messages_of(spans: Mapping[MessageQueue, QueueSpan]) -> int:
-    """How many messages are to be read when nothing is followed."""
+    """Return how many messages will be read without following."""
     return sum(span.end - span.start for span in spans.values())
 
 
 def _seek(consumer: LitePullConsumer, spans: Mapping[MessageQueue, QueueSpan]) -> None:
-    """Make a consumer begin at the starts."""
+    """Set a consumer to the starts of the spans."""
     consumer.assign(spans)
     for queue, span in spans.items():
         consumer.seek(queue, span.start)
@@ -134,7 +134,10 @@ def _seek(consumer: LitePullConsumer, spans: Mapping[MessageQueue, QueueSpan]) -
 def _messages(
     consumer: LitePullConsumer, spans: Mapping[MessageQueue, QueueSpan], stops: bool
 ) -> Iterator[ReceivedMessage]:
-    """The messages of all queues; ``stops`` at the ends. Offsets that no message has are told of: they have no gaps."""
+    """Yield the messages of all queues, up to the ends of the spans if ``stops``.
+
+    Offsets without a message are reported, because the offsets of a queue have no gaps.
+    """
     expected = {queue: span.start for queue, span in spans.items()}
     left = {queue for queue, span in spans.items() if span.start < span.end}
     while left or not stops:
@@ -152,14 +155,14 @@ def _messages(
 
 
 def _jump_text(queue: MessageQueue, expected: int, offset: int) -> str:
-    """What happened when a queue does not go on where it was read to."""
+    """Return an explanation why a queue does not continue at the expected offset."""
     if offset < expected:
         return f"{queue}: goes on at {offset} instead of {expected}: the topic was deleted and made again"
     return f"{queue}: messages {expected} to {offset - 1} are gone: deleted before they were read"
 
 
 def _counted(messages: Iterable[ReceivedMessage], progress: LiveRate) -> Iterator[ReceivedMessage]:
-    """The same messages, each shown as read once the next is asked for."""
+    """Yield the same messages, each counted as read when the next one is requested."""
     for message in messages:
         yield message
         if shows_progress():

@@ -1,4 +1,4 @@
-"""The commands that run servers, ``serve``, ``broker`` and ``nameserver``, and what a process of servers needs.
+"""The commands that run servers, ``serve``, ``broker`` and ``nameserver``, and the needs of a process with servers.
 
-Open ``run`` first: reactor, start, ready line, signals, stop, exit code. Not here: what the servers do.
+Open ``run`` first: reactor, start, ready line, signals, stop, exit code. The work of the servers is elsewhere.
 """

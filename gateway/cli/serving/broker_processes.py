@@ -1,7 +1,8 @@
-"""Brokers in processes of their own, behind the name server of this one, and started again when they end.
+"""Brokers in processes of their own, with the name server in this process. A broker that ends is started again.
 
-A broker process says on its standard output when clients may connect, and stops when its standard input ends: so none
-outlives its supervisor, however that ends. Its log goes where ours goes; each line names the broker.
+A broker process reports on its standard output when clients may connect, and stops when its standard input ends. So no
+broker outlives its supervisor, however the supervisor ends. A broker's log goes where the supervisor's log goes; each
+line names the broker.
 """
 
 from __future__ import annotations
@@ -32,28 +33,32 @@ from gateway.telemetry.logs import EventLog
 FIRST_RESTART_S = 1.0
 LAST_RESTART_S = 30.0
 STEADY_S = 60.0
-"""Who served for so long is started again at once as after the first failure."""
+"""Seconds of service after which a broker's next failure counts as its first one."""
 READY = "ready broker="
 ADVERTISED = "advertised="
 MAX_OUTPUT_BYTES = 65_536
-"""Of a line on a broker's standard output; what is longer is no ready line."""
+"""The most bytes of a line on a broker's standard output; a longer line is no ready line."""
 COMMAND = (sys.executable, "-P", "-m", "gateway.cli")
-"""Without the working directory in front of its path: it runs the code that its supervisor runs."""
+"""The command of a broker process, without the working directory in its module path.
+
+The broker runs the same code as its supervisor.
+"""
 INHERITED_STANDARD_ERROR = 2
 
 log = EventLog("supervisor")
 
 
 def restart_delay_s(failures: int) -> float:
-    """How long to wait before a broker is started again that ended ``failures`` times in a row."""
+    """Return the seconds before the next start of a broker that ended ``failures`` times in a row."""
     return min(FIRST_RESTART_S * 2.0 ** (failures - 1), LAST_RESTART_S)
 
 
 class BrokerLife(ProcessProtocol):
-    """A process from its start to its end.
+    """The life of one broker process, from its start to its end.
 
-    :param on_ready: told where it listens, and the other address that clients are told, if they are.
-    :param on_end: told the exit code; a negative number is the signal that ended it.
+    :param on_ready: gets the address on which the broker listens, and the address that clients get, if it is another
+        one.
+    :param on_end: gets the exit code; a negative number is the signal that ended the process.
     """
 
     def __init__(self, on_ready: Callable[[Address, Address | None], None], on_end: Callable[[int], None]) -> None:
@@ -62,14 +67,14 @@ class BrokerLife(ProcessProtocol):
         self._output = b""
 
     def outReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
-        """Look for the ready line; nothing else is written there."""
+        """Look for the ready line; a broker writes no other line to standard output."""
         *lines, self._output = (self._output + data).split(b"\n")
         self._output = self._output[:MAX_OUTPUT_BYTES]
         for line in lines:
             self._look_at(line.decode("ascii", "replace"))
 
     def processEnded(self, reason: Failure) -> None:  # noqa: N802 (Twisted's name)
-        """Every pipe is closed and the exit code is known."""
+        """Report the exit code, after every pipe is closed."""
         ended = reason.value
         signal = getattr(ended, "signal", None)
         self._on_end(-signal if signal else getattr(ended, "exitCode", None) or 0)
@@ -82,9 +87,9 @@ class BrokerLife(ProcessProtocol):
 
 
 class BrokerProcess:
-    """One broker, which runs from its start until it is asked to stop, in one process after the other.
+    """One broker, which runs in one process after another until it is asked to stop.
 
-    :param name_servers: asked when it starts: the own one may listen on a free port.
+    :param name_servers: called at each start of a process, because our own name server may listen on a free port.
     """
 
     def __init__(self, member: BrokerMember, reactor: Any, name_servers: Callable[[], Sequence[Address]]) -> None:
@@ -101,12 +106,15 @@ class BrokerProcess:
         self._failures = 0
 
     def start(self) -> Deferred[None]:
-        """Fires when clients may connect; GatewayError when the first process ends before that."""
+        """Start the broker; fires when clients may connect.
+
+        The Deferred fails with GatewayError if the first process ends before that.
+        """
         self._spawn()
         return self._ready
 
     def stop(self) -> Deferred[int]:
-        """Ask it to stop; fires with its exit code when it has. Cancel to kill it."""
+        """Ask the broker to stop; fires with the exit code after its end. Cancel to kill the broker."""
         self._ended = Deferred(lambda _: self._signal("KILL"))
         if self._restart is not None and self._restart.active():
             self._restart.cancel()
@@ -162,10 +170,11 @@ class BrokerProcess:
 
 
 class BrokerProcesses:
-    """All brokers as one server: they start side by side, and stop so.
+    """All brokers as one server: they start at once and stop at once.
 
-    :param root: the directory with those of the brokers. It is locked as a store is: a second server that finds the
-        first ones of its brokers' directories taken would leave new ones behind for those that it has more.
+    :param root: the directory that holds the brokers' directories. The root is locked like a store. Without the lock, a
+        second server would find some of its brokers' directories taken, and leave new ones behind for its other
+        brokers.
     """
 
     def __init__(
@@ -177,17 +186,18 @@ class BrokerProcesses:
 
     @property
     def addresses(self) -> Sequence[tuple[str, int]]:
-        """Where each broker listens."""
+        """The address on which each broker listens."""
         return [process.address for process in self._processes if process.address is not None]
 
     @property
     def advertised(self) -> Sequence[Address | None]:
-        """What each broker's clients are told instead."""
+        """The other address that each broker's clients get, or None."""
         return [process.advertised for process in self._processes if process.address is not None]
 
     async def start(self) -> None:
-        """Ends when clients may connect to every broker; GatewayError when one does not start, or another process
-        serves the directory.
+        """Start all brokers, and return when clients may connect to every one.
+
+        :raises GatewayError: a broker does not start, or another process serves the directory.
         """
         try:
             self._root.mkdir(parents=True, exist_ok=True)
@@ -200,9 +210,9 @@ class BrokerProcesses:
                 failure.raiseException()
 
     async def stop(self) -> None:
-        """Ends when every process has; cancel to kill them.
+        """Stop all brokers, and return after every process has ended; cancel to kill the processes.
 
-        :raises GatewayError: one says that it could not stop as it should, or was killed.
+        :raises GatewayError: a broker reports that it could not stop cleanly, or was killed.
         """
         try:
             ends = await DeferredList([process.stop() for process in self._processes], consumeErrors=True)
@@ -218,7 +228,7 @@ class BrokerProcesses:
 
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Ours without what sets settings: each broker is told all of its settings."""
+    """Return our environment without variables that set settings: each broker gets all settings as arguments."""
     return {
         name: text
         for name, text in environment.items()

@@ -1,4 +1,4 @@
-"""The broker's name as the data directory knows it, where nobody set ``brokerName``."""
+"""The broker's name from the data directory, used if nobody set ``brokerName``."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ KEY = "brokerName"
 
 
 def with_kept_name(loaded: Loaded) -> Loaded:
-    """Return the settings with the name under which the directory was served; ``brokerName`` wins, and is told of.
+    """Return the settings with the name under which the directory was served.
 
-    :raises GatewayError: the directory has a name that cannot be read, and none is set.
+    ``brokerName`` takes precedence, with a notice if the names differ.
+
+    :raises GatewayError: the directory has an unreadable name, and ``brokerName`` is not set.
     """
     settings = loaded.settings
     if KEY in loaded.sources:
@@ -35,7 +37,7 @@ def with_kept_name(loaded: Loaded) -> Loaded:
 
 
 def goes_on_as(kept: KeptName, otherwise: str) -> str:
-    """Say that a broker has another name than its machine would give it."""
+    """Return a sentence about a broker whose name differs from the name that its machine would give it."""
     return (
         f"the broker is called {kept.name}, as {kept.path} has it, and not {otherwise} after this machine; a copy of "
         "the directory that runs beside the original needs a brokerName of its own"

@@ -1,8 +1,8 @@
-"""Modules of the standard library that Twisted names and a server never looks into: loaded only if somebody does.
+"""Modules of the standard library that Twisted names and a server never uses: loaded only at their first use.
 
-``twisted.python.compat`` keeps a name for ``http.cookiejar``, and with it come urllib, http, email and html: two dozen
-modules, a twentieth of the time of a start. ``twisted.internet.defer`` takes three names of ``asyncio``, two of them
-for annotations alone, and thirty modules come along: another twentieth.
+``twisted.python.compat`` keeps a name for ``http.cookiejar``. With ``http.cookiejar`` come urllib, http, email and
+html: two dozen modules, a twentieth of the time of a start. ``twisted.internet.defer`` takes three names of
+``asyncio``, two of them for annotations alone. With ``asyncio`` come thirty modules: another twentieth.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOOPS, DEFERREDS = "asyncio", "twisted.internet.defer"
 
 
 def put_off() -> None:
-    """From now on ``LATE`` is executed at the first look at what is in it, not when it is imported."""
+    """Make ``LATE`` execute at the first look at its content, not at its import."""
     if LATE in sys.modules:
         return
     spec = find_spec(LATE)
@@ -33,7 +33,7 @@ def put_off() -> None:
 
 
 def load_deferreds() -> None:
-    """Import Twisted's Deferreds, and ``LOOPS`` not with them; who imports that afterwards gets all of it."""
+    """Import Twisted's Deferreds without ``LOOPS``. A later import of ``LOOPS`` gets the whole module."""
     if LOOPS in sys.modules or DEFERREDS in sys.modules:
         return
     stand_in = ModuleType(LOOPS, "What Deferreds need of it while they are loaded.")
@@ -46,5 +46,5 @@ def load_deferreds() -> None:
 
 
 def is_coroutine(thing: object) -> bool:
-    """As ``asyncio.iscoroutine``: of Python 3.11, generators included."""
+    """Return the result of ``asyncio.iscoroutine`` as in Python 3.11, which includes generators."""
     return isinstance(thing, (Coroutine, GeneratorType))

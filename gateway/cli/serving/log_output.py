@@ -1,4 +1,4 @@
-"""Where the log goes: our events and Twisted's, one line each, to standard error."""
+"""The output of the log: our events and Twisted's, one line each, to standard error."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gateway.reactor.interface import TimeSource
 from gateway.telemetry.logs import LimitedLines, write_lines_to
 
 TELL_LEFT_OUT_EVERY_S = 60.0
-"""Seconds between two looks for lines that were left out and have to be told of."""
+"""Seconds between two reports of lines that were left out."""
 
 
 def begin_logging(level: str, **facts: str) -> LimitedLines:
-    """From now on everything that is logged in this process is written to standard error, each line with ``facts``.
+    """Write all log events of this process to standard error from now on, each line with ``facts``.
 
-    Of Twisted's own events only warnings and errors, which are unhandled failures: its "Starting factory"
-    says nothing that our events do not say better.
+    Only warnings and errors of Twisted's own events are written; its errors are unhandled failures. Twisted's "Starting
+    factory" adds nothing to our events.
     """
     handler = write_lines_to(sys.stderr, logging.getLevelNamesMapping()[level], facts)
     logging.captureWarnings(True)
@@ -28,7 +28,7 @@ def begin_logging(level: str, **facts: str) -> LimitedLines:
 
 
 def tell_regularly(handler: LimitedLines, reactor: TimeSource) -> None:
-    """Tell once a minute of the lines that were left out, as long as the reactor runs."""
+    """Report left-out lines once a minute, as long as the reactor runs."""
 
     def tell() -> None:
         handler.tell_left_out()

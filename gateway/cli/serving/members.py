@@ -1,7 +1,7 @@
 """The brokers of ``serve --brokers N``: the name, the directory and the ports of each.
 
-What Apache RocketMQ's operators write into one ``broker.conf`` a broker is derived here from one set of settings: the
-brokers are called NAME-0, NAME-1, … and keep their files in broker-0, broker-1, … of the data directory.
+Apache RocketMQ's operators write one ``broker.conf`` for each broker. Here one set of settings is enough: the brokers
+are called NAME-0, NAME-1, … and keep their files in broker-0, broker-1, … of the data directory.
 """
 
 from __future__ import annotations
@@ -20,14 +20,20 @@ from gateway.settings.declare import text_of
 from gateway.settings.files.load import DEFAULT, Loaded
 
 PORT_DISTANCE = 10
-"""Between the ports of two brokers: a broker has listenPort - 2, too, and tools expect listenPort + 1 to be its own."""
+"""The distance between the ports of two brokers.
+
+A broker also has listenPort - 2, and tools expect that listenPort + 1 belongs to the broker.
+"""
 MAX_PORT = 65_535
 CHUNK_BYTES = 1 << 20
-"""Of a commit log's file, which is looked through: it may be a gigabyte, nearly all of it never written."""
+"""The bytes that are read at once when a commit log file is searched for data.
+
+The file may be a gigabyte, nearly all of it never written.
+"""
 PREFIX = "broker-"
-"""What the directories of the brokers are called, with their numbers. Never change: it is on disk."""
+"""The prefix of the brokers' directories, followed by their numbers. The names are on disk: never change the prefix."""
 NOT_SHARED = {"storePathCommitLog": "", "gateway.transactionDatabase": "sqlite:"}
-"""Settings that name one broker's files, and how a value begins that does."""
+"""Settings that may name one broker's files, each with the beginning of such a value."""
 
 
 class BrokerMember(NamedTuple):
@@ -38,7 +44,10 @@ class BrokerMember(NamedTuple):
     remark: str | None = None
 
     def arguments(self, name_servers: Sequence[Address], port: int | None) -> list[str]:
-        """What follows ``rocketmq-gateway`` to run it; ``port`` when it is to listen where it did before."""
+        """Return the arguments of ``rocketmq-gateway`` that run the broker.
+
+        :param port: the port on which the broker listened before, None at its first start.
+        """
         entries = [*self.settings, ("namesrvAddr", ";".join(map(str, name_servers)))]
         if port is not None:
             entries.append(("listenPort", str(port)))
@@ -46,11 +55,11 @@ class BrokerMember(NamedTuple):
 
 
 def members(loaded: Loaded, count: int) -> list[BrokerMember]:
-    """The brokers in order of their ports.
+    """Return the brokers in the order of their ports.
 
-    :raises ConfigurationError: a setting cannot be shared, the ports do not suffice, or two brokers would have the same
+    :raises SettingsError: a setting cannot be shared, the ports do not suffice, or two brokers would have the same
         name.
-    :raises GatewayError: a directory's name cannot be read.
+    :raises GatewayError: the name in a directory cannot be read.
     """
     settings = loaded.settings
     for key, begin in NOT_SHARED.items():
@@ -68,9 +77,9 @@ def members(loaded: Loaded, count: int) -> list[BrokerMember]:
 
 
 def _names(loaded: Loaded, count: int) -> Iterator[tuple[str, str | None]]:
-    """Yield the names of the brokers, and what to tell the operator of each.
+    """Yield the name of each broker, and a remark for the operator or None.
 
-    A directory goes on under the name that it has; a name that somebody set wins.
+    A directory keeps the name that it has, unless somebody set ``brokerName``.
     """
     found: dict[str, Path] = {}
     for index in range(count):
@@ -91,9 +100,9 @@ def _names(loaded: Loaded, count: int) -> Iterator[tuple[str, str | None]]:
 
 
 def check_directory(root: Path, count: int) -> None:
-    """See that the data directory holds no messages of another number of brokers, which nobody would serve.
+    """Check that the data directory has no messages of another number of brokers, which nobody would serve.
 
-    :raises ConfigurationError: it was; the text says what to do.
+    :raises SettingsError: there are such messages; the text says what to do.
     """
     if count > 1 and (root / "commitlog").exists():
         raise SettingsError(
@@ -115,12 +124,12 @@ def check_directory(root: Path, count: int) -> None:
 
 
 def directory(root: Path, index: int) -> Path:
-    """Where a broker keeps its files."""
+    """Return the directory of a broker's files."""
     return root / f"{PREFIX}{index}"
 
 
 def _is_number(text: str) -> bool:
-    """As a directory's name has it: 01 is nobody's."""
+    """Return whether a text is a number as in a directory's name: no broker has 01."""
     return text.isascii() and text.isdecimal() and text == str(int(text))
 
 
@@ -134,13 +143,13 @@ def _holds_messages(store: Path) -> bool:
 
 
 def _has_data(path: Path) -> bool:
-    """Whether anything but zeros is in a file, wherever: the begin of a damaged one may be gone."""
+    """Return whether a file has a byte other than zero anywhere: the beginning of a damaged file may be lost."""
     with path.open("rb") as file:
         return any(chunk.strip(b"\0") for chunk in _written(file.fileno()))
 
 
 def _written(fd: int) -> Iterator[bytes]:
-    """A file without its holes, which nobody has written to."""
+    """Yield the bytes of a file without its holes, to which nobody has written."""
     place = 0
     while True:
         try:
@@ -169,7 +178,7 @@ def _own(settings: Settings, index: int, name: str) -> list[tuple[str, str]]:
 
 
 def _port(first: int, index: int, key: str) -> str:
-    """The port of one broker; 0 stays 0, which is any free one."""
+    """Return the port of one broker; 0 stays 0, which means any free port."""
     port = first + PORT_DISTANCE * index if first else 0
     if port > MAX_PORT:
         raise SettingsError(

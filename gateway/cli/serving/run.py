@@ -1,7 +1,7 @@
-"""Running servers in this process: reactor, start, ready line, signals, stop, exit code.
+"""Servers in this process: reactor, start, ready line, signals, stop, exit code.
 
-``ServerLifetime`` is the sequence and knows only a reactor and things with ``start`` and ``stop``; ``run`` puts
-the real ones in. Start-up errors are one line on standard error and an exit code, never a traceback.
+``ServerLifetime`` is the sequence, and knows only a reactor and objects with ``start`` and ``stop``. ``run`` puts the
+real ones in. A start-up error is a message on standard error and an exit code, never a traceback.
 """
 
 from __future__ import annotations
@@ -44,27 +44,35 @@ log = EventLog("process")
 LEAST_QUEUE_FILES = 16
 """The smallest ``gateway.maxOpenConsumeQueueFiles``."""
 SWITCH_INTERVAL_S = 0.001
-"""A thread back from fdatasync gets the interpreter after 1 ms instead of 5: every answer of the batch waits
-for it, and there are few threads, so the extra switches cost nothing measurable."""
+"""Seconds after which a thread that returns from fdatasync gets the interpreter: 1 ms instead of Python's 5 ms.
+
+Every answer of a batch waits for this thread. There are few threads, so the extra switches cost nothing measurable.
+"""
 
 STOP_MARGIN_S = 5.0
 STANDARD_INPUT = 0
 LOOK_AT_TURNS_EVERY_S = 1.0
-"""Nothing of it happens before the first of these seconds is over: nobody who waits for a start needs it."""
+"""Seconds between two looks at the process's share of the processor.
+
+The first look comes after this time, so that no client waits longer for a start.
+"""
 LOOK_AT_MEMORY_EVERY_S = 1.0
-"""A look takes some ten microseconds."""
+"""Seconds between two looks at the process's memory; one look takes about ten microseconds."""
 
 GARBAGE_THRESHOLDS = (8_000, 1, 4_000)
-"""Messages and commands hold no reference cycles, so collections find nothing and only pause; Python's
-first threshold (700 or 2000 objects) would make one for every few hundred requests. The first two bound a pause:
-8,000 objects take up to seven milliseconds, ten with those that outlived a collection before. The third
-puts off those that look at everything."""
+"""The thresholds of Python's garbage collector.
+
+Messages and commands hold no reference cycles, so collections find nothing and only pause. With Python's first
+threshold (700 or 2000 objects), every few hundred requests would cause a collection. The first two numbers limit a
+pause: 8,000 objects take up to seven milliseconds, or ten with the survivors of an earlier collection. The third number
+delays the collections that look at all objects.
+"""
 
 
 class ServerLifetime:
-    """From the first start to the last stop of some servers; run once.
+    """The time from the first start to the last stop of some servers; run it once.
 
-    :param make_parts: the servers; the next one is taken from it when the one before it runs.
+    :param make_parts: yields the servers; the next server is taken after the one before it runs.
     """
 
     def __init__(
@@ -82,7 +90,7 @@ class ServerLifetime:
         self._asked_to_stop: Deferred[str] = Deferred()
 
     async def run(self) -> int:
-        """Start in order, announce, wait until asked to stop, stop in reverse order; the exit code."""
+        """Start in order, announce, wait for the request to stop, stop in reverse order, and return the exit code."""
         started: list[Part] = []
         try:
             for part in self._make_parts():
@@ -100,7 +108,7 @@ class ServerLifetime:
         return await self._stop(started)
 
     def ask_to_stop(self, reason: str) -> bool:
-        """Begin to stop; False when that was asked before."""
+        """Begin to stop; return False if a stop was requested before."""
         if self._asked_to_stop.called:
             return False
         self._asked_to_stop.callback(reason)
@@ -131,9 +139,9 @@ class ServerLifetime:
 
 
 def ready_line(parts: Sequence[Part]) -> str:
-    """``ready nameserver=HOST:PORT broker=HOST:PORT advertised=HOST:PORT``, with the servers that run.
+    """Return ``ready nameserver=HOST:PORT broker=HOST:PORT advertised=HOST:PORT``, with the servers that run.
 
-    ``advertised=`` follows a broker whose clients are told another address than the one that is listened on.
+    ``advertised=`` follows a broker whose clients get another address than the one on which it listens.
     """
     words = ["ready"]
     for part in parts:
@@ -144,7 +152,7 @@ def ready_line(parts: Sequence[Part]) -> str:
 
 
 def report(problem: Exception) -> int:
-    """Tell the user why nothing was started; returns the exit code."""
+    """Tell the user why nothing was started, and return the exit code."""
     if isinstance(problem, CannotListenError):
         reason = getattr(problem.socketError, "strerror", None) or problem.socketError
         problem = GatewayError(f"cannot listen on {problem.interface}:{problem.port}: {reason}")
@@ -159,10 +167,10 @@ def report(problem: Exception) -> int:
 
 
 def settle_memory() -> None:
-    """Keep the garbage collector away from what was made at start, which lives as long as the process.
+    """Keep the garbage collector away from objects of the start, which live as long as the process.
 
-    Without a collection first: of 100,000 objects it would free 1,400 and no page, and clients that wait for
-    the start would wait 30 ms longer.
+    No collection runs before that: it would free 1,400 of 100,000 objects and no page, and clients that wait for the
+    start would wait 30 ms longer.
     """
     gc.freeze()
     gc.set_threshold(*GARBAGE_THRESHOLDS)
@@ -170,7 +178,10 @@ def settle_memory() -> None:
 
 
 def adapt_turns(reactor: Any) -> None:
-    """Let the threads of this process run as soon as they wake, whoever else computes, while they have little to do."""
+    """Give the threads of this process the processor as soon as they wake, while they have little to do.
+
+    Other processes that compute then have to wait.
+    """
     found: list[ShortTurns] = []
 
     def look() -> bool:
@@ -188,7 +199,7 @@ def adapt_turns(reactor: Any) -> None:
 
 
 def give_back_memory(reactor: Any) -> None:
-    """Look for free memory from time to time, see ``spare_memory``."""
+    """Look for free memory regularly, as ``spare_memory`` describes."""
 
     @cache
     def memory() -> SpareMemory | None:
@@ -206,9 +217,10 @@ def give_back_memory(reactor: Any) -> None:
 
 
 def look_regularly(reactor: Any, every_s: float, look: Callable[[], bool]) -> None:
-    """Call ``look`` now and from time to time while it returns True.
+    """Call ``look`` now, and again every ``every_s`` seconds while it returns True.
 
-    When no descriptor is free, neither a module nor a file of the system can be read: that passes.
+    An OSError counts as True: without a free descriptor, neither a module nor a system file can be read, and such a
+    lack passes.
     """
     try:
         goes_on = look()
@@ -227,11 +239,12 @@ def run(
     members: Sequence[BrokerMember] = (),
     supervised: bool = False,
 ) -> None:
-    """Serve until a signal; ends the process with the exit code.
+    """Serve until a signal, and end the process with the exit code.
 
-    :param files: the disk of the broker's store; the operating system's files unless a test brings another.
+    :param files: the disk of the broker's store; the operating system's files unless a test brings another disk.
     :param members: brokers to run in processes of their own, instead of one in this process.
-    :param supervised: whether this is such a process: its log names the broker, and the end of its input ends it.
+    :param supervised: whether this process is such a broker: its log names the broker, and the end of its input ends
+        it.
     """
     from gateway.cli.serving.log_output import begin_logging, tell_regularly
 
@@ -272,7 +285,7 @@ def run(
 
 
 def serve_until_stopped(reactor: Any, lifetime: ServerLifetime) -> int:
-    """Run the reactor around a lifetime; the exit code."""
+    """Run the reactor around a lifetime, and return the exit code."""
     exit_codes: list[int] = []
 
     def end(result: int | Failure) -> None:
@@ -293,10 +306,12 @@ def serve_until_stopped(reactor: Any, lifetime: ServerLifetime) -> int:
 
 
 def listen_to_signals(reactor: Any, lifetime: ServerLifetime) -> None:
-    """Let signals stop the servers; a second one, ``IMPATIENCE_S`` later, ends the process at once, as a crash would.
+    """Let signals stop the servers.
 
-    What was acknowledged is on disk either way, so an impatient operator loses nothing. Signals that mean nothing here
-    would end the process without a stop if they were left alone.
+    A second signal, ``IMPATIENCE_S`` seconds later or more, ends the process like a crash.
+
+    Acknowledged messages are on disk in both cases, so an impatient operator loses nothing. Signals without a meaning
+    here are handled too, because otherwise they would end the process without a stop.
     """
     asked_at_s = 0.0
 
@@ -329,9 +344,10 @@ def listen_to_signals(reactor: Any, lifetime: ServerLifetime) -> None:
 
 
 def stop_with_input(reactor: Any, lifetime: ServerLifetime) -> None:
-    """Stop when standard input ends, which a supervisor holds open: none of its brokers outlives it.
+    """Stop when standard input ends. A supervisor holds the input open, so that no broker outlives its supervisor.
 
-    Signals that a terminal sends to all of its processes are for the supervisor alone.
+    A terminal sends signals to all processes of a group. So the broker gets its own group, and only the supervisor
+    receives these signals.
     """
     if hasattr(os, "setpgrp"):  # not on Windows
         os.setpgrp()
@@ -346,7 +362,10 @@ def stop_with_input(reactor: Any, lifetime: ServerLifetime) -> None:
 
 
 def install_reactor(*, short_ways: bool = True) -> Any:
-    """Make ``QuickEpollReactor`` the reactor where there is epoll, otherwise Twisted's choice for the platform."""
+    """Make ``QuickEpollReactor`` the reactor on Linux, otherwise Twisted's choice for the platform.
+
+    :param short_ways: False takes Twisted's choice on Linux, too.
+    """
     if short_ways and sys.platform == "linux":
         from twisted.internet.main import installReactor
 
@@ -360,7 +379,7 @@ def install_reactor(*, short_ways: bool = True) -> Any:
 
 
 def fitted(settings: Settings) -> Settings:
-    """Return the settings with as many open files as the system allows, and tell of those it does not."""
+    """Return the settings with as many open files as the system allows, and warn if this allows fewer connections."""
     limit = open_files_limit()
     if limit is None:
         return settings
@@ -377,7 +396,7 @@ def fitted(settings: Settings) -> Settings:
 
 
 def raise_file_limit() -> None:
-    """Allow as many open files as the system lets us: each connection and each log file is one."""
+    """Allow as many open files as the system permits: each connection and each log file needs one."""
     try:
         import resource
     except ImportError:  # not on Windows, which has no such limit

@@ -8,7 +8,7 @@ from gateway.cli.options import Sources, load_options, settings_options
 from gateway.cli.serving.late_modules import load_deferreds
 
 MAX_BROKERS = 64
-"""Of one command; far more than cores."""
+"""The most brokers of one command; far more than a machine has cores."""
 
 
 @click.command(

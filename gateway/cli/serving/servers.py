@@ -1,8 +1,8 @@
 """The servers of a process, as ``run`` starts and stops them.
 
-Here the constructors are called; what a server needs to be handed (clock, reactor, a way into threads) is
-put in here and nowhere else. A server's code is imported when it is made, and it is made when the ones before it
-run: the broker is most of the code, and what clients ask the name server meanwhile waits instead of being refused.
+This module alone calls the servers' constructors, and hands over what a server needs (clock, reactor, a way into
+threads). A server's code is imported when the server is made, and a server is made after the servers before it run.
+The broker is most of the code. With this order, requests to the name server wait meanwhile instead of being refused.
 """
 
 from __future__ import annotations
@@ -22,34 +22,37 @@ if TYPE_CHECKING:
 
 
 class Server(Protocol):
-    """What a name server and a broker have in common."""
+    """The common interface of a name server and a broker."""
 
     @property
     def addresses(self) -> Sequence[tuple[str, int]]:
-        """After the start: where clients find it; several addresses when it is several servers."""
+        """The address at which clients find the server after its start; several addresses for several servers."""
 
     @property
     def advertised(self) -> Sequence[Address | None]:
-        """For each of these, the other one that clients are told; None when they are told this one."""
+        """The other address that clients get, for each of ``addresses``; None if clients get the same address."""
 
     async def start(self) -> None:
-        """Ends when clients may connect; GatewayError when that will never be."""
+        """Start, and return when clients may connect.
+
+        :raises GatewayError: the server cannot start.
+        """
 
     async def stop(self) -> None:
-        """Ends when everything received is answered and on disk; may be called after a failed start."""
+        """Stop, and return when every received request is answered and on disk. Allowed after a failed start."""
 
 
 class Part(NamedTuple):
-    """A server and what the ready line calls it."""
+    """A server and its name in the ready line."""
 
     label: str
     server: Server
 
 
 class ListeningNameServer:
-    """The name server with the face of ``Server``.
+    """The name server with the interface of ``Server``.
 
-    :param near_brokers: see ``NameServer``.
+    :param near_brokers: passed on to ``NameServer``.
     """
 
     def __init__(self, settings: Settings, reactor: Any, *, near_brokers: bool = False) -> None:
@@ -62,28 +65,28 @@ class ListeningNameServer:
 
     @property
     def addresses(self) -> Sequence[tuple[str, int]]:
-        """Its one address."""
+        """The one address of the name server."""
         return [(self._settings.bind_address, self.service.port)]
 
     @property
     def advertised(self) -> Sequence[Address | None]:
-        """Clients know a name server by themselves."""
+        """None: clients know the name server's address from their own settings."""
         return [None]
 
     async def start(self) -> None:
-        """Listen."""
+        """Listen on the port."""
         self.service.startService()
 
     async def stop(self) -> None:
-        """Close port and connections."""
+        """Close the port and the connections."""
         if self.service.running:
             await self.service.stopService()
 
 
 def make_parts(role: Role, settings: Settings, reactor: Any, files: FileLayer | None = None) -> Iterator[Part]:
-    """The servers of a role, in the order of their start; each is to be started before the next is asked for.
+    """Yield the servers of a role in the order of their start. Start each server before you ask for the next.
 
-    :raises GatewayError: one cannot be made.
+    :raises GatewayError: a server cannot be made.
     """
     _check_root(settings)
     name_server = None
@@ -99,9 +102,9 @@ def make_parts(role: Role, settings: Settings, reactor: Any, files: FileLayer | 
 
 
 def make_parts_of_many(members: Sequence[BrokerMember], settings: Settings, reactor: Any) -> Iterator[Part]:
-    """A name server, and brokers in processes of their own; to be taken as from ``make_parts``.
+    """Yield a name server, and brokers in processes of their own. Start the first before you ask for the next.
 
-    :raises GatewayError: one cannot be made.
+    :raises GatewayError: a server cannot be made.
     """
     from gateway.cli.serving.broker_processes import BrokerProcesses
 

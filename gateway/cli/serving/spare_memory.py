@@ -1,16 +1,16 @@
-"""Memory that was used and is free again goes back to the system.
+"""The return of memory to the system after its use.
 
-The C library keeps what is freed below its top. After a hundred answers of 4 MB were made and sent, all their room may
-stay with the process for ever. Looking for such room costs about 0.1 ms for each megabyte that is found, so it is done
-only when the size of the process has changed by a share of it, either way, and changes no more.
+The C library keeps freed memory below the top of its heap. After a hundred answers of 4 MB, all their memory may stay
+with the process for ever. A search for free memory costs about 0.1 ms for each megabyte that it finds. Therefore the
+search runs only after the size of the process has grown or shrunk by a certain share, and has settled.
 
-It can do so of one heap only: what is free at the end of the heap of a thread stays, 8 MB for each thread that once
-read large messages. So all threads share one, see ``share_one_heap``.
+The C library can give back memory of one heap only: free memory at the end of a thread's heap stays, 8 MB for each
+thread that once read large messages. Therefore all threads share one heap (``share_one_heap``).
 
-Objects that know each other in a circle hold their memory until the garbage collector finds them, which rests most of
-the time. Requests make none, see ``forget_frames``; should there be some, a process that stays larger looks for them.
-And Python keeps thousands of freed tuples for the next ones, each with a megabyte of small objects around it that is
-free as well; a look at all objects lets go of them.
+Objects in reference cycles hold their memory until the garbage collector finds them, and the collector rests most of
+the time. Requests make no cycles (``forget_frames``). Should cycles exist, a process that stays larger searches for
+garbage. Python also keeps thousands of freed tuples for later use, each surrounded by a megabyte of free memory of
+small objects. A look at all objects releases these tuples.
 """
 
 from __future__ import annotations
@@ -28,22 +28,26 @@ from typing import Final
 from gateway.remoting.descriptors import NO_DESCRIPTOR
 
 CHANGED_SHARE: Final = 20
-"""Free memory is looked for when the size of the process has changed by one part of this many."""
+"""The size of the process must change by one part of this many before a search for free memory."""
 SETTLED_BYTES: Final = 4 * 1024 * 1024
-"""Change between two looks, in bytes, up to which the size stays."""
+"""The largest change between two looks, in bytes, at which the size counts as settled."""
 FIRST_AGAIN: Final = 4
-"""Looks without a change after which free memory is looked for again; then after twice as many, and so on. What was in
-use at the last time may be free by now, which changes no size."""
+"""The number of looks without a change before the next search; then the number doubles each time.
+
+Memory that was in use at the last search may be free now, although the size has not changed.
+"""
 GARBAGE_SHARE: Final = 10
-"""Garbage is looked for when the process stays larger by one part of this many."""
+"""The process must stay larger by one part of this many before a search for garbage."""
 ALL: Final = 2
 YOUNG: Final = 1
-"""The generation of objects up to which it is. A look at all of them may take seconds, one at the young ones ten
-milliseconds."""
+"""The oldest generation of objects in a small collection, ``ALL`` in a full one.
+
+A look at all objects may take seconds, a look at the young ones ten milliseconds.
+"""
 MOST_LOOKED_AT: Final = 200_000
-"""Objects made since the start, up to which all are looked at: about five milliseconds."""
+"""The most objects made since the start for which all are looked at: about five milliseconds."""
 ONE_HEAP: Final = (-8, 1)
-"""``M_ARENA_MAX`` of ``mallopt(3)``, and its value."""
+"""The parameter ``M_ARENA_MAX`` of ``mallopt(3)``, and its value."""
 SIZES: Final = Path("/proc/self/statm")
 
 
@@ -66,7 +70,7 @@ class SpareMemory:
         self._again_after = FIRST_AGAIN
 
     def look(self) -> bool:
-        """Give memory back if it is time; return whether it was."""
+        """Give memory back if the time has come, and return whether memory was given back."""
         last_bytes, used_bytes = self._last_bytes, self._used()
         self._last_bytes = used_bytes
         self._looks += 1
@@ -89,16 +93,18 @@ class SpareMemory:
 
 
 def share_one_heap() -> None:
-    """Let all threads take memory from one heap. Before they begin; where the C library has no such choice, in vain.
+    """Let all threads take memory from one heap. Call before threads start; without effect in some C libraries.
 
-    Nearly all memory is taken with Python's lock held: they do not wait for each other.
+    Threads take nearly all memory while they hold Python's lock, so they do not wait for each other.
     """
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).mallopt(*ONE_HEAP)
 
 
 def spare_memory() -> SpareMemory | None:
-    """Return one for this process; None where the C library cannot do it, or the system does not tell its size.
+    """Return a ``SpareMemory`` for this process.
+
+    None if the C library cannot give memory back, or if the system does not report the size of the process.
 
     :raises OSError: the process has no descriptor left to ask with.
     """
@@ -124,7 +130,7 @@ def collect(blocks_at_start: int) -> bool:
 def own_bytes() -> int:
     """Return the resident bytes of this process without pages of files, which belong to the system.
 
-    :raises OSError: the system does not tell them.
+    :raises OSError: the system does not report the bytes.
     """
     _, resident, of_files, *_ = SIZES.read_text().split()
     return (int(resident) - int(of_files)) * resource.getpagesize()

@@ -1,12 +1,12 @@
-"""Short turns on the processor, so that a busy neighbour does not hold up those who wait for an answer.
+"""Short turns on the processor, so that a busy neighbour does not delay answers.
 
 A thread that computes, such as the compiler of a Java client on the same machine, keeps a processor for a turn of some
-milliseconds. A server wakes, works for a fraction of one and sleeps again. Linux, from 6.12 on, lets a thread that
-wakes run at once if it asks for shorter turns than the one that runs; its share of the processor stays what it was.
-See ``sched_setattr(2)`` and the kernel's ``sched-eevdf``.
+milliseconds. A server wakes, works for a fraction of a millisecond and sleeps again. From version 6.12 on, Linux lets a
+waking thread run at once if it asks for shorter turns than the running thread. The thread's share of the processor
+stays the same. ``sched_setattr(2)`` and the kernel's ``sched-eevdf`` describe the details.
 
-A server that has much to do is better off with ordinary turns: more messages come in before each of its own, and a
-batch of them is cheaper. With 64 threads that send as fast as they can, short turns cost a twentieth of the rate.
+A busy server is better off with ordinary turns: more messages arrive before each of its turns, and a larger batch is
+cheaper. With 64 threads that send as fast as they can, short turns cost a twentieth of the rate.
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ from pathlib import Path
 from gateway.remoting.descriptors import NO_DESCRIPTOR
 
 SHORT_NS = 100_000
-"""The shortest turn that Linux grants."""
+"""The shortest turn that Linux grants, in nanoseconds."""
 ORDINARY_NS = 0
-"""As long as everybody's."""
+"""The value for a turn of the system's ordinary length."""
 BUSY_SHARE = 0.3
-"""Of one processor: above it turns are ordinary. 200 messages a second take 0.06, 64 threads that send 0.4 to 0.8."""
+"""The share of one processor above which turns are ordinary.
+
+200 messages a second take 0.06; 64 sending threads take 0.4 to 0.8.
+"""
 SET_ATTRIBUTES = {"x86_64": 314, "aarch64": 274, "riscv64": 274}
 """The number of the system call ``sched_setattr`` by machine: neither Python nor every C library has a name for it."""
 ATTRIBUTES = struct.Struct("=IIQiIQQQ")
@@ -36,11 +39,11 @@ THREADS = Path("/proc/self/task")
 
 
 class ShortTurns:
-    """Short turns for a process that sleeps most of the time, ordinary ones while it works.
+    """Short turns for a process that sleeps most of the time, ordinary turns while it works.
 
-    :param seconds: the time.
-    :param worked: seconds for which the process had a processor so far, all its threads together.
-    :param give: told the nanoseconds of a turn when they change; False when it could not be done.
+    :param seconds: returns the time.
+    :param worked: returns the seconds for which all threads of the process together have had a processor.
+    :param give: gets the nanoseconds of a turn after a change; returns False if the system refuses.
     """
 
     def __init__(self, seconds: Callable[[], float], worked: Callable[[], float], give: Callable[[int], bool]) -> None:
@@ -52,7 +55,7 @@ class ShortTurns:
         self._turn_ns = ORDINARY_NS
 
     def look(self) -> bool:
-        """Choose by what the process did since the last look; False when the kernel refuses."""
+        """Choose the turns by the work since the last look; return False if the kernel refuses."""
         now, worked = self._seconds(), self._worked()
         turn_ns = turn_of(worked - self._worked_then, now - self._looked_at)
         self._looked_at, self._worked_then = now, worked
@@ -64,17 +67,17 @@ class ShortTurns:
 
 
 def turn_of(worked_s: float, passed_s: float) -> int:
-    """The nanoseconds of the turns of a process that had a processor for so many seconds of those that passed."""
+    """Return the nanoseconds of a turn for a process that worked ``worked_s`` of the ``passed_s`` seconds."""
     return ORDINARY_NS if worked_s > BUSY_SHARE * passed_s else SHORT_NS
 
 
 def give(turn_ns: int) -> bool:
-    """Ask for such turns for all threads of this process; threads they start inherit them.
+    """Ask for turns of ``turn_ns`` for all threads of this process; their new threads inherit the turns.
 
-    Niceness stays; so does everything of a thread to which somebody gave another policy than the ordinary one. Kernels
-    before 6.12 say yes and change nothing.
+    Niceness stays the same. Threads with another policy than the ordinary one are left alone. Kernels before 6.12
+    accept the call and change nothing.
 
-    :returns: False where there is no such call, or the system refuses it or does not say what threads there are.
+    :returns: False if there is no such call, if the system refuses the call, or if the threads cannot be listed.
     :raises OSError: the process has no descriptor left to ask with.
     """
     number = SET_ATTRIBUTES.get(platform.machine()) if sys.platform == "linux" else None

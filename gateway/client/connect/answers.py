@@ -1,4 +1,4 @@
-"""Reading answers: what a server gets wrong is its error, told with its address."""
+"""Reading answers: a mistake of a server raises ``ProtocolError`` with the server's address."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ J = TypeVar("J", bound="JsonObject")
 
 
 def header_of(cls: type[H], answer: RemotingCommand, address: str) -> H:
-    """The header of an answer.
+    """Return the header of an answer.
 
-    :param address: whose answer it is.
-    :raises ProtocolError: it cannot be read.
+    :param address: the server that answered.
+    :raises ProtocolError: the header cannot be read.
     """
     try:
         return read_header(cls, answer)
@@ -29,9 +29,9 @@ def header_of(cls: type[H], answer: RemotingCommand, address: str) -> H:
 
 
 def body_of(cls: type[J], answer: RemotingCommand, address: str) -> J:
-    """The body of an answer.
+    """Return the body of an answer.
 
-    :raises ProtocolError: it cannot be read.
+    :raises ProtocolError: the body cannot be read.
     """
     try:
         return cls.parse(answer.body)
@@ -40,6 +40,6 @@ def body_of(cls: type[J], answer: RemotingCommand, address: str) -> J:
 
 
 def settings_of(text: str) -> dict[str, str]:
-    """The settings that a broker answers GET_BROKER_CONFIG with, a ``name=value`` in each line."""
+    """Return the settings in an answer to GET_BROKER_CONFIG, which has a ``name=value`` in each line."""
     pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
     return {name.strip(): value.strip() for name, value in pairs}

@@ -1,4 +1,4 @@
-"""What all clients for asyncio have in common: one client instance, from ``start`` to ``close``."""
+"""The base of all asyncio clients: one client instance, from ``start`` to ``close``."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gateway.client.errors import ClientClosed, UsedOnOtherLoop
 
 
 class Client(Lifetime, abc.ABC):
-    """See the module; ``async with`` starts and closes it."""
+    """A client with one ``ClientInstance``; ``async with`` starts and closes the client."""
 
     CLOSE_TIMEOUT: ClassVar[float]
-    """Seconds ``close`` takes, or waits for others, unless it is told otherwise."""
+    """Seconds that ``close`` takes, or waits for others, if the call names no timeout."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -33,37 +33,37 @@ class Client(Lifetime, abc.ABC):
 
     @property
     def client_id(self) -> str:
-        """``ip@instance``, as brokers and tools list this client.
+        """The client id ``ip@instance``, as brokers and tools list this client.
 
-        :raises ClientClosed: it does not run.
+        :raises ClientClosed: the client does not run.
         """
         return self._known_instance().client_id
 
     @abc.abstractmethod
     async def start(self) -> None:
-        """Make it ready; idempotent."""
+        """Make the client ready; idempotent."""
 
     @abc.abstractmethod
     async def close(self) -> None:
-        """End it; idempotent."""
+        """End the client; idempotent."""
 
     async def drop(self) -> None:
-        """Close the connections and do nothing else, for a client that nobody has closed."""
+        """Close the connections and do nothing else; for a client that no caller has closed."""
         self.abandon()
         if self._instance is not None:
             await self._instance.remoting.close()
 
     def _running_instance(self) -> ClientInstance:
-        """The instance, for work on its loop.
+        """Return the instance, for work on its loop.
 
-        :raises ClientClosed: it does not run; ``UsedAfterFork``, ``UsedOnOtherLoop``: it is another one's.
+        :raises ClientClosed: the client does not run; ``UsedAfterFork``, ``UsedOnOtherLoop``: wrong process or loop.
         """
         instance = self._known_instance()
         self._check_loop()
         return instance
 
     def _check_loop(self) -> None:
-        """Nothing before the start, and nothing but for whoever runs on the loop of the start."""
+        """Raise ``UsedOnOtherLoop`` unless the call runs on the loop of the start; do nothing before the start."""
         instance = self._instance
         if instance is None or instance.loop is None:
             return

@@ -1,8 +1,7 @@
 """One connection to a broker or a name server: an asyncio protocol on ``wire.Connection``.
 
-It pairs answers with who waits for them, gives up on those that come too late, joins what is written in one turn
-of the loop into one write, and hands requests of the other side on. It neither connects nor retries: that is
-``remoting``.
+A connection pairs answers with their callers, and gives up answers that come too late. Frames that are written in one
+turn of the loop become one write. Requests of the other side are passed on. ``remoting`` connects and retries.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ _log = logging.getLogger(__name__)
 MAX_OPAQUE: Final = 0x7FFF_FFFF
 _NEVER: Final = float("inf")
 _LEAST_SCAN_GAP: Final = 0.01
-"""Seconds between two looks for late answers, so that many deadlines close to each other cost one look."""
+"""Seconds at least between two checks for late answers, so that one check serves many close deadlines."""
 _WRITE_BUFFER_BYTES: Final = 4 * 1024 * 1024
-"""Unsent bytes at which writers are asked to wait."""
+"""Unsent bytes above which writers must wait."""
 
 
 class _StoredAnswer(msgspec.Struct, gc=False):
@@ -46,29 +45,29 @@ _decode_stored: Final = msgspec.json.Decoder(_StoredAnswer, strict=False).decode
 
 
 class Waiting(Protocol):
-    """Who waits for an answer. Exactly one of the two methods is called, once, on the loop's thread."""
+    """A caller that waits for an answer. Exactly one of its methods is called, once, on the loop's thread."""
 
     code: int
     """The request code, for the text of errors."""
     timeout: float
-    """Seconds it waits."""
+    """Seconds that the caller waits."""
     deadline: float
-    """Loop time at which it stops waiting; written by the connection."""
+    """The loop time at which the caller stops waiting; written by the connection."""
     takes_stored: ClassVar[bool]
-    """Whether ``stored`` may be called instead of ``answered``."""
+    """True if ``stored`` may be called instead of ``answered``."""
 
     def answered(self, command: RemotingCommand) -> None:
-        """The answer, whatever its code; must not raise."""
+        """Take the answer, whatever its code; must not raise."""
 
     def stored(self, code: int, header: SendMessageResponse) -> None:
-        """The answer, when it tells where a message is and nothing else; must not raise."""
+        """Take an answer that says only where a message is stored; must not raise."""
 
     def failed(self, error: RocketMQError) -> None:
-        """There will be no answer; must not raise."""
+        """Take the error: there will be no answer; must not raise."""
 
 
 class FutureWaiting:
-    """Waits with a future whose result is the answer."""
+    """A caller that waits with a future, whose result is the answer."""
 
     __slots__ = ("code", "deadline", "future", "timeout")
     takes_stored: ClassVar[bool] = False
@@ -80,15 +79,15 @@ class FutureWaiting:
         self.future = future
 
     def answered(self, command: RemotingCommand) -> None:
-        """See ``Waiting``."""
+        """Implement ``Waiting.answered``."""
         if not self.future.done():
             self.future.set_result(command)
 
     def stored(self, code: int, header: SendMessageResponse) -> None:
-        """See ``Waiting``: never called."""
+        """Implement ``Waiting.stored``; never called."""
 
     def failed(self, error: RocketMQError) -> None:
-        """See ``Waiting``."""
+        """Implement ``Waiting.failed``."""
         if not self.future.done():
             self.future.set_exception(error)
 
@@ -98,9 +97,9 @@ Lost: TypeAlias = Callable[["BrokerConnection"], None]
 
 
 class BrokerConnection(asyncio.Protocol):
-    """A connection that is open until ``is_open`` says otherwise.
+    """A connection; ``is_open`` says whether requests are still taken.
 
-    :param address: ``host:port`` as it is known to the caller, for errors.
+    :param address: ``host:port`` as the caller knows the server, for errors.
     :param asked: called with each request of the other side.
     :param lost: called once after the connection ended.
     """
@@ -140,27 +139,27 @@ class BrokerConnection(asyncio.Protocol):
 
     @property
     def in_flight(self) -> int:
-        """How many answers are awaited."""
+        """The number of requests that wait for an answer."""
         return len(self._pending)
 
     @property
     def local_address(self) -> str:
-        """The address of our end, ``127.0.0.1``; empty when not connected."""
+        """The IP address of this end, such as ``127.0.0.1``; empty if not connected."""
         name = self._transport.get_extra_info("sockname") if self._transport is not None else None
         return str(name[0]) if name else ""
 
     def take_opaque(self) -> int:
-        """The number of the next request."""
+        """Return the number for the next request."""
         opaque = self._next_opaque
         self._next_opaque = opaque + 1 if opaque < MAX_OPAQUE else 0
         return opaque
 
     def start_call(self, opaque: int, frame: bytes, waiting: Waiting, now: float | None = None) -> None:
-        """Write a request and wait for its answer; ``frame`` carries ``opaque``. Never raises.
+        """Write a request and register who waits for the answer; ``frame`` carries ``opaque``. Never raises.
 
-        When the connection is closed or full, ``waiting.failed`` is called at once.
+        If the connection is closed or full, ``waiting.failed`` is called at once.
 
-        :param now: the loop's time, when the caller has just asked for it.
+        :param now: the loop's time, if the caller has just read it.
         """
         if not self.is_open:
             waiting.failed(self._failure or ConnectionLost(self.address, "it is closed"))
@@ -184,18 +183,18 @@ class BrokerConnection(asyncio.Protocol):
             out.append(frame)
 
     def expect_stored(self) -> None:
-        """From now on read answers to sends in one step, since there will be many of them."""
+        """Read answers to sends in one step from now on, because many of them will come."""
         self._wire.first_look = self._take_stored
 
     def write(self, frame: bytes) -> None:
-        """Send a frame at the end of this turn of the loop, together with others of it."""
+        """Send a frame at the end of this turn of the loop, in one write with the turn's other frames."""
         out = self._out
         if not out:
             self._loop.call_soon(self._flush)
         out.append(frame)
 
     async def drained(self) -> None:
-        """Wait until the other side has taken enough of what was written.
+        """Wait until the other side has taken enough of the written bytes.
 
         :raises ConnectionLost: the connection ended meanwhile.
         """
@@ -205,14 +204,14 @@ class BrokerConnection(asyncio.Protocol):
             raise self._failure or ConnectionLost(self.address, "it was closed")
 
     def retire(self) -> None:
-        """Take no more requests, and close as soon as all answers are there; for a server that asks to be left."""
+        """Take no more requests, and close after the last answer; for a server that asks its clients to leave."""
         self._retired = True
         self.is_open = False
         if not self._pending:
             self.close()
 
     def close(self, error: RocketMQError | None = None) -> None:
-        """Send what was written and close; who waits is told ``error``, or that the connection is lost."""
+        """Send written frames and close; waiting callers get ``error``, or ``ConnectionLost``."""
         self._failure = self._failure or error
         self.is_open = False
         self._flush()
@@ -220,7 +219,7 @@ class BrokerConnection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self, error: RocketMQError) -> None:
-        """Close at once; who waits is told ``error``."""
+        """Close at once; waiting callers get ``error``."""
         self._failure = self._failure or error
         self.is_open = False
         if self._transport is not None:
@@ -229,7 +228,7 @@ class BrokerConnection(asyncio.Protocol):
     # --- what asyncio calls ---------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See ``asyncio.Protocol``."""
+        """Implement ``asyncio.Protocol.connection_made``."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
@@ -237,7 +236,7 @@ class BrokerConnection(asyncio.Protocol):
         self._received_at = self._loop.time()
 
     def data_received(self, data: bytes) -> None:
-        """See ``asyncio.Protocol``."""
+        """Implement ``asyncio.Protocol.data_received``."""
         self._received_at = self._loop.time()
         wire = self._wire
         try:
@@ -261,19 +260,19 @@ class BrokerConnection(asyncio.Protocol):
             self.close()
 
     def pause_writing(self) -> None:
-        """See ``asyncio.Protocol``."""
+        """Implement ``asyncio.Protocol.pause_writing``."""
         self._resumed = self._loop.create_future()
         self.is_paused = True
 
     def resume_writing(self) -> None:
-        """See ``asyncio.Protocol``."""
+        """Implement ``asyncio.Protocol.resume_writing``."""
         resumed, self._resumed = self._resumed, None
         self.is_paused = False
         if resumed is not None and not resumed.done():
             resumed.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See ``asyncio.Protocol``."""
+        """Implement ``asyncio.Protocol.connection_lost``."""
         self.is_open = False
         self._out.clear()
         self._wire.discard()
@@ -325,7 +324,7 @@ class BrokerConnection(asyncio.Protocol):
         self._scans_at = when
 
     def _scan(self) -> None:
-        """Fail those who waited long enough; look again when the next one has."""
+        """Fail callers whose deadline has passed, and schedule the check for the next deadline."""
         self._scan_timer = None
         self._scans_at = _NEVER
         now = self._loop.time()
@@ -343,7 +342,10 @@ class BrokerConnection(asyncio.Protocol):
             self.abort(ConnectionLost(self.address, "silent beyond the timeout", advertised_by=self._advertised_by))
 
     def _is_silent_for(self, waiting: Waiting) -> bool:
-        """Whether nothing came while it waited; or but a part of a frame, and for half of the time nothing more."""
+        """Return whether nothing came while the caller waited.
+
+        Also return True if a frame is incomplete and nothing came in the second half of the wait.
+        """
         begun = waiting.deadline - waiting.timeout
         is_stuck = self._wire.buffered_bytes > 0 and self._received_at < begun + waiting.timeout / 2
         return is_stuck or self._received_at < begun

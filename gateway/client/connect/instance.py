@@ -1,8 +1,7 @@
-"""What a client does besides its own work: routes, heartbeats, requests of brokers.
+"""The background work of a client: routes, heartbeats, answers to requests of brokers.
 
-Every producer, consumer and admin client has an instance of its own, with its own connections and client id;
-upstream shares one ``MQClientInstance`` in a process, which is where its surprises with equal instance names
-come from.
+Every producer, consumer and admin client has an instance of its own, with its own connections and client id.
+Upstream shares one ``MQClientInstance`` in a process, which causes surprises if instance names are equal.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ _UNREGISTER_TIMEOUT: Final = 1.0
 
 
 class ClientInstance:
-    """The shared part of one client.
+    """The connections, routes and members of one client.
 
     :param clock: the wall clock.
-    :param random: source of jitter and of the first name server.
+    :param random: source of jitter, and of the choice of the first name server.
     """
 
     def __init__(
@@ -79,7 +78,7 @@ class ClientInstance:
         """The loop it was started on."""
 
     async def start(self) -> None:
-        """Begin with polling and heartbeats. Nothing is connected before it is needed."""
+        """Start to poll routes and to send heartbeats. Connections are made later, when they are needed."""
         if self._started:
             return
         self._started = True
@@ -88,7 +87,7 @@ class ClientInstance:
         self.spawn(self._heartbeat_forever(), name="heartbeats")
 
     async def close(self) -> None:
-        """Leave with all members, end what was spawned, close the connections. Idempotent."""
+        """Remove all members, end spawned tasks, close the connections. Idempotent."""
         if self._is_closed:
             return
         for member in list(self._members):
@@ -106,11 +105,12 @@ class ClientInstance:
     async def route(
         self, topic: str, refresh: bool = False, *, template: str | None = None, template_queues: int = 4
     ) -> TopicRoute:
-        """The route of a topic, from memory unless ``refresh``.
+        """Return the route of a topic, from memory unless ``refresh``.
 
-        :param template: for producers: the topic whose route stands for one that does not exist yet.
-        :param template_queues: how many queues a topic made from it will have on each broker.
-        :raises RouteNotFound: no name server knows it; ``ConnectError``, ``RequestTimeout``: none could be asked.
+        :param template: for producers: the topic whose route stands for the route of a topic that does not exist yet.
+        :param template_queues: how many queues a topic made from the template will have on each broker.
+        :raises RouteNotFound: no name server knows the topic; ``ConnectError``, ``RequestTimeout``: no server could be
+            asked.
         """
         if not refresh:
             known = self._routes.get(topic)
@@ -129,13 +129,13 @@ class ClientInstance:
         raise RouteNotFound(topic, self.name_servers.addresses, reason)
 
     def known_route(self, topic: str) -> TopicRoute | None:
-        """The route of a topic if it was asked for before; for hot paths."""
+        """Return the route of a topic if the route is in memory, otherwise None; for hot paths."""
         return self._routes.get(topic)
 
     def address_of(self, broker_name: str) -> str:
-        """The address ``host:port`` of a broker's master.
+        """Return the address ``host:port`` of a broker's master.
 
-        :raises BrokerNotFound: no route that is known has it.
+        :raises BrokerNotFound: no known route has the master.
         """
         address = self._brokers.get(broker_name, _NOWHERE).get(MASTER_ID)
         if address is None:
@@ -143,15 +143,15 @@ class ClientInstance:
         return address
 
     def broker_addresses(self, broker_name: str) -> Mapping[int, str]:
-        """All known addresses of a broker name by broker id; empty when there is none."""
+        """Return all known addresses of a broker name by broker id; empty if none is known."""
         return self._brokers.get(broker_name, _NOWHERE)
 
     def master_addresses(self) -> dict[str, str]:
-        """The addresses of all known masters by broker name."""
+        """Return the addresses of all known masters by broker name."""
         return {name: ids[MASTER_ID] for name, ids in self._brokers.items() if MASTER_ID in ids}
 
     def route_failed(self, topic: str, error: RocketMQError) -> None:
-        """Log that a route could not be had and is asked for again; of a topic that does not exist, once."""
+        """Log that a route is missing and will be asked for again; for a topic that does not exist, log only once."""
         if not isinstance(error, RouteNotFound):
             _log.warning("the route of topic %s is asked for again: %s", topic, error)
         elif topic not in self._missing:
@@ -171,11 +171,11 @@ class ClientInstance:
         timeout: float | None = None,
         expect: int | Collection[int] = ResponseCode.SUCCESS,
     ) -> RemotingCommand:
-        """Ask a broker by name and return its answer if it has an expected code.
+        """Ask a broker by name, and return its answer if the answer's code is expected.
 
         :param timeout: seconds; None: ``request_timeout`` of the settings.
         :param expect: the code or codes that are returned.
-        :raises BrokerError: any other code.
+        :raises BrokerError: the answer has any other code.
         :raises BrokerNotFound, ConnectError, RequestTimeout: there was no answer.
         """
         address = self.address_of(broker_name)
@@ -191,7 +191,7 @@ class ClientInstance:
         timeout: float | None = None,
         expect: int | Collection[int] = ResponseCode.SUCCESS,
     ) -> RemotingCommand:
-        """As ``ask``, for ``host:port``."""
+        """Ask like ``ask``, but at an address ``host:port``."""
         if self._is_closed:
             raise ClientClosed(f"client {self.client_id}", "is closed")
         wait = self.settings.request_timeout if timeout is None else timeout
@@ -203,17 +203,19 @@ class ClientInstance:
     # --- members --------------------------------------------------------------------------------------------
 
     def join(self, member: Member) -> None:
-        """Add a producer or consumer: its topics are kept fresh, heartbeats name it, it answers requests.
+        """Add a producer or consumer: its routes are kept up to date, heartbeats name it, and it answers requests.
 
-        A heartbeat goes out at once to the brokers that are known; who needs it to have arrived awaits
-        ``heartbeat``.
+        A heartbeat is sent at once to the known brokers. A caller that needs the brokers' answers awaits ``heartbeat``.
         """
         self._members.append(member)
         if self._known_addresses or self._brokers:
             self.spawn(self.heartbeat(), name="heartbeat at join")
 
     async def leave(self, member: Member) -> None:
-        """Remove a member and tell the brokers (35); those that cannot be told forget it after two minutes."""
+        """Remove a member, and report that to the brokers (35).
+
+        A broker that cannot be reached forgets the member after two minutes.
+        """
         if member not in self._members:
             return
         self._members.remove(member)
@@ -234,7 +236,7 @@ class ClientInstance:
             _log.debug("a broker was not told that group %s leaves: %s", group, error)
 
     async def heartbeat(self) -> None:
-        """Tell all brokers of known routes who we are, and wait for their answers; failures are logged."""
+        """Send a heartbeat with all members to all known brokers, and wait for the answers; failures are logged."""
         producers = tuple(group for member in self._members if (group := member.producer_data()) is not None)
         consumers = tuple(data for member in self._members if (data := member.consumer_data()) is not None)
         if not producers and not consumers:
@@ -251,19 +253,22 @@ class ClientInstance:
         await asyncio.gather(*(self._heartbeat_to(address, body) for address in addresses))
 
     def _connected(self, address: str) -> None:
-        """A broker that knew us forgot us with the old connection: tell it at once, not with the next heartbeat."""
+        """Send a heartbeat at once: with the old connection, the broker forgot this client."""
         if address in self.broker_versions and not self._is_closed:
             self.spawn(self.heartbeat(), name="heartbeat to a broker that is back")
 
     def _lost(self, address: str) -> None:
-        """A broker that knew us can ask us nothing now, neither what became of a transaction nor who is in a group."""
+        """Reconnect to a broker that knew this client.
+
+        Without a connection the broker cannot ask about transactions, and cannot report changes of a group.
+        """
         if address in self.broker_versions and not self._is_closed:
             self.spawn(self._reconnect(address), name=f"reconnect to {address}")
 
     # --- tasks ----------------------------------------------------------------------------------------------
 
     def spawn(self, work: Coroutine[Any, Any, T], *, name: str = "") -> asyncio.Task[T]:
-        """Run something beside everything else; it is cancelled at ``close``, and its errors are logged."""
+        """Run a coroutine as a task; the task is cancelled at ``close``, and its errors are logged."""
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._task_ended)
@@ -280,7 +285,7 @@ class ClientInstance:
             _log.error("%s of client %s failed", task.get_name(), self.client_id, exc_info=error)
 
     async def _query(self, topic: str) -> TopicRoute | None:
-        """Ask the name servers, once for all who want the same topic at the same time."""
+        """Ask the name servers for a route; callers that want the same topic at the same time share one request."""
         if self._is_closed:
             raise ClientClosed(f"client {self.client_id}", "is closed")
         task = self._queries.get(topic)
@@ -317,7 +322,7 @@ class ClientInstance:
                 member.route_changed(route.topic, route)
 
     def _find_brokers(self) -> None:
-        """Collect the brokers of all routes; greet those that are new with a heartbeat."""
+        """Collect the brokers of all routes, and send a heartbeat if there are new brokers."""
         brokers: dict[str, dict[int, str]] = {}
         for route in self._routes.values():
             for name, ids in route.brokers.items():
@@ -344,7 +349,10 @@ class ClientInstance:
             _log.warning("heartbeat of %s was refused: %s", self.client_id, refusal)
 
     async def _reconnect(self, address: str) -> None:
-        """Try until the broker is back, or the next regular heartbeat tries; not at once: it may break again."""
+        """Try to connect until the broker is back, or until the next regular heartbeat tries.
+
+        The first attempt waits a moment, because the new connection may break again.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.settings.heartbeat_broker_interval):
                 is_back = False

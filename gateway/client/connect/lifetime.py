@@ -1,7 +1,8 @@
-"""The lifetime of a client: usable until it is closed, in the process that made it, and missed when nobody closed it.
+"""The lifetime of a client: usable until closed, in the process that made it; a warning if it was never closed.
 
-The base of all clients of both faces. A client that was started and is never closed warns once: when it is garbage, or
-when the program ends. Nothing waits for it then, since the threads of a program that ends may be frozen already.
+``Lifetime`` is the base of all clients, blocking and asyncio. A client that was started and never closed warns once:
+when it is garbage, or when the program ends. The end of the program does not wait for the client, because its threads
+may be frozen already.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from gateway.client import process
 from gateway.client.errors import ClientClosed, UsedAfterFork
 
 _started: Final[weakref.WeakValueDictionary[int, Lifetime]] = weakref.WeakValueDictionary()
-"""Clients that were started, by ``id``; closed ones stay until they are garbage."""
+"""The clients that were started, by ``id``; closed clients stay here until they are garbage."""
 
 
 class Lifetime:
-    """See the module.
+    """The state of a client from its creation to its close.
 
-    :param name: as ``"push consumer billing"``.
+    :param name: such as ``"push consumer billing"``.
     """
 
     _is_watched = False
@@ -45,20 +46,20 @@ class Lifetime:
         )
 
     def abandon(self) -> None:
-        """Give up without a word to anyone: the loop it ran on is gone, or about to go."""
+        """Mark the client as closed without any other action: its loop is gone, or will be soon."""
         self._is_closed = True
 
     def _watch(self) -> None:
-        """Warn if it is never closed; called when there is something to close."""
+        """Warn later if the client is never closed; called when there is something to close."""
         self._is_watched = True
         _started[id(self)] = self
 
     def unwatch(self) -> None:
-        """Never warn: another client that was started with it warns."""
+        """Never warn, because another client that was started with this client warns."""
         self._is_watched = False
 
     def _is_missed(self) -> bool:
-        """Whether it should have been closed by now and nobody was told."""
+        """Return whether the client should have been closed by now, and no warning was given."""
         return self._is_watched and not self._is_closed and self._pid == process.number
 
     def _warn(self) -> None:
@@ -68,7 +69,7 @@ class Lifetime:
         warnings.warn(text, ResourceWarning, stacklevel=2)
 
     def _let_go(self) -> None:
-        """End what can be ended without waiting."""
+        """End everything that can end without waiting."""
 
     def _check_process(self) -> None:
         if self._pid != process.number:

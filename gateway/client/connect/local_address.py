@@ -1,4 +1,4 @@
-"""The address by which this machine is reached: part of client ids and of message ids."""
+"""The address at which others reach this machine: part of client ids and of message ids."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import socket
 from typing import Final
 
 _SOMEWHERE: Final = ("192.0.2.1", 9)
-"""An address reserved for documents (RFC 5737): nothing is sent there, it only makes the system choose a route."""
+"""An address reserved for documents (RFC 5737). Nothing is sent to this address; the system only chooses a route."""
 
 
 def local_address() -> str:
-    """The IPv4 address of the interface that leads outside; ``127.0.0.1`` on a machine without one."""
+    """Return the IPv4 address of the interface that leads outside; ``127.0.0.1`` if the machine has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(_SOMEWHERE)

@@ -1,4 +1,4 @@
-"""What a client instance needs to know of the producers and consumers that use it."""
+"""The interface between a client instance and the producers and consumers that use it."""
 
 from __future__ import annotations
 
@@ -12,30 +12,33 @@ if TYPE_CHECKING:
     from wire.bodies.heartbeat import ConsumerData
 
 ProducerData: TypeAlias = str
-"""A producer group in a heartbeat is its name, see ``HeartbeatData.producers``."""
+"""A producer in a heartbeat: only the name of its group, see ``HeartbeatData.producers``."""
 
 Answer: TypeAlias = Callable[[RemotingCommand, str], Awaitable[RemotingCommand | None]]
-"""Answers a request of a broker: the command and the broker's ``host:port`` in, the response out; None for none."""
+"""Answers a request of a broker: gets the command and the broker's ``host:port``, returns the response or None."""
 
 
 class Member(Protocol):
-    """A producer or a consumer within a client instance. Names carry the namespace already."""
+    """A producer or consumer of a client instance, with names that include the namespace."""
 
     @property
     def group(self) -> str:
-        """The name of its group."""
+        """The name of the member's group."""
 
     def producer_data(self) -> ProducerData | None:
-        """What heartbeats say of it as a producer."""
+        """Return the entry of this member among the producers of heartbeats, None if it is not a producer."""
 
     def consumer_data(self) -> ConsumerData | None:
-        """What heartbeats say of it as a consumer."""
+        """Return the entry of this member among the consumers of heartbeats, None if it is not a consumer."""
 
     def topics(self) -> Collection[str]:
-        """Topics whose routes are to be kept fresh."""
+        """Return the topics whose routes must be kept up to date."""
 
     def route_changed(self, topic: str, route: TopicRoute) -> None:
-        """Told after the route of one of ``topics`` became known or changed; must not block or raise."""
+        """Note the route of one of ``topics``.
+
+        Called after the route became known or changed; must not block or raise.
+        """
 
     def answers(self) -> Mapping[int, Answer]:
-        """Which request codes of brokers it answers (39, 40, 220, 221, 307, 309, 326 …)."""
+        """Return the requests of brokers that this member answers, by code (39, 40, 220, 221, 307, 309, 326 …)."""

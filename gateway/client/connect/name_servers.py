@@ -1,6 +1,6 @@
-"""The name servers of a client: one of them is asked until it fails, then the next one.
+"""The name servers of a client: one server is asked until it fails, then the next.
 
-The first is chosen at random, so that clients spread over the servers (upstream ``NettyRemotingClient``).
+The first server is chosen at random, so that clients spread over the servers (upstream ``NettyRemotingClient``).
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _KNOWN_TO_EACH: Final = (
     RequestCode.GET_BROKER_CLUSTER_INFO,
     RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
 )
-"""Requests that every name server answers, and no broker."""
+"""The requests that every name server answers, and no broker."""
 
 
 class NameServers:
     """Asks the name servers of the settings.
 
-    :raises ConfigurationError: there is no address.
+    :raises ConfigurationError: the settings have no address.
     """
 
     def __init__(self, remoting: Remoting, settings: ClientSettings, choice: random.Random) -> None:
@@ -57,11 +57,11 @@ class NameServers:
     async def request(
         self, code: int, header: Header | None = None, body: bytes = b"", *, timeout: float | None = None
     ) -> tuple[RemotingCommand, str]:
-        """The answer of the first name server that gives one, whatever its code, and that server's address.
+        """Return the first answer of a name server, whatever its code, and the address of that server.
 
-        :param timeout: seconds for each of them; None: ``request_timeout`` of the settings.
-        :raises ConnectError: none could be reached; ``RequestTimeout``: the last one did not answer;
-            ``ProtocolError``, ``NotANameServer``: it is none.
+        :param timeout: seconds for each server; None: ``request_timeout`` of the settings.
+        :raises ConnectError, RequestTimeout, ProtocolError, NotANameServer: all servers failed, the last one in this
+            way.
         """
         wait = self._timeout if timeout is None else timeout
         failure: RocketMQError | None = None
@@ -87,10 +87,10 @@ class NameServers:
         return answer
 
     async def route_data(self, topic: str) -> TopicRouteData | None:
-        """The route of a topic, None when the name server does not know it.
+        """Return the route of a topic, None if the name server does not know the topic.
 
-        :raises ConnectError: no name server could be reached; ``RequestTimeout``: the last one did not answer.
-        :raises BrokerError: it refused to say.
+        :raises ConnectError, RequestTimeout: all name servers failed, the last one in this way.
+        :raises BrokerError: the name server refused, or its answer cannot be read.
         """
         header = GetRouteInfoRequest(topic=topic, accept_standard_json_only=True)
         answer, address = await self.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)

@@ -1,4 +1,4 @@
-"""Settings of producers, on top of those of every client; names and defaults are the Java client's."""
+"""Settings of producers, added to those of every client, with names and defaults of the Java client."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ class ProducerSettings(TracedSettings):
     """Settings of producers; defaults are those of ``DefaultMQProducer``."""
 
     send_msg_timeout: float = limited(3.0, least=0.001, most=600.0)
-    """Seconds one send may take, all its tries together."""
+    """The most seconds for one send, all attempts included."""
     retry_times_when_send_failed: int = limited(2, least=0, most=100)
-    """How often a failed send is tried again, on another broker if there is one."""
+    """The most times a failed send is tried again, on another broker if there is one."""
     retry_times_when_send_async_failed: int = limited(2, least=0, most=100)
-    """The same for ``send_async``."""
+    """The most times a failed ``send_async`` is tried again, on another broker if there is one."""
     retry_another_broker_when_not_store_ok: bool = False
-    """Whether FLUSH_DISK_TIMEOUT and the like count as failures that are tried elsewhere."""
+    """True if FLUSH_DISK_TIMEOUT and similar answers count as failures, so that the send is tried on another broker."""
     compress_msg_body_over: int = limited(4096, least=1)
-    """Bodies of at least so many bytes are compressed."""
+    """The size in bytes from which bodies are compressed."""
     compress_type: str = limited("zlib", choices=("none", "zlib", "lz4", "zstd"))
-    """What they are compressed with; lz4 and zstd need ``rocketmq-gateway[compression]``, here and at consumers."""
+    """The compression of bodies; lz4 and zstd need ``rocketmq-gateway[compression]``, here and at consumers."""
     compress_level: int = limited(5, least=0, most=22)
-    """Of zlib up to 9, of lz4 up to 16, of zstd up to 22; more is cut down to that."""
+    """The level of compression: up to 9 for zlib, 16 for lz4, 22 for zstd; a higher value is reduced to the limit."""
     max_message_size: int = limited(4_194_304, least=1, most=16_000_000)
-    """Bytes of a body; at most the broker's ``maxMessageSize``."""
+    """The most bytes of a body; must not exceed the broker's ``maxMessageSize``."""
     default_topic_queue_nums: int = limited(4, least=1, most=65_535)
-    """Queues of a topic that the broker creates at the first send, on each broker."""
+    """Queues on each broker of a topic that the broker creates at the first send."""
     create_topic_key: str = "TBW102"
-    """The topic whose configuration brokers copy for it."""
+    """The topic whose configuration brokers copy when they create a topic at the first send."""
     send_latency_fault_enable: bool = False
-    """Whether brokers that answered slowly or not at all are left out for a while."""
+    """True if brokers that answered slowly or not at all are skipped for a while."""
     max_in_flight: int = limited(10_000, least=1, most=1_000_000)
-    """Sends that wait for their answer; more wait their turn."""
+    """The most sends that wait for an answer; further sends wait until there is room."""
     max_in_flight_bytes: int = limited(104_857_600, least=1)
-    """Bytes of bodies that wait for their answer."""
+    """The most bytes of bodies that wait for an answer; further sends wait until there is room."""
     enable_opentelemetry: bool = False
-    """Whether every send is an OpenTelemetry span, whose context travels with the message."""
+    """True if every send is an OpenTelemetry span, whose context travels with the message."""

@@ -1,8 +1,8 @@
-"""Connections by address: made when they are needed, one attempt at a time, made again after they broke.
+"""Connections by address: made when they are needed, one attempt at a time, and made again after a break.
 
-A failed attempt is told to everyone who waited for it. The next one waits a while, doubled for each failure and
-with jitter, so that a thousand clients do not meet a restarted broker at the same instant; who cannot wait so
-long is told the last failure at once.
+Everyone who waited for a failed attempt gets its error. The next attempt waits; the wait doubles with each failure and
+has jitter, so that a thousand clients do not reach a restarted broker at the same moment. A caller that cannot wait so
+long gets the last failure at once.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from wire.headers.declare import Header, build_header
 _log = logging.getLogger(__name__)
 
 Sign: TypeAlias = Callable[[RemotingCommand], None]
-"""Adds a signature to a command's fields."""
+"""Adds a signature to the fields of a command."""
 
 MAX_ANSWERS_AT_ONCE: Final = 2000
-"""Requests of brokers that are being answered; more are refused (upstream ``checkRequestHoldMax``)."""
+"""The most requests of brokers that are answered at once; more are refused (upstream ``checkRequestHoldMax``)."""
 
 
 class _Link:
-    """What is known of one address."""
+    """The connection to one address, and the history of attempts."""
 
     __slots__ = ("attempt", "connection", "failures", "last_cause", "retry_at")
 
@@ -50,11 +50,11 @@ class _Link:
 
 
 class Remoting:
-    """Requests to any address over connections of one client.
+    """Requests to any address, over the connections of one client.
 
     :param asked: answers requests of brokers; see ``Answer``.
-    :param jitter: source of the back-off's randomness.
-    :param sign: signs every request, None without access keys.
+    :param jitter: source of randomness for the waits between attempts.
+    :param sign: signs every request; None without access keys.
     """
 
     def __init__(
@@ -79,17 +79,17 @@ class Remoting:
     async def request(
         self, address: str, code: int, header: Header | None = None, body: bytes = b"", *, timeout: float
     ) -> RemotingCommand:
-        """Ask and wait for the answer, whatever its code.
+        """Send a request and wait for the answer, whatever its code.
 
         :param address: ``host:port``.
-        :param timeout: seconds, for connecting and waiting together.
-        :raises ConnectError: no connection, or it broke while waiting (``ConnectionLost``).
-        :raises RequestTimeout: no answer in time.
+        :param timeout: seconds for connecting and waiting, in sum.
+        :raises ConnectError: there is no connection, or the connection broke while waiting (``ConnectionLost``).
+        :raises RequestTimeout: there was no answer within the timeout.
         """
         return await self.request_command(address, request_command(code, header, body), timeout=timeout)
 
     async def request_command(self, address: str, command: RemotingCommand, *, timeout: float) -> RemotingCommand:
-        """As ``request``, for a command that is made already; its opaque and signature are set here."""
+        """Send like ``request``, but a finished command; this call sets its opaque and signature."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         answer = await self._request_once(address, command, deadline - loop.time())
@@ -102,7 +102,7 @@ class Remoting:
     def call(
         self, address: str, code: int, header: Header | None = None, body: bytes = b"", *, timeout: float
     ) -> asyncio.Future[RemotingCommand]:
-        """As ``request``, but a future at once and, when the connection is open, without a task."""
+        """Send like ``request``, but return a future at once; if the connection is open, no task is needed."""
         loop = asyncio.get_running_loop()
         connection = self.open_connection(address)
         if connection is None:
@@ -114,9 +114,9 @@ class Remoting:
         return future
 
     async def oneway(self, address: str, code: int, header: Header | None = None, body: bytes = b"") -> None:
-        """Send a request that is not answered; returns when it is handed to the system or close to it.
+        """Send a request that gets no answer; return when the system has the bytes, or will have them soon.
 
-        :raises ConnectError: no connection.
+        :raises ConnectError: there is no connection.
         """
         command = request_command(code, header, body)
         command.flag = ONEWAY_FLAG
@@ -126,9 +126,9 @@ class Remoting:
             await connection.drained()
 
     def frame(self, command: RemotingCommand, opaque: int) -> bytes:
-        """The bytes of a request: numbered, signed, framed.
+        """Return the bytes of a request: numbered, signed, framed.
 
-        :raises RocketMQError: it does not fit into a frame.
+        :raises RocketMQError: the request does not fit into a frame.
         """
         command.opaque = opaque
         if self.sign is not None:
@@ -139,12 +139,12 @@ class Remoting:
             raise RocketMQError(str(error)) from error
 
     def signed_frame(self, frame: bytes) -> bytes:
-        """A frame of a request that was made without a signature, with one."""
+        """Return the frame of an unsigned request, with a signature."""
         command = parse_frame(frame, 4, len(frame))
         return self.frame(command, command.opaque)
 
     def open_connection(self, address: str) -> BrokerConnection | None:
-        """The connection to an address if there is one; for hot paths."""
+        """Return the connection to an address if there is an open one, otherwise None; for hot paths."""
         link = self._links.get(address)
         if link is None:
             return None
@@ -152,17 +152,17 @@ class Remoting:
         return connection if connection is not None and connection.is_open else None
 
     def plain_target(self, address: str) -> tuple[str, int] | None:
-        """Where to connect to for an address without TLS that was reached before; None for any other. On any thread."""
+        """Return host and port of an address; None with TLS or without an open connection. For any thread."""
         if self._tls is not None or self.open_connection(address) is None:
             return None
         host, _, port = self._settings.address_map.get(address, address).rpartition(":")
         return host.strip("[]"), int(port)
 
     async def connect(self, address: str, timeout: float) -> BrokerConnection:
-        """The connection to an address, made if there is none.
+        """Return the connection to an address; make the connection if there is none.
 
-        :param timeout: seconds to wait for it at most.
-        :raises ConnectError: there is none in this time.
+        :param timeout: the most seconds to wait for the connection.
+        :raises ConnectError: there is no connection within this time.
         """
         connection = self.open_connection(address)
         if connection is not None:
@@ -184,7 +184,7 @@ class Remoting:
             raise self._connect_error(address, cause) from error
 
     def retire(self, address: str) -> None:
-        """Use a new connection from now on; the present one ends when its answers are there."""
+        """Use a new connection from now on; the old connection closes after its last answer."""
         link = self._links.get(address)
         if link is not None and link.connection is not None:
             connection, link.connection = link.connection, None
@@ -192,7 +192,7 @@ class Remoting:
             connection.retire()
 
     async def close(self) -> None:
-        """Close every connection and wait until they are; whoever waits for an answer is told."""
+        """Close every connection and wait until all are closed; waiting callers get ``ClientClosed``."""
         self._is_closed = True
         for task in [*self._answering, *(link.attempt for link in self._links.values() if link.attempt is not None)]:
             task.cancel()
@@ -271,7 +271,7 @@ class Remoting:
         return connection
 
     def _pause(self, failures: int) -> float:
-        """Seconds before the next attempt: half of the step is fixed, half is chance."""
+        """Return the seconds before the next attempt: half of the step is fixed, the other half is random."""
         least = self._settings.reconnect_backoff_min
         step: float = min(self._settings.reconnect_backoff_max, least * 2 ** min(failures - 1, 16))
         return step / 2 + self._jitter.random() * step / 2
@@ -316,7 +316,7 @@ class Remoting:
 
 
 def request_command(code: int, header: Header | None, body: bytes) -> RemotingCommand:
-    """A request of this client, not yet numbered."""
+    """Return a request of this client that has no number yet."""
     return RemotingCommand(
         code,
         language=LanguageCode.PYTHON,
@@ -337,6 +337,6 @@ def _cause(error: Exception, timeout: float) -> str:
 
 
 def _retrieve(task: asyncio.Task[BrokerConnection]) -> None:
-    """Look at the result, so that asyncio does not warn of a failure nobody waits for any more."""
+    """Read the result, so that asyncio does not warn of a failure for which no caller waits any more."""
     if not task.cancelled():
         task.exception()

@@ -1,6 +1,6 @@
-"""The route of a topic as clients use it: which queues to write, which to read, and where brokers are.
+"""The route of a topic as clients use it: the queues to write, the queues to read, and the brokers' addresses.
 
-Built from the body of a name server's answer; pure. The rules are upstream's
+Built from the body of a name server's answer; no I/O. The rules are those of upstream's
 ``MQClientInstance.topicRouteData2TopicPublishInfo`` and ``…SubscribeInfo``.
 """
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TopicRoute:
-    """Where a topic lives.
+    """The queues of a topic, and the brokers that hold them.
 
-    :param topic: its name.
-    :param publish_queues: writable queues of brokers that have a master, in the order producers take turns.
+    :param topic: the topic's name.
+    :param publish_queues: writable queues of brokers that have a master, in the order in which producers use them.
     :param subscribe_queues: readable queues, ordered by broker name and number.
     :param brokers: addresses ``host:port`` by broker id (0 is the master), by broker name.
     :param clusters: the cluster of each broker name.
@@ -38,15 +38,15 @@ class TopicRoute:
     ordered: bool = False
 
     def address(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
-        """The address of one broker, None when it is not known."""
+        """Return the address of one broker, None if the address is not known."""
         return self.brokers.get(broker_name, {}).get(broker_id)
 
 
 def topic_route(topic: str, data: TopicRouteData, *, most_queues: int | None = None) -> TopicRoute:
-    """The route of ``topic`` from the answer of a name server.
+    """Return the route of ``topic`` from the answer of a name server.
 
-    :param most_queues: for a topic that does not exist yet, made from the template topic's route: as many queues
-        as the producer wants, at most as many as the template has.
+    :param most_queues: for a topic that does not exist yet, whose route is made from the template topic's route: the
+        number of queues that the producer wants; the route has at most as many as the template.
     """
     brokers = {broker.broker_name: broker for broker in data.broker_datas}
     queues = sorted(data.queue_datas, key=lambda entry: entry.broker_name)

@@ -3,9 +3,9 @@
     ProducerSettings(namesrv="mq:9876", send_msg_timeout=5.0)
     ProducerSettings.from_env(retry_times_when_send_failed=0)
 
-Each kind of client has a class and a file of its own that add to ``ClientSettings``. Values are checked when an
-object is made: a limit is declared with ``limited`` at the field it belongs to. Comparison and ``repr`` are written
-once in ``ClientSettings`` and not generated for each class, since that is much of what importing a client costs.
+Each kind of client has its own class and file, which add to ``ClientSettings``. Values are checked when an object is
+made; a field declares its limits with ``limited``. ``ClientSettings`` has one comparison and one ``repr`` for all
+classes. Generated methods for each class would take much of the time of importing a client.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
 def limited(
     default: T, *, least: float | None = None, most: float | None = None, choices: Sequence[str] | None = None
 ) -> T:
-    """A field with a default and limits (inclusive) or choices that are checked when the object is made."""
+    """Return a field with a default and with limits (inclusive) or choices, checked when the object is made."""
     value: T = field(default=default, metadata={_LEAST: least, _MOST: most, _CHOICES: choices})
     return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    """How connections are encrypted; ``tls=True`` is the same as ``TlsSettings()``.
+    """Settings of encryption; ``tls=True`` means ``TlsSettings()``.
 
     :param ca_file: PEM file of the authorities to trust; None: those of the system.
-    :param cert_file: PEM file of this client's certificate, when servers ask for one.
-    :param key_file: PEM file of its key; None: it is in ``cert_file``.
-    :param key_password: of an encrypted key.
-    :param verify: False takes any certificate, as the Java client does by default (``tls.client.authServer``).
-    :param check_host_name: whether the certificate must name the host connected to; brokers are mostly reached
-        by address, so this is off unless asked for.
+    :param cert_file: PEM file of this client's certificate, if servers ask for a certificate.
+    :param key_file: PEM file of the certificate's key; None: the key is in ``cert_file``.
+    :param key_password: password of an encrypted key.
+    :param verify: False accepts any certificate, as the Java client does by default (``tls.client.authServer``).
+    :param check_host_name: True if the certificate must name the host of the connection. False by default, because
+        clients mostly reach brokers by IP address.
     """
 
     ca_file: str | None = None
@@ -72,49 +72,50 @@ class TlsSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class ClientSettings:
-    """What every client needs to know. Each setting, with its range: docs/python-client/reference.md."""
+    """Settings of every client. Each setting, with its range: docs/python-client/reference.md."""
 
     namesrv: str | Sequence[str] = ()
     """Addresses of name servers: ``"a:9876;b:9876"`` or a sequence of ``"host:port"``."""
     tls: bool | TlsSettings | SSLContext = False
-    """Whether and how connections are encrypted."""
+    """The encryption of connections: True, False, ``TlsSettings(…)`` or an ``ssl.SSLContext``."""
     access_key: str | None = None
-    """With ``secret_key``: sign every request (ACL)."""
+    """The name of the pair of keys; with ``secret_key``, every request is signed (ACL)."""
     secret_key: str | None = field(default=None, repr=False)
-    """What requests are signed with; it is not sent."""
+    """The key that signs requests; never sent."""
     security_token: str | None = field(default=None, repr=False)
-    """Sent along with temporary keys."""
+    """The token that is sent with temporary keys."""
     namespace: str = ""
-    """Put in front of the names of topics and groups: ``namespace%topic``."""
+    """The prefix of the names of topics and groups: ``namespace%topic``."""
     instance_name: str = ""
-    """Second part of the client id ``ip@instance``; empty: process id and a number, unique in the process."""
+    """The second part of the client id ``ip@instance``; empty: process id and a number, unique in the process."""
     client_ip: str = ""
-    """First part of the client id and of message ids; empty: the address this machine is reached at."""
+    """The first part of the client id and of message ids; empty: the address at which others reach this machine."""
     unit_name: str = ""
-    """Third part of the client id, where the Java clients of a group have one."""
+    """The third part of the client id, if the Java clients of the group have one."""
     address_map: Mapping[str, str] = field(default_factory=dict)
-    """``{"172.17.0.2:10911": "localhost:10911"}``: where to connect instead of an address a broker advertises."""
+    """``{"172.17.0.2:10911": "localhost:10911"}``: the address to connect to, for an address that a broker advertises.
+    """
     heartbeat_broker_interval: float = limited(30.0, least=0.1, most=60.0)
     """Seconds between heartbeats; a broker forgets a client after 120 s without one."""
     poll_name_server_interval: float = limited(30.0, least=0.1, most=3600.0)
-    """Seconds between looks at the routes of all topics in use."""
+    """Seconds between two requests for the routes of all topics in use."""
     persist_consumer_offset_interval: float = limited(5.0, least=0.1, most=3600.0)
-    """Seconds between two reports of a push consumer how far it has consumed."""
+    """Seconds between two reports of a push consumer's progress."""
     connect_timeout: float = limited(3.0, least=0.01, most=600.0)
-    """Seconds a connection may take to be made, TLS included."""
+    """The most seconds for making a connection, TLS included."""
     request_timeout: float = limited(3.0, least=0.01, most=600.0)
-    """Seconds an ordinary request may take (upstream ``mqClientApiTimeout``)."""
+    """The most seconds for an ordinary request (upstream ``mqClientApiTimeout``)."""
     reconnect_backoff_min: float = limited(0.1, least=0.0, most=60.0)
-    """Seconds before the second attempt to connect to an address; doubled for each further one, with jitter."""
+    """Seconds before the second attempt to connect to an address; doubled for each further attempt, with jitter."""
     reconnect_backoff_max: float = limited(3.0, least=0.0, most=600.0)
-    """Most seconds between two attempts."""
+    """The most seconds between two attempts to connect."""
     max_in_flight_requests: int = limited(65_535, least=1, most=1_000_000)
-    """Unanswered requests of one connection; more are refused, as the Java client refuses them."""
+    """The most unanswered requests of one connection; more are refused, as the Java client refuses them."""
     max_frame_bytes: int = limited(16_777_216, least=4096, most=16_777_216)
-    """Largest answer taken; a longer one closes the connection."""
+    """The largest answer in bytes; a longer answer closes the connection."""
 
     def __repr__(self) -> str:
-        """What differs from the defaults, secrets left out."""
+        """Return the settings that differ from the defaults, without secrets."""
         told = (entry for entry in dataclasses.fields(self) if entry.repr)
         given = ((entry, getattr(self, entry.name)) for entry in told)
         texts = (f"{entry.name}={value!r}" for entry, value in given if value != _default_of(entry))
@@ -139,17 +140,17 @@ class ClientSettings:
 
     @property
     def name_servers(self) -> tuple[str, ...]:
-        """The addresses of ``namesrv`` one by one."""
+        """The addresses in ``namesrv``, one by one."""
         given = self.namesrv.replace(",", ";").split(";") if isinstance(self.namesrv, str) else self.namesrv
         return tuple(address.strip().removeprefix("http://") for address in given if address.strip())
 
     @classmethod
     def from_env(cls, **changes: Any) -> Self:
-        """Settings from the environment (``ENVIRONMENT``), with ``changes`` on top.
+        """Return settings from the environment (``ENVIRONMENT``), replaced by ``changes`` where given.
 
         ``NAMESRV_ADDR`` is read as Apache RocketMQ reads it; ``ROCKETMQ_TLS`` takes ``true`` and ``false``.
 
-        :raises ConfigurationError: a value cannot work.
+        :raises ConfigurationError: a value is not usable.
         """
         values: dict[str, Any] = {}
         for variable, key in ENVIRONMENT.items():
@@ -160,9 +161,9 @@ class ClientSettings:
 
     @classmethod
     def chosen(cls, settings: Self | None, namesrv: str | Sequence[str] | None) -> Self:
-        """What a client is given: its settings or else those of the environment, with ``namesrv`` on top.
+        """Return a client's settings: the given settings, or settings from the environment, with ``namesrv`` if given.
 
-        :raises ConfigurationError: a value cannot work, or the settings are no settings of such a client.
+        :raises ConfigurationError: a value is not usable, or the settings are for another kind of client.
         """
         if settings is not None and not isinstance(settings, cls):
             raise ConfigurationError("settings", settings, f"{cls.__name__}(…), or left out; addresses are namesrv=…")
@@ -170,21 +171,21 @@ class ClientSettings:
         return given if namesrv is None else given.with_changes(namesrv=namesrv)
 
     def with_changes(self, **changes: Any) -> Self:
-        """The same settings with some changed.
+        """Return a copy of the settings with some values changed.
 
-        :raises ConfigurationError: a value cannot work.
+        :raises ConfigurationError: a value is not usable.
         """
         return dataclasses.replace(self, **changes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class TracedSettings(ClientSettings):
-    """What producers and consumers have in common: whether they tell what becomes of each message."""
+    """Settings that producers and consumers share: the reports of what happens to each message."""
 
     enable_trace: bool = False
-    """Whether every message is reported to ``trace_topic``, as ``enableTrace`` of the Java client."""
+    """True if every message is reported to ``trace_topic``, as with ``enableTrace`` of the Java client."""
     trace_topic: str = "RMQ_SYS_TRACE_TOPIC"
-    """Where tools look for traces."""
+    """The topic in which tools look for traces."""
 
 
 def _default_of(entry: dataclasses.Field[Any]) -> Any:
@@ -222,7 +223,7 @@ def _check_address(key: str, address: str) -> None:
 
 
 def _true_or_false(variable: str, text: str) -> bool:
-    """Anything else is refused: it must not switch encryption off unnoticed."""
+    """Return the value of a variable; refuse any other text, which must not switch encryption off unnoticed."""
     if text.lower() not in ("true", "false"):
         raise ConfigurationError(variable, text, "true or false")
     return text.lower() == "true"

@@ -1,7 +1,8 @@
 """Signatures of requests for servers with access control (upstream ``AclClientRPCHook``).
 
-The values of all fields in the order of their names (by UTF-16 code units, as Java sorts), then the body, as
-HMAC-SHA1 with the secret key, in base64. Code, number and time are not covered: that is the protocol.
+The signature covers the values of all fields, in the order of the fields' names, and then the body. The algorithm is
+HMAC-SHA1 with the secret key, written in base64. Names are sorted by UTF-16 code units, as Java sorts. The protocol
+does not cover code, number and time.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ SECURITY_TOKEN: Final = "SecurityToken"  # noqa: S105 - the name of a field
 class RequestSigner:
     """Signs commands with one pair of keys.
 
-    :param security_token: sent along, and signed, when the keys are temporary ones.
+    :param security_token: sent and signed with temporary keys.
     """
 
     __slots__ = ("_fields", "_secret")
@@ -32,14 +33,14 @@ class RequestSigner:
             self._fields[SECURITY_TOKEN] = security_token
 
     def sign(self, command: RemotingCommand) -> None:
-        """Put key and signature into the fields of a command; a signature that is there is made anew."""
+        """Put key and signature into the fields of a command; an existing signature is replaced."""
         fields = command.ext_fields
         fields.update(self._fields)
         fields[SIGNATURE] = signature(self._secret, fields, command.body)
 
 
 def signature(secret: bytes, fields: dict[str, str], body: bytes) -> str:
-    """The signature over fields (but ``Signature``) and body."""
+    """Return the signature of all fields (except ``Signature``) and the body."""
     names = sorted((name for name in fields if name != SIGNATURE), key=_java_order)
     digest = hmac.new(secret, digestmod="sha1")
     for name in names:

@@ -9,9 +9,9 @@ from gateway.client.errors import ConfigurationError
 
 
 def tls_context(tls: bool | TlsSettings | ssl.SSLContext) -> ssl.SSLContext | None:
-    """What asyncio wants for ``ssl=``; None for plain connections.
+    """Return the value for asyncio's ``ssl=``, None for plain connections.
 
-    :raises ConfigurationError: a file of the settings cannot be read or used.
+    :raises ConfigurationError: a file of the settings cannot be read or used, or ``tls`` has another type.
     """
     if isinstance(tls, ssl.SSLContext):
         return tls

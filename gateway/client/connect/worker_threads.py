@@ -1,7 +1,7 @@
-"""A few daemon threads that run blocking calls of the user, handed to them one by one.
+"""A few daemon threads that run blocking calls of the user, which are handed to the threads one by one.
 
-Not ``concurrent.futures.ThreadPoolExecutor``: that one is waited for at the end of the interpreter, so a callback that
-never returns would keep the process from ending. A thread is started when there is work and no idle one.
+``concurrent.futures.ThreadPoolExecutor`` is not used: the end of the interpreter waits for its threads, so a callback
+that never returns would keep the process alive. A thread is started if there is work and no idle thread.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ T = TypeVar("T")
 
 
 class WorkerThreads:
-    """At most ``limit`` threads; how much may wait for them is the caller's business.
+    """At most ``limit`` threads; the caller limits how many calls may wait for a thread.
 
-    :param name: what the threads are called in a debugger.
+    :param name: the name of the threads in a debugger.
     """
 
     def __init__(self, limit: int, name: str) -> None:
@@ -34,7 +34,7 @@ class WorkerThreads:
     def submit(self, call: Callable[[], T]) -> Future[T]:
         """Run ``call`` in one of the threads, with the context variables of the caller.
 
-        :raises RuntimeError: after ``close``, and where Python starts no thread any more: at the end of the program.
+        :raises RuntimeError: after ``close``, or if Python starts no more threads because the program ends.
         """
         future: Future[T] = Future()
         with self._lock:
@@ -50,7 +50,7 @@ class WorkerThreads:
         return future
 
     def close(self) -> None:
-        """Take no more; threads end when they have done what was submitted. Does not wait."""
+        """Take no more calls; the threads end after all submitted calls are done. Does not wait."""
         with self._lock:
             if self._closed:
                 return

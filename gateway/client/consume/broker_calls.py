@@ -1,6 +1,7 @@
-"""What brokers ask of a consumer.
+"""Answers to the requests that brokers send to a consumer.
 
-Rebalance (40), reset offsets (220), tell offsets (221), tell about yourself (307), consume this message now (309).
+Rebalance (40), reset offsets (220), report offsets (221), report the consumer's state (307), consume one message now
+(309).
 """
 
 from __future__ import annotations
@@ -40,35 +41,35 @@ ConsumeNow = Callable[[ReceivedMessage], Awaitable[ListenerOutcome]]
 
 
 class Introspection(Protocol):
-    """What a consumer says about itself."""
+    """The facts about a consumer that tools can read."""
 
     group: str
     """The group's name with its namespace."""
 
     def topics(self) -> Collection[str]:
-        """What it subscribes to now, the retry topic included where there is one."""
+        """Return the topics that are subscribed to now, with the retry topic if the consumer has one."""
 
     def properties(self) -> Mapping[str, str]:
-        """Settings as text, upstream's ``PROP_…`` names among them."""
+        """Return the settings as text, and values with upstream's ``PROP_…`` names."""
 
     def subscriptions(self) -> Mapping[str, Subscription]:
-        """By topic."""
+        """Return the subscriptions by topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """The listener of a consumer, as a broker may call it."""
+    """A consumer's listener, as a broker can call it."""
 
     consume_now: ConsumeNow
-    """Gives a message to the listener outside of all turns."""
+    """Gives one message to the listener, outside all turns."""
     is_orderly: bool
 
 
 class BrokerCalls:
     """The answers of one consumer.
 
-    :param wake: rebalance soon.
-    :param popped: the queues that are popped now.
+    :param wake: asks for a rebalance soon.
+    :param popped: returns the queues that are popped now.
     :param listening: None: this consumer has no listener.
     """
 
@@ -90,7 +91,7 @@ class BrokerCalls:
         self._listening = listening
 
     def answers(self) -> Mapping[int, Answer]:
-        """By request code."""
+        """Return the methods that answer, by request code."""
         return {
             RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self.ids_changed,
             RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self.reset_offsets,
@@ -100,12 +101,12 @@ class BrokerCalls:
         }
 
     async def ids_changed(self, _request: RemotingCommand, _address: str) -> RemotingCommand | None:
-        """40: members have come or gone."""
+        """Rebalance soon (40): members have joined or left."""
         self._wake()
         return None
 
     async def reset_offsets(self, request: RemotingCommand, address: str) -> RemotingCommand | None:
-        """220: set the progress of some queues; nobody waits for an answer."""
+        """Set the progress of some queues (220); the broker does not wait for an answer."""
         header = parse_header(ResetOffsetRequest, request.ext_fields)
         try:
             offsets = parse_reset(request.body)
@@ -117,14 +118,14 @@ class BrokerCalls:
         return None
 
     async def tell_offsets(self, request: RemotingCommand, _address: str) -> RemotingCommand | None:
-        """221: the progress in memory."""
+        """Return the progress in memory (221)."""
         header = parse_header(GetConsumerStatusRequest, request.ext_fields)
         table = self._queues.table.of_topic(header.topic)
         body = GetConsumerStatusBody({WireQueue(*queue): offset for queue, offset in table.items()}).build()
         return request.response(ResponseCode.SUCCESS, body=body)
 
     async def tell_about_us(self, request: RemotingCommand, _address: str) -> RemotingCommand | None:
-        """307: settings, subscriptions, the state of each queue, and where the threads are."""
+        """Return settings, subscriptions, the state of each queue, and on request the stacks of the threads (307)."""
         header = parse_header(GetConsumerRunningInfoRequest, request.ext_fields)
         body = build_running_info(
             properties=self._about.properties(),
@@ -137,7 +138,7 @@ class BrokerCalls:
         return request.response(ResponseCode.SUCCESS, body=body)
 
     async def consume_directly(self, request: RemotingCommand, _address: str) -> RemotingCommand | None:
-        """309: give one message to the listener and tell what it did; offsets are not touched."""
+        """Give one message to the listener and report the result (309); offsets do not change."""
         listening = self._listening
         if listening is None:
             return request.response(ResponseCode.SYSTEM_ERROR, "this consumer has no listener")
@@ -159,9 +160,9 @@ class BrokerCalls:
 
 
 def parse_reset(body: bytes) -> dict[MessageQueue, int]:
-    """The offsets of a reset, in the form for Java (a map with queues as keys) or that for C++ (a list).
+    """Return the offsets of a reset, in the form for Java (a map with queues as keys) or for C++ (a list).
 
-    :raises BodyError: neither of them.
+    :raises BodyError: the body has neither form.
     """
     value = JsonObject.read_json(body)
     table = value.get("offsetTable") if isinstance(value, dict) else None

@@ -1,4 +1,4 @@
-"""What the consumers for asyncio have in common: a group, its subscriptions, and how one joins it."""
+"""The base of all asyncio consumers: a group, its subscriptions, and the steps of joining the group."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from wire.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel
 class GroupConsumer(Client):
     """A member of a consumer group.
 
-    :param kind: what it is called in errors.
+    :param kind: the name of this kind of consumer in errors.
     :param subscriptions: topic → tags (``"A || B"``, ``"*"``) or ``Sql(...)``.
     """
 
@@ -53,13 +53,13 @@ class GroupConsumer(Client):
             subscription_of(topic, wanted, version_ms=0)  # refuses what cannot work before anything is started
 
     async def start(self) -> None:
-        """Join the group and begin. Idempotent.
+        """Join the group and start to consume. Idempotent.
 
-        It returns when queues were shared out for the first time, where the consumer has queues.
+        A consumer that reads queues returns from here after the first division of the queues among the members.
 
-        :raises ConnectError: no name server can be reached. A topic without a route is waited for.
+        :raises ConnectError: no name server can be reached. Without a route, the consumer waits for the topic.
         :raises BrokerError: a SQL92 expression is refused.
-        :raises ConfigurationError: nothing is subscribed to, or there is no name server in the settings.
+        :raises ConfigurationError: no topic is subscribed to, or the settings name no name server.
         """
         self._check_usable()
         if self._instance is not None:
@@ -80,10 +80,10 @@ class GroupConsumer(Client):
     # --- a member of the client instance --------------------------------------------------------------------
 
     def producer_data(self) -> None:
-        """Not a producer."""
+        """Return None: a consumer is not a producer."""
 
     def consumer_data(self) -> ConsumerData:
-        """What heartbeats say."""
+        """Return the entry of this consumer in heartbeats."""
         return ConsumerData(
             self.group,
             self._consume_type.value,
@@ -93,37 +93,37 @@ class GroupConsumer(Client):
         )
 
     def topics(self) -> Collection[str]:
-        """Topics whose routes are kept fresh."""
+        """Return the topics whose routes are kept up to date."""
         return self._subscriptions.keys()
 
     @abc.abstractmethod
     def route_changed(self, topic: str, route: TopicRoute) -> None:
-        """Told after the route of one of ``topics`` became known or changed."""
+        """Note the route of one of ``topics``; called after the route became known or changed."""
 
     @abc.abstractmethod
     def answers(self) -> Mapping[int, Answer]:
-        """Which requests of brokers it answers."""
+        """Return the requests of brokers that this consumer answers, by request code."""
 
     def subscriptions(self) -> Mapping[str, Subscription]:
-        """By topic."""
+        """Return the subscriptions by topic."""
         return self._subscriptions
 
     # --- inside: what kinds of consumers do differently -------------------------------------------------------
 
     def _assemble(self, instance: ClientInstance) -> None:
-        """Make the parts that work while it runs."""
+        """Make the parts of the running consumer."""
 
     async def _begin(self) -> None:
-        """Begin to work, as a member."""
+        """Start to work, after the consumer became a member."""
 
     async def _abandon(self, instance: ClientInstance) -> None:
-        """Close what there is after a start that failed."""
+        """Close the parts that exist, after a start that failed."""
         await instance.close()
 
     # --- inside ---------------------------------------------------------------------------------------------
 
     async def _join(self, instance: ClientInstance) -> None:
-        """Become a member that the brokers know."""
+        """Look up the topics, and become a member that the brokers know."""
         await instance.start()
         for topic, wanted in self._wanted.items():
             self._add(instance, topic, wanted)

@@ -1,7 +1,7 @@
 """Inner batches: a record of a topic with batch queues (``queue.type=BatchCQ``) that holds the messages of one send.
 
-The client takes them apart, as upstream's ``MessageDecoder.decodeMessage`` does: the n-th message has the record's
-offset plus n, its own flag, properties and body, and everything else of the record.
+The client splits the record, as upstream's ``MessageDecoder.decodeMessage`` does. The n-th message has the record's
+offset plus n, its own flag, properties and body, and the record's other values.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _OF_THE_BATCH: Final = INNER_BATCH | SysFlag.COMPRESSED | SysFlag.COMPRESSION_MA
 
 
 def inner_messages(record: StoredMessage, hold: Hold | None = None) -> list[StoredMessage]:
-    """The messages of an inner batch, as records of their own.
+    """Return the messages of an inner batch, each as a record.
 
-    :param hold: to be kept as long as one of them.
-    :raises BodyError: the body is no batch; ``MessageRefused``: it is compressed and cannot be read.
+    :param hold: must be kept as long as one of the messages.
+    :raises BodyError: the body is not a batch; ``MessageRefused``: the body is compressed and cannot be read.
     """
     body = record.body
     if record.sys_flag & SysFlag.COMPRESSED:

@@ -1,9 +1,9 @@
-"""The offsets of a broadcasting consumer in a file, as the Java client keeps them.
+"""The offsets of a broadcasting consumer in a file, in the Java client's format.
 
     <directory>/<client ip>@<instance>/<group>/offsets.json        {"offsetTable":{{"brokerName":…}:5}}
 
-The text is that of upstream's ``LocalFileOffsetStore``: a Java consumer reads ours and the reverse. Names, text and
-values only; reading and writing files is ``consume/offset_store.py``'s.
+The text has the form of upstream's ``LocalFileOffsetStore``: Java consumers read our files, and we read theirs. This
+module knows names, text and values; ``consume/offset_store.py`` reads and writes the files.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ _UNSAFE: Final = str.maketrans(dict.fromkeys('<>:"/\\|?*', "_"))
 
 
 class _OffsetFile(JsonObject):
-    """Upstream ``OffsetSerializeWrapper``."""
+    """The content of the file (upstream ``OffsetSerializeWrapper``)."""
 
     offset_table: Mapping[QueueKey, int] = field(default_factory=dict)
 
 
 def offsets_path(directory: str, client: str, group: str) -> Path:
-    """The file of a group on this machine.
+    """Return the path of a group's file on this machine.
 
-    :param client: ``ip@instance``; it must be the same after a restart for the offsets to be found.
+    :param client: ``ip@instance``; must be the same after a restart, otherwise the offsets are not found.
     """
     return Path(directory).expanduser() / client.translate(_UNSAFE) / group.translate(_UNSAFE) / _FILE
 
 
 def parse_offsets(text: bytes) -> dict[MessageQueue, int]:
-    """The offsets of a file.
+    """Return the offsets in the text of a file.
 
-    :raises BodyError: it is not such a file.
+    :raises BodyError: the text is not from such a file.
     """
     table = _OffsetFile.parse(text).offset_table
     return {MessageQueue(key.topic, key.broker_name, key.queue_id): offset for key, offset in table.items()}
 
 
 def build_offsets(offsets: Mapping[MessageQueue, int]) -> bytes:
-    """The text of a file."""
+    """Return the text of a file with these offsets."""
     table = {QueueKey(*queue): offset for queue, offset in offsets.items()}
     return build_pretty_json(_OffsetFile(table).to_json())

@@ -1,4 +1,4 @@
-"""Where a group's progress is kept: at the brokers, or in a local file when every member reads everything."""
+"""The store of a group's progress: at the brokers, or in a local file if every member reads everything."""
 
 from __future__ import annotations
 
@@ -39,26 +39,29 @@ class OffsetStore(Protocol):
     """Keeps the offsets of one group."""
 
     async def fetch(self, queue: MessageQueue) -> int | None:
-        """The stored offset, None when there is none; raises ``RocketMQError`` when that cannot be found out."""
+        """Return the stored offset, None if no offset is stored.
+
+        :raises RocketMQError: the offset could not be read.
+        """
         ...
 
     async def store(self, offsets: Mapping[MessageQueue, int], *, confirm: bool) -> list[MessageQueue]:
-        """Keep offsets; returns the queues for which it failed, which is logged.
+        """Store offsets; return the queues for which that failed. Failures are logged.
 
-        :param confirm: wait until they are known to be kept.
+        :param confirm: wait until the offsets are known to be stored.
         """
         ...
 
 
 class BrokerOffsets:
-    """Offsets at the broker of each queue (14, 15)."""
+    """Offsets kept at the broker of each queue (14, 15)."""
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
         self._instance = instance
         self._group = group
 
     async def fetch(self, queue: MessageQueue) -> int | None:
-        """See ``OffsetStore``."""
+        """Implement ``OffsetStore.fetch``."""
         header = QueryConsumerOffsetRequest(consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id)
         answer = await self._instance.ask(
             queue.broker_name,
@@ -72,7 +75,7 @@ class BrokerOffsets:
         return offset if offset >= 0 else None
 
     async def store(self, offsets: Mapping[MessageQueue, int], *, confirm: bool) -> list[MessageQueue]:
-        """See ``OffsetStore``."""
+        """Implement ``OffsetStore.store``."""
         outcomes = await asyncio.gather(*(self._store(queue, offsets[queue], confirm) for queue in offsets))
         return [queue for queue, stored in zip(offsets, outcomes, strict=True) if not stored]
 
@@ -98,7 +101,8 @@ class BrokerOffsets:
 class LocalOffsets:
     """Offsets in a file of this machine, in the Java client's format.
 
-    A file that cannot be read counts as empty, after its ``.bak``; both are left for a look.
+    If the file is missing or cannot be read, its ``.bak`` is read; without both, the store counts as empty. Unreadable
+    files stay on disk, so that you can look at them.
     """
 
     def __init__(self, path: Path) -> None:
@@ -108,11 +112,11 @@ class LocalOffsets:
         self._writing = asyncio.Lock()
 
     async def fetch(self, queue: MessageQueue) -> int | None:
-        """See ``OffsetStore``."""
+        """Implement ``OffsetStore.fetch``."""
         return (await self._load()).get(queue)
 
     async def store(self, offsets: Mapping[MessageQueue, int], *, confirm: bool) -> list[MessageQueue]:  # noqa: ARG002
-        """See ``OffsetStore``; the file is replaced as a whole."""
+        """Implement ``OffsetStore.store``; the whole file is replaced."""
         if not offsets:
             return []
         async with self._writing:

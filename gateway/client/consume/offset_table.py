@@ -1,6 +1,6 @@
-"""How far a group has consumed each queue of this client, in memory, and which of it nobody was told yet.
+"""A group's progress in each queue of this client, in memory, and the offsets that are not stored yet.
 
-Storing is the business of ``consume/offset_store.py``: at a broker, or in a file when every member reads everything.
+``consume/offset_store.py`` stores the offsets: at a broker, or in a file if every member reads everything.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class OffsetTable:
-    """The next offset to consume of each queue."""
+    """The next offset to consume in each queue."""
 
     __slots__ = ("_changed", "_offsets")
 
@@ -22,11 +22,11 @@ class OffsetTable:
         self._changed: set[MessageQueue] = set()
 
     def get(self, queue: MessageQueue) -> int | None:
-        """The offset of a queue; None when it is not known here."""
+        """Return the offset of a queue, None if the table does not have the queue."""
         return self._offsets.get(queue)
 
     def advance(self, queue: MessageQueue, offset: int) -> None:
-        """A queue is consumed up to an offset; a smaller one than known changes nothing."""
+        """Note that a queue is consumed up to an offset; an offset below the known one changes nothing."""
         if offset > self._offsets.get(queue, -1):
             self._offsets[queue] = offset
             self._changed.add(queue)
@@ -38,31 +38,31 @@ class OffsetTable:
             self._changed.add(queue)
 
     def learn(self, queue: MessageQueue, offset: int) -> None:
-        """What the store says: nobody has to be told."""
+        """Take an offset from the store; the offset need not be stored again."""
         self._offsets[queue] = offset
         self._changed.discard(queue)
 
     def forget(self, queue: MessageQueue) -> None:
-        """The queue is somebody else's now."""
+        """Remove a queue that now belongs to another member."""
         self._offsets.pop(queue, None)
         self._changed.discard(queue)
 
     def take_changed(self, queues: Collection[MessageQueue] | None = None) -> dict[MessageQueue, int]:
-        """The offsets to be stored, all or of some queues; they count as stored from now on."""
+        """Return the offsets to store, of all or of some queues; from now on they count as stored."""
         taken = self._changed if queues is None else self._changed.intersection(queues)
         offsets = {queue: self._offsets[queue] for queue in sorted(taken)}
         self._changed = self._changed - taken
         return offsets
 
     def changed(self, queues: Collection[MessageQueue] | None = None) -> list[MessageQueue]:
-        """Which queues, of all or some, have offsets that are not stored."""
+        """Return the queues, of all or of these, whose offsets are not stored."""
         return sorted(self._changed if queues is None else self._changed.intersection(queues))
 
     def put_back(self, queue: MessageQueue) -> None:
-        """Storing failed: to be tried again."""
+        """Mark a queue's offset to be stored again, after storing has failed."""
         if queue in self._offsets:
             self._changed.add(queue)
 
     def of_topic(self, topic: str) -> dict[MessageQueue, int]:
-        """The offsets of a topic; all for an empty name."""
+        """Return the offsets of a topic, or all offsets if the name is empty."""
         return {queue: offset for queue, offset in self._offsets.items() if not topic or queue.topic == topic}

@@ -1,8 +1,9 @@
-"""The state of one assigned queue: what was pulled and is not consumed yet, limits, the offset to commit.
+"""The state of one assigned queue: messages that are pulled but not consumed yet, limits, the offset to commit.
 
-Messages are cut into *turns*, the portions a listener gets at a time; a turn counts as a whole until it is settled,
-and what failed of it may stay. Turns finish in any order, the offset to commit is that of the first message not
-finished, as of upstream's ``ProcessQueue``. No I/O and no clock here: times are arguments, in seconds.
+Messages are cut into *turns*: a turn is what a listener gets in one call. A turn counts as a whole until it is settled,
+but failed messages of a turn may stay. Turns finish in any order. The offset to commit is the offset of the first
+message that is not finished, as in upstream's ``ProcessQueue``. No I/O and no clock here: times are arguments, in
+seconds.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ if TYPE_CHECKING:
     from gateway.client.message_queue import MessageQueue
 
 LOCK_LIVES_S: Final = 30.0
-"""How long a client trusts its lock of a queue without renewing it (upstream ``REBALANCE_LOCK_MAX_LIVE_TIME``)."""
+"""Seconds that a client trusts its lock of a queue without renewing it (upstream ``REBALANCE_LOCK_MAX_LIVE_TIME``)."""
 PULL_EXPIRES_S: Final = 120.0
-"""A queue that was not pulled for so long is given up and taken anew (upstream ``PULL_MAX_IDLE_TIME``)."""
+"""Seconds without a pull after which a queue is given up and taken again (upstream ``PULL_MAX_IDLE_TIME``)."""
 MIB: Final = 1024 * 1024
 NEVER: Final = float("inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheLimits:
-    """What one queue may hold: messages, MiB, and how far apart its first and last offset may be (None: any)."""
+    """The limits of one queue: messages, MiB, and the distance between its first and last offset (None: no limit)."""
 
     messages: int = 1000
     mib: int = 100
@@ -34,7 +35,7 @@ class CacheLimits:
 
 
 class Turn:
-    """Messages that a listener gets together, of one queue, in offset order.
+    """Messages of one queue that a listener gets in one call, in offset order.
 
     A plain class: one is made for every call of a listener.
     """
@@ -59,9 +60,9 @@ class Turn:
 
 
 class ProcessQueue:
-    """One queue while it is assigned to this client.
+    """A queue while it is assigned to this client.
 
-    :param next_offset: where the first pull begins.
+    :param next_offset: the offset of the first pull.
     """
 
     __slots__ = (
@@ -92,10 +93,10 @@ class ProcessQueue:
         self._turns: deque[Turn] = deque()
 
     def add(self, messages: Sequence[ReceivedMessage], sizes: Sequence[int], turn_messages: int) -> list[Turn]:
-        """Take what a pull brought, as turns of at most ``turn_messages``.
+        """Take the messages of a pull, and return them as turns of at most ``turn_messages``.
 
-        :param messages: with ascending offsets, all behind those already held.
-        :param sizes: bytes of each.
+        :param messages: with ascending offsets, all after the messages already held.
+        :param sizes: the size of each message in bytes.
         """
         turns: list[Turn] = []
         for start in range(0, len(messages), turn_messages):
@@ -108,7 +109,7 @@ class ProcessQueue:
         return turns
 
     def settle(self, turn: Turn) -> None:
-        """A turn is finished: its messages are consumed, sent back or given up."""
+        """Finish a turn: its messages are consumed, sent back or given up."""
         if turn.settled:
             return
         turn.settled = True
@@ -119,7 +120,7 @@ class ProcessQueue:
             turns.popleft()
 
     def keep(self, turn: Turn, messages: Sequence[ReceivedMessage]) -> None:
-        """Only these messages of a turn are left to be done; they are some of its own, in their order."""
+        """Reduce a turn to the messages that are not finished yet: some of its own messages, in their order."""
         if turn.settled or not messages:
             self.settle(turn)
             return
@@ -129,21 +130,24 @@ class ProcessQueue:
         turn.last_offset = messages[-1].queue_offset
 
     def first_turn(self) -> Turn | None:
-        """The turn that an orderly consumer has to take next."""
+        """Return the turn that an orderly consumer must take next, None if the queue has no turns."""
         return self._turns[0] if self._turns else None
 
     @property
     def committable(self) -> int:
-        """The offset before which everything is done: where the group would go on."""
+        """The offset before which everything is finished: the offset at which the group would continue."""
         return self._turns[0].first_offset if self._turns else self.next_offset
 
     @property
     def span(self) -> int:
-        """The distance of the first and last offset held; 0 for one message or none."""
+        """The distance between the first and last offset held; 0 for one message or none."""
         return self._turns[-1].last_offset - self._turns[0].first_offset if self._turns else 0
 
     def excess(self, limits: CacheLimits) -> str | None:
-        """Why nothing more may be pulled now; None: go on. A limit may be reached, not passed, as upstream."""
+        """Return the reason why nothing more may be pulled now, or None to continue.
+
+        A value equal to its limit is not yet a reason, as upstream.
+        """
         if self.cached_messages > limits.messages:
             return f"{self.cached_messages} messages are cached, the limit is {limits.messages}"
         if self.cached_bytes > limits.mib * MIB:
@@ -155,22 +159,22 @@ class ProcessQueue:
         return None
 
     def clear(self) -> None:
-        """Forget every message: the queue is given up, or read anew from another offset."""
+        """Forget every message: the queue is given up, or is read again from another offset."""
         for turn in self._turns:
             turn.settled = True
         self._turns.clear()
         self.cached_messages = self.cached_bytes = 0
 
     def drop(self) -> None:
-        """Give it up: results of what is still being consumed do not count any more."""
+        """Give the queue up: results of messages that are still being consumed do not count any more."""
         self.dropped = True
 
     def is_locked(self, now: float) -> bool:
-        """Whether the broker granted the lock of this queue lately enough."""
+        """Return whether the broker granted the lock of this queue within the last ``LOCK_LIVES_S`` seconds."""
         return self.locked_at is not None and now - self.locked_at <= LOCK_LIVES_S
 
     def is_pull_expired(self, now: float) -> bool:
-        """Whether pulling has stopped for no reason: the queue should be taken anew."""
+        """Return whether pulling has stopped without a reason, so that the queue should be taken again."""
         return now - self.pulled_at > PULL_EXPIRES_S
 
     def __repr__(self) -> str:

@@ -1,7 +1,8 @@
-"""Pulls one queue over and over: long polls, follows the broker's offsets, pauses while too much is cached.
+"""Pulls one queue again and again: long polls, follows the broker's offsets, pauses while too much is cached.
 
-One task per queue; per pull one request and one answer, whatever number of messages it brings. What to do with them
-is the consumer's business. Reactions to answers follow upstream's ``DefaultMQPushConsumerImpl.pullMessage``.
+Each queue has one task. A pull is one request and one answer, whatever number of messages the answer brings. The
+consumer decides what to do with the messages. Answers are handled as in upstream's
+``DefaultMQPushConsumerImpl.pullMessage``.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 RECHECK_S: Final = 1.0
-"""How often a paused loop looks again whether it may go on, if nobody wakes it."""
+"""Seconds until a paused loop checks again whether it may continue, if no call wakes the loop."""
 _HASTY_ANSWER_S: Final = 0.01
 _HASTY_PAUSE_S: Final = 0.1
-"""A broker that does not hold empty pulls is asked at this pace and not in a tight loop."""
+"""Seconds to wait before the next pull of a broker that does not hold empty pulls; prevents a tight loop."""
 _NO_SUBSCRIPTION: Final = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullTerms:
-    """How a kind of consumer pulls; durations in seconds."""
+    """The request code, flags and times with which a kind of consumer pulls; durations in seconds."""
 
     code: int
     flags: int
@@ -53,20 +54,21 @@ class PullTerms:
 
 @dataclass(frozen=True, slots=True)
 class LoopOwner:
-    """What a loop asks, and tells, the owner of its queue."""
+    """The callbacks of a loop to the owner of its queue."""
 
     blocked: Callable[[ProcessQueue], str | None]
-    """Returns why nothing may be pulled now, None when it may."""
+    """Returns the reason why nothing may be pulled now, or None."""
     committed: Callable[[ProcessQueue], int | None]
-    """Returns the offset to commit with the next pull, None for none."""
+    """Returns the offset to commit with the next pull, or None."""
     take: Callable[[ProcessQueue, list[ReceivedMessage], list[int]], None]
-    """Gets the wanted messages of an answer and their sizes; called with none, too, as offsets advance."""
+    """Gets the wanted messages of an answer and their sizes in bytes; also called without messages, as offsets advance.
+    """
     moved: Callable[[ProcessQueue, int], None]
-    """Hears that the broker has no such offset, and where to go on instead."""
+    """Called when the broker does not have the requested offset; gets the offset at which to continue."""
 
 
 class PullLoop:
-    """The pulls of one queue until it is dropped."""
+    """The pulls of one queue, until the queue is dropped."""
 
     def __init__(
         self,
@@ -90,25 +92,25 @@ class PullLoop:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start the loop's task."""
         self._task = self._instance.spawn(self._run(), name=f"pulling {self._process_queue.queue}")
 
     def stop(self) -> None:
-        """End at once; an answer on its way is thrown away."""
+        """End the loop at once; an answer that is still on its way is dropped."""
         if self._task is not None:
             self._task.cancel()
 
     def restart(self) -> None:
-        """Pull from another ``next_offset``: what was asked before is void."""
+        """Pull from another ``next_offset``; the answer to the present pull is dropped."""
         self.stop()
         self.start()
 
     def wake(self) -> None:
-        """Look again whether there is room."""
+        """Check again whether pulling may continue."""
         self._room.set()
 
     def change_subscription(self, subscription: Subscription) -> None:
-        """Another expression for the same topic, from the next pull on."""
+        """Use another expression for the same topic, from the next pull on."""
         self._subscription = subscription
 
     async def _run(self) -> None:
@@ -165,7 +167,7 @@ class PullLoop:
         return self._instance.remoting.call(address, self._code, header, timeout=terms.timeout)
 
     def _address(self) -> tuple[int, str]:
-        """The broker it suggested, else the master, else any that is left."""
+        """Return the broker that the last answer suggested, otherwise the master, otherwise any broker that is left."""
         name = self._process_queue.queue.broker_name
         addresses = self._instance.broker_addresses(name)
         for broker_id in (self._broker_id, MASTER_ID, *addresses):
@@ -174,7 +176,7 @@ class PullLoop:
         raise BrokerNotFound(name, MASTER_ID)
 
     def _accept(self, answer: RemotingCommand) -> bool:
-        """Act on an answer; True when it led nowhere and should have taken its time."""
+        """Act on an answer; return True if the offset did not advance, so that a quick answer needs a pause."""
         process_queue = self._process_queue
         if process_queue.dropped:
             return False
@@ -208,7 +210,10 @@ class PullLoop:
         raise broker_error(code, answer.remark, self._address()[1])
 
     async def _recover(self, error: RocketMQError | WireError) -> None:
-        """Say what is wrong, wait, and look for what a wrong subscription or a moved broker needs."""
+        """Log the error and wait.
+
+        A missing subscription is sent again with a heartbeat; the route of a missing broker is refreshed.
+        """
         queue = self._process_queue.queue
         _log.warning(
             "group %s: pulling %s failed, again in %g s: %s", self._group, queue, self._terms.pause_after_failure, error
@@ -227,7 +232,7 @@ class PullLoop:
 def _wanted(
     subscription: Subscription, messages: list[ReceivedMessage], sizes: list[int]
 ) -> tuple[list[ReceivedMessage], list[int]]:
-    """Those whose tag is subscribed to, compared as text."""
+    """Return the messages whose tag is subscribed to, compared as text, and their sizes."""
     assert subscription.expression_type == EXPRESSION_TYPE_TAG, "the broker evaluates all others"
     pairs = [
         (message, size)

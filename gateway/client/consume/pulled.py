@@ -1,7 +1,7 @@
-"""The messages of a pull answer, without reading them: each knows where its record stands and reads it when asked.
+"""The messages of a pull answer, not parsed: each knows the place of its record and parses the record on demand.
 
-Reading a record whole costs several microseconds, finding its end and its offset a fraction of one. A listener that
-looks at bodies alone pays for bodies alone, and tags are read only where a subscription asks for them.
+Parsing a whole record takes several microseconds. Finding the end and the offset takes a small part of that time. A
+listener that reads only bodies pays only for bodies. Tags are read only if a subscription asks for tags.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _COMPRESSED_OR_BATCH: Final = SysFlag.COMPRESSED | SysFlag.INNER_BATCH
 
 
 class PulledMessage(ReceivedMessage):
-    """A message whose record is read at first need.
+    """A message whose record is parsed when it is first needed.
 
-    It keeps the whole answer in memory as long as it lives: take the body and let go of the message, when few of many
-    are kept for long.
+    The message keeps the whole pull answer in memory. To keep few of many messages for long, keep their bodies and drop
+    the messages.
     """
 
     __slots__ = ("_at", "_buffer", "_flags", "_parsed", "attempts", "queue_offset")
@@ -57,7 +57,7 @@ class PulledMessage(ReceivedMessage):
     def record(self) -> StoredMessage:  # type: ignore[override]
         """The record as it is stored.
 
-        :raises RecordError: its parts do not add up.
+        :raises RecordError: the parts of the record do not fit together.
         """
         record = self._parsed
         if record is None:
@@ -65,13 +65,13 @@ class PulledMessage(ReceivedMessage):
         return record
 
     def become(self, record: StoredMessage, hold: Hold) -> None:
-        """Be one of the messages that its record holds."""
+        """Turn into one of the messages of an inner batch."""
         self._parsed = record
         self._hold = hold
 
     @property
     def body(self) -> bytes:
-        """What was sent, decompressed."""
+        """The body that was sent, decompressed."""
         body = self._body
         if body is None:
             flags = self._flags
@@ -89,17 +89,18 @@ class PulledMessage(ReceivedMessage):
 
     @property
     def reconsume_times(self) -> int:
-        """How often it was given to this group before."""
+        """The number of times this message was given to the group before."""
         return self.record.reconsume_times + self.attempts
 
 
 def pulled_messages(
     body: bytes, queue: MessageQueue, namespace: str = "", *, first_offset: int = 0
 ) -> tuple[list[ReceivedMessage], list[int]]:
-    """The messages of a pull answer and the size of each record, bytes; inner batches are taken apart.
+    """Return the messages of a pull answer, and the size of each record in bytes; inner batches are split.
 
-    :param first_offset: what was asked for: an inner batch that begins before gives its later messages.
-    :raises RecordError: a record is cut off or is none.
+    :param first_offset: the offset of the request; of an inner batch that starts earlier, only later messages are
+        returned.
+    :raises RecordError: a record is cut off, or the bytes are not a record.
     """
     messages: list[ReceivedMessage] = []
     sizes: list[int] = []
@@ -124,7 +125,7 @@ def pulled_messages(
 
 
 def _unwrapped(buffer: bytes, at: int, first_offset: int, queue: MessageQueue, namespace: str) -> list[ReceivedMessage]:
-    """The messages of an inner batch from an offset on; the record itself when it cannot be taken apart."""
+    """Return the messages of an inner batch from an offset on, or the record itself if it cannot be split."""
     record = parse_record(buffer, at)
     hold = Hold()
     try:

@@ -1,4 +1,4 @@
-"""Checks of queues and offsets that an application names."""
+"""Checks of queues and offsets that an application passes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from gateway.client.message_queue import MessageQueue
 
 
 def check_queues(queues: Iterable[MessageQueue]) -> list[MessageQueue]:
-    """Queues that the application names.
+    """Return the queues that the application passed, as a list.
 
-    :raises ConfigurationError: it is something else, as the name of a topic.
+    :raises ConfigurationError: an element is not a ``MessageQueue``, but for example the name of a topic.
     """
     named = list(queues) if isinstance(queues, Iterable) else [queues]
     for queue in named:
@@ -21,9 +21,9 @@ def check_queues(queues: Iterable[MessageQueue]) -> list[MessageQueue]:
 
 
 def check_offset(offset: int) -> None:
-    """An offset that the application names.
+    """Refuse an offset that cannot exist.
 
-    :raises ConfigurationError: it is no whole number, or negative.
+    :raises ConfigurationError: the offset is not a whole number, or is negative.
     """
     if not isinstance(offset, int) or offset < 0:
         raise ConfigurationError("offset", offset, "a whole number of at least 0")

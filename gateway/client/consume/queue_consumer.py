@@ -1,4 +1,4 @@
-"""What the consumers that read queues have in common: subscriptions that change, and what brokers and tools ask."""
+"""The base of consumers that read queues: subscriptions that can change, and answers for brokers and tools."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from gateway.client.errors import ClientClosed
 from gateway.client.namespaces import with_namespace
 
 _HIDDEN: Final = ("secret_key", "access_key", "security_token", "tls")
-"""Settings that tools do not see."""
+"""The settings that tools do not see."""
 
 
 class Running(Protocol):
-    """The parts of a consumer that runs, as far as they are needed here."""
+    """The parts of a running consumer that ``QueueConsumer`` needs."""
 
     instance: ClientInstance
     queues: AssignedQueues
@@ -30,7 +30,7 @@ class Running(Protocol):
     started_at_ms: int
 
     def wake(self) -> None:
-        """Members, routes or subscriptions have changed."""
+        """Rebalance soon: members, routes or subscriptions have changed."""
 
     def change_subscription(self, subscription: Subscription) -> None:
         """Use another expression for a topic from now on."""
@@ -40,7 +40,7 @@ P = TypeVar("P", bound=Running)
 
 
 class QueueConsumer(GroupConsumer, Generic[P]):
-    """A ``GroupConsumer`` that is given queues; see the module."""
+    """A ``GroupConsumer`` that gets queues, from its group or from the application."""
 
     settings: ConsumerSettings
 
@@ -54,10 +54,10 @@ class QueueConsumer(GroupConsumer, Generic[P]):
     # --- what is consumed -----------------------------------------------------------------------------------
 
     def subscribe(self, topic: str, expression: str | Sql = "*") -> None:
-        """Subscribe to a topic, or to other messages of it; also while running. Not for threads.
+        """Subscribe to a topic, or replace its expression; also allowed while the consumer runs. Not for threads.
 
         :param expression: ``"*"``, tags as ``"A || B"``, or ``Sql(...)`` (not checked by the broker while running).
-        :raises ConfigurationError: the expression cannot work; ``MessageRefused``: the topic's name cannot.
+        :raises ConfigurationError: the expression is not usable; ``MessageRefused``: the topic's name is refused.
         """
         self._check_usable()
         self._check_loop()
@@ -69,7 +69,7 @@ class QueueConsumer(GroupConsumer, Generic[P]):
             self._tell_subscriptions(parts)
 
     def unsubscribe(self, topic: str) -> None:
-        """Give up a topic; nothing happens when it is not subscribed to."""
+        """Stop consuming a topic; do nothing if the topic is not subscribed to."""
         self._check_usable()
         self._check_loop()
         self._wanted.pop(topic, None)
@@ -81,18 +81,18 @@ class QueueConsumer(GroupConsumer, Generic[P]):
     # --- a member of the client instance --------------------------------------------------------------------
 
     def route_changed(self, topic: str, route: TopicRoute) -> None:  # noqa: ARG002 - of any topic
-        """Queues may have come or gone."""
+        """Rebalance soon: queues may have been added or removed."""
         parts = self._running
         if parts is not None:
             parts.wake()
 
     def answers(self) -> Mapping[int, Answer]:
-        """Requests of brokers."""
+        """Return the requests of brokers that the running consumer answers, by request code."""
         parts = self._running
         return parts.calls.answers() if parts is not None else {}
 
     def properties(self) -> Mapping[str, str]:
-        """What tools show of the settings."""
+        """Return the settings as tools show them."""
         shown = {entry.name: getattr(self.settings, entry.name) for entry in dataclasses.fields(self.settings)}
         return {
             **{name: str(value) for name, value in shown.items() if name not in _HIDDEN},
@@ -112,12 +112,12 @@ class QueueConsumer(GroupConsumer, Generic[P]):
         return parts
 
     def _parts_here(self) -> P:
-        """As ``_parts``, for work on the loop."""
+        """Do the work of ``_parts``, for calls that must come from the consumer's loop."""
         parts = self._parts()
         self._check_loop()
         return parts
 
     def _tell_subscriptions(self, parts: P) -> None:
-        """Tell the brokers and look for queues."""
+        """Send the subscriptions to the brokers in a heartbeat, and rebalance soon."""
         parts.instance.spawn(parts.instance.heartbeat(), name="heartbeat after subscribing")
         parts.wake()

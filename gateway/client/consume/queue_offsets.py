@@ -1,4 +1,4 @@
-"""Asks brokers where a queue begins and ends and what was stored when."""
+"""Asks brokers for the first and end offsets of a queue, and for the offset that belongs to a time."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ if TYPE_CHECKING:
 
 
 class QueueOffsets:
-    """Offsets of queues; methods raise ``BrokerError``, ``ConnectError``, ``ProtocolError`` or ``RequestTimeout``."""
+    """Asks for offsets; methods raise ``BrokerError``, ``ConnectError``, ``ProtocolError`` or ``RequestTimeout``."""
 
     def __init__(self, instance: ClientInstance) -> None:
         self._instance = instance
 
     async def first(self, queue: MessageQueue) -> int:
-        """The first offset still stored (31)."""
+        """Return the first offset that is still stored (31)."""
         header = GetMinOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
         return await self._ask(queue, RequestCode.GET_MIN_OFFSET, header)
 
     async def end(self, queue: MessageQueue) -> int:
-        """The offset the next message will get (30)."""
+        """Return the offset that the next message will get (30)."""
         # Not the end of what is on disk: what can be read already counts, also with ASYNC_FLUSH.
         header = GetMaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, committed=False)
         return await self._ask(queue, RequestCode.GET_MAX_OFFSET, header)
 
     async def at_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The offset of the first message stored at this time or later; the end when there is none (29)."""
+        """Return the offset of the first message stored at this time or later (29); the end if there is none."""
         header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms)
         return await self._ask(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
 
     async def resolve(self, queue: MessageQueue, position: Position) -> int:
-        """The offset that a position means now."""
+        """Return the offset that a position means now."""
         if isinstance(position, AtOffset):
             return position.offset
         if isinstance(position, AtEnd):

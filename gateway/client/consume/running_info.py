@@ -1,4 +1,4 @@
-"""What a consumer tells tools about itself: the bodies of the answers to 307 and 309.
+"""The facts that a consumer reports to tools: the bodies of the answers to 307 and 309.
 
 Upstream: ``ConsumerRunningInfo``, ``ProcessQueueInfo`` and ``ConsumeMessageDirectlyResult``; ``mqadmin
 consumerStatus`` and the dashboard show them.
@@ -30,7 +30,7 @@ RAISED: Final = "CR_THROW_EXCEPTION"
 
 @dataclass(frozen=True, slots=True)
 class QueueStates:
-    """The queues of a consumer, and its progress in each."""
+    """The queues of a consumer, and its progress in each queue."""
 
     pulled: Collection[ProcessQueue]
     offsets: Mapping[Any, int]
@@ -46,10 +46,10 @@ def build_running_info(
     now: float,
     stacks: str | None,
 ) -> bytes:
-    """The body of the answer to 307.
+    """Return the body of the answer to 307.
 
-    :param properties: settings as text; ``PROP_…`` names are those of upstream.
-    :param epoch_ms: the wall clock now, by which the states' times (``now``) become times of day.
+    :param properties: settings as text; ``PROP_…`` names are upstream's.
+    :param epoch_ms: the wall clock at ``now``; converts the times of the states into times of day.
     """
     table = {
         object_key(WireQueue(*state.queue).to_json()): _state_info(
@@ -73,7 +73,7 @@ def build_running_info(
 
 
 def build_direct_result(outcome: ListenerOutcome, *, is_orderly: bool, spent_ms: int) -> bytes:
-    """The body of the answer to 309: what a listener did with one message."""
+    """Return the body of the answer to 309: the result of a listener for one message."""
     result = CONSUMED_NOW
     remark = None
     if outcome.failed:
@@ -93,7 +93,7 @@ def build_direct_result(outcome: ListenerOutcome, *, is_orderly: bool, spent_ms:
 
 
 def thread_stacks() -> str:
-    """Where every thread of this process is, as text for people."""
+    """Return the stack of every thread of this process, as text for people."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     parts = [
         f'"{names.get(number, number)}"\n{"".join(traceback.format_stack(frame))}'
@@ -103,7 +103,7 @@ def thread_stacks() -> str:
 
 
 def _pop_info(state: PopQueue, epoch_ms: int, now: float) -> dict[str, Any]:
-    """Upstream's ``PopProcessQueueInfo``."""
+    """Return upstream's ``PopProcessQueueInfo``."""
     return {
         "waitAckCount": state.waiting,
         "droped": state.is_given_up,
@@ -134,7 +134,7 @@ def _state_info(state: ProcessQueue, offset: int, epoch_ms: int, now: float) -> 
 
 
 def _plain(value: Any) -> Any:
-    """Sets as lists, for JSON."""
+    """Return a value with its sets turned into sorted lists, for JSON."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, frozenset | set):

@@ -1,4 +1,4 @@
-"""What a consumer does before it joins its group: look for its topics, have SQL92 expressions checked."""
+"""The steps of a consumer before it joins its group: look up its topics, have SQL92 expressions checked."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 async def first_routes(instance: ClientInstance, topics: Sequence[str]) -> None:
-    """Look for the routes of topics; one that does not exist yet is logged and waited for.
+    """Look up the routes of topics; a topic that does not exist yet is logged and looked up again later.
 
     :raises ConnectError, RequestTimeout: no name server could be asked.
-    :raises ConfigurationError: there is no name server in the settings.
+    :raises ConfigurationError: the settings name no name server.
     """
     if not instance.settings.name_servers:
         raise ConfigurationError("namesrv", instance.settings.namesrv, "the address of a name server, as 'host:9876'")
@@ -31,9 +31,9 @@ async def first_routes(instance: ClientInstance, topics: Sequence[str]) -> None:
 
 
 async def check_subscription(instance: ClientInstance, group: str, subscription: Subscription) -> None:
-    """Have a broker of the topic check an expression that is not made of tags (46).
+    """Have each broker of the topic check an expression other than tags (46); do nothing if the route is unknown.
 
-    :raises BrokerError: it is refused, or the broker has ``enablePropertyFilter=false``.
+    :raises BrokerError: the expression is refused, or the broker has ``enablePropertyFilter=false``.
     """
     if subscription.expression_type == EXPRESSION_TYPE_TAG:
         return

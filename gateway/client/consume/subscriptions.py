@@ -1,7 +1,7 @@
-"""What a consumer wants of a topic: a tag expression or a SQL92 expression.
+"""A consumer's choice of messages in a topic: a tag expression or a SQL92 expression.
 
-Tags are compared by hash at the broker and by text here, since two tags may have one hash. A SQL92 expression is
-evaluated by the broker alone, which must have ``enablePropertyFilter=true``.
+The broker compares hashes of tags, and the client compares their text, because two tags may have the same hash. Only
+the broker evaluates a SQL92 expression, and needs ``enablePropertyFilter=true`` for it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def retry_topic(group: str) -> str:
-    """The topic in which a group's failed messages come again."""
+    """Return the name of the topic in which a group's failed messages come again."""
     return RETRY_PREFIX + group
 
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """A SQL92 expression where a subscription is given: ``{"orders": Sql("price > 5")}``.
+    """A SQL92 expression in place of tags in a subscription: ``{"orders": Sql("price > 5")}``.
 
     :param expression: a condition on properties of messages, evaluated by the broker.
     """
@@ -37,9 +37,9 @@ class Sql:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """One topic and which of its messages are wanted. Made by ``subscription_of``.
+    """A topic and the choice of its messages; made by ``subscription_of``.
 
-    :param version_ms: epoch milliseconds; of several subscriptions of a group the broker keeps the largest.
+    :param version_ms: epoch milliseconds; the broker keeps the subscription of a group with the largest version.
     """
 
     topic: str
@@ -51,15 +51,15 @@ class Subscription:
 
     @property
     def takes_all(self) -> bool:
-        """Whether nothing has to be compared here."""
+        """True if the client need not compare tags."""
         return self.expression == MATCH_ALL or self.expression_type != EXPRESSION_TYPE_TAG
 
     def accepts(self, tag: str | None) -> bool:
-        """Whether a message with this tag is wanted; SQL92 was decided by the broker."""
+        """Return whether a message with this tag is wanted; always True for SQL92, which the broker has evaluated."""
         return self.takes_all or (tag is not None and tag in self.tags)
 
     def data(self) -> SubscriptionData:
-        """As the heartbeat tells it."""
+        """Return the subscription in the form of a heartbeat."""
         from wire.bodies.subscriptions import SubscriptionData  # with the first heartbeat
 
         return SubscriptionData(
@@ -68,10 +68,10 @@ class Subscription:
 
 
 def tags_of(topic: str, expression: str | None = MATCH_ALL, *, version_ms: int) -> Subscription:
-    """A subscription by tags: ``*`` for all, or ``A || B``.
+    """Return a subscription by tags: ``*`` for all messages, or ``A || B``.
 
-    :raises MessageRefused: the topic is no name of one.
-    :raises ConfigurationError: the expression is not text or holds separators only.
+    :raises MessageRefused: the topic's name is refused.
+    :raises ConfigurationError: the expression is not text, or has only separators.
     """
     check_topic(topic)
     if expression is not None and not isinstance(expression, str):
@@ -87,10 +87,10 @@ def tags_of(topic: str, expression: str | None = MATCH_ALL, *, version_ms: int) 
 
 
 def sql_of(topic: str, expression: str, *, version_ms: int) -> Subscription:
-    """A subscription by a SQL92 expression over properties, as ``price > 5 AND area = 'hz'``.
+    """Return a subscription by a SQL92 expression on properties, such as ``price > 5 AND area = 'hz'``.
 
-    :raises MessageRefused: the topic is no name of one.
-    :raises ConfigurationError: the expression is empty. Its grammar is checked by the broker at start.
+    :raises MessageRefused: the topic's name is refused.
+    :raises ConfigurationError: the expression is empty. The broker checks the grammar when the consumer starts.
     """
     check_topic(topic)
     if not isinstance(expression, str) or not expression.strip():
@@ -99,7 +99,10 @@ def sql_of(topic: str, expression: str, *, version_ms: int) -> Subscription:
 
 
 def subscription_of(topic: str, wanted: str | Sql | None, *, version_ms: int) -> Subscription:
-    """The subscription an application writes as text (tags) or as ``Sql``; raises as the two above."""
+    """Return the subscription that an application writes as text (tags) or as ``Sql``.
+
+    :raises MessageRefused, ConfigurationError: as ``tags_of`` and ``sql_of`` raise them.
+    """
     if isinstance(wanted, Sql):
         return sql_of(topic, wanted.expression, version_ms=version_ms)
     return tags_of(topic, wanted, version_ms=version_ms)

@@ -1,4 +1,4 @@
-"""The handle by which a timer message can be taken back, as the client reads it; the format is ``wire``'s."""
+"""The handle with which a timer message can be recalled, as the client reads it; ``wire`` knows the format."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from wire.message import recall_handle
 
 
 def parse_recall_handle(handle: str) -> recall_handle.RecallHandle:
-    """Read a handle.
+    """Return the content of a handle.
 
-    :raises ConfigurationError: it is none.
+    :raises ConfigurationError: the text is not a handle.
     """
     try:
         found = recall_handle.parse_recall_handle(handle)

@@ -1,4 +1,7 @@
-"""Request and reply: the properties of both, and a reply as it is pushed to who asked (upstream ``MessageUtil``)."""
+"""Request and reply: the properties of both, and a reply as the broker pushes it to the requester.
+
+Upstream: ``MessageUtil``.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _NO_HOST = pack_host("0.0.0.0", 0)  # noqa: S104 - "unknown", nothing listens th
 
 
 def request_properties(correlation_id: str, client_id: str, ttl_ms: int) -> dict[str, str]:
-    """What makes a message a request."""
+    """Return the properties that make a message a request."""
     return {
         PropertyName.CORRELATION_ID: correlation_id,
         PropertyName.REPLY_TO_CLIENT: client_id,
@@ -28,7 +31,7 @@ def request_properties(correlation_id: str, client_id: str, ttl_ms: int) -> dict
 
 
 def reply_properties(request: ReceivedMessage) -> dict[str, str]:
-    """What makes a message the reply to a request.
+    """Return the properties that make a message the reply to a request.
 
     :raises MessageRefused: the received message asks for no reply.
     """
@@ -47,9 +50,9 @@ def reply_properties(request: ReceivedMessage) -> dict[str, str]:
 
 
 def reply_topic(request: ReceivedMessage) -> str:
-    """Where the reply goes: the reply topic of the cluster that stored the request.
+    """Return the topic for the reply: the reply topic of the cluster that stored the request.
 
-    :raises MessageRefused: the broker did not say which cluster it is of.
+    :raises MessageRefused: the broker did not name its cluster.
     """
     cluster = request.properties.get(PropertyName.CLUSTER)
     if not cluster:
@@ -58,9 +61,9 @@ def reply_topic(request: ReceivedMessage) -> str:
 
 
 def pushed_reply(command: RemotingCommand) -> tuple[str | None, ReceivedMessage]:
-    """The correlation id and the message of a PUSH_REPLY_MESSAGE_TO_CLIENT (326).
+    """Return the correlation id and the message of a PUSH_REPLY_MESSAGE_TO_CLIENT (326).
 
-    :raises FieldError: its header cannot be read.
+    :raises FieldError: the header cannot be read.
     """
     header = parse_header(ReplyMessageRequest, command.ext_fields)
     properties = (header.properties or "").encode()
@@ -87,7 +90,7 @@ def pushed_reply(command: RemotingCommand) -> tuple[str | None, ReceivedMessage]
 
 
 def _host(text: str) -> bytes:
-    """``/127.0.0.1:1234`` as Java prints an address, packed; text that is no address counts as unknown."""
+    """Return the packed form of ``/127.0.0.1:1234``, as Java prints an address; any other text counts as unknown."""
     ip, _, port = text.rpartition("/")[2].rpartition(":")
     try:
         return pack_host(ip.strip("[]"), int(port))

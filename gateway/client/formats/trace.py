@@ -1,7 +1,7 @@
 """Message traces: the body and the keys of a trace message (upstream ``TraceDataEncoder``).
 
-Records end with 0x02, their fields are separated by 0x01. The keys of a trace message are the ids and keys of the
-messages it tells of: that is how tools find it (``mqadmin queryMsgTraceById``).
+Records end with 0x02, and 0x01 separates their fields. The keys of a trace message are the ids and keys of the traced
+messages, so that tools find the trace (``mqadmin queryMsgTraceById``).
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Final, NamedTuple
 from gateway.client.message import Message, ReceivedMessage
 
 MAX_RECORDS: Final = 20
-"""Contexts in one trace message (upstream ``AsyncTraceDispatcher``)."""
+"""The most records in one trace message (upstream ``AsyncTraceDispatcher``)."""
 MAX_DATA_BYTES: Final = 128_000
-"""Bytes of one trace message."""
+"""The most bytes of one trace message, unless a single record is longer."""
 MAX_WAITING: Final = 2048
-"""Records that wait to be sent; more are dropped (upstream ``queueSize``)."""
+"""The most records that wait to be sent; further records are dropped (upstream ``queueSize``)."""
 FLUSH_INTERVAL: Final = 5.0
-"""Seconds a record waits at most."""
+"""The most seconds that a record waits."""
 DEFAULT_REGION: Final = "DefaultRegion"
 
 
 class TraceMessageType(IntEnum):
-    """What kind of message a record tells of (upstream ``MessageType``; the numbers travel)."""
+    """The kind of message that a record describes (upstream ``MessageType``; the numbers are sent)."""
 
     NORMAL = 0
     TRANSACTION_HALF = 1
@@ -33,13 +33,13 @@ class TraceMessageType(IntEnum):
 
 
 class TraceRecord(NamedTuple):
-    """One record: its fields in their order, and by what it is found."""
+    """A record: its fields in order, and the keys by which tools find the record."""
 
     fields: Sequence[object]
     keys: Sequence[str]
 
     def text(self) -> str:
-        """As it is sent, its end included; what would break the form is left out."""
+        """Return the record as it is sent, with its end mark; characters that would break the format are left out."""
         return "\x01".join(_field(value) for value in self.fields) + "\x02"
 
 
@@ -50,7 +50,7 @@ def _field(value: object) -> str:
 
 
 class Published(NamedTuple):
-    """A message of a producer: which it is, and where it is stored."""
+    """A message of a producer: its identity, and the place where it is stored."""
 
     message: Message | ReceivedMessage
     msg_id: str
@@ -59,18 +59,18 @@ class Published(NamedTuple):
     store_host: str
 
     def fields(self, at_ms: int) -> tuple[object, ...]:
-        """Return what records of sends and of outcomes have in common."""
+        """Return the fields that records of sends and of outcomes share."""
         message = self.message
         keys = " ".join(message.keys)
         return at_ms, self.region, self.group, message.topic, self.msg_id, message.tags, keys, self.store_host
 
     def keys(self) -> tuple[str, ...]:
-        """Return by what the record is found."""
+        """Return the keys by which tools find the record."""
         return self.msg_id, *self.message.keys
 
 
 class Consumed(NamedTuple):
-    """A message that a consumer was given."""
+    """A message that a consumer got."""
 
     group: str
     request_id: str
@@ -81,7 +81,7 @@ class Consumed(NamedTuple):
 def published(
     what: Published, *, at_ms: int, cost_ms: int, kind: TraceMessageType, offset_msg_id: str, success: bool
 ) -> TraceRecord:
-    """A message was sent, or could not be."""
+    """Return the record of a send that succeeded or failed."""
     fields = (
         "Pub",
         *what.fields(at_ms),
@@ -95,14 +95,14 @@ def published(
 
 
 def consumption_begins(what: Consumed, *, at_ms: int, region: str, retry_times: int) -> TraceRecord:
-    """A message is handed to a listener."""
+    """Return the record of a message that is handed to a listener."""
     group, request_id, msg_id, keys = what
     fields = ("SubBefore", at_ms, region, group, request_id, msg_id, retry_times, " ".join(keys))
     return TraceRecord(fields, (msg_id, *keys))
 
 
 def consumption_ended(what: Consumed, *, at_ms: int, cost_ms: int, success: bool, context_code: int) -> TraceRecord:
-    """A listener is done with a message.
+    """Return the record of a message that a listener has finished.
 
     :param context_code: 0 success, 1 time-out, 2 exception, 3 no result, 4 failed.
     """
@@ -112,9 +112,9 @@ def consumption_ended(what: Consumed, *, at_ms: int, cost_ms: int, success: bool
 
 
 def transaction_ended(what: Published, *, at_ms: int, transaction_id: str, state: str, from_check: bool) -> TraceRecord:
-    """The outcome of a transaction was sent.
+    """Return the record of a transaction's outcome that was sent.
 
-    :param state: Java's name of it, such as ``COMMIT_MESSAGE``.
+    :param state: Java's name of the outcome, such as ``COMMIT_MESSAGE``.
     """
     kind = int(TraceMessageType.TRANSACTION_COMMIT)
     fields = (
@@ -129,12 +129,12 @@ def transaction_ended(what: Published, *, at_ms: int, transaction_id: str, state
 
 
 def recalled(*, at_ms: int, region: str, group: str, topic: str, msg_id: str, success: bool) -> TraceRecord:
-    """A timer message was taken back, or could not be."""
+    """Return the record of a timer message that was recalled, or could not be recalled."""
     return TraceRecord(("Recall", at_ms, region, group, topic, msg_id, success), (msg_id,))
 
 
 def trace_messages(topic: str, records: Iterable[TraceRecord]) -> list[Message]:
-    """Trace messages that hold all records, as few as the limits allow."""
+    """Return trace messages that hold all records, in their order, each filled up to the limits."""
     messages: list[Message] = []
     texts: list[str] = []
     keys: dict[str, None] = {}

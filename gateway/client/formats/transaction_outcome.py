@@ -1,8 +1,8 @@
-"""The outcome of a transaction as its broker is told: END_TRANSACTION, from the answer to the half send or to a check.
+"""The outcome of a transaction as the broker gets it: END_TRANSACTION, after a half send or as the answer to a check.
 
-Pure. The fields are the Java client's (``DefaultMQProducerImpl.endTransaction`` and ``checkTransactionState``):
-the half message's place comes from the offset message id and the offset in the half queue when the producer decides by
-itself, and from the check's own header when the broker asked.
+No I/O. The fields are the Java client's (``DefaultMQProducerImpl.endTransaction`` and ``checkTransactionState``). If
+the producer decides without a check, the half message's place comes from the offset message id and the offset in the
+half queue. If the broker asked, the place comes from the header of the check.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from wire.headers.transaction import CheckTransactionStateRequest, EndTransactio
 from wire.message.message_id import parse_offset_message_id
 
 MAX_REMARK_CHARS = 512
-"""Of the text of an exception that travels with an UNKNOWN: it is for the broker's log."""
+"""The most characters of an exception's text that are sent with UNKNOWN, for the broker's log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """An END_TRANSACTION that is to be sent.
+    """An END_TRANSACTION to send.
 
-    :param message: what the transaction is about.
-    :param broker_name: whose master is told, when the producer decided by itself; else ``""``.
-    :param address: ``host:port`` of the broker that asked; else ``""``.
+    :param message: the message of the transaction.
+    :param broker_name: the broker whose master gets the outcome, if the producer decided without a check; otherwise
+        ``""``.
+    :param address: ``host:port`` of the broker that asked; otherwise ``""``.
     """
 
     header: EndTransactionRequest
@@ -41,7 +42,7 @@ class Outcome:
 
     @property
     def state(self) -> TransactionState:
-        """What the broker is told."""
+        """The state that the broker gets."""
         return TransactionState(self.header.commit_or_rollback)
 
 
@@ -53,11 +54,11 @@ def outcome_of_half(
     state: TransactionState,
     error: BaseException | None = None,
 ) -> Outcome:
-    """What a producer tells after its local transaction.
+    """Return the outcome that a producer sends after its local transaction.
 
     :param half: the answer to the half message's send.
-    :param topic: the topic the message is for, with its namespace.
-    :param error: what the local transaction raised, for the broker's log.
+    :param topic: the topic of the message, with its namespace.
+    :param error: the exception of the local transaction, for the broker's log.
     :raises wire.errors.RemoteError: the broker's answer holds no offset message id.
     """
     _, commit_log_offset = parse_offset_message_id(half.offset_msg_id)
@@ -87,10 +88,10 @@ def outcome_of_check(
     state: TransactionState,
     error: BaseException | None = None,
 ) -> Outcome:
-    """What a producer answers when a broker asked.
+    """Return the outcome that a producer sends after a broker's check.
 
-    :param message: the half message, as the broker sent it along.
-    :param address: where the question came from: the answer goes there.
+    :param message: the half message, as the check carries it.
+    :param address: the broker that asked; the outcome is sent to the same address.
     """
     return Outcome(
         header=EndTransactionRequest(
@@ -111,7 +112,7 @@ def outcome_of_check(
 
 
 def remark_of(what: str, error: BaseException | None) -> str | None:
-    """An exception as the broker's log shows it; None without one."""
+    """Return an exception as text for the broker's log, None without an exception."""
     if error is None:
         return None
     return f"{what} raised {type(error).__name__}: {error}"[:MAX_REMARK_CHARS]

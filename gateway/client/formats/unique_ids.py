@@ -1,7 +1,7 @@
-"""Message ids as the Java client makes them (upstream ``MessageClientIDSetter``), so that its tools can read them.
+"""Message ids as the Java client makes them (upstream ``MessageClientIDSetter``), so that its tools can read the ids.
 
-Address, process, a number that tells makers in one process apart, milliseconds since the month began in local
-time, a counter. The layout is ``wire.message.message_id``'s.
+An id consists of address, process, a number that differs between makers in one process, milliseconds since the start of
+the month in local time, and a counter. ``wire.message.message_id`` has the layout.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _COUNTED: Final = 0xFFFF
 
 
 class UniqueIds:
-    """Makes ids; ``create`` returns the next one, 32 characters, or 56 with an IPv6 address.
+    """Makes ids: ``create`` returns the next id, with 32 characters, or 56 for an IPv6 address.
 
-    :param ip: text of this machine's address.
-    :param process_id: of this process; its lower 16 bits count.
+    :param ip: this machine's address as text.
+    :param process_id: this process's id; only its lower 16 bits are used.
     :param clock: the wall clock. Months are those of the machine's time zone.
-    :param random: for the number that takes the place of Java's class loader.
+    :param random: source of the number that stands for Java's class loader.
     """
 
     __slots__ = ("_clock", "_counter", "_head", "_last_ms", "_month_ends_ms", "_month_started_ms", "_timed_head")
@@ -44,18 +44,21 @@ class UniqueIds:
         self._head = first[:-_TAIL_CHARS]
 
     def create(self) -> str:
-        """The next id."""
+        """Return the next id."""
         return self.create_at(self._clock())
 
     def create_at(self, now_ms: int) -> str:
-        """The next id, for a caller that has looked at the clock already."""
+        """Return the next id, for a caller that has already read the clock."""
         # As UniqueKeys packs its tail; text at once, since one is made for every message.
         if now_ms != self._last_ms:
             self._turn_to(now_ms)
         return f"{self._timed_head}{next(self._counter) & _COUNTED:04X}"
 
     def create_all(self, now_ms: int, count: int) -> tuple[str, list[int]]:
-        """So many ids at once, 65,535 at most: what all begin with, and what the last 4 digits of each say."""
+        """Return the common start of ``count`` new ids, and the last 4 digits of each id as a number.
+
+        At most 65,535 ids at once, so that no id comes twice.
+        """
         assert 0 <= count <= _COUNTED, "else ids would come twice"
         if now_ms != self._last_ms:
             self._turn_to(now_ms)
@@ -69,7 +72,7 @@ class UniqueIds:
 
 
 def month_of(now_ms: int) -> tuple[int, int]:
-    """When the local month of a moment began and ends, milliseconds since the epoch."""
+    """Return the start and end of the local month of a moment, in milliseconds since the epoch."""
     now = datetime.fromtimestamp(now_ms / 1000)
     begin = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     end = begin.replace(year=begin.year + 1, month=1) if begin.month == 12 else begin.replace(month=begin.month + 1)

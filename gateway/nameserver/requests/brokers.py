@@ -1,7 +1,7 @@
 """Requests of brokers: register, unregister, heartbeat, compare data versions, find their group.
 
-Upstream: the broker half of ``DefaultRequestProcessor`` (name server). A broker is removed as soon as the
-connection it registered over closes.
+Upstream: the broker half of ``DefaultRequestProcessor`` (name server). A broker is removed as soon as the connection
+closes over which the broker registered.
 """
 
 from __future__ import annotations
@@ -48,21 +48,23 @@ from wire.headers.name_server import (
 log = EventLog("nameserver")
 
 MAX_LOGGED_BROKERS = 20
-"""Lines about brokers that are lost at once; container deployments have a few brokers on one connection."""
+"""The most log lines for brokers that are lost at once; container deployments have a few brokers on one connection."""
 MAX_BROKER_NAME_CHARACTERS = 255
-"""Characters of a broker's or a cluster's name; a host name has at most 253."""
+"""The most characters of a broker's or a cluster's name; a host name has at most 253."""
 MAX_ADDRESS_CHARACTERS = 300
-"""Characters of ``host:port``."""
+"""The most characters of ``host:port``."""
 CRC_MASK = 0x7FFFFFFF
-"""Java's ``UtilAll.crc32`` drops the sign bit: never change."""
+"""The mask that drops the sign bit, as Java's ``UtilAll.crc32`` does. Never change this mask."""
 
 
 class BrokerRequests:
-    """Answers REGISTER_BROKER (103), UNREGISTER_BROKER (104), QUERY_DATA_VERSION (322), BROKER_HEARTBEAT
-    (904) and GET_BROKER_MEMBER_GROUP (901).
+    """The requests of brokers.
 
-    :param reader: reads what brokers register with.
-    :param read_address: what the table keeps for the address that a broker gives.
+    REGISTER_BROKER (103), UNREGISTER_BROKER (104), QUERY_DATA_VERSION (322), BROKER_HEARTBEAT (904) and
+    GET_BROKER_MEMBER_GROUP (901) are answered.
+
+    :param reader: reads the bodies of registrations.
+    :param read_address: returns what the table keeps for the address that a broker gives.
     """
 
     def __init__(
@@ -86,7 +88,7 @@ class BrokerRequests:
         self._left_out = Repeats(clock_ms)
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes of this class."""
+        """Register the request codes that this class answers."""
         dispatch.answers(RequestCode.REGISTER_BROKER, RegisterBrokerRequest, self.register_broker, Right.ADMIN)
         dispatch.answers(RequestCode.UNREGISTER_BROKER, UnRegisterBrokerRequest, self.unregister_broker, Right.ADMIN)
         dispatch.answers(RequestCode.QUERY_DATA_VERSION, QueryDataVersionRequest, self.query_data_version, Right.ADMIN)
@@ -96,7 +98,7 @@ class BrokerRequests:
         )
 
     async def register_broker(self, request: Request, header: RegisterBrokerRequest) -> Answer:
-        """Take in a broker and its topics; nothing of one that left while it was read."""
+        """Take in a broker and its topics, but nothing of a broker that left while its registration was read."""
         _check_names(header)
         body = request.command.body
         if header.body_crc32 and zlib.crc32(body) & CRC_MASK != header.body_crc32 & CRC_MASK:
@@ -135,7 +137,7 @@ class BrokerRequests:
     def _take_in(
         self, request: Request, header: RegisterBrokerRequest, told: RegisterBrokerBody
     ) -> Work[tuple[Registration, Registered]]:
-        """Put what a broker tells into the table, many topics a piece at a time."""
+        """Put a broker's registration into the table, many topics one piece at a time."""
         valid = yield from self._valid_topics(told.topic_config_table, header)
         self._watch(request.channel)  # it may close while topics are taken
         registration = self._registration(request, header, valid, told.data_version)
@@ -164,7 +166,10 @@ class BrokerRequests:
     def _valid_topics(
         self, topics: Mapping[str, TopicConfig], header: RegisterBrokerRequest
     ) -> Work[Mapping[str, TopicConfig]]:
-        """The topics that may be in a route; those named after the broker and the cluster may, dots and all."""
+        """Return the topics that may be in a route.
+
+        The names of the broker and of the cluster are valid names of topics here, even with dots.
+        """
         faults = yield from _faults(topics, (header.broker_name, header.cluster_name))
         if not faults:
             return topics
@@ -184,9 +189,10 @@ class BrokerRequests:
         return {name: config for name, config in topics.items() if name not in faults}
 
     def _repeated(self, address: BrokerAddress, digest: bytes) -> DataVersion | None:
-        """The version of topics that a broker tells of once more: they are in the table, and need not be read.
+        """Return the version of the topics if the broker repeats its last registration; otherwise None.
 
-        Brokers repeat everything every 30 s; ten thousand topics take half a second, in which nobody gets a route.
+        Repeated topics are in the table and need not be read. Brokers repeat everything every 30 s. Ten thousand topics
+        would take half a second, in which nobody gets a route.
         """
         told, version = self._told.get(address, (b"", None))
         return version if told == digest and version == self._routes.data_version(address) else None
@@ -197,7 +203,7 @@ class BrokerRequests:
         self._told[address] = digest, version
 
     def unregister_broker(self, request: Request, header: UnRegisterBrokerRequest) -> Answer:  # noqa: ARG002
-        """Forget a broker; an unknown one is fine."""
+        """Forget a broker; an unknown broker is not an error."""
         address = self._address(header.broker_addr)
         self._reader.forget(address)
         known = self._routes.unregister(header.broker_name, header.broker_id, address)
@@ -206,7 +212,7 @@ class BrokerRequests:
         return Answer()
 
     def query_data_version(self, request: Request, header: QueryDataVersionRequest) -> Answer:
-        """Whether a broker has to send its topics again; if not, this counts as a sign of life."""
+        """Answer whether a broker has to send its topics again; if not, the request counts as a heartbeat."""
         theirs = DataVersion.parse(request.command.body)
         address = self._address(header.broker_addr)
         ours = self._routes.data_version(address)
@@ -217,12 +223,12 @@ class BrokerRequests:
         return Answer(header=QueryDataVersionResponse(changed=changed), body=body)
 
     def heartbeat(self, request: Request, header: BrokerHeartbeatRequest) -> Answer:  # noqa: ARG002
-        """A sign of life, mostly one-way."""
+        """Note that a broker is alive; the request is mostly one-way."""
         self._routes.heartbeat(self._address(header.broker_addr), self._clock_ms())
         return Answer()
 
     def member_group(self, request: Request, header: GetBrokerMemberGroupRequest) -> Answer:
-        """The addresses of the brokers of one name."""
+        """Answer with the addresses of the brokers that share a name."""
         addresses = self._routes.group_addresses(header.cluster_name, header.broker_name, request.channel.local[0])
         group = BrokerMemberGroup(cluster=header.cluster_name, broker_name=header.broker_name, broker_addrs=addresses)
         return Answer(body=group.build())
@@ -237,7 +243,7 @@ class BrokerRequests:
         return Answer(header=header, body=body)
 
     def _order_config(self) -> bytes:
-        """The order configuration of all topics, empty when there is none, or more than an answer may have."""
+        """Return the order configuration of all topics; empty if there is none, or if an answer has no room for all."""
         try:
             order = self._kv_config.namespace(ORDER_NAMESPACE)
         except RequestRefused as refusal:
@@ -258,7 +264,7 @@ class BrokerRequests:
 
 
 def log_lost(brokers: Sequence[LiveBroker], reason: str) -> None:
-    """Write one line for each lost broker, and one for all beyond the first few."""
+    """Write one log line for each lost broker, and a single line for all beyond the first ``MAX_LOGGED_BROKERS``."""
     for live in brokers[:MAX_LOGGED_BROKERS]:
         log.warning("broker lost", broker=live.broker_name, address=live.address, reason=reason)
     if len(brokers) > MAX_LOGGED_BROKERS:
@@ -266,7 +272,7 @@ def log_lost(brokers: Sequence[LiveBroker], reason: str) -> None:
 
 
 def _faults(topics: Mapping[str, TopicConfig], also_valid: Sequence[str]) -> Work[dict[str, str]]:
-    """What is wrong with topics, by their names."""
+    """Return the faults of invalid topics, by topic name."""
     faults: dict[str, str] = {}
     for at, (name, config) in enumerate(topics.items(), start=1):
         fault = (None if name in also_valid else topic_name_fault(name)) or config.queues_fault
@@ -278,7 +284,7 @@ def _faults(topics: Mapping[str, TopicConfig], also_valid: Sequence[str]) -> Wor
 
 
 def _check_names(header: RegisterBrokerRequest) -> None:
-    """Let names and addresses pass that are short enough to be in every route."""
+    """Refuse names and addresses that are too long to be in every route."""
     for what, text, limit in (
         ("brokerName", header.broker_name, MAX_BROKER_NAME_CHARACTERS),
         ("clusterName", header.cluster_name, MAX_BROKER_NAME_CHARACTERS),
@@ -290,11 +296,11 @@ def _check_names(header: RegisterBrokerRequest) -> None:
 
 
 def _digest(header: RegisterBrokerRequest, version: int, body: bytes) -> bytes:
-    """What tells one registration from another, but for its connection and addresses."""
+    """Return a digest of a registration without its connection and addresses."""
     place = f"{header.cluster_name}@{header.broker_name}@{header.broker_id}@{header.compressed}@{version}@"
     return hashlib.blake2b(place.encode() + body, digest_size=16).digest()
 
 
 def _timeout_ms(asked: int | None) -> int:
-    """``heartbeatTimeoutMillis`` of 5.x when it is there and positive."""
+    """Return ``heartbeatTimeoutMillis`` of 5.x if it is given and positive; otherwise the default."""
     return asked if asked is not None and asked > 0 else DEFAULT_BROKER_TIMEOUT_MS

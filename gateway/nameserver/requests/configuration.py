@@ -1,7 +1,7 @@
 """The key-value configuration, and the name server's own settings.
 
-Upstream: ``DefaultRequestProcessor`` (name server). Its settings can be read but not changed from afar: this
-process has one source for them, and it is on its own machine.
+Upstream: ``DefaultRequestProcessor`` (name server). The settings can be read over the network but not changed: their
+only source is on the machine of this process.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ from wire.headers.name_server import (
 
 
 class ConfigurationRequests:
-    """Answers PUT, GET and DELETE_KV_CONFIG (100, 101, 102), GET_KVLIST_BY_NAMESPACE (219) and
-    GET_NAMESRV_CONFIG (319); refuses UPDATE_NAMESRV_CONFIG (318).
+    """The requests for key-value pairs and settings.
+
+    PUT, GET and DELETE_KV_CONFIG (100, 101, 102), GET_KVLIST_BY_NAMESPACE (219) and GET_NAMESRV_CONFIG (319) are
+    answered. UPDATE_NAMESRV_CONFIG (318) is refused.
     """
 
     def __init__(self, *, kv_config: KvConfig, settings: NameServerSettings, turns: Turns) -> None:
@@ -40,7 +42,7 @@ class ConfigurationRequests:
         self._settings = settings
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes of this class."""
+        """Register the request codes that this class answers."""
         dispatch.answers(RequestCode.PUT_KV_CONFIG, PutKVConfigRequest, self.put, Right.ADMIN)
         dispatch.answers(RequestCode.GET_KV_CONFIG, GetKVConfigRequest, self.get, Right.ADMIN, Size.LARGE)
         dispatch.answers(RequestCode.DELETE_KV_CONFIG, DeleteKVConfigRequest, self.delete, Right.ADMIN)
@@ -51,12 +53,12 @@ class ConfigurationRequests:
         dispatch.answers(RequestCode.GET_NAMESRV_CONFIG, None, self.settings, Right.ADMIN)
 
     async def put(self, request: Request, header: PutKVConfigRequest) -> Answer:  # noqa: ARG002
-        """Set a value; answered when it is on disk."""
+        """Set a value; the answer comes when the value is on disk."""
         await self._kv_config.put(header.namespace, header.key, header.value)
         return Answer()
 
     def get(self, request: Request, header: GetKVConfigRequest) -> Answer:  # noqa: ARG002
-        """One value."""
+        """Answer with one value."""
         value = self._kv_config.get(header.namespace, header.key)
         if value is None:
             raise RequestRefused(
@@ -66,25 +68,25 @@ class ConfigurationRequests:
         return Answer(header=GetKVConfigResponse(value=value))
 
     async def delete(self, request: Request, header: DeleteKVConfigRequest) -> Answer:  # noqa: ARG002
-        """Remove a value; answered when that is on disk, and at once when there is none."""
+        """Remove a value, if there is one; the answer comes when every change is on disk."""
         await self._kv_config.delete(header.namespace, header.key)
         return Answer()
 
     def namespace(self, request: Request, header: GetKVListByNamespaceRequest) -> Deferred[Answer]:
-        """All values of a namespace."""
+        """Answer with all values of a namespace."""
         values = self._kv_config.namespace(header.namespace)
         if values is None:
             raise RequestRefused(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {header.namespace}")
         return self._turns.run(_table_of(header.namespace, sorted(values.items())), request.channel)
 
     def update_settings(self, request: Request, header: None) -> Answer:  # noqa: ARG002
-        """Refused."""
+        """Refuse to change the settings."""
         raise RequestRefused(
             ResponseCode.NO_PERMISSION, "the settings of this name server are not changed over the network"
         )
 
     def settings(self, request: Request, header: None) -> Answer:  # noqa: ARG002
-        """The effective settings as Java properties text, one ``key=value`` a line."""
+        """Answer with the effective settings as Java properties text, one ``key=value`` a line."""
         in_effect = {"kv_config_path": str(self._kv_config.path)}
         lines = [
             f"{key}={in_effect.get(name := declaration.attribute, text_of(getattr(self._settings, name)))}"

@@ -1,4 +1,4 @@
-"""Where to find a topic, and which brokers there are.
+"""Requests for the route of a topic, and for the list of brokers.
 
 Upstream: ``ClientRequestProcessor`` and ``DefaultRequestProcessor.getBrokerClusterInfo``.
 """
@@ -24,13 +24,13 @@ from wire.codes import RequestCode, ResponseCode
 from wire.headers.name_server import GetRouteInfoRequest
 
 BROKERS_AT_ONCE = 500
-"""Routes of more brokers than this are written in several turns; 500 brokers take 10 ms."""
+"""The most brokers of a route that is written in one turn; 500 brokers take 10 ms."""
 STANDARD_JSON_VERSION = 401
-"""V4_9_4: clients from here on get keys in quotes, older ones fastjson's plain form (``MQVersion``)."""
+"""V4_9_4: clients of this or a later version get keys in quotes, older ones fastjson's plain form (``MQVersion``)."""
 
 
 class RouteRequests:
-    """Answers GET_ROUTEINFO_BY_TOPIC (105) and GET_BROKER_CLUSTER_INFO (106)."""
+    """The requests GET_ROUTEINFO_BY_TOPIC (105) and GET_BROKER_CLUSTER_INFO (106)."""
 
     def __init__(
         self,
@@ -49,12 +49,12 @@ class RouteRequests:
         self._ready_at_ms = clock_ms() + settings.wait_seconds_for_service * 1_000
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes of this class."""
+        """Register the request codes that this class answers."""
         dispatch.answers(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest, self.route, Right.NONE)
         dispatch.answers(RequestCode.GET_BROKER_CLUSTER_INFO, None, self.cluster_info, Right.ADMIN, Size.LIST)
 
     def route(self, request: Request, header: GetRouteInfoRequest) -> Answer | Deferred[Answer]:
-        """Queues and brokers of a topic."""
+        """Answer with the queues and brokers of a topic."""
         if self._settings.need_wait_for_service and self._clock_ms() < self._ready_at_ms:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "name server not ready")
         if self._routes.brokers_of(header.topic) <= BROKERS_AT_ONCE:
@@ -63,7 +63,7 @@ class RouteRequests:
         return self._turns.run(self._long_route(request, header), request.channel)
 
     def _found(self, request: Request, header: GetRouteInfoRequest) -> tuple[TopicRouteData, bool]:
-        """The route of a topic, and whether it is written as standard JSON."""
+        """Return the route of a topic, and True if the route has to be written as standard JSON."""
         route = self._routes.route(header.topic, request.channel.local[0])
         if route is None:
             raise RequestRefused(
@@ -75,7 +75,7 @@ class RouteRequests:
         return route, bool(header.accept_standard_json_only) or request.command.version >= STANDARD_JSON_VERSION
 
     def _long_route(self, request: Request, header: GetRouteInfoRequest) -> Work[Answer]:
-        """Find and write a route of so many brokers that it takes several turns."""
+        """Find and write a route in several turns, because the route has many brokers."""
         route, standard = self._found(request, header)
         what = f"route of topic {header.topic} over {len(route.queue_datas)} brokers"
         java = not standard
@@ -86,7 +86,7 @@ class RouteRequests:
         return Answer(body=replace(route, queue_datas=queues, broker_datas=brokers).build(standard=standard))
 
     def cluster_info(self, request: Request, _header: None) -> Deferred[Answer]:
-        """All brokers, by name and by cluster."""
+        """Answer with all brokers, by name and by cluster."""
         return self._turns.run(_long_info(self._routes, request.channel.local[0]), request.channel)
 
 

@@ -1,4 +1,4 @@
-"""Topic lists for tools, and what tools change about topics.
+"""Topic lists for tools, and the changes that tools make to topics.
 
 Upstream: the topic half of ``DefaultRequestProcessor`` (name server).
 """
@@ -37,9 +37,9 @@ log = EventLog("nameserver")
 
 
 class RouteTopicRequests:
-    """Answers the topic lists (206, 224, 304, 311–313), topic changes (216, 217), permissions (205, 327).
+    """The requests for topic lists (206, 224, 304, 311–313), topic changes (216, 217) and permissions (205, 327).
 
-    :param reader: its registrations that came before a change do not undo it.
+    :param reader: the reader of registrations; a registration that came before a change does not undo the change.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class RouteTopicRequests:
         self._settings = settings
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes of this class."""
+        """Register the request codes that this class answers."""
         codes = RequestCode
         dispatch.answers(codes.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None, self.all_topics, Right.ADMIN, Size.LIST)
         dispatch.answers(
@@ -71,40 +71,40 @@ class RouteTopicRequests:
         dispatch.answers(codes.ADD_WRITE_PERM_OF_BROKER, AddWritePermOfBrokerRequest, self.add_permission, Right.ADMIN)
 
     def all_topics(self, request: Request, _header: None) -> Deferred[Answer]:
-        """Every topic."""
+        """Answer with the names of all topics."""
         if not self._settings.enable_all_topic_list:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "disable (enableAllTopicList)")
         return self._turns.run(_topic_list(self._routes.topics), request.channel)
 
     def topics_of_cluster(self, request: Request, header: GetTopicsByClusterRequest) -> Deferred[Answer]:
-        """The topics of one cluster's brokers."""
+        """Answer with the topics that the brokers of one cluster serve."""
         self._check_lists_enabled()
         return self._turns.run(_found(self._routes.topics_of_cluster(header.cluster)), request.channel)
 
     def system_topics(self, request: Request, _header: None) -> Deferred[Answer]:
-        """The names of clusters and brokers, and one broker's address for further questions."""
+        """Answer with the names of clusters and brokers, and with the address of one broker for further questions."""
         reached_at = request.channel.local[0]
         return self._turns.run(_system_topics(self._routes, reached_at), request.channel)
 
     def unit_topics(self, request: Request, _header: None) -> Deferred[Answer]:
-        """Topics with the unit flag."""
+        """Answer with the topics that have the unit flag."""
         self._check_lists_enabled()
         return self._turns.run(_found(self._routes.topics_with_flags(TopicFlag.UNIT)), request.channel)
 
     def unit_subscription_topics(self, request: Request, _header: None) -> Deferred[Answer]:
-        """Topics with unit subscriptions."""
+        """Answer with the topics that have unit subscriptions."""
         self._check_lists_enabled()
         return self._turns.run(_found(self._routes.topics_with_flags(TopicFlag.UNIT_SUBSCRIPTION)), request.channel)
 
     def unit_subscription_only_topics(self, request: Request, _header: None) -> Deferred[Answer]:
-        """Topics with unit subscriptions that are no unit topics themselves."""
+        """Answer with the topics that have unit subscriptions but not the unit flag."""
         self._check_lists_enabled()
         return self._turns.run(
             _found(self._routes.topics_with_flags(TopicFlag.UNIT_SUBSCRIPTION, TopicFlag.UNIT)), request.channel
         )
 
     def delete_topic(self, request: Request, header: DeleteTopicFromNamesrvRequest) -> Outcome:
-        """Forget a topic; one that is not known is fine."""
+        """Forget a topic; an unknown topic is not an error."""
         return self._reader.in_order(request, lambda: self._delete_topic(request, header))
 
     def _delete_topic(self, request: Request, header: DeleteTopicFromNamesrvRequest) -> Answer:
@@ -113,7 +113,7 @@ class RouteTopicRequests:
         return Answer()
 
     def register_topic(self, request: Request, header: RegisterTopicRequest) -> Outcome:
-        """Add one topic's queues, before its broker registers the next time."""
+        """Add the queues of one topic before its broker registers the next time."""
         check_topic_name(header.topic)
         queues = AddedQueues.parse(request.command.body).queue_datas
         return self._reader.in_order(request, lambda: self._add_queues(header.topic, queues))
@@ -125,7 +125,7 @@ class RouteTopicRequests:
         return Answer()
 
     def wipe_permission(self, request: Request, header: WipeWritePermOfBrokerRequest) -> Outcome:
-        """Let producers leave a broker."""
+        """Take the write permission from a broker, so that producers avoid the broker."""
         return self._reader.in_order(request, lambda: self._wipe_permission(request, header))
 
     def _wipe_permission(self, request: Request, header: WipeWritePermOfBrokerRequest) -> Answer:
@@ -139,7 +139,7 @@ class RouteTopicRequests:
         return Answer(header=WipeWritePermOfBrokerResponse(wipe_topic_count=count))
 
     def add_permission(self, request: Request, header: AddWritePermOfBrokerRequest) -> Outcome:
-        """Let producers come back to a broker."""
+        """Give the write permission back to a broker, so that producers use the broker again."""
         return self._reader.in_order(request, lambda: self._add_permission(request, header))
 
     def _add_permission(self, request: Request, header: AddWritePermOfBrokerRequest) -> Answer:

@@ -1,8 +1,8 @@
-"""The configuration keys of Apache RocketMQ 5.5.0, to judge keys that have no setting here.
+"""The configuration keys of Apache RocketMQ 5.5.0, used to judge keys that have no setting here.
 
-A key is *without effect* when Apache knows it and we do not need it, *misspelt* when nobody knows it,
-and *refused* when ignoring it would break a promise the operator relies on, such as access control.
-The keys are data (``apache_keys.txt``), read when the first such key is met.
+A key is *without effect* if Apache knows the key and we do not need it, *misspelt* if nobody knows the key, and
+*refused* if the operator relies on a promise, such as access control, that we would break by ignoring the key. The keys
+are data (``apache_keys.txt``), read when the first such key is met.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class ApacheKey:
-    """A key of Apache's; ``default`` is empty where Apache has none or computes it from the machine."""
+    """A key of Apache RocketMQ; ``default`` is empty if Apache has none or computes the default from the machine."""
 
     key: str
     java_type: str
@@ -40,7 +40,7 @@ REFUSED: Mapping[tuple[str, str], str] = {
     ("transRocksDBEnable", "true"): _OTHER_STORE,
     ("timerRocksDBEnable", "true"): _OTHER_STORE,
 }
-"""Key and value in lower case, and why starting anyway would deceive."""
+"""A key, a value in lower case, and the reason why a start would deceive the operator."""
 
 REPLICATION = frozenset(
     {
@@ -63,12 +63,12 @@ REPLICATION = frozenset(
 
 
 def is_honoured(apache: ApacheKey, text: str) -> bool:
-    """Return whether a key without a setting asks for what a gateway does anyway, as ``aclEnable=false`` does."""
+    """Return whether a key without a setting asks for what a gateway does anyway, such as ``aclEnable=false``."""
     return any(key == apache.key for key, _ in REFUSED) and text.strip().lower() == apache.default
 
 
 def without_effect(key: str) -> str:
-    """Return what to tell of a key of Apache's that nothing here reads."""
+    """Return what to report about a key of Apache RocketMQ that no code here reads."""
     if key in REPLICATION:
         return f"known to Apache RocketMQ, without effect here: {_NO_REPLICAS}"
     return "known to Apache RocketMQ, without effect here"
@@ -76,7 +76,7 @@ def without_effect(key: str) -> str:
 
 @cache
 def apache_keys() -> Mapping[str, ApacheKey]:
-    """All keys; one that two classes read (``listenPort``) is kept as the broker reads it."""
+    """Return all keys; a key of two classes (``listenPort``) is kept as the broker reads it."""
     found: dict[str, ApacheKey] = {}
     owner = ""
     for line in Path(__file__).with_name("apache_keys.txt").read_text("utf-8").splitlines():

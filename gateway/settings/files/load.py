@@ -1,9 +1,10 @@
-"""Reading settings from where people put them, and remembering where each value came from.
+"""Settings from all the places where people write them, with the source of each value.
 
-Later sources win: defaults, ``-c`` file, environment, ``--set``, dedicated options. A value of the wrong
-type or out of range is a ConfigurationError that names key, value, source and what was expected. Keys
-without a setting are kept in ``Loaded.kept`` and judged once each: known to Apache RocketMQ and without
-effect here, misspelt, or refused. In a name server's own file ``listenPort`` is the name server's port.
+Later sources take precedence: defaults, ``-c`` file, environment, ``--set``, dedicated options. A value of the wrong
+type or out of range is a SettingsError that names key, value, source and what was expected.
+
+Keys without a setting are kept in ``Loaded.kept`` and judged once each: known to Apache RocketMQ and without effect
+here, misspelt, or refused. In a name server's own file ``listenPort`` is the name server's port.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from gateway.settings.tree import SECTIONS, Settings
 from gateway.spelling import nearest
 
 _PASSWORD = re.compile(r"(//[^/@:]*+:|[?&]password=)[^/@&]*", re.IGNORECASE)
-"""In a DSN: it is refused, and shall not be in a log for that."""
+"""A password in a DSN: such a DSN is refused, and the password must not reach a log."""
 DEFAULT = "default"
 """The source of a value that nobody set."""
 
 
 class Role(StrEnum):
-    """Which servers the process runs."""
+    """The servers that the process runs."""
 
     SERVE = "serve"
     BROKER = "broker"
@@ -45,7 +46,7 @@ class Role(StrEnum):
 
 
 class WrittenSetting(NamedTuple):
-    """A key and a text that somebody wrote, and where."""
+    """A key and a text that somebody wrote, with the place."""
 
     key: str
     text: str
@@ -54,8 +55,10 @@ class WrittenSetting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The effective settings. ``sources`` is by key; ``kept`` are the entries without a setting;
-    ``notices`` are sentences to warn the operator with once, at start; ``remarks`` are no warnings.
+    """The effective settings.
+
+    ``sources`` has the source of each set key, and ``kept`` the entries without a setting. ``notices`` are sentences
+    that warn the operator once, at start; ``remarks`` are sentences that are no warnings.
     """
 
     settings: Settings
@@ -65,7 +68,7 @@ class Loaded:
     remarks: tuple[str, ...] = ()
 
     def rows(self) -> list[tuple[Declaration, object, str]]:
-        """Every setting with its value and source, in the order of declaration."""
+        """Return every setting with its value and source, in the order of declaration."""
         return [
             (declaration, getattr(self.settings, declaration.attribute), self.sources.get(key, DEFAULT))
             for key, declaration in declarations(Settings).items()
@@ -90,7 +93,11 @@ def load_settings(
     assignments: Sequence[str] = (),
     options: Iterable[WrittenSetting] = (),
 ) -> Loaded:
-    """Read all sources in order. ``assignments`` are the ``key=value`` texts of ``--set``."""
+    """Read all sources in order.
+
+    :param assignments: the ``key=value`` texts of ``--set``.
+    :raises SettingsError: a value is wrong or refused, or two values do not go together.
+    """
     entries = [
         *(read_file(config_file) if config_file is not None else ()),
         *read_environment(environment or {}, role),
@@ -123,7 +130,10 @@ def load_settings(
 
 
 def read_file(path: Path) -> list[WrittenSetting]:
-    """The entries of a properties file, each key once; their source is ``FILE:LINE``."""
+    """Return the entries of a properties file, with the source ``FILE:LINE``.
+
+    :raises SettingsError: the file cannot be read, or sets a key twice.
+    """
     try:
         content = path.read_bytes()
     except OSError as problem:
@@ -137,10 +147,10 @@ def read_file(path: Path) -> list[WrittenSetting]:
 
 
 def read_environment(environment: Mapping[str, str], role: Role) -> list[WrittenSetting]:
-    """``ROCKETMQ_GATEWAY_…`` variables, and Apache's ``NAMESRV_ADDR`` for a broker of its own.
+    """Return ``ROCKETMQ_GATEWAY_…`` variables, and Apache's ``NAMESRV_ADDR`` for a broker without our name server.
 
-    ``serve`` brings its own name server: a developer's shell that names a shared one for clients must
-    not make a broker on a laptop join that cluster.
+    ``serve`` brings its own name server. A developer's shell may name a shared name server for clients, and then a
+    broker on a laptop must not join that cluster.
     """
     entries: list[WrittenSetting] = []
     if role is Role.BROKER and environment.get("NAMESRV_ADDR"):
@@ -153,7 +163,10 @@ def read_environment(environment: Mapping[str, str], role: Role) -> list[Written
 
 
 def read_assignments(assignments: Sequence[str]) -> list[WrittenSetting]:
-    """The ``key=value`` texts of ``--set``; here, where it was just typed, an unknown key is an error."""
+    """Return the ``key=value`` texts of ``--set``.
+
+    :raises SettingsError: a text is not KEY=VALUE, or the key is unknown: a key that was just typed must be known.
+    """
     entries: list[WrittenSetting] = []
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
@@ -195,7 +208,7 @@ def _refuse(entry: WrittenSetting) -> None:
 
 
 def _without_effect(entries: Iterable[WrittenSetting]) -> Iterator[str]:
-    """Yield what to say about entries without a setting; those that repeat Apache's defaults share one sentence."""
+    """Yield warnings about entries without a setting; entries with Apache's defaults share one sentence."""
     repeated: list[str] = []
     for entry in entries:
         apache = apache_keys().get(entry.key)
@@ -213,7 +226,7 @@ def _without_effect(entries: Iterable[WrittenSetting]) -> Iterator[str]:
 
 
 def _of_roles(settings: Settings, sources: Mapping[str, str], role: Role) -> Iterator[str]:
-    """Yield what a role promises on Apache RocketMQ, and not here."""
+    """Yield warnings about promises that a role keeps on Apache RocketMQ and not here."""
     if role is not Role.NAMESERVER and settings.broker_role is BrokerRole.SYNC_MASTER:
         yield f"brokerRole=SYNC_MASTER ({sources['brokerRole']}): {NO_SLAVES}"
 
@@ -227,7 +240,7 @@ def _did_you_mean(word: str) -> str:
 
 
 def _told_of(settings: Settings, role: Role) -> Iterator[together.Conflict]:
-    """Yield pairs of values that do not what they seem to, with which a server starts all the same."""
+    """Yield pairs of values that do not have the expected effect, although a server starts with them."""
     found = None if role is Role.NAMESERVER else together.conflict_of_space(settings)
     if found is not None:
         yield found
@@ -235,7 +248,7 @@ def _told_of(settings: Settings, role: Role) -> Iterator[together.Conflict]:
 
 
 def _check_together(settings: Settings, sources: Mapping[str, str], role: Role) -> None:
-    """Refuse values that are fine alone and not together."""
+    """Refuse values that are fine alone and do not go together."""
     found = together.conflict(settings)
     name_server, broker = settings.nameserver_port, settings.listen_port
     vip = broker - 2 if settings.vip_channel_enable and broker > 2 else 0
@@ -247,6 +260,6 @@ def _check_together(settings: Settings, sources: Mapping[str, str], role: Role) 
 
 
 def _both(settings: Settings, sources: Mapping[str, str], conflict: together.Conflict) -> str:
-    """Say what is wrong between two settings, with the value and the source of each."""
+    """Return what is wrong between two settings, with the value and the source of each."""
     said = (f"{together.assigned(settings, key)} ({sources.get(key, DEFAULT)})" for key in conflict.keys)
     return f"{' and '.join(said)}: {conflict.reason}"

@@ -1,11 +1,12 @@
 r"""Java's ``.properties`` syntax, as ``java.util.Properties.load`` reads it.
 
-Comments begin with ``#`` or ``!``; key and value are parted by ``=``, ``:`` or blanks; a line that ends
-in an odd number of backslashes goes on in the next one; ``\t \n \r \f \uXXXX`` are escapes, and a
-backslash before any other character is dropped. Unlike Java, which assumes Latin-1, a file is read as
-UTF-8: a data directory may well have a name in Chinese. Errors, because they are no configuration: an entry
-that is not UTF-8 (comments may be anything) or has a NUL, a key without a separator, a value without a key,
-a broken ``\u``.
+Comments begin with ``#`` or ``!``. Key and value are separated by ``=``, ``:`` or blanks. A line that ends in an odd
+number of backslashes continues in the next line. ``\t \n \r \f \uXXXX`` are escapes, and a backslash before any other
+character is dropped.
+
+A file is read as UTF-8, because a data directory may have a name in Chinese; Java assumes Latin-1. Some entries are
+errors, because they are no configuration: an entry that is not UTF-8 (comments may be anything) or has a NUL, a key
+without a separator, a value without a key, a broken ``\u``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple
 from gateway.errors import SettingsError
 
 MAX_FILE_BYTES = 1_048_576
-"""A larger file is not a configuration file; Apache's own list of keys has 20 KiB."""
+"""The largest configuration file in bytes; Apache's own list of keys has 20 KiB."""
 
 _BLANKS = " \t\f"
 _KEY = re.compile(r"((?:\\.|[^\\:= \t\f]++)*)([ \t\f]*+[:=]?[ \t\f]*+)(.*)", re.DOTALL)
@@ -28,7 +29,7 @@ _LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class PropertyLine(NamedTuple):
-    """One entry of a file; ``line`` counts from 1 and is where the entry begins."""
+    """One entry of a file; ``line`` is the line where the entry begins, counted from 1."""
 
     key: str
     value: str
@@ -36,7 +37,10 @@ class PropertyLine(NamedTuple):
 
 
 def parse_properties_file(content: bytes, name: str) -> list[PropertyLine]:
-    """All entries in order, repeated keys included; ConfigurationError names ``name`` and the line."""
+    """Return all entries in order, including repeated keys.
+
+    :raises SettingsError: the file is too long, or an entry is wrong; the error names ``name`` and the line.
+    """
     if len(content) > MAX_FILE_BYTES:
         raise SettingsError(f"{name}: {len(content)} bytes is too long, limit {MAX_FILE_BYTES}")
     text = content.decode("utf-8-sig", "surrogateescape")
@@ -44,7 +48,7 @@ def parse_properties_file(content: bytes, name: str) -> list[PropertyLine]:
 
 
 def escape_property(key: str, value: str) -> str:
-    """``key=value`` as a line that reads back as the same two texts."""
+    """Return ``key=value`` as a line that reads back as the same two texts."""
     return f"{_escape(key, ':= ')}={_escape(value, '')}"
 
 
@@ -58,7 +62,7 @@ def _escape(text: str, also: str) -> str:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines that hold an entry, continued lines joined, with the number of their first line."""
+    """Yield the lines that hold an entry, continued lines joined, each with the number of its first line."""
     parts: list[str] = []
     first = 0
     for number, raw in enumerate(re.split(r"\r\n|\r|\n", text), start=1):

@@ -1,6 +1,7 @@
-"""Settings that are fine alone and not together: refused, made right, or told of.
+"""Settings that are fine alone and do not go together: refused, corrected, or reported.
 
-A setting that nobody set follows one that somebody set; two that somebody set are never changed. Every text names both.
+A setting that nobody set follows a setting that somebody set. Two settings that somebody set are never changed. Every
+text names both settings.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from gateway.settings.declare import declarations, text_of
 from gateway.settings.tree import Settings
 
 OLD, ANY_AGE, REFUSE = "diskMaxUsedSpaceRatio", "diskSpaceCleanForciblyRatio", "diskSpaceWarningLevelRatio"
-"""The uses of the disk, in percent, above which old files go, files of any age go, and sends are refused."""
+"""The settings for three uses of the disk, in percent.
+
+Above the first old files are deleted, above the second files of any age, and above the third sends are refused.
+"""
 LEAST_PERCENT = 10
 NEVER_PERCENT = 100
-"""A disk is never fuller, so the rule is off."""
+"""A limit that no disk exceeds, so the rule is off."""
 DELETED_EARLY = "files of any age would be deleted before those that are older than fileReservedTime"
 REFUSED_EARLY = "sends would be refused before files are deleted"
 LOG_FILE_MARGIN_BYTES = 65_536
-"""What a commit log file holds besides its largest message."""
+"""The bytes that a commit log file holds besides its largest message."""
 
 INNER_AND_OUTER = (
     ("gateway.heldPullsPerConnection", "gateway.heldPullsLimit"),
@@ -32,20 +36,23 @@ INNER_AND_OUTER = (
     ("flushIntervalCommitLog", "flushCommitLogThoroughInterval"),
     ("flushIntervalConsumeQueue", "flushConsumeQueueThoroughInterval"),
 )
-"""A limit or time, and one that lies above it. The other way round the second comes first and the first never."""
+"""Pairs of limits or times; the second must not lie below the first.
+
+Otherwise the second is always reached first, and the first has no effect.
+"""
 
 
 class Conflict(NamedTuple):
-    """Two settings that do not fit together, by their keys, and why."""
+    """The keys of two settings that do not go together, and the reason."""
 
     keys: tuple[str, str]
     reason: str
 
 
 def in_order(settings: Settings, told: Container[str]) -> tuple[Settings, list[Conflict]]:
-    """Return the settings with the three limits of the disk in order, and what was changed for that.
+    """Return the settings with the three limits of the disk in order, and the changes that this needed.
 
-    Old files go first, then files of any age, and only then are sends refused.
+    Old files are deleted first, then files of any age, and only then are sends refused.
 
     :param told: the keys that somebody set.
     """
@@ -77,7 +84,7 @@ def in_order(settings: Settings, told: Container[str]) -> tuple[Settings, list[C
 
 
 def conflict(settings: Settings) -> Conflict | None:
-    """Return the first two settings with which no broker can start."""
+    """Return the first two settings with which no broker can start, or None."""
     if settings.max_message_size >= settings.max_frame_bytes:
         return Conflict(("maxMessageSize", "gateway.maxFrameBytes"), "the largest message must fit into a frame")
     needed = settings.max_message_size + LOG_FILE_MARGIN_BYTES
@@ -91,21 +98,21 @@ def conflict(settings: Settings) -> Conflict | None:
 
 
 def never_reached(settings: Settings) -> Iterator[Conflict]:
-    """Yield the limits that have no effect, since one that lies above them comes first."""
+    """Yield the limits that have no effect, because a limit that should be higher comes first."""
     for inner, outer in INNER_AND_OUTER:
         if _value(settings, inner) > _value(settings, outer):
             yield Conflict((inner, outer), f"{outer} comes first, {inner} has no effect")
 
 
 def assigned(settings: Settings, key: str) -> str:
-    """Return ``KEY=VALUE``, with the value that is in effect."""
+    """Return ``KEY=VALUE`` with the effective value."""
     return f"{key}={text_of(_value(settings, key))}"
 
 
 def conflict_of_space(settings: Settings) -> Conflict | None:
-    """Return the first two limits of the disk that are in the wrong order, as somebody set them.
+    """Return the first two limits of the disk that somebody set in the wrong order, or None.
 
-    Apache RocketMQ starts with them too, so a start only tells of it.
+    Apache RocketMQ starts with such limits too, so a start only reports them.
     """
     if not settings.disk_measured_bytes:
         return None
@@ -120,7 +127,7 @@ def conflict_of_space(settings: Settings) -> Conflict | None:
 
 
 def _space(settings: Settings) -> tuple[int, int, int]:
-    """The three percentages; with ``cleanFileForciblyEnable=false`` files of any age are never deleted."""
+    """Return the three percentages; with ``cleanFileForciblyEnable=false``, files of any age are never deleted."""
     any_age = settings.disk_space_clean_forcibly_ratio if settings.clean_file_forcibly_enable else NEVER_PERCENT
     return settings.disk_max_used_space_ratio, any_age, settings.disk_space_warning_level_ratio
 

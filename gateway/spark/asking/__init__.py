@@ -1,4 +1,4 @@
-"""Name servers and brokers as the driver and the workers ask them: blocking connections, routes, ends of queues.
+"""Questions of the driver and the workers to name servers and brokers: blocking connections, routes, ends of queues.
 
-Open ``cluster`` first. Not here: which messages are asked for (``gateway.spark.reading``).
+Open ``cluster`` first. The choice of messages is elsewhere (``gateway.spark.reading``).
 """

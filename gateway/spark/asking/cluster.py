@@ -1,7 +1,7 @@
 """A RocketMQ cluster as the source sees it: routes, brokers, ends of queues.
 
-One object for each set of addresses and keys lives in a worker process and is found again by the next task; what it
-connected to and did not use for a minute is connected anew.
+A worker process keeps one object for each set of addresses and keys, and the next task finds the object again. A
+connection that was not used for a minute is replaced by a new one.
 """
 
 from __future__ import annotations
@@ -53,24 +53,28 @@ from wire.headers.offsets import (
 )
 
 IDLE_S: Final = 60.0
-"""A connection not used for so long is not trusted: brokers close idle ones after 120 s."""
+"""Seconds after which an unused connection is replaced: brokers close idle connections after 120 s."""
 ROUTE_AGE_S: Final = 30.0
-"""How long a route is believed, as in the Java client (``pollNameServerInterval``)."""
+"""Seconds for which a route is used again, as in the Java client (``pollNameServerInterval``)."""
 SAMPLE_COUNT: Final = 32
 SAMPLE_GROUP: Final = "TOOLS_CONSUMER"
-"""A group that every broker knows; no offsets are kept for it."""
+"""A group that every broker knows and for which brokers keep no offsets."""
 STORE_ID: Final = "storeId"
-"""In a broker's runtime information: what tells one store from another in its place. Apache RocketMQ has none."""
+"""The key of the store id in a broker's runtime information.
+
+The store id tells a store from another one in its place. Apache RocketMQ has none.
+"""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How a cluster is reached; equal ones share connections. It travels to the workers.
+    """The way to reach a cluster, which travels to the workers; equal values share connections.
 
     :param name_servers: ``host:port`` each.
-    :param tries: how often a question is asked before its failure counts; ``retry_s`` apart.
+    :param tries: how often a question is asked before its failure counts.
+    :param retry_s: seconds between two tries.
     """
 
     name_servers: tuple[str, ...]
@@ -86,10 +90,10 @@ class Access:
 
 
 class Bounds(Protocol):
-    """Where queues begin and end: what planning needs of a cluster."""
+    """The part of a cluster that planning needs: where queues begin and end."""
 
     def queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
-        """The readable queues of a topic, None when there is no such topic."""
+        """Return the readable queues of a topic; None if the topic does not exist."""
 
     def topics(self) -> tuple[str, ...]:
         """The names of all topics."""
@@ -104,19 +108,22 @@ class Bounds(Protocol):
         """The offset after the last committed message of each queue."""
 
     def first_stored(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
-        """When the first message that each queue still has was stored, epoch milliseconds; −1 where there is none."""
+        """Return when the first message that each queue still has was stored, epoch milliseconds; −1 for none."""
 
     def at_time(
         self, queues: Sequence[MessageQueue], timestamp_ms: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, int]:
-        """The first offset stored at a time or later, the end where there is none."""
+        """Return each queue's first offset stored at a time (epoch milliseconds) or later; the end if there is none."""
 
     def store_ids(self, broker_names: Iterable[str], topic: str) -> dict[str, str]:
-        """What tells the store of each broker from another one in its place, where brokers say."""
+        """Return the id of each broker's store, for brokers that report one.
+
+        A new store in its place has another id.
+        """
 
 
 class Cluster:
-    """Name servers and brokers over blocking connections. Not for several threads."""
+    """Name servers and brokers over blocking connections, for one thread only."""
 
     def __init__(self, access: Access, connect: Callable[..., BlockingConnection] = open_connection) -> None:
         self.access = access
@@ -137,7 +144,7 @@ class Cluster:
     # --- name servers ---------------------------------------------------------------------------------------
 
     def route(self, topic: str, *, fresh: bool = False) -> TopicRoute | None:
-        """The route of a topic, None when no name server knows one."""
+        """Return the route of a topic; None if no name server knows a route."""
         known = self._routes.get(topic)
         if known is not None and not fresh and time.monotonic() - known[0] < ROUTE_AGE_S:
             return known[1]
@@ -154,7 +161,7 @@ class Cluster:
         return route
 
     def queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
-        """The readable queues of a topic, None when no name server knows it."""
+        """Return the readable queues of a topic; None if no name server knows the topic."""
         route = self.route(topic, fresh=True)
         return None if route is None else route.subscribe_queues
 
@@ -175,9 +182,10 @@ class Cluster:
         return frozenset(found)
 
     def _ask_name_servers(self, code: int, header: Header | None) -> tuple[RemotingCommand, str]:
-        """The answer of the first one that gives one.
+        """Return the first answer of a name server, and the server's address.
 
-        :raises ConnectError: none could be reached; ``RequestTimeout``: the last one did not answer.
+        :raises ConnectError: no server answered, and the last one could not be reached.
+        :raises RequestTimeout: no server answered, and the last one took too long.
         """
         failure: RocketMQError | None = None
         for turn in range(max(self.access.tries, 1)):
@@ -194,9 +202,9 @@ class Cluster:
     # --- brokers --------------------------------------------------------------------------------------------
 
     def connection(self, address: str, advertised_by: str | None = None) -> BlockingConnection:
-        """The connection to an address, made when there is none.
+        """Return the connection to an address, and connect if there is none.
 
-        :raises ConnectError: there is none.
+        :raises ConnectError: the connection failed.
         """
         connection = self._connections.get(address)
         if connection is not None:
@@ -213,10 +221,11 @@ class Cluster:
         return connection
 
     def broker(self, broker_name: str, topic: str, *, fresh: bool = False) -> BlockingConnection:
-        """The connection to a broker that has queues of a topic.
+        """Return the connection to a broker that has queues of a topic.
 
-        :param fresh: ask the name server where it is now.
-        :raises BrokerNotFound: the topic's route does not name it; ``ConnectError``: it cannot be reached.
+        :param fresh: whether to ask the name server where the broker is now.
+        :raises BrokerNotFound: the topic's route does not name the broker.
+        :raises ConnectError: the broker cannot be reached.
         """
         address = None if fresh else self._addresses.get(broker_name)
         if address is None:
@@ -227,7 +236,7 @@ class Cluster:
         return self.connection(address, broker_name)
 
     def forget(self, broker_name: str) -> None:
-        """Use a new connection, and ask where the broker is, the next time."""
+        """Close the broker's connection. The next call asks where the broker is, and connects anew."""
         address = self._addresses.pop(broker_name, None)
         connection = self._connections.pop(address, None) if address is not None else None
         if connection is not None:
@@ -252,7 +261,7 @@ class Cluster:
         )
 
     def ends(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
-        """The offset after the last message of each queue that is committed: durable, where the broker can tell."""
+        """Return the offset after each queue's last committed message: durable, if the broker can tell."""
         return self._offsets(
             queues,
             lambda queue: request(
@@ -263,7 +272,7 @@ class Cluster:
         )
 
     def first_stored(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
-        """When the first message that each queue still has was stored; −1 where there is none."""
+        """Return when the first message that each queue still has was stored, epoch milliseconds; −1 for none."""
         return self._offsets(
             queues,
             lambda queue: request(
@@ -276,7 +285,7 @@ class Cluster:
     def at_time(
         self, queues: Sequence[MessageQueue], timestamp_ms: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, int]:
-        """The first offset that was stored at a time or later; the end where there is none."""
+        """Return each queue's first offset stored at a time (epoch milliseconds) or later; the end if there is none."""
         return self._offsets(
             queues,
             lambda queue: request(
@@ -289,7 +298,7 @@ class Cluster:
         )
 
     def store_ids(self, broker_names: Iterable[str], topic: str) -> dict[str, str]:
-        """What tells the store of each broker from another one in its place; brokers that do not say are left out.
+        """Return the id of each broker's store, without brokers that do not report one.
 
         A broker is asked once for each connection: a process keeps its store, and a connection ends with its process.
         """
@@ -308,13 +317,13 @@ class Cluster:
         return found
 
     def settings(self, broker_name: str, topic: str) -> dict[str, str]:
-        """Return the settings of a broker that has queues of a topic, none if the broker does not tell them."""
+        """Return the settings of a broker that has queues of a topic; empty if the broker does not reveal them."""
         connection = self.broker(broker_name, topic)
         answer = connection.call(request(RequestCode.GET_BROKER_CONFIG), self.access.request_timeout_s)
         return settings_of(answer.body.decode(errors="replace")) if answer.code == ResponseCode.SUCCESS else {}
 
     def mean_bytes(self, queue: MessageQueue, offset: int) -> int:
-        """The bytes of a message near an offset, with all that is stored of it; 0 when nothing is there."""
+        """Return the mean stored bytes of messages near an offset; 0 if there are none."""
         command = pull_request(SAMPLE_GROUP, queue, offset, SAMPLE_COUNT)
         answer = self.broker(queue.broker_name, queue.topic).call(command, self.access.request_timeout_s)
         if answer.code != ResponseCode.SUCCESS:
@@ -326,7 +335,7 @@ class Cluster:
         return len(answer.body) // count if count else 0
 
     def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Tell the brokers how far a group is."""
+        """Report a group's progress to the brokers."""
         self._offsets(
             tuple(offsets),
             lambda queue: request(
@@ -347,7 +356,10 @@ class Cluster:
         make: Callable[[MessageQueue], RemotingCommand],
         read: Callable[[RemotingCommand, str], int],
     ) -> dict[MessageQueue, int]:
-        """One number for each queue; all questions to a broker go out together, and once more after a failure."""
+        """Return one number for each queue.
+
+        All questions to a broker are sent at once, and again after a failure, ``Access.tries`` times at most.
+        """
         found: dict[MessageQueue, int] = {}
         by_broker: dict[str, list[MessageQueue]] = {}
         for queue in queues:
@@ -383,7 +395,7 @@ class Cluster:
 
 
 def _main_address(addresses: Mapping[int, str]) -> str:
-    """Of a master; where there is none, of the first slave."""
+    """Return the address of the master, or without a master the address of the first slave."""
     return addresses.get(MASTER_ID) or addresses[min(addresses)]
 
 
@@ -399,7 +411,7 @@ MAX_CLUSTERS: Final = 16
 
 
 def cluster_for(access: Access) -> Cluster:
-    """The cluster of this process for some way to reach it; a forked child gets its own."""
+    """Return this process's cluster for an access; a forked child gets its own."""
     key = os.getpid(), access
     cluster = _clusters.get(key)
     if cluster is None:

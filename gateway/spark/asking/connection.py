@@ -1,7 +1,7 @@
 """A plain blocking connection to a broker or a name server: requests out, answers in.
 
-Spark's workers are processes that live from task to task and know no event loop, so this is a socket and nothing more.
-Several requests may be on their way at once: ``start`` sends one, ``finish`` waits for its answer.
+Spark's workers are processes that live from task to task and have no event loop, so a plain socket is enough. Several
+requests may be on their way at once: ``start`` sends a request, ``finish`` waits for its answer.
 """
 
 from __future__ import annotations
@@ -21,21 +21,24 @@ from wire.frame import FRAME_HEAD, MAX_FRAME_BYTES, MAX_HEADER_BYTES, build_fram
 from wire.headers.declare import Header, build_header
 
 MAX_WAITING: Final = 256
-"""Requests of ``call_all`` that are on their way at once: what both sides hold for one connection stays small."""
+"""The most requests of ``call_all`` on their way at once, so that neither side holds much for one connection."""
 _SLOW_ANSWER: Final = 9
-"""An answer that has begun to come in time may take so many times longer: 16 MiB over a slow network."""
+"""The number of further time-outs that an answer may take once it has begun to arrive: 16 MiB over a slow network."""
 _READ_BYTES: Final = 256 * 1024
 _LEAST_FRAME_BYTES: Final = 4
 
 
 def request(code: int, header: Header | None = None, body: bytes = b"") -> RemotingCommand:
-    """A request that is not numbered yet."""
+    """Return a request that has no number yet."""
     fields = build_header(header) if header is not None else None
     return RemotingCommand(code, language=LanguageCode.PYTHON, version=SERVER_VERSION, ext_fields=fields, body=body)
 
 
 class _Incoming(io.RawIOBase):
-    """What a socket receives, with a time for each piece and for all of an answer: a server may send single bytes."""
+    """The bytes that a socket receives, with a time limit for each piece and one for a whole answer.
+
+    Without the second limit, a server could send single bytes for ever.
+    """
 
     def __init__(self, opened: socket.socket) -> None:
         self._socket = opened
@@ -43,13 +46,13 @@ class _Incoming(io.RawIOBase):
         self.ends_at = 0.0
 
     def readable(self) -> bool:
-        """See ``RawIOBase``."""
+        """Implement ``RawIOBase``."""
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        """See ``RawIOBase``.
+        """Implement ``RawIOBase``.
 
-        :raises TimeoutError: nothing came in time, or all of it took too long.
+        :raises TimeoutError: nothing arrived in time, or the whole answer took too long.
         """
         if time.monotonic() > self.ends_at:
             raise TimeoutError
@@ -58,11 +61,11 @@ class _Incoming(io.RawIOBase):
 
 
 class BlockingConnection:
-    """One connection; not for several threads. After an error it is closed and must be thrown away.
+    """One connection, for one thread only. After an error the connection is closed and must be thrown away.
 
     :param opened: the connected socket.
     :param address: ``host:port`` for error messages.
-    :param sign: puts a signature into a command, when servers ask for one.
+    :param sign: puts a signature into a command, for servers that ask for one.
     """
 
     def __init__(
@@ -80,15 +83,19 @@ class BlockingConnection:
         self.is_open = True
 
     def call(self, command: RemotingCommand, timeout_s: float) -> RemotingCommand:
-        """The answer to a request.
+        """Send a request and return its answer.
 
-        :raises ConnectionLost: the connection broke; ``RequestTimeout``: no answer in time; ``ProtocolError``: what
-            came is not RocketMQ's protocol.
+        :raises ConnectionLost: the connection broke.
+        :raises RequestTimeout: no answer arrived in time.
+        :raises ProtocolError: the received bytes are not RocketMQ's protocol.
         """
         return self.finish(self.start(command, timeout_s), timeout_s)
 
     def call_all(self, commands: Sequence[RemotingCommand], timeout_s: float) -> list[RemotingCommand]:
-        """The answers to requests that do not depend on each other, in their order; ``timeout_s`` is for each."""
+        """Send independent requests and return their answers in the same order.
+
+        :param timeout_s: seconds for each answer.
+        """
         answers: list[RemotingCommand] = []
         opaques: list[int] = []
         for command in commands:
@@ -99,7 +106,7 @@ class BlockingConnection:
         return answers
 
     def start(self, command: RemotingCommand, timeout_s: float) -> int:
-        """Send a request; the number returned is for ``finish``."""
+        """Send a request, and return the number that ``finish`` takes."""
         self._refuse_closed()
         self._next_opaque += 1
         command.opaque = self._next_opaque
@@ -116,7 +123,7 @@ class BlockingConnection:
         return command.opaque
 
     def finish(self, opaque: int, timeout_s: float) -> RemotingCommand:
-        """Wait for the answer to a request; answers to others that come before it are kept."""
+        """Wait for the answer to a request, and keep earlier answers to other requests."""
         code = self._waiting[opaque]
         deadline = time.monotonic() + timeout_s
         while (answer := self._early.pop(opaque, None)) is None:
@@ -140,12 +147,12 @@ class BlockingConnection:
         return answer
 
     def abandon(self, opaque: int) -> None:
-        """Do not wait for an answer any more; it is dropped when it comes."""
+        """Stop waiting for an answer, which is dropped when it arrives."""
         self._waiting.pop(opaque, None)
         self._early.pop(opaque, None)
 
     def close(self) -> None:
-        """Let go of the socket."""
+        """Close the socket."""
         self.is_open = False
         self._file.close()
         self._socket.close()
@@ -184,7 +191,7 @@ def open_connection(
     sign: Callable[[RemotingCommand], None] | None = None,
     advertised_by: str | None = None,
 ) -> BlockingConnection:
-    """Connect.
+    """Connect to a server.
 
     :param address: ``host:port``; an IPv6 address in brackets.
     :param advertised_by: the broker whose route named this address, for the error.

@@ -1,4 +1,4 @@
-"""The request for messages of a queue, as this source asks: without subscribing, waiting or committing."""
+"""The request for messages of a queue, in the form of this source: without subscribing, waiting or committing."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ def pull_request(
     expression: str = MATCH_ALL,
     expression_type: str = "TAG",
 ) -> RemotingCommand:
-    """Messages from ``offset`` on, ``count`` at most; the answer comes at once even when there are none.
+    """Return a request for at most ``count`` messages from ``offset`` on.
 
-    A gateway gives as many as are asked for, other brokers what they are set up to give.
+    The answer comes at once, even without messages. A gateway gives as many messages as requested, other brokers as
+    many as their settings allow.
     """
     header = PullMessageRequest(
         consumer_group=group,

@@ -1,4 +1,4 @@
-"""The pipelines as a program of their own: for ``python -m`` and, by this file's path, for ``spark-submit``."""
+"""The pipelines as a program of their own, for ``python -m`` and, by the path of this file, for ``spark-submit``."""
 
 from __future__ import annotations
 

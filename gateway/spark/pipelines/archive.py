@@ -1,8 +1,10 @@
 """Committed queues into Parquet, partitioned by date and topic.
 
-Exactly once over restarts: offsets are in the checkpoint, and Spark's file sink writes down which files each batch
-made (``_spark_metadata``), which its readers go by. Small files: all rows of a batch with the same date and topic are
-brought together, so a batch makes ``files`` files for each, and a batch has as many rows as ``max_offsets`` says.
+The archive is exactly once over restarts. The checkpoint has the offsets, and Spark's file sink lists the files of each
+batch (``_spark_metadata``), which its readers follow.
+
+A batch makes few files, because all its rows with the same date and topic are brought together. There are ``files``
+files for each date and topic, and a batch has as many rows as ``max_offsets`` says.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CHECKPOINT: Final = "_checkpoint"
-"""Below the archive; names that begin like this are no data for readers of Parquet."""
+"""The checkpoint's folder below the archive; readers of Parquet skip names that begin with ``_``."""
 STORED: Final = "stored"
 BORN: Final = "born"
 _DAYS: Final = {STORED: "storeTimestamp", BORN: "bornTimestamp"}
@@ -29,15 +31,17 @@ MAX_FILE_ROWS: Final = 5_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveOptions:
-    """What goes where.
+    """The source and the form of an archive.
 
     :param source: options of the source: ``nameServer``, ``subscribe`` …
-    :param path: directory of the archive, on anything Spark writes to; ``checkpoint`` below it unless given.
-    :param body_format: one of ``decoding.FORMATS``, by ``schema``; ``keep_body`` keeps the bytes beside the values,
-        ``fails_on_unread`` makes a body that is none of this an error.
-    :param date_of: which time of a message makes its ``eventDate``.
-    :param files: for each batch, date and topic.
-    :param every_s: seconds between batches of a run that does not end; None: what is there now, and end.
+    :param path: directory of the archive, on any filesystem that Spark writes to.
+    :param checkpoint: directory of the checkpoint; ``CHECKPOINT`` below ``path`` if None.
+    :param body_format: one of ``decoding.FORMATS``; ``schema`` describes the bodies.
+    :param keep_body: whether the bytes are kept beside the values.
+    :param fails_on_unread: whether a body that does not fit the format is an error.
+    :param date_of: the time of a message that makes its ``eventDate``.
+    :param files: how many files for each batch, date and topic.
+    :param every_s: seconds between batches of a run that does not end; None: archive the present messages, and end.
     """
 
     source: Mapping[str, str]
@@ -53,13 +57,16 @@ class ArchiveOptions:
     max_file_rows: int = MAX_FILE_ROWS
     every_s: float | None = None
     columns: tuple[str, ...] = field(default=())
-    """Of the source; empty for all. ``topic``, ``body`` and the time of the date are there in any case."""
+    """The columns of the source; empty for all.
+
+    ``topic``, ``body``, ``queueId`` and the date's time are always included.
+    """
 
 
 def start_archive(spark: SparkSession, options: ArchiveOptions) -> Any:
-    """The streaming query that archives, started.
+    """Start and return the streaming query that archives.
 
-    :raises OptionRefused: options do not go together.
+    :raises OptionRefused: an option is wrong, or options exclude each other.
     """
     check_decoding(options.body_format, options.schema)
     if options.date_of not in _DAYS:
@@ -95,7 +102,7 @@ def _schema(options: ArchiveOptions) -> str:
 
 
 def _arranged(rows: DataFrame, options: ArchiveOptions, tasks: int) -> DataFrame:
-    """Rows with their date, decoded, and those that belong into one file in one task."""
+    """Return decoded rows with their date; rows for the same file are in the same task."""
     from pyspark.sql import functions as F  # noqa: N812
 
     dated = rows.withColumn("eventDate", F.to_date(_DAYS[options.date_of]))

@@ -1,7 +1,7 @@
-"""Bodies in Avro, by a declared schema: the types of their values, and reading them in the workers with fastavro.
+"""Bodies in Avro, by a declared schema: the types of their values, and decoding in the workers with fastavro.
 
-A body is one datum in Avro's binary encoding, without a header: no file, no fingerprint, no registry's id. Nothing in
-it says by which schema it was written, so one that has bytes left when the schema is through is not readable either.
+A body is one datum in Avro's binary encoding, without a header: no file, no fingerprint, no registry's id. A body does
+not say by which schema it was written. Therefore a body with bytes after the end of its datum is unreadable too.
 """
 
 from __future__ import annotations
@@ -39,16 +39,19 @@ _LOGICAL: Final[Mapping[str, str]] = {
     "local-timestamp-millis": "TimestampNTZType",
     "local-timestamp-micros": "TimestampNTZType",
 }
-"""With ``decimal`` those that Spark has a type for; of others the values are what is stored, as in Spark's package."""
+"""The logical types that Spark has a type for, besides ``decimal``.
+
+Values of other logical types stay as they are stored, as in Spark's own package.
+"""
 _MAX_PRECISION: Final = 38
 _WIDER: Final = {frozenset({"int", "long"}): "long", frozenset({"float", "double"}): "double"}
 _UNREADABLE: Final = (EOFError, LookupError, ValueError, ArithmeticError, TypeError, struct.error)
-"""What fastavro raises for bytes that are no datum of the schema."""
+"""The errors that fastavro raises for bytes that are no datum of the schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class AvroSchema:
-    """A schema as fastavro takes it, and the type of the values in Spark."""
+    """A schema as fastavro takes it, and the values' type in Spark."""
 
     document: Any
     data_type: DataType
@@ -57,7 +60,7 @@ class AvroSchema:
 def avro_schema(text: str) -> AvroSchema:
     """Read a schema, a JSON document.
 
-    :raises OptionRefused: it is none, or has what a column cannot have; the text says where.
+    :raises OptionRefused: the text is no schema, or has a type that a column cannot have; the error says where.
     :raises NotReady: fastavro is not installed.
     """
     if find_spec("fastavro") is None:
@@ -78,9 +81,11 @@ def avro_schema(text: str) -> AvroSchema:
 
 
 def avro_reader(schema: AvroSchema, arrow_type: pa.DataType) -> Callable[[pa.Array], pa.Array]:
-    """What makes values of bodies; null for one that is not readable. It travels to the workers.
+    """Return a function that turns bodies into values, with null for an unreadable body.
 
-    :param arrow_type: of the values, as Spark wants them.
+    The function travels to the workers.
+
+    :param arrow_type: the type of the values, as Spark wants them.
     """
     document = schema.document
 
@@ -97,7 +102,7 @@ def avro_reader(schema: AvroSchema, arrow_type: pa.DataType) -> Callable[[pa.Arr
 
 
 def read_bodies(parsed: Any, bodies: Sequence[bytes | None]) -> list[Any]:
-    """Values as Python's; None for what is not readable.
+    """Return the bodies as Python values; None for an unreadable body.
 
     :param parsed: fastavro's form of a schema.
     """
@@ -127,7 +132,7 @@ def _fitting(value: Any, arrow_type: pa.DataType) -> Any:
 
 
 def _plain(document: Any) -> Any:
-    """A schema without the logical types that Spark has no type for."""
+    """Return a schema without the logical types that Spark has no type for."""
     if isinstance(document, list):
         return [_plain(entry) for entry in document]
     if not isinstance(document, dict):
@@ -142,13 +147,13 @@ def _plain(document: Any) -> Any:
 
 @dataclass(slots=True)
 class _Types:
-    """Avro's types as Spark's; names that were defined before are known."""
+    """Avro's types as Spark's; types that were defined earlier are known by name."""
 
     _named: dict[str, DataType | None] = field(default_factory=dict)
-    """By name; None while it is being defined."""
+    """The known types by name; None while a type is being defined."""
 
     def of(self, schema: Any, where: str) -> tuple[DataType, bool]:
-        """The type of a schema, and whether a value may be null.
+        """Return the type of a schema, and whether a value may be null.
 
         :param where: the place in the document, for errors.
         """

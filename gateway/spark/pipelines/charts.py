@@ -1,4 +1,4 @@
-"""Plots as SVG, so that a page of them is one file that needs nothing else: stacked bars, upright or lying."""
+"""Plots as SVG, so that a page with plots is one file without other files: stacked bars, upright or lying."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _ROW_HEIGHT: Final = 22
 _NAME_WIDTH: Final = 220
 _MOST_LABELS: Final = 10
 _GAP: Final = 0.15
-"""Of a bar's width."""
+"""The gap beside a bar, as a share of the bar's room."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
     """One bar.
 
-    :param parts: its series and their values, from the bottom or the left.
+    :param parts: the series of the bar and their values, from the bottom or from the left.
     """
 
     label: str
@@ -34,7 +34,7 @@ class Bar:
 
 
 class Svg(str):
-    """A plot: text for a page, and a picture in a notebook."""
+    """A plot, which is text for a page and a picture in a notebook."""
 
     __slots__ = ()
 
@@ -43,7 +43,7 @@ class Svg(str):
 
 
 def upright_bars(bars: Sequence[Bar], colours: Mapping[str, str]) -> Svg:
-    """Bars side by side, the highest as high as the plot."""
+    """Draw bars side by side; the highest bar fills the plot."""
     highest = max((bar.total for bar in bars), default=0) or 1
     step = WIDTH / max(len(bars), 1)
     drawn: list[str] = []
@@ -61,7 +61,7 @@ def upright_bars(bars: Sequence[Bar], colours: Mapping[str, str]) -> Svg:
 
 
 def lying_bars(bars: Sequence[Bar], colours: Mapping[str, str]) -> Svg:
-    """Bars below each other with their names before them, the longest as long as the plot."""
+    """Draw bars below each other, with names on the left; the longest bar fills the plot."""
     longest = max((bar.total for bar in bars), default=0) or 1
     drawn: list[str] = []
     for row, bar in enumerate(bars):
@@ -78,7 +78,7 @@ def lying_bars(bars: Sequence[Bar], colours: Mapping[str, str]) -> Svg:
 
 
 def legend(colours: Mapping[str, str]) -> str:
-    """What the colours mean."""
+    """Return the meaning of the colours as HTML."""
     return "".join(
         f'<span class="key"><i style="background:{colour}"></i>{escape(name.replace("_", " "))}</span>'
         for name, colour in colours.items()

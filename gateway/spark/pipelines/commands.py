@@ -1,6 +1,6 @@
 """The pipelines as commands; ``rocketmq-gateway pipeline`` is the same group.
 
-This module loads little: ``rocketmq-gateway --help`` does, too.
+This module loads little, because ``rocketmq-gateway --help`` loads the module too.
 
 Exit codes: 0 done; 1 it failed; 2 the command is wrong.
 """
@@ -32,12 +32,12 @@ _MOST_ERROR_LINES: Final = 3
 
 
 class Moment(click.ParamType[datetime]):
-    """``2026-05-01`` or ``2026-05-01T12:00:00Z``; without a zone it is UTC."""
+    """A time: ``2026-05-01`` or ``2026-05-01T12:00:00Z``, in UTC if no zone is given."""
 
     name = "TIME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """A time with a zone."""
+        """Return the time with a zone."""
         if isinstance(value, datetime):
             return value
         try:
@@ -48,7 +48,7 @@ class Moment(click.ParamType[datetime]):
 
 
 class _Connection(NamedTuple):
-    """Where a pipeline finds its brokers, and Spark."""
+    """The name servers of a pipeline, further options, and Spark's master."""
 
     nameserver: str
     more: tuple[str, ...]
@@ -57,13 +57,13 @@ class _Connection(NamedTuple):
     def options(self, **own: str) -> dict[str, str]:
         """Return the options of a source or sink.
 
-        :raises OptionRefused: one of ``-o`` is not NAME=VALUE.
+        :raises OptionRefused: a value of ``-o`` is not NAME=VALUE.
         """
         return {"nameServer": self.nameserver, **own, **_pairs(self.more)}
 
 
 def _connected(inner: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of every pipeline: the parameter ``connection``."""
+    """Add the options that every pipeline has; the command gets them as the parameter ``connection``."""
 
     @wraps(inner)
     def command(nameserver: str, more: tuple[str, ...], master: str, **own: Any) -> None:
@@ -252,9 +252,9 @@ def script() -> None:
 
 
 def _pairs(given: Sequence[str]) -> dict[str, str]:
-    """``NAME=VALUE`` texts as options.
+    """Return ``NAME=VALUE`` texts as options.
 
-    :raises OptionRefused: one is not of this form.
+    :raises OptionRefused: a text does not have this form.
     """
     for text in given:
         if "=" not in text:
@@ -264,7 +264,7 @@ def _pairs(given: Sequence[str]) -> dict[str, str]:
 
 @contextmanager
 def _errors() -> Iterator[None]:
-    """What is the user's to mend becomes a line and an exit code, not a page of Java."""
+    """Turn errors that the user can fix into a line and an exit code, without a page of Java."""
     from gateway.client.errors import ConfigurationError, RocketMQError
 
     try:
@@ -281,7 +281,7 @@ def _errors() -> Iterator[None]:
 
 
 def _cause(text: str) -> str:
-    """What a Spark error is about: of a worker's stack trace its last line, else the first lines."""
+    """Return the point of a Spark error: the last line of a worker's stack trace, otherwise the first lines."""
     lines = [line for line in text.splitlines() if line.strip()]
     raised = [line for line in lines if line.startswith(("gateway.", "pyspark.errors"))]
     return raised[-1] if raised else "\n".join(lines[:_MOST_ERROR_LINES])

@@ -1,4 +1,4 @@
-"""Bodies as values: JSON, CSV or Avro by a declared schema. What does not fit the schema keeps its bytes."""
+"""Bodies as values: JSON, CSV or Avro by a declared schema. A body that does not fit the schema keeps its bytes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ BYTES: Final = "bytes"
 AVRO: Final = "avro"
 FORMATS: Final = (BYTES, "json", "csv", AVRO)
 _DAMAGED: Final = "_damaged"
-"""Where Spark's readers put a text that they cannot read; taken out again here."""
+"""The column in which Spark's readers put a text that they cannot read; removed again here."""
 
 
 def check_decoding(body_format: str, schema: str | None) -> None:
-    """Refuse what does not go together.
+    """Refuse a format and a schema that do not go together.
 
-    :raises OptionRefused: a schema is missing, has no use or cannot be read, or no such format.
+    :raises OptionRefused: the format is unknown, or the schema is missing, useless or unreadable.
     :raises NotReady: a package is missing.
     """
     if body_format not in FORMATS:
@@ -36,10 +36,11 @@ def check_decoding(body_format: str, schema: str | None) -> None:
 def decoded(
     frame: DataFrame, body_format: str, schema: str | None, *, keep_body: bool, fails: bool = False
 ) -> DataFrame:
-    """The rows with their bodies as a column ``value``.
+    """Return the rows with their bodies as a column ``value``.
 
-    :param schema: in Spark's words (``"id bigint, total double"``), for Avro as JSON.
-    :param keep_body: whether ``body`` stays; else it becomes ``unreadBody``: null unless it could not be decoded.
+    :param schema: the schema in Spark's words (``"id bigint, total double"``), for Avro as JSON.
+    :param keep_body: whether ``body`` stays beside ``value``. ``unreadBody`` holds a body that could not be decoded,
+        otherwise null.
     :param fails: whether a body that cannot be decoded fails the query.
     """
     from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
@@ -82,7 +83,7 @@ def _text(body_format: str, schema: str) -> Column:
 
 
 def _refusal(frame: DataFrame, body_format: str) -> Column:
-    """The error that names the message."""
+    """Return an error that names the message."""
     from pyspark.sql import functions as F  # noqa: N812
 
     known = [name for name in ("topic", "brokerName", "queueId", "queueOffset", "msgId") if name in frame.columns]

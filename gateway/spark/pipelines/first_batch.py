@@ -1,8 +1,8 @@
-"""What a driver leaves that is killed while it notes its first batch, and Spark does not start on any more.
+"""The half-written files of a driver that was killed while it noted its first batch; Spark does not start on them.
 
-Spark writes a file of its logs under another name first (``.0.<uuid>.tmp``) and then renames it. When only such files
-are in a checkpoint's ``offsets``, no batch was planned and no message read, but Spark 4.3 refuses the checkpoint
-(STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY): it expects the directory to be empty.
+Spark first writes a file of its logs under another name (``.0.<uuid>.tmp``) and then renames the file. If a
+checkpoint's ``offsets`` has only such files, no batch was planned and no message was read. Still, Spark 4.3 refuses the
+checkpoint (STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY), because it expects an empty directory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def forget_half_written(spark: SparkSession, checkpoint: str) -> None:
-    """Delete the half-written files of a checkpoint that has no batch yet; on any filesystem that Spark writes to.
+    """Delete the half-written files of a checkpoint without a batch, on any filesystem that Spark writes to.
 
     :param spark: a session with its JVM, not one over Spark Connect.
     """

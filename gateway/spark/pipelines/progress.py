@@ -1,4 +1,7 @@
-"""How far a stream is: a bar on a terminal, a line now and then elsewhere. For batch queries Spark has a bar itself."""
+"""The progress of a stream: a bar on a terminal, otherwise a line now and then.
+
+Spark has its own bar for batch queries.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TextIO
 
 LOOK_S: Final = 0.5
-"""So often Spark is asked."""
+"""Seconds between questions to Spark."""
 _LINE_S: Final = 30.0
-"""So often a line is written where there is no terminal."""
+"""Seconds between lines if there is no terminal."""
 _BAR: Final = 30
 
 
 class StreamProgress:
-    """Counts the rows of a query by its progress reports and shows them.
+    """The row count of a query, taken from its progress reports and shown to the user.
 
     :param now: a clock that does not go back, seconds.
     """
@@ -28,13 +31,13 @@ class StreamProgress:
 
     @property
     def rows(self) -> int:
-        """All that were read."""
+        """The number of rows read so far."""
         return sum(self._batches.values())
 
     def follow(self, query: Any) -> None:
-        """Wait for the end of a query, and show how far it is.
+        """Wait for the end of a query, and show its progress.
 
-        :raises pyspark.errors.StreamingQueryException: it failed.
+        :raises pyspark.errors.StreamingQueryException: the query failed.
         """
         try:
             while not query.awaitTermination(LOOK_S):
@@ -47,13 +50,13 @@ class StreamProgress:
                 self._out.flush()
 
     def take(self, reports: Any) -> None:
-        """Read Spark's progress reports; one that was seen before counts once."""
+        """Read Spark's progress reports; a report that was seen before counts once."""
         for report in reports:
             self._batches[report["batchId"]] = max(report["numInputRows"], self._batches.get(report["batchId"], 0))
             self._left = backlog(report["sources"][0]) if report["sources"] else self._left
 
     def text(self) -> str:
-        """How far it is, in a line."""
+        """Return the progress as one line."""
         rate = self.rows / max(self._now() - self._begun, 0.001)
         said = f"{self.rows:,} rows in {len(self._batches)} batches, {rate:,.0f} rows/s"
         if self._left is None:
@@ -72,7 +75,7 @@ class StreamProgress:
 
 
 def backlog(source: Mapping[str, Any]) -> int | None:
-    """The offsets between the end of a batch and the ends of the queues; None when the report does not say."""
+    """Return the number of offsets from the end of a batch to the ends of the queues; None if the report lacks them."""
     ends, latest = source["endOffset"], source["latestOffset"]
     if not isinstance(ends, str) or not isinstance(latest, str):
         return None

@@ -1,6 +1,6 @@
 """A part of an archive back into a topic, through the sink: at least once.
 
-With ``keep_queues`` each queue keeps its order. Without, the sink spreads what it sends over the topic's queues.
+With ``keep_queues``, each queue keeps its order. Otherwise the sink spreads the messages over the topic's queues.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOptions:
-    """What is sent, and where.
+    """The choice of archived messages, and their destination.
 
-    :param path: of the archive. ``begin`` and ``end`` bound the time of storing, ``end`` excluded.
-    :param from_topic: of the archive's topics, the one to send; None for all.
-    :param sink: options of the sink: ``nameServer``, and ``topic`` unless each message goes where it came from.
-    :param keep_queues: whether a message goes to the queue of the number it came from.
+    :param path: the path of the archive.
+    :param begin: only messages stored at this time or later; None for all.
+    :param end: only messages stored before this time; None for all.
+    :param from_topic: the only topic of the archive to send; None for all topics.
+    :param sink: options of the sink: ``nameServer``, and ``topic`` unless each message goes to its original topic.
+    :param keep_queues: whether a message goes to the queue with its original number.
     """
 
     path: str
@@ -35,9 +37,9 @@ class ReplayOptions:
 
 
 def replay(spark: SparkSession, options: ReplayOptions) -> int:
-    """Send what is in the range; how many messages that were.
+    """Send the messages of the range, and return how many there were.
 
-    :raises OptionRefused: the archive does not have the bodies, or the range ends before it begins.
+    :raises OptionRefused: the archive lacks a column such as the bodies, or the range ends before it begins.
     """
     rows = replayed_rows(spark, options)
     count: int = rows.count()
@@ -47,7 +49,7 @@ def replay(spark: SparkSession, options: ReplayOptions) -> int:
 
 
 def replayed_rows(spark: SparkSession, options: ReplayOptions) -> DataFrame:
-    """The messages that are to be sent, each queue's in one task and in its order."""
+    """Return the messages to send, each queue's messages in one task and in their order."""
     from pyspark.sql import functions as F  # noqa: N812
 
     if options.begin is not None and options.end is not None and options.end <= options.begin:

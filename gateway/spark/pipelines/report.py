@@ -1,4 +1,4 @@
-"""The report of transactions as one HTML file: figures from Spark, plots as SVG, nothing loaded from anywhere."""
+"""The report of transactions as one HTML file: figures from Spark, plots as SVG, and no other file to load."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 COLOURS: Final = {COMMITTED: "#2e8b57", ROLLED_BACK: "#d98324", GIVEN_UP: "#b5322e", PENDING: "#5b7fb5"}
 SHARES: Final = (0.5, 0.9, 0.99, 0.999)
 MOST_ROWS: Final = 20
-"""Of the tables of groups and of pending transactions."""
+"""The most rows in the tables of groups and of pending transactions."""
 _S, _MIN, _H, _D = 1_000, 60_000, 3_600_000, 86_400_000
 EDGES_MS: Final = (
     *(1, 2, 5, 10, 20, 50, 100, 200, 500),
@@ -26,20 +26,21 @@ EDGES_MS: Final = (
     *(_MIN, 2 * _MIN, 5 * _MIN, 10 * _MIN, 20 * _MIN, 30 * _MIN),
     *(_H, 2 * _H, 6 * _H, 12 * _H, _D, 2 * _D),
 )
-"""Where the bins of the times begin; bin 0 lies before the first edge."""
+"""The lower edges of the bins of times, in milliseconds; bin 0 lies below the first edge."""
 MOST_HOURS: Final = 40 * 24
-"""A longer range has bars for hours with transactions only."""
+"""The longest range, in hours, with a bar for every hour; a longer range has bars only for hours with transactions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What the report says, as plain values.
+    """The figures of the report, as plain values.
 
-    :param counts: transactions by outcome. ``hours``: by the hour they were prepared in, then outcome.
-    :param latencies: milliseconds at ``SHARES``, and the most, by outcome.
-    :param bins: by the number of ``EDGES_MS`` up to the time, then outcome.
-    :param groups: name, counts by outcome, checks; first the one with the most that were not committed.
-    :param oldest: of what is pending: prepared, group, topic, id, checks if they are known.
+    :param counts: transactions by outcome.
+    :param hours: transactions by the hour in which they were prepared, then by outcome.
+    :param latencies: milliseconds at each of ``SHARES``, and the longest time, by outcome.
+    :param bins: transactions by the number of ``EDGES_MS`` up to their time, then by outcome.
+    :param groups: name, counts by outcome, checks; the group with the most uncommitted transactions comes first.
+    :param oldest: the oldest pending transactions: prepared, group, topic, id, checks if known.
     """
 
     counts: Mapping[str, int]
@@ -51,12 +52,12 @@ class Figures:
 
     @property
     def total(self) -> int:
-        """All transactions."""
+        """The number of all transactions."""
         return sum(self.counts.values())
 
 
 def figures(rows: DataFrame) -> Figures:
-    """The figures of a table of transactions; a few queries, each with a small answer."""
+    """Return the figures of a table of transactions, from a few queries with small answers."""
     from pyspark.sql import functions as F  # noqa: N812
 
     rows = rows.cache()
@@ -100,9 +101,9 @@ def _nested(rows: Sequence[Any]) -> dict[Any, dict[str, int]]:
 
 
 def page(found: Figures, *, title: str, made_at: datetime) -> str:
-    """The report.
+    """Return the report as HTML.
 
-    :param made_at: ages of what is pending count up to here.
+    :param made_at: the time up to which ages of pending transactions count.
     """
     sections = [
         ("Outcomes", _outcomes(found)),
@@ -136,7 +137,7 @@ def _hours(found: Figures) -> str:
 
 
 def _every_hour(hours: Sequence[datetime]) -> Sequence[datetime]:
-    """The hours and those between them, so that equal distances are equal times."""
+    """Return the hours and the hours between them, so that equal distances are equal times."""
     if not hours:
         return hours
     count = int((hours[-1] - hours[0]) / timedelta(hours=1)) + 1
@@ -158,7 +159,7 @@ def _latencies(found: Figures) -> str:
 
 
 def bin_name(number: int) -> str:
-    """Both edges of a bin of ``Figures.bins``."""
+    """Return both edges of a bin of ``Figures.bins`` as text."""
     if number == 0:
         return f"less than {duration_text(EDGES_MS[0])}"
     begin = duration_text(EDGES_MS[number - 1])

@@ -1,4 +1,4 @@
-"""The Spark session of a pipeline: the one of ``spark-submit`` where that runs, else one on this machine."""
+"""The Spark session of a pipeline: the one of ``spark-submit`` if it runs, otherwise one on this machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
-"""Set by ``spark-submit`` for the program it starts: master and memory are chosen by its options then."""
+"""The environment variable that ``spark-submit`` sets for its program.
+
+If the variable is set, the options of ``spark-submit`` choose master and memory.
+"""
 _SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.python.authenticate.socketTimeout": "120s",
@@ -31,9 +34,9 @@ _LOCAL_SETTINGS: Final[Mapping[str, str]] = {
 
 @contextmanager
 def pipeline_session(name: str, *, master: str = "local[*]") -> Iterator[SparkSession]:
-    """A session in which ``rocketmq`` is registered; stopped at the end.
+    """Open a session in which ``rocketmq`` is registered, and stop the session at the end.
 
-    :param master: where there is no ``spark-submit`` that says it.
+    :param master: Spark's master; ``spark-submit`` takes its own.
     :raises NotReady: Java or a package is missing; the text says which.
     """
     problems = package_problems()

@@ -6,10 +6,12 @@
     final message in the real topic  committed; it names the half record's place in the commit log
     record in TRANS_CHECK_MAX_TIME_TOPIC  given up, after how many checks
 
-Apache RocketMQ writes a half message again for every check; the copies name the first one and are one transaction here.
-Without an op record a transaction is pending. With one that does not say how: a final message makes it committed, a
-given-up copy given up, else it was rolled back. A gateway that keeps its pending transactions in a table or a database
-writes no op records, so its transactions are refused.
+Apache RocketMQ writes a half message again for every check. The copies name the first half message, and all are one
+transaction here.
+
+Without an op record, a transaction is pending. If the op record does not name the outcome, a final message means
+committed, a given-up copy means given up, and otherwise the transaction was rolled back. A gateway that keeps its
+pending transactions in a table or a database writes no op records, so its transactions are refused.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ GIVEN_UP_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 OUTCOMES: Final = "TRANSACTION_OUTCOMES"
 CHECKS: Final = "TRANSACTION_CHECKS"
 STATE_STORE: Final = "transactionStateStore"
-"""The setting of a gateway; Apache RocketMQ has none, and keeps op records."""
+"""The gateway's setting for the state store; Apache RocketMQ has no such setting, and keeps op records."""
 QUEUE: Final = "queue"
 """The state store that has op records."""
 COMMITTED: Final = "committed"
@@ -44,16 +46,22 @@ GIVEN_UP: Final = "given_up"
 PENDING: Final = "pending"
 ALL_OUTCOMES: Final = (COMMITTED, ROLLED_BACK, GIVEN_UP, PENDING)
 _LETTERS: Final = {"c": COMMITTED, "r": ROLLED_BACK, "d": GIVEN_UP}
-"""Of ``TRANSACTION_OUTCOMES``; others say that a record is settled, not how."""
+"""The outcomes of the letters in ``TRANSACTION_OUTCOMES``.
+
+Other letters say that a record is settled, but not how.
+"""
 _LATER: Final = timedelta(days=4)
-"""Outcomes come up to so long after the half message: brokers give it up after ``fileReservedTime``, 72 hours."""
+"""The longest time from a half message to its outcome.
+
+Brokers give a half message up after ``fileReservedTime``, 72 hours.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionOptions:
-    """Which transactions: those whose half messages were stored on days in UTC, the last one included.
+    """The choice of transactions: their half messages were stored on the given days in UTC, the last day included.
 
-    :param source: options of the source: ``nameServer``, ``accessKey`` …; nothing of what is read.
+    :param source: options of the source: ``nameServer``, ``accessKey`` …; no option that chooses what to read.
     """
 
     source: Mapping[str, str]
@@ -62,17 +70,17 @@ class TransactionOptions:
 
     @property
     def begin(self) -> datetime:
-        """The first moment."""
+        """The first moment of the days."""
         return datetime.combine(self.first_day, time(), UTC)
 
     @property
     def end(self) -> datetime:
-        """The moment after the last."""
+        """The moment after the days."""
         return datetime.combine(self.last_day, time(), UTC) + timedelta(days=1)
 
 
 def lives(spark: SparkSession, options: TransactionOptions) -> DataFrame:
-    """One row for each transaction; see docs/spark/pipelines.md for its columns.
+    """Return one row for each transaction; docs/spark/pipelines.md describes the columns.
 
     :raises OutcomesUnknown: a broker keeps no op records.
     """
@@ -110,7 +118,7 @@ def _read(spark: SparkSession, options: TransactionOptions, topic: str, schema: 
 
 
 def _halves(spark: SparkSession, options: TransactionOptions) -> DataFrame:
-    """Every half record, the copies that Apache RocketMQ writes for checks included."""
+    """Return every half record, including the copies that Apache RocketMQ writes for checks."""
     from pyspark.sql import functions as F  # noqa: N812
 
     schema = (
@@ -135,7 +143,7 @@ def _halves(spark: SparkSession, options: TransactionOptions) -> DataFrame:
 
 
 def _ops(spark: SparkSession, options: TransactionOptions) -> DataFrame:
-    """Which half records are settled, when, as what letter, and after how many checks, once each."""
+    """Return each settled half record once, with time, letter and number of checks."""
     from pyspark.sql import functions as F  # noqa: N812
 
     schema = "brokerName string, body binary, storeTimestamp timestamp, properties map<string,string>"
@@ -169,7 +177,7 @@ _FINAL_COLUMNS: Final = {"finalAt": "timestamp", "queueId": "int", "queueOffset"
 
 
 def _finals(spark: SparkSession, options: TransactionOptions, topics: list[str]) -> DataFrame | None:
-    """The delivered messages of transactions, by the place of their half record; None without a topic."""
+    """Return the delivered messages of transactions, by the place of their half record; None without a topic."""
     from pyspark.sql import functions as F  # noqa: N812
 
     if not topics:
@@ -193,7 +201,7 @@ def _finals(spark: SparkSession, options: TransactionOptions, topics: list[str])
 
 
 def _given_up(spark: SparkSession, options: TransactionOptions) -> DataFrame:
-    """What was given up, with the number of its checks."""
+    """Return the given-up transactions, with the number of their checks."""
     from pyspark.sql import functions as F  # noqa: N812
 
     schema = "brokerName string, msgId string, storeTimestamp timestamp, properties map<string,string>"
@@ -205,7 +213,7 @@ def _given_up(spark: SparkSession, options: TransactionOptions) -> DataFrame:
 
 
 def _one_row_each(copies: DataFrame) -> DataFrame:
-    """The copies of each half message as one row."""
+    """Join the copies of each half message into one row."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return copies.groupBy("brokerName", "firstOffset").agg(
@@ -224,7 +232,7 @@ def _one_row_each(copies: DataFrame) -> DataFrame:
 
 
 def _judged(found: DataFrame) -> DataFrame:
-    """With outcome and time, in the order of the columns that users see."""
+    """Add outcome and time, with columns in the order that users see."""
     from pyspark.sql import functions as F  # noqa: N812
 
     outcome = F.when(F.col("finalAt").isNotNull(), COMMITTED)
@@ -250,7 +258,7 @@ def _judged(found: DataFrame) -> DataFrame:
 
 
 def write_table(rows: DataFrame, path: str) -> None:
-    """The table as Parquet, a folder for each day; the days of the rows are replaced, others stay."""
+    """Write the table as Parquet, a folder for each day. The rows' days are replaced, other days stay."""
     rows.repartition(1, "day").write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy(
         "day"
     ).parquet(path)
@@ -263,7 +271,10 @@ def _property(name: str) -> Column:
 
 
 def check_state_stores(cluster: Cluster) -> None:
-    """:raises OutcomesUnknown: a broker with half messages keeps no op records of them."""
+    """Refuse brokers that have half messages but keep no op records.
+
+    :raises OutcomesUnknown: there is such a broker.
+    """
     for name in sorted({queue.broker_name for queue in cluster.queues(HALF_TOPIC) or ()}):
         store = cluster.settings(name, HALF_TOPIC).get(STATE_STORE, QUEUE)
         if store != QUEUE:
@@ -275,7 +286,10 @@ def check_state_stores(cluster: Cluster) -> None:
 
 
 def _existing(options: TransactionOptions, topics: list[str]) -> list[str]:
-    """Those of the topics that a broker has: one that never gave anything up has no topic for it."""
+    """Return the topics that a broker has.
+
+    The topic of given-up transactions may be missing, if there was never one.
+    """
     with _cluster(options) as cluster:
         return [topic for topic in topics if cluster.queues(topic) is not None]
 

@@ -17,7 +17,10 @@ from gateway.spark.table.schema import WantedColumn
 
 
 class BatchReader(DataSourceReader):
-    """Plans on the driver, reads in the workers. It travels between them, so it opens nothing before it is asked."""
+    """A reader that plans on the driver and reads in the workers.
+
+    The reader travels between them, so it opens nothing before Spark calls it.
+    """
 
     def __init__(self, options: ReadOptions, wanted: tuple[WantedColumn, ...]) -> None:
         self._options = options
@@ -25,7 +28,7 @@ class BatchReader(DataSourceReader):
         self._narrowing = Narrowing()
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One or more for each queue that has something to read."""
+        """Return one or more partitions for each queue that has something to read."""
         options = self._options
         cluster = cluster_for(options.access)
         ranges = self._narrowing.ranges(cluster, batch_ranges(cluster, options))
@@ -35,19 +38,21 @@ class BatchReader(DataSourceReader):
         ]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """The rows of a range; of None, which Spark makes up when there is nothing to read, none."""
+        """Return the rows of a range; no rows for None, which Spark makes up if there is nothing to read."""
         if partition is None or partition.value is None:
             return iter(())
         return RangeReader(cluster_for(self._options.access), self._options, self._wanted, partition.value).batches()
 
 
 class NarrowedReader(BatchReader):
-    """For ``pushFilters=true``. A class of its own: Spark fails queries over a reader that could take conditions while
-    ``spark.sql.python.filterPushdown.enabled`` is false, and that is its default.
+    """The reader for ``pushFilters=true``.
+
+    A class of its own is needed, because Spark fails queries over a reader that could take conditions while
+    ``spark.sql.python.filterPushdown.enabled`` is false, the default.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take what the conditions say, and leave all of them for Spark to check."""
+        """Use the conditions to read less, and return all of them for Spark to check."""
         self._narrowing = narrowing(filters)
         self._options = self._narrowing.options(self._options)
         return filters

@@ -24,7 +24,7 @@ QUIET_LOOK_S: Final = 10.0
 
 
 class Lives:
-    """Looks at the first messages of the queues of a stream.
+    """The checks of the first messages of a stream's queues.
 
     :param now: a clock that does not go back, seconds.
     """
@@ -37,9 +37,9 @@ class Lives:
     def look(
         self, start: Checkpoint, ends: QueueNumbers
     ) -> tuple[Mapping[MessageQueue, Life], frozenset[MessageQueue]]:
-        """The lives of queues, and those that have another one than a checkpoint knows.
+        """Return the lives of the queues, and the queues whose life differs from the one in the checkpoint.
 
-        :param ends: where queues end; the others are not looked at and keep what is known of them.
+        :param ends: the ends of the queues to check; other queues keep their known lives.
         """
         now = self._now()
         is_due = self._quiet_at is None or now - self._quiet_at >= QUIET_LOOK_S
@@ -72,9 +72,9 @@ class Lives:
         return self._bounds.first_stored(queues) if queues else {}
 
     def of(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, Life]:
-        """Where queues begin and, asked after that, when their first messages were stored.
+        """Ask where queues begin and, after that, when their first messages were stored.
 
-        In this order a queue that retention shortens meanwhile begins no earlier than it is said to.
+        With this order, a queue that retention shortens meanwhile begins no earlier than its noted life says.
         """
         if not queues:
             return {}

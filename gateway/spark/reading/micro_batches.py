@@ -1,15 +1,15 @@
-"""Which offsets the next micro-batch of a stream has: decided from the last ones, the ends of the queues and a clock.
+"""The offsets of a stream's next micro-batch, decided from the last offsets, the ends of the queues and a clock.
 
-Pure over ``Bounds``. What Spark's contract demands of a stream that loses nothing:
+The code is pure over ``Bounds``. Spark's contract demands these rules of a stream that loses nothing:
 
-- where a stream began is not stored by Spark, so the end of the first batch carries it (``base``), and so does the end
-  of every batch in which a queue appears: a repeated batch begins where the first try began;
-- nothing new is the same offset again, to the letter;
-- a queue that is away keeps its offset in the checkpoint (``away``): when it is back, it is read from there on, unless
-  its broker says that it was deleted;
-- what a queue had that was not read, and is not there any more, is a loss: in a queue that is gone, in a store that
-  another one has replaced, in a queue whose topic was deleted and made again, in a queue that ends before the offset it
-  was read to. A queue that was read to its end, as far as that was seen, has lost nothing.
+- Spark does not store where a stream began, so the end of the first batch carries the beginning (``base``). The end of
+  every batch in which a queue appears carries ``base`` too: a repeated batch begins where the first try began.
+- If there is nothing new, the offset is the same text again, letter for letter.
+- A queue that is away keeps its offset in the checkpoint (``away``). A queue that comes back is read from its offset
+  on, unless its broker says that the queue was deleted.
+- Messages that were not read and no longer exist are a loss: in a queue that is gone, in a store that another store has
+  replaced, in a queue whose topic was deleted and created again, in a queue that ends before the offset it was read to.
+  A queue that was read to its end, as far as the end was seen, has lost nothing.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from gateway.spark.reading.pulls import RETRIABLE
 log = logging.getLogger(__name__)
 
 QUEUES_LOOK_S: Final = 1.0
-"""So often name servers are asked for queues and, with a pattern, topics."""
+"""Seconds between questions to the name servers about queues and, with a pattern, about topics."""
 _LEAST_WAIT_S: Final = 0.05
 SAMPLE_AGE_S: Final = 60.0
 _ANOTHER_STORE: Final = "broker {} has another store than the one that was read"
@@ -52,11 +52,13 @@ _ANOTHER_LIFE: Final = "its topic was deleted and made again; the new one is rea
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What one look at the brokers found.
+    """The result of one look at the brokers.
 
-    :param starts: where each queue that is there goes on; ``ends`` where it ends.
-    :param away: where each queue that the stream goes on without will go on.
-    :param stores: what tells the store of each broker from another one; ``lives`` a queue from one made again.
+    :param starts: the next offset of each queue that exists.
+    :param ends: the ends of these queues.
+    :param away: the next offset of each queue that the stream goes on without.
+    :param stores: the id of each broker's store.
+    :param lives: the life of each queue, which tells the queue from one that was created again.
     """
 
     starts: QueueNumbers
@@ -66,21 +68,22 @@ class _Look:
     lives: Mapping[MessageQueue, Life]
 
     def is_as_before(self, start: Checkpoint) -> bool:
-        """Whether a checkpoint has the same queues, away or not, in the same stores."""
+        """Return whether a checkpoint has the same queues, present or away, in the same stores."""
         return self.starts.keys() == start.offsets.keys() and (self.away, self.stores) == (start.away, start.stores)
 
 
 class Sampled(Bounds, Protocol):
-    """Bounds that also know how large messages are."""
+    """Bounds that can also tell the size of messages."""
 
     def mean_bytes(self, queue: MessageQueue, offset: int) -> int:
-        """The bytes of a message near an offset, roughly; 0 when that is not known."""
+        """Return the approximate bytes of a message near an offset; 0 if unknown."""
 
 
 class MicroBatches:
-    """Plans a stream.
+    """The planner of a stream.
 
-    :param now: a clock that does not go back, seconds; ``wait`` sleeps so many.
+    :param now: a clock that does not go back, seconds.
+    :param wait: sleeps for a number of seconds.
     """
 
     def __init__(
@@ -102,7 +105,7 @@ class MicroBatches:
         self._failing_since: float | None = None
 
     def initial(self) -> Checkpoint:
-        """Where the stream begins when it has no checkpoint. Spark asks twice and must be told the same."""
+        """Return where the stream begins without a checkpoint. Spark asks twice and must get the same answer."""
         if self._initial is None:
             queues = subscribed_queues(self._bounds, self._options)
             offsets, stores = with_stores(
@@ -113,9 +116,9 @@ class MicroBatches:
         return self._initial
 
     def fix_target(self) -> None:
-        """From now on go as far as the queues go now, and no further (the trigger AvailableNow).
+        """Stop the stream at the present ends of the queues (the trigger AvailableNow).
 
-        One that the stream has begun to read and that is away now is read as far as it goes when it is back.
+        A queue that the stream has begun to read, and that is away now, is read to its end after its return.
         """
         self._target = {}
         self._ends = self._queues = None
@@ -127,15 +130,16 @@ class MicroBatches:
             log.warning("the ends of queues are not known, they are asked for again: %s", error)
 
     def reported(self) -> Checkpoint | None:
-        """Where the queues end, as far as was last seen; for Spark's progress reports."""
+        """Return the last seen ends of the queues, for Spark's progress reports; None before the first look."""
         return None if self._ends is None else Checkpoint(offsets=self._ends[1])
 
     def latest(self, start: Checkpoint, most: int | None) -> Checkpoint:
-        """The end of the next batch; ``start`` itself when there is nothing to do.
+        """Return the end of the next batch; ``start`` itself if there is nothing to do.
 
-        :param most: offsets the batch may have; None for all there are.
-        :raises DataLoss: what was not read is not there any more.
-        :raises RocketMQError: brokers could not be reached for too long; ``Away``: one is away for too long.
+        :param most: the most offsets that the batch may have; None for no limit.
+        :raises DataLoss: messages that were not read no longer exist.
+        :raises Away: a broker with unread messages has been away for too long.
+        :raises RocketMQError: the brokers could not be reached for too long.
         """
         while (look := self._look(start)) is None:
             if self._target is None:
@@ -167,9 +171,9 @@ class MicroBatches:
         )
 
     def ranges(self, start: Checkpoint, end: Checkpoint) -> list[QueueRange]:
-        """What a batch reads. Asks nobody: a batch that is repeated reads the same.
+        """Return the ranges of a batch without asking a broker, so that a repeated batch reads the same messages.
 
-        :raises DataLoss: an end before its start.
+        :raises DataLoss: an end lies before its start.
         """
         found: list[QueueRange] = []
         base = end.base or {}
@@ -189,10 +193,11 @@ class MicroBatches:
     # --- where queues are ---------------------------------------------------------------------------------
 
     def _look(self, start: Checkpoint) -> _Look | None:
-        """Where each queue goes on and ends; None while that cannot be told.
+        """Return where each queue continues and ends; None while the answer is unknown.
 
-        :raises RocketMQError: nobody could tell for too long; ``DataLoss``: what was not read is not there any more;
-            ``Away``: it waits at a broker that has been away for too long.
+        :raises RocketMQError: no server could answer for too long.
+        :raises DataLoss: messages that were not read no longer exist.
+        :raises Away: unread messages are at a broker that has been away for too long.
         """
         try:
             ends, stores = self._current()
@@ -220,7 +225,8 @@ class MicroBatches:
     def _current(self) -> tuple[dict[MessageQueue, int], dict[str, str]]:
         """Return the ends of all queues and the stores that have these ends.
 
-        Spark asks without a pause, brokers are asked with one. A store that has changed meanwhile has other ends.
+        Spark asks without a pause, but brokers are asked with a pause. A store that has changed meanwhile has other
+        ends, and is asked at once.
         """
         now, known = self._now(), self._ends
         if known is not None and now - known[0] >= self._options.poll_s:
@@ -242,10 +248,12 @@ class MicroBatches:
     def _followed(
         self, start: Checkpoint, ends: QueueNumbers, moved: Collection[str], made_again: Collection[MessageQueue]
     ) -> tuple[dict[MessageQueue, int], dict[MessageQueue, int]] | None:
-        """Where each queue goes on, and where those that are away will; None while one is missing that may come back.
+        """Return the next offsets of the present queues and of the queues that are away.
 
-        :param moved: the brokers that have another store than the one that was read.
-        :param made_again: the queues whose topic was deleted and made again in the same store.
+        None while a missing queue may still come back.
+
+        :param moved: the brokers whose store is not the one that was read.
+        :param made_again: the queues whose topic was deleted and created again in the same store.
         """
         known = {**start.away, **start.offsets}
         begin_anew = {
@@ -274,7 +282,7 @@ class MicroBatches:
         return starts, {queue: offset for queue, offset in known.items() if queue not in ends and queue not in deleted}
 
     def _replace_shorter(self, starts: dict[MessageQueue, int], ends: QueueNumbers, start: Checkpoint) -> None:
-        """Go on at the end of queues that end before the offset they were read to, and tell of what that skips."""
+        """Continue at the end of queues that end before the offset they were read to, and report the loss."""
         shorter = {queue: offset for queue, offset in starts.items() if ends[queue] < offset}
         begins = self._bounds.begins(list(shorter)) if shorter else {}
         for queue, offset in shorter.items():
@@ -289,10 +297,10 @@ class MicroBatches:
             starts[queue] = ends[queue]
 
     def _given_up(self, gone: QueueNumbers, start: Checkpoint) -> Collection[MessageQueue] | None:
-        """The missing queues that are deleted, when the stream goes on without the missing ones; None while it waits.
+        """Return the deleted queues among the missing ones; None while the stream waits for missing queues.
 
-        :raises DataLoss: one had what was not read, and that is to be an error.
-        :raises Away: likewise, and it may come back.
+        :raises DataLoss: a queue had unread messages, and a loss is an error.
+        :raises Away: a queue has unread messages, and may come back.
         """
         now = self._now()
         if self._absent_since is None:
@@ -311,10 +319,10 @@ class MicroBatches:
         return [queue for queue in missing if self._is_deleted(queue, start, queue.broker_name in registered)]
 
     def _is_deleted(self, queue: MessageQueue, start: Checkpoint, is_registered: bool) -> bool:
-        """Whether a missing queue is gone for good, so that another one in its place begins anew.
+        """Return whether a missing queue is gone for good, so that a new queue in its place is read from its beginning.
 
-        :raises DataLoss: it had what was not read, and that is to be an error.
-        :raises Away: likewise, and it may come back.
+        :raises DataLoss: the queue had unread messages, and a loss is an error.
+        :raises Away: the queue has unread messages, and may come back.
         """
         offset, reason = start.offsets[queue], "the queue is not there any more: its topic was deleted"
         there = self._end_there(queue) if is_registered else None
@@ -338,14 +346,14 @@ class MicroBatches:
         return False
 
     def _end_there(self, queue: MessageQueue) -> int | None:
-        """Where a queue ends that cannot be read; None when nothing leads to it."""
+        """Return the end of a queue that cannot be read; None if no broker can tell."""
         try:
             return self._bounds.ends([queue])[queue]
         except (BrokerNotFound, BrokerError):
             return None
 
     def _tell_unread(self, queue: MessageQueue, offset: int, start: Checkpoint, reason: str) -> None:
-        """Raise, or warn of, what a queue had that was not read."""
+        """Raise or log the loss of messages that a queue had and that were not read."""
         end = self._unread_end(queue, offset, start)
         if end == offset:
             log.warning("%s: %s. All that was seen of it was read, to offset %d", queue_text(queue), reason, offset)
@@ -353,14 +361,17 @@ class MicroBatches:
             lost(DataLoss(queue_text(queue), offset, end, reason), fails=self._options.fail_on_data_loss)
 
     def _unread_end(self, queue: MessageQueue, offset: int, start: Checkpoint) -> int | None:
-        """Where a queue that was read to an offset ended when it was seen last; None when that is not known."""
+        """Return the last seen end of a queue that was read to ``offset``; None if the end is unknown."""
         seen = self._seen.get(queue)
         if seen is None and start.more is not None:
             seen = start.more.get(queue, offset)
         return None if seen is None else max(seen, offset)
 
     def _note_failure(self, error: RocketMQError) -> None:
-        """:raises RocketMQError: it has failed for too long."""
+        """Note a failed look.
+
+        :raises RocketMQError: looks have failed for too long.
+        """
         now = self._now()
         self._ends = self._queues = None
         if self._failing_since is None:
@@ -372,7 +383,7 @@ class MicroBatches:
     # --- how much -----------------------------------------------------------------------------------------
 
     def _admitted(self, backlog: Mapping[MessageQueue, int], starts: QueueNumbers, most: int | None) -> QueueNumbers:
-        """How many offsets of each queue the next batch has; empty when it is not its time yet."""
+        """Return how many offsets of each queue the next batch has; empty if the batch is not due yet."""
         total = sum(backlog.values())
         if not total or self._waits_for_more(total):
             return {}
@@ -390,7 +401,7 @@ class MicroBatches:
         return self._now() - self._batch_at < self._options.max_delay_s
 
     def _budget_of_bytes(self, backlog: Mapping[MessageQueue, int], starts: QueueNumbers, max_bytes: int) -> int:
-        """How many offsets make so many bytes, by the size of messages at the start of each queue."""
+        """Return how many offsets make ``max_bytes``, estimated from the messages at the start of each queue."""
         sizes = {queue: self._mean_bytes(queue, starts[queue]) for queue, count in backlog.items() if count}
         waiting_bytes = sum(sizes[queue] * backlog[queue] for queue in sizes)
         total = sum(backlog.values())
@@ -405,7 +416,7 @@ class MicroBatches:
 
 
 def _may_pass(error: RocketMQError) -> bool:
-    """Whether it is worth while to ask again."""
+    """Return whether a repeated question may succeed."""
     if isinstance(error, BrokerError):
         return error.code in RETRIABLE
     return isinstance(error, ConnectError | RequestTimeout | BrokerNotFound)

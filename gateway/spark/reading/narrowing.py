@@ -1,7 +1,8 @@
-"""What the conditions of a query say of queues, offsets, times and tags, so that less is read.
+"""The limits that a query's conditions set to queues, offsets, times and tags, so that less is read.
 
-Spark checks every condition again on the rows: here may be read too much, never too little. Times narrow by the store
-time, which the broker searches by halving: that is right as long as its clock did not go back.
+Spark checks every condition again on the rows. So this module may let too much be read, but never too little. Times
+limit the store time, for which the broker makes a binary search. The search is right as long as the broker's clock did
+not go back.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ _EXACT = {"topic": "topic", "brokername": "broker_name", "queueid": "queue_id"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Narrowing:
-    """Limits; None is no limit. Ends are exclusive.
+    """The limits of a query; None is no limit. Ends are exclusive.
 
-    :param chosen: part of a queue's name (``topic``, ``broker_name``, ``queue_id``) and the values it may have.
+    :param chosen: parts of a queue's name (``topic``, ``broker_name``, ``queue_id``) and the values that each may have.
     """
 
     chosen: tuple[tuple[str, frozenset[Any]], ...] = ()
@@ -37,7 +38,7 @@ class Narrowing:
     tags: frozenset[str] | None = None
 
     def ranges(self, bounds: Bounds, ranges: Sequence[QueueRange]) -> list[QueueRange]:
-        """The parts of ranges that may hold what is wanted."""
+        """Return the parts of ranges that may hold wanted messages."""
         kept = [entry for entry in ranges if self._may_hold(entry.queue)]
         queues = [entry.queue for entry in kept]
         begins = self._at(bounds, queues, self.from_ms)
@@ -53,7 +54,7 @@ class Narrowing:
         return found
 
     def options(self, options: ReadOptions) -> ReadOptions:
-        """Options with the tags that are wanted, when the query filters by nothing else."""
+        """Return options with the wanted tags, if the query has no other filter."""
         if self.tags is None or options.is_filtered or not all(map(_can_travel, self.tags)):
             return options
         return dataclasses.replace(options, expression=" || ".join(sorted(self.tags)))
@@ -67,7 +68,7 @@ class Narrowing:
 
 
 def narrowing(filters: Iterable[Filter]) -> Narrowing:
-    """What conditions that all hold say."""
+    """Return the limits from conditions that all hold."""
     found = Narrowing()
     for entry in filters:
         attribute: tuple[str, ...] = getattr(entry, "attribute", ())
@@ -96,7 +97,7 @@ def _values(entry: Any) -> frozenset[Any] | None:
 
 
 def _limited(found: Narrowing, entry: Any, first: str, end: str, whole: Any) -> Narrowing:
-    """The limits with one condition more; times are cut to whole milliseconds, to the side of reading more."""
+    """Return the limits with one more condition; times become whole milliseconds, rounded so that more is read."""
     number = whole(entry.value)
     if number is None:
         return found

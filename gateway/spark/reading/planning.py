@@ -1,6 +1,6 @@
-"""What is to be read: the queues of a subscription, where reading begins and ends, and the ranges of one task each.
+"""The plan of a read: the queues of a subscription, where reading begins and ends, and the range of each task.
 
-Pure over ``Bounds``: asked are names of topics, queues and their ends, nothing is read.
+The code is pure over ``Bounds``: it asks for names of topics, for queues and for their ends, and reads no message.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MAX_PARTITIONS: Final = 1_000_000
-"""Partitions of one read; Spark keeps some KiB for each task."""
+"""The most partitions of one read; Spark keeps some KiB for each task."""
 _SYSTEM_TOPICS: Final = frozenset(
     {"TBW102", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT", "SCHEDULE_TOPIC_XXXX", "TRANS_CHECK_MAX_TIME_TOPIC"}
     | {"CHECKPOINT_TOPIC", "BenchmarkTest"}
@@ -36,9 +36,9 @@ _GROUP_PREFIXES: Final = ("%RETRY%", "%DLQ%")
 
 @dataclass(frozen=True, slots=True, order=True)
 class QueueRange:
-    """Offsets of one queue from ``start`` to before ``end``: what one task reads.
+    """The range of one task: offsets of one queue from ``start`` to before ``end``.
 
-    :param store: what tells the store that has them from another one; empty where the broker does not say.
+    :param store: the id of the store that has these offsets; empty if the broker does not report one.
     """
 
     queue: MessageQueue
@@ -51,23 +51,24 @@ class QueueRange:
 
 
 def queue_text(queue: MessageQueue) -> str:
-    """A queue for people."""
+    """Return the name of a queue for people."""
     return f"{queue.topic}/{queue.broker_name}/{queue.queue_id}"
 
 
 def is_system_topic(topic: str) -> bool:
-    """Whether it is for the brokers' own use: half messages among others, which nobody has committed."""
+    """Return whether a topic is for the brokers' own use, such as the topic of uncommitted half messages."""
     return topic in _SYSTEM_TOPICS or topic.startswith(_SYSTEM_PREFIXES)
 
 
 def subscribed_queues(
     bounds: Bounds, options: ReadOptions, *, absent_is_error: bool = True
 ) -> tuple[MessageQueue, ...]:
-    """All queues that are to be read, sorted.
+    """Return all queues to read, sorted.
 
-    :param absent_is_error: False leaves out topics and queues that are not there (any more).
-    :raises RouteNotFound: there is no such topic; ``OptionRefused``: a system topic, or a queue that is not there;
-        ``Away``: a broker that the option ``requireBrokers`` names has no queue of them.
+    :param absent_is_error: False leaves out topics and queues that do not exist (any more).
+    :raises RouteNotFound: a topic does not exist.
+    :raises OptionRefused: a topic is a system topic, or a queue does not exist.
+    :raises Away: a broker that the option ``requireBrokers`` names has no queue of these topics.
     """
     if options.pattern is not None:
         matches = re.compile(options.pattern).fullmatch
@@ -99,14 +100,17 @@ def subscribed_queues(
 
 
 def is_subscribed(queue: MessageQueue, options: ReadOptions) -> bool:
-    """Whether a queue would be read if it were there."""
+    """Return whether a queue would be read if it existed."""
     if options.pattern is not None:
         return re.fullmatch(options.pattern, queue.topic) is not None and _may_match(queue.topic, options)
     return queue in options.assignment if options.assignment else queue.topic in options.topics
 
 
 def _may_match(topic: str, options: ReadOptions) -> bool:
-    """Names a pattern does not reach by chance: topics of the system, and retry and dead-letter topics."""
+    """Return whether a pattern may match a topic.
+
+    System topics, retry topics and dead-letter topics must not match by chance.
+    """
     assert options.pattern is not None
     if topic.startswith(_GROUP_PREFIXES) and not options.pattern.startswith("%"):
         return False
@@ -118,15 +122,16 @@ def _no_route(bounds: Bounds, options: ReadOptions, topic: str) -> RouteNotFound
 
 
 def start_offsets(bounds: Bounds, bound: Bound, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
-    """Where each queue begins.
+    """Return where each queue begins.
 
-    :raises OptionRefused: offsets or times that name other queues than there are, or a time after everything.
+    :raises OptionRefused: offsets or times name queues that do not exist, or do not name all; or a time is later than
+        every message.
     """
     return _resolved(bounds, bound, queues, "starting")
 
 
 def end_offsets(bounds: Bounds, bound: Bound, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
-    """Where each queue ends."""
+    """Return where each queue ends."""
     return _resolved(bounds, bound, queues, "ending")
 
 
@@ -179,9 +184,10 @@ def _check_named(option: str, named: QueueNumbers, queues: Sequence[MessageQueue
 
 
 def batch_ranges(bounds: Bounds, options: ReadOptions) -> list[QueueRange]:
-    """What a batch reads, in one range for each queue that has anything.
+    """Return the ranges of a batch query, one for each queue with messages.
 
-    :raises OptionRefused: an end before its start; ``DataLoss``: offsets that the brokers do not have.
+    :raises OptionRefused: an end lies before its start.
+    :raises DataLoss: the brokers do not have some of the offsets.
     """
     queues = subscribed_queues(bounds, options)
     if not _names_its_brokers(options):
@@ -205,13 +211,16 @@ def _ranges(bounds: Bounds, options: ReadOptions, queues: Sequence[MessageQueue]
 
 
 def _names_its_brokers(options: ReadOptions) -> bool:
-    """Return whether a broker that the name servers have forgotten makes the query fail, or whether any brokers do."""
+    """Return True if a forgotten broker makes the query fail, or if the option accepts any brokers.
+
+    Name servers forget a broker that is down.
+    """
     named = (bound.offsets or bound.timestamps_ms for bound in (options.start, options.end))
     return options.required_brokers is not None or bool(options.assignment) or any(named)
 
 
 def _warn_of_forgotten_brokers(queues: Iterable[MessageQueue]) -> None:
-    """Say from which brokers a query reads: nobody can tell whether there is another one, which is down."""
+    """Warn from which brokers a query reads: nobody can tell whether another broker is down."""
     brokers = ",".join(sorted({queue.broker_name for queue in queues}))
     log.warning(
         "this query reads the queues of %s. Name servers forget a broker that is down, and then a query leaves out its "
@@ -223,7 +232,10 @@ def _warn_of_forgotten_brokers(queues: Iterable[MessageQueue]) -> None:
 
 
 def _check_times(options: ReadOptions, queues: Sequence[MessageQueue]) -> None:
-    """:raises OptionRefused: reading a queue would end at a time before the one it begins at."""
+    """Refuse a queue whose ending time lies before its starting time.
+
+    :raises OptionRefused: there is such a queue.
+    """
     for queue in queues:
         begin, end = _time_of(options.start, queue), _time_of(options.end, queue)
         if begin is not None and end is not None and end < begin:
@@ -237,7 +249,10 @@ def _time_of(bound: Bound, queue: MessageQueue) -> int | None:
 
 
 def _check_stores_named(options: ReadOptions, queues: Sequence[MessageQueue]) -> None:
-    """:raises OptionRefused: storePath names brokers, and none of them has a queue that is read."""
+    """Refuse a ``storePath`` whose brokers have none of the queues.
+
+    :raises OptionRefused: ``storePath`` names brokers, and none of them has a queue of the query.
+    """
     named = {name for name, _ in options.store_paths}
     brokers = sorted({queue.broker_name for queue in queues})
     if named and brokers and "" not in named and named.isdisjoint(brokers):
@@ -247,7 +262,7 @@ def _check_stores_named(options: ReadOptions, queues: Sequence[MessageQueue]) ->
 
 
 def store_ids(bounds: Bounds, queues: Iterable[MessageQueue]) -> dict[str, str]:
-    """Return what tells the stores of the queues' brokers from other ones, where brokers say."""
+    """Return the store id of each of the queues' brokers, for brokers that report one."""
     found: dict[str, str] = {}
     for name, topic in {queue.broker_name: queue.topic for queue in queues}.items():
         found.update(bounds.store_ids([name], topic))
@@ -255,10 +270,10 @@ def store_ids(bounds: Bounds, queues: Iterable[MessageQueue]) -> dict[str, str]:
 
 
 def with_stores(bounds: Bounds, queues: Sequence[MessageQueue], ask: Callable[[], T]) -> tuple[T, dict[str, str]]:
-    """Return an answer about queues, and the stores of the queues' brokers that the answer is about.
+    """Return an answer about queues, and the ids of the stores that the answer is about.
 
-    The question is repeated until the stores are the same before and after it. Otherwise a part of the answer may be
-    about a store that another one has replaced meanwhile.
+    The question is repeated until the stores are the same before and after the answer. Otherwise a part of the answer
+    might be about a store that another store has replaced meanwhile.
     """
     stores = store_ids(bounds, queues)
     while True:
@@ -269,9 +284,9 @@ def with_stores(bounds: Bounds, queues: Sequence[MessageQueue], ask: Callable[[]
 
 
 def within_store(bounds: Bounds, ranges: Sequence[QueueRange], *, fails: bool) -> list[QueueRange]:
-    """The ranges as far as the brokers have them.
+    """Return the parts of the ranges that the brokers have.
 
-    :raises DataLoss: they do not have all, and that is to be an error.
+    :raises DataLoss: the brokers do not have all offsets, and a loss is an error.
     """
     queues = [entry.queue for entry in ranges]
     begins, ends = bounds.begins(queues), bounds.ends(queues)
@@ -291,7 +306,7 @@ def within_store(bounds: Bounds, ranges: Sequence[QueueRange], *, fails: bool) -
 
 
 def lost(loss: DataLoss, *, fails: bool) -> None:
-    """Raise, or warn of, what cannot be read."""
+    """Raise the loss, or log a warning if a loss is no error."""
     if fails:
         raise loss
     count = "an unknown number of" if loss.count is None else loss.count
@@ -301,9 +316,11 @@ def lost(loss: DataLoss, *, fails: bool) -> None:
 def split(
     ranges: Iterable[QueueRange], *, min_partitions: int | None = None, max_records: int | None = None
 ) -> list[QueueRange]:
-    """Ranges cut so that none is longer than ``max_records`` and there are about ``min_partitions`` of them at least.
+    """Cut ranges so that none is longer than ``max_records``, and about ``min_partitions`` pieces or more result.
 
-    Long ranges are cut into more pieces than short ones, and all pieces of a range are about equally long.
+    Long ranges are cut into more pieces than short ranges. All pieces of a range are about equally long.
+
+    :raises SparkSourceError: there would be more than ``MAX_PARTITIONS`` pieces.
     """
     whole = list(ranges)
     total = sum(entry.end - entry.start for entry in whole)
@@ -332,9 +349,11 @@ def _texts(queues: Iterable[MessageQueue]) -> str:
 
 
 def allotted(backlog: Mapping[MessageQueue, int], budget: int) -> dict[MessageQueue, int]:
-    """How many offsets of each queue fit into a budget: in proportion to what is there, at least one of each.
+    """Return how many offsets of each queue fit into a budget.
 
-    A budget below the number of queues is overdrawn by that rule, so that no queue is starved.
+    The share of a queue is proportional to its backlog, and at least one offset.
+
+    A budget below the number of queues is exceeded by this rule, so that no queue starves.
     """
     waiting = {queue: count for queue, count in backlog.items() if count > 0}
     total = sum(waiting.values())

@@ -1,7 +1,8 @@
-"""Pulls of a range: the answers of a broker in order, each asked for until it is there.
+"""Pulls of a range: the answers of a broker in order, each requested again until it arrives.
 
-An answer is not waited for with idle hands: while one is read, the next are on their way. Where they begin can be told
-in advance as long as the broker leaves nothing out and every answer has as many messages as the one before.
+The reader does not wait idly: while one answer is read, the next answers are on their way. The offsets of the next
+answers are predictable as long as the broker leaves nothing out, and every answer has as many messages as the one
+before.
 """
 
 from __future__ import annotations
@@ -27,30 +28,30 @@ from wire.headers.pull import PullMessageResponse
 log = logging.getLogger(__name__)
 
 PULL_COUNT: Final = 2048
-"""Messages asked for at once; brokers give what they are set to, mostly 32."""
+"""The number of messages in one request; brokers give as many as their settings allow, mostly 32."""
 LOOKAHEAD: Final = 8
-"""Pulls on their way at once where answers are small."""
+"""The number of pulls on their way at once if answers are small."""
 _LARGE_ANSWER: Final = 512
-"""From so many messages on, one pull ahead is enough."""
+"""The number of messages in an answer from which one pull ahead is enough."""
 _LOOK_AGAIN: Final = 256
-"""After so many answers the broker is asked for more once: it may give larger ones than it did."""
+"""The number of answers after which the broker is asked once for more messages: answers may have become larger."""
 _PAUSE_S: Final = 0.1
 _NOT_THERE_TRIES: Final = 5
-"""So often a broker may say that there is nothing at an offset it had counted, before that is believed."""
+"""The number of times a broker must report nothing at an offset that it had counted, before the reader believes it."""
 RETRIABLE: Final = (
     ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.GO_AWAY, ResponseCode.SYSTEM_ERROR,
 )  # fmt: skip
-"""What a broker says that is starting, stopping or overloaded."""
+"""Answers of a broker that is starting, stopping or overloaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """One answer: records as bytes, and the offset after what it answers for."""
+    """One answer: records as bytes, and the offset after the last one that the answer covers."""
 
     body: bytes
     next_offset: int
     is_loss: bool = False
-    """Whether it stands for offsets that are not there any more, which was told of already."""
+    """True if the answer stands for offsets that no longer exist; the loss is reported already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class _Sent:
 
 
 class Pulls:
-    """The answers of a broker to pulls of a range, in order, each asked for again until it is there."""
+    """The answers of a broker to pulls of a range, in order; each is requested again until it arrives."""
 
     def __init__(
         self,
@@ -91,7 +92,7 @@ class Pulls:
         self._proven: BlockingConnection | None = None
 
     def answers(self, begin: int | None = None) -> Iterator[Pulled]:
-        """Every answer with records or, when the broker filters, without; until the end of the range.
+        """Yield every answer until the end of the range. An answer has no records if the broker filtered out all.
 
         :param begin: an offset of the range, None for its start.
         """
@@ -112,7 +113,7 @@ class Pulls:
             self._drop_ahead()
 
     def _looks_again(self) -> bool:
-        """Whether to let what is on its way come in, and then to ask for as much as the broker gives."""
+        """Return whether to read the answers on their way first, and then to ask for as much as the broker gives."""
         self._turn += 1
         if self._turn < _LOOK_AGAIN:
             return False
@@ -121,7 +122,7 @@ class Pulls:
         return True
 
     def _next(self, offset: int) -> Pulled | None:
-        """The answer at an offset, None when it is to be asked again."""
+        """Return the answer at an offset; None if the caller must ask again."""
         try:
             sent = self._ask(offset)
             if sent is None:
@@ -137,7 +138,7 @@ class Pulls:
         return pulled
 
     def _ask(self, offset: int) -> tuple[BlockingConnection, RemotingCommand] | None:
-        """The answer and who gave it; None when the broker has another store than the one that was planned for."""
+        """Return the connection and its answer; None if the broker's store is not the one of the plan."""
         timeout_s = self._options.pull_timeout_s
         if self._ahead and self._ahead[0].offset == offset:
             sent = self._ahead.popleft()
@@ -154,9 +155,9 @@ class Pulls:
         return connection, connection.call(self._command(offset, count), timeout_s)
 
     def _is_proven(self, connection: BlockingConnection) -> bool:
-        """Whether a broker has the store that the range was planned for.
+        """Return whether a broker has the store for which the range was planned.
 
-        One look for each connection will do: a process keeps its store, and a connection ends with its process.
+        One look for each connection is enough: a process keeps its store, and a connection ends with its process.
         """
         expected, name = self._work.store, self._work.queue.broker_name
         if expected and connection is not self._proven:
@@ -167,9 +168,9 @@ class Pulls:
         return True
 
     def _send_ahead(self, offset: int, step: int | None) -> None:
-        """Ask for what comes next, so that the broker works while this process does.
+        """Ask for the next messages, so that the broker works while this process does.
 
-        :param step: how many messages an answer has, when that can be told: then several are asked for.
+        :param step: the number of messages in an answer, if predictable; several pulls are sent then.
         """
         while self._ahead and self._ahead[0].offset < offset:
             self._ahead.popleft().abandon()
@@ -206,9 +207,10 @@ class Pulls:
         )
 
     def _read(self, answer: RemotingCommand, address: str, offset: int) -> Pulled | None:
-        """What an answer says.
+        """Return the content of an answer; None if the caller must ask again.
 
-        :raises BrokerError: a refusal; ``DataLoss``: the offsets are not there.
+        :raises BrokerError: the broker refused.
+        :raises DataLoss: the offsets no longer exist.
         """
         if answer.code not in (
             ResponseCode.SUCCESS,
@@ -227,7 +229,10 @@ class Pulls:
         return self._not_there(offset, header)
 
     def _not_there(self, offset: int, header: PullMessageResponse) -> Pulled | None:
-        """Nothing at an offset below the end: the store was cut off or replaced; or it is about to be ready."""
+        """Ask again for an offset below the end, and report a loss after ``_NOT_THERE_TRIES`` empty answers.
+
+        The store was truncated or replaced, or the message is almost ready.
+        """
         self._nothing_there += 1
         if self._nothing_there < _NOT_THERE_TRIES:
             self._wait(_PAUSE_S)
@@ -247,7 +252,7 @@ class Pulls:
     def _failed(self, error: RocketMQError, offset: int) -> Pulled | None:
         """Wait before the next try, or give up.
 
-        :raises RocketMQError: the broker refuses, or it has not been reached for too long.
+        :raises RocketMQError: the broker refuses, or could not be reached for too long.
         """
         if isinstance(error, BrokerError) and error.code == ResponseCode.TOPIC_NOT_EXIST:
             return self._skipped(offset, self._work.end, f"the topic is gone ({error})")

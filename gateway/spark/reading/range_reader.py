@@ -1,7 +1,7 @@
-"""Reading a range of a queue: pulls gathered into chunks, each made one Arrow batch.
+"""The reader of a queue's range: pulls are gathered into chunks, and each chunk becomes one Arrow batch.
 
-A range ends when its last offset has been answered for, never because an answer was empty. Offsets of a queue have no
-gaps, so unless the broker filters, one that is missing is a loss.
+A range ends after an answer for its last offset, never because an answer was empty. The offsets of a queue have no
+gaps. So a missing offset is a loss, unless the broker filters.
 """
 
 from __future__ import annotations
@@ -35,13 +35,17 @@ log = logging.getLogger(__name__)
 
 CHUNK_RECORDS: Final = 16_384
 CHUNK_BYTES: Final = 8 * 1024 * 1024
-"""A batch is made of at least so many records or bytes: small ones cost Spark more than their rows."""
+"""A batch has at least ``CHUNK_RECORDS`` records or ``CHUNK_BYTES`` bytes; the last one may be smaller.
+
+Small batches cost Spark more than their rows do.
+"""
 
 
 class RangeReader:
-    """Reads one range.
+    """The reader of one range.
 
-    :param wait: sleeps so many seconds; ``now`` a clock that does not go back.
+    :param wait: sleeps for a number of seconds.
+    :param now: a clock that does not go back, seconds.
     """
 
     def __init__(
@@ -66,9 +70,10 @@ class RangeReader:
         self._pulls = Pulls(cluster, options, work, wait=self._wait, now=now)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows of the range, in the order of their offsets.
+        """Yield the rows of the range, in the order of their offsets.
 
-        :raises DataLoss: some are not there any more; ``RocketMQError``: the broker cannot be reached or refuses.
+        :raises DataLoss: some offsets no longer exist.
+        :raises RocketMQError: the broker cannot be reached, or refuses.
         """
         expected = self._work.start
         store = self._options.store_path(self._work.queue.broker_name)
@@ -94,8 +99,11 @@ class RangeReader:
 
     @cached_property
     def _broker_columns(self) -> ColumnReader:
-        """For what the broker sends. A gateway has compared bodies with their checksums already, Apache RocketMQ has
-        not; nor does anybody know whether it has when damaged bodies are to be told apart.
+        """The column reader for records from the broker.
+
+        The option ``checkBodies`` says whether bodies are compared with their checksums. Without the option, bodies are
+        not compared if a gateway sent them, because a gateway has compared them already; Apache RocketMQ has not.
+        Without the option, bodies are also compared if damaged bodies become null.
         """
         options, queue = self._options, self._work.queue
         check_bodies = options.check_bodies
@@ -109,7 +117,7 @@ class RangeReader:
         return self._columns(check_bodies=check_bodies)
 
     def _from_files(self, store: str) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """The rows that lie in closed files, and the offset after those of each batch; the rest is the broker's.
+        """Yield batches of rows from closed files, each with the offset after its last row; the broker has the rest.
 
         :raises SparkSourceError: the files cannot be reached, or are not those of the broker.
         """
@@ -140,9 +148,9 @@ class RangeReader:
         )
 
     def _is_the_brokers(self, record: bytes) -> bool:
-        """Whether the broker has the same record at the start of the range; False when it has none any more.
+        """Return whether the broker has the same record at the start of the range; False if it has none.
 
-        :raises SparkSourceError: it has another one.
+        :raises SparkSourceError: the broker has another record there.
         """
         queue, start = self._work.queue, self._work.start
         everything = replace(self._options, expression="*", expression_type="TAG")
@@ -168,7 +176,7 @@ class RangeReader:
             expected = next_offset
 
     def _joined(self, chunk: list[Pulled]) -> Whole:
-        """The bodies one after the other, in room that the next chunk will take: a batch is a copy of what it needs."""
+        """Return the bodies joined in a buffer that the next chunk reuses: a batch copies what it needs."""
         if len(chunk) == 1:
             return chunk[0].body
         size = sum(len(pulled.body) for pulled in chunk)
@@ -181,7 +189,7 @@ class RangeReader:
         return memoryview(self._room)[:size]
 
     def _batch(self, buffer: Whole, begin: int, next_offset: int) -> pa.RecordBatch | None:
-        """The rows of a chunk that answers for the offsets from ``begin`` to before ``next_offset``."""
+        """Return the rows of a chunk for the offsets from ``begin`` to before ``next_offset``, None without rows."""
         try:
             starts = record_starts(buffer)
             offsets = queue_offsets(buffer, starts)
@@ -198,7 +206,7 @@ class RangeReader:
         return batch if batch is not None and batch.num_rows else None
 
     def _chunks(self, begin: int) -> Iterator[list[Pulled]]:
-        """Answers from an offset on, gathered until they are worth a batch."""
+        """Yield the answers from an offset on, gathered until there are enough for a batch."""
         chunk: list[Pulled] = []
         size = 0
         for pulled in self._pulls.answers(begin):
@@ -214,10 +222,10 @@ class RangeReader:
             yield chunk
 
     def _check_dense(self, offsets: Integers, begin: int, end: int) -> None:
-        """Refuse gaps, and what is there twice.
+        """Refuse missing and repeated offsets.
 
-        :raises DataLoss: an offset between ``begin`` and ``end`` has no record.
-        :raises RecordError: offsets do not rise.
+        :raises DataLoss: an offset between ``begin`` and ``end`` has no record, and a loss is an error.
+        :raises RecordError: the offsets do not rise.
         """
         if len(offsets) == end - begin and (offsets == np.arange(begin, end)).all():
             return
@@ -229,7 +237,7 @@ class RangeReader:
 
 
 def _gaps(offsets: Integers, begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """First and last of each row of numbers between ``begin`` and ``end`` that are not among rising ``offsets``."""
+    """Yield the first and the last number of each gap between ``begin`` and ``end`` in the rising ``offsets``."""
     bounds = np.concatenate(([begin - 1], offsets, [max(end, begin)]))
     for place in np.flatnonzero(np.diff(bounds) > 1).tolist():
         yield int(bounds[place]) + 1, int(bounds[place + 1]) - 1

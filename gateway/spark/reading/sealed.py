@@ -1,11 +1,11 @@
-"""The closed files of a commit log, read where they lie instead of over the wire.
+"""The closed files of a commit log, read in place instead of over the network.
 
-What is read is chosen by the consume queue's files, as a broker does: half messages and rolled back ones stand in
-queues of the system and are never met. A commit log file is closed when a later one has a record. The paths may be on
-any filesystem that Arrow knows (a directory, ``hdfs://``, ``s3://``); local files are mapped, not copied.
+The consume queue's files choose the records, as in a broker. Half messages and rolled-back messages are in queues of
+the system, so they are never met. A commit log file is closed if a later file has a record. The paths may be on any
+filesystem that Arrow knows (a directory, ``hdfs://``, ``s3://``); local files are mapped, not copied.
 
-Nothing is believed unseen: the first record must be byte for byte the one that the broker gives for its offset, and
-every record must say the place, the queue and the offset it is read for.
+Everything is checked: the first record must be byte for byte the one that the broker has at the same offset, and every
+record must name the expected place, queue and offset.
 """
 
 from __future__ import annotations
@@ -32,15 +32,18 @@ from wire.errors import RecordError
 log = logging.getLogger(__name__)
 
 SPAN_BYTES: Final = 8 * 1024 * 1024
-"""Of records that are looked at together."""
+"""The bytes of records that are looked at together."""
 MAPPED_SPAN_BYTES: Final = 256 * 1024 * 1024
-"""From the first of these to the last one, with other queues' records between them, in local files: they are mapped,
-and what lies between is not read. In other files it is, and this is no more than ``SPAN_BYTES``."""
+"""The most bytes from the first to the last record of a span in local files, other queues' records included.
+
+Local files are mapped, and the bytes between the records are not read. In other files the bytes between are read, so
+the limit there is ``SPAN_BYTES``.
+"""
 SPAN_RECORDS: Final = 16_384
 LEAST_NEIGHBOURS: Final = 8
-"""So many records of the queue must lie together, on average, for it to be worth bringing them all together."""
+"""The number of adjacent records of the queue, on average, from which copying all records together pays off."""
 UNITS_READ: Final = 65_536
-"""Of a consume queue at once."""
+"""The number of consume queue units that are read at once."""
 _UNIT: Final = np.dtype([("position", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 assert _UNIT.itemsize == UNIT_BYTES == UNIT.size, "the layout is wire's"
 _SIZE_BYTES: Final = 4
@@ -50,8 +53,11 @@ _SIZE_BYTES: Final = 4
 class SealedSpan:
     """Records of a queue that lie near each other.
 
-    :param buffer: a part of a commit log file; ``starts`` are places in it, and ``groups`` the records there.
-    :param first: the queue offset of the first record; ``next_offset`` the one after the last.
+    :param buffer: a part of a commit log file, or a copy of its records.
+    :param starts: the place of each record in the buffer.
+    :param groups: the records at these places.
+    :param first: the queue offset of the first record.
+    :param next_offset: the queue offset after the last record.
     """
 
     buffer: memoryview
@@ -63,7 +69,7 @@ class SealedSpan:
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """What a consume queue says of messages: where in the log each record begins, and how many bytes it has."""
+    """The consume queue's entries for messages: the position of each record in the log, and its size in bytes."""
 
     positions: Integers
     sizes: Integers
@@ -72,12 +78,12 @@ class Units:
         return len(self.positions)
 
     def part(self, begin: int, end: int) -> Units:
-        """Some of them, that follow each other."""
+        """Return consecutive units from ``begin`` to before ``end``."""
         return Units(self.positions[begin:end], self.sizes[begin:end])
 
 
 class Segments:
-    """The files of a directory, named after the byte they begin with; looked up once."""
+    """The files of a directory, each named after its first byte; the directory is listed once."""
 
     def __init__(self, filesystem: pafs.FileSystem, directory: str) -> None:
         self._filesystem = filesystem
@@ -91,30 +97,30 @@ class Segments:
         self._open: tuple[str, Any] | None = None
 
     def file_at(self, position: int) -> tuple[int, int] | None:
-        """Start and end of the file with a byte; None when there is none."""
+        """Return start and end of the file that has a byte; None if no file has it."""
         place = bisect.bisect_right(self.starts, position) - 1
         if place < 0 or position >= self.starts[place] + self._sizes[place]:
             return None
         return self.starts[place], self.starts[place] + self._sizes[place]
 
     def read(self, position: int, size: int) -> pa.Buffer:
-        """So many bytes of one file.
+        """Return ``size`` bytes of one file.
 
-        :raises OSError: the file cannot be read, or has not so many; or there is none.
+        :raises OSError: the file cannot be read or is too short, or no file has the position.
         """
         data = self._file(position).read_buffer(size)
         self._refuse_end(position, size, data.size)
         return data
 
     def read_into(self, position: int, room: memoryview) -> None:
-        """The bytes of one file that fill some room.
+        """Fill ``room`` with the bytes of one file.
 
-        :raises OSError: as ``read`` does.
+        :raises OSError: the file cannot be read or is too short, or no file has the position.
         """
         self._refuse_end(position, len(room), self._file(position).readinto(room))
 
     def _file(self, position: int) -> Any:
-        """The file with a byte, at this byte."""
+        """Return the file that has a byte, positioned at this byte."""
         place = bisect.bisect_right(self.starts, position) - 1
         if place < 0:
             raise FileNotFoundError(f"no file has byte {position}")
@@ -132,7 +138,7 @@ class Segments:
             raise FileNotFoundError(f"{path} ends before byte {position + size}, and no file follows it")
 
     def close(self) -> None:
-        """Let go of the file that was read last; what was given out stays readable."""
+        """Close the file that was read last; buffers that were handed out stay readable."""
         if self._open is not None:
             self._open[1].close()
             self._open = None
@@ -142,7 +148,8 @@ class SealedRange:
     """The part of a range, from its start on, whose records lie in closed files.
 
     :param store: the store's directory, as a path or a URI.
-    :raises OptionRefused: there is no store; ``OSError``: that cannot be told.
+    :raises OptionRefused: there is no store in the directory.
+    :raises OSError: the directory cannot be read.
     """
 
     def __init__(self, store: str, work: QueueRange) -> None:
@@ -163,25 +170,26 @@ class SealedRange:
 
     @cached_property
     def sealed_end(self) -> int:
-        """Where the last file begins that has a record: all before it are closed."""
+        """The start of the last file that has a record: all files before it are closed."""
         for start in reversed(self._log.starts):
             if bytes(self._log.read(start, _SIZE_BYTES)) > bytes(_SIZE_BYTES):
                 return start
         return 0
 
     def first_record(self) -> bytes | None:
-        """The record of the range's first offset; None when it is not in a closed file."""
+        """Return the record of the range's first offset; None if the record is not in a closed file."""
         for span in self.spans(most_records=1, units_read=1):
             at = int(span.starts[0])
             return bytes(span.buffer[at : at + int.from_bytes(span.buffer[at : at + _SIZE_BYTES], "big")])
         return None
 
     def spans(self, *, most_records: int = SPAN_RECORDS, units_read: int = UNITS_READ) -> Iterator[SealedSpan]:
-        """The records in the order of the queue, up to the first one that is not in a closed file.
+        """Yield the records in the order of the queue, up to the first record that is not in a closed file.
 
-        :param most_records: of a span; ``units_read`` is how many of the queue's units are looked at together.
+        :param most_records: the most records of a span.
+        :param units_read: how many units of the queue are read at once.
         :raises OSError: a file cannot be read.
-        :raises SparkSourceError: the log has another record where the queue says that one is.
+        :raises SparkSourceError: the log has another record at a position that the queue names.
         """
         offset = self._work.start
         while offset < self._work.end:
@@ -195,13 +203,13 @@ class SealedRange:
             offset += len(units)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self._log.close()
         self._pieces.close()
         self._units.close()
 
     def _units_at(self, offset: int, most: int) -> Units:
-        """The next units whose records are closed."""
+        """Return the next units whose records are in closed files."""
         position = offset * UNIT_BYTES
         within = self._units.file_at(position)
         if within is None:
@@ -224,10 +232,10 @@ class SealedRange:
         return span
 
     def _records(self, units: Units) -> tuple[memoryview, Integers]:
-        """What the records lie in, and where each begins.
+        """Return the buffer of the records, and where each record begins.
 
-        Where many are neighbours they come without what lies between them, in room that the next ones will take: as
-        one row of records they can be read by column where they lie.
+        If many records are neighbours, they are copied without the bytes between them, into a buffer that the next
+        records reuse. Records in one row can be read by column in place.
         """
         ends = units.positions + units.sizes
         cuts = np.flatnonzero(units.positions[1:] != ends[:-1])
@@ -253,9 +261,9 @@ class SealedRange:
         return memoryview(self._room)[:size]
 
     def _check(self, span: SealedSpan, units: Units) -> None:
-        """Each record is the one that the queue names.
+        """Check that each record is the one that the queue names.
 
-        :raises SparkSourceError: one is not. ``RecordError`` and others: it is no record.
+        :raises SparkSourceError: a record is another one. ``RecordError`` and others: the bytes are no record.
         """
         queue = self._work.queue
         for places, records in span.groups:
@@ -284,7 +292,10 @@ class SealedRange:
 
 
 def _cuts(units: Units, files: Segments, span_bytes: int) -> list[int]:
-    """Numbers of units at which a new span begins, and the end: another file, too far from the first, or enough."""
+    """Return the numbers of the units at which a new span begins, and the number of units at the end.
+
+    A new span begins in another file, too far from the first record, or after enough bytes.
+    """
     if not len(units):
         return []
     positions = units.positions

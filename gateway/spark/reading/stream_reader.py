@@ -1,4 +1,4 @@
-"""A streaming query: Spark's calls, answered by ``micro_batches``."""
+"""A streaming query: Spark's calls are answered by ``micro_batches``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One for the driver, which plans, and copies for the workers, which read."""
+    """The reader of a stream: one on the driver plans, copies in the workers read."""
 
     def __init__(self, options: ReadOptions, wanted: tuple[WantedColumn, ...]) -> None:
         self._options = options
@@ -37,47 +37,50 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._plan: MicroBatches | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the plan: it holds connections, and workers do not plan."""
+        """Leave out the plan: a plan holds connections, and workers do not plan."""
         return {**self.__dict__, "_plan": None}
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where the stream begins without a checkpoint."""
+        """Return where the stream begins without a checkpoint."""
         return self._micro_batches.initial().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """``maxOffsetsPerTrigger``, if there is one."""
+        """Return ``maxOffsetsPerTrigger``, or no limit without the option."""
         most = self._options.max_offsets
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> Mapping[str, Any]:
-        """The end of the next batch; ``start`` when there is nothing to do."""
+        """Return the end of the next batch; ``start`` if there is nothing to do."""
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         begin = Checkpoint.parse(start)
         end = self._micro_batches.latest(begin, most)
         return start if end is begin else end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Where the queues end: ``latestOffset`` of the progress reports."""
+        """Return the ends of the queues, shown in progress reports as ``latestOffset``; None before the first look."""
         found = self._micro_batches.reported()
         return None if found is None else found.to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Read what there is now, in as many batches as it takes, and end."""
+        """Make the query read the messages of this moment, in as many batches as needed, and then end."""
         self._micro_batches.fix_target()
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[InputPartition]:
-        """The ranges of a batch."""
+        """Return the ranges of a batch."""
         ranges = self._micro_batches.ranges(Checkpoint.parse(start), Checkpoint.parse(end))
         return [InputPartition(piece) for piece in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a range; in the workers."""
+        """Return the rows of a range; called in the workers."""
         if partition.value is None:
             return iter(())
         return RangeReader(cluster_for(self._options.access), self._options, self._wanted, partition.value).batches()
 
     def commit(self, end: Mapping[str, Any]) -> None:
-        """Show progress to tools of the broker, when that is wanted. Nothing depends on it."""
+        """Show the progress to tools of the broker, if the options ask for it.
+
+        No reading depends on the shown progress.
+        """
         if not self._options.commit_to_broker:
             return
         try:
@@ -86,7 +89,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.warning("the progress of group %s is not shown by the broker: %s", self._options.group, error)
 
     def stop(self) -> None:
-        """Close the driver's connections; Spark does not promise to call this."""
+        """Close the driver's connections. Spark does not promise to call this method."""
         if self._plan is not None:
             cluster_for(self._options.access).close()
 

@@ -1,8 +1,7 @@
-"""Property strings of many messages that have the same names in the same order, as pairs, by column.
+"""Property strings with the same names in the same order, as pairs, by column.
 
-What one program sends mostly looks like that. When the values are of the same lengths too, strings are a table of
-bytes: every name and every value stands in the same columns of each row. Else the values' places are told by what
-separates them.
+Most strings of one program look alike. If the values have the same lengths too, the strings are a table of bytes: every
+name and every value is in the same columns of each row. Otherwise the separators show where the values are.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ _NAME_END: Final = 1
 _PAIR_END: Final = 2
 _PLAIN_FROM: Final = 3
 _PLAIN_END: Final = 128
-"""Bytes from here on belong to characters of several, which are for the careful reader to look at."""
+"""The first byte value that belongs to a character of several bytes; the careful reader takes such strings."""
 
 
 class AlikePairs:
-    """The pairs of property strings that are alike; the same columns as ``PropertyPairs``.
+    """The pairs of property strings that are alike, with the same columns as ``PropertyPairs``.
 
     :param table: a row of bytes for each message.
     :param spans: the names of the pairs, and where in a row their values begin and end.
-    :param varies: of each byte of a row, whether it is another one in some row.
+    :param varies: for each byte of a row, whether some rows differ in this byte.
     """
 
     def __init__(self, table: NDArray[np.uint8], spans: dict[str, tuple[int, int]], varies: NDArray[np.bool_]) -> None:
@@ -38,7 +37,7 @@ class AlikePairs:
         self._varies = varies
 
     def column(self, name: str) -> pa.Array:
-        """The values of one name: a text for each message, null where it has none."""
+        """Return the values of one name: a text for each message, null without a value."""
         count = len(self._table)
         if name not in self._spans:
             return pa.nulls(count, pa.string())
@@ -49,7 +48,7 @@ class AlikePairs:
 
     @cached_property
     def offsets(self) -> Integers:
-        """Where the pairs of each message begin; one more than there are messages."""
+        """The index of each message's first pair, and the number of all pairs at the end."""
         return np.arange(len(self._table) + 1, dtype=np.int64) * len(self._spans)
 
     @cached_property
@@ -74,10 +73,12 @@ class AlikePairs:
 
 
 class NamedAlikePairs:
-    """The same of strings whose values have different lengths.
+    """The pairs of property strings with the same names, and with values of different lengths.
 
-    :param data: what the strings lie in.
-    :param names: of the pairs; ``begins`` says where each value of each message begins, ``sizes`` how long it is.
+    :param data: the buffer of the strings.
+    :param names: the names of the pairs.
+    :param begins: where each value of each message begins.
+    :param sizes: how many bytes each value has.
     """
 
     def __init__(self, data: pa.Buffer, names: list[str], begins: Integers, sizes: Integers) -> None:
@@ -87,7 +88,7 @@ class NamedAlikePairs:
         self._sizes = sizes
 
     def column(self, name: str) -> pa.Array:
-        """The values of one name: a text for each message, null where it has none."""
+        """Return the values of one name: a text for each message, null without a value."""
         place = self._places.get(name)
         if place is None:
             return pa.nulls(len(self._begins), pa.string())
@@ -95,7 +96,7 @@ class NamedAlikePairs:
 
     @cached_property
     def offsets(self) -> Integers:
-        """Where the pairs of each message begin; one more than there are messages."""
+        """The index of each message's first pair, and the number of all pairs at the end."""
         return np.arange(len(self._begins) + 1, dtype=np.int64) * len(self._places)
 
     @cached_property
@@ -110,7 +111,9 @@ class NamedAlikePairs:
 
 
 def alike_pairs(table: NDArray[np.uint8]) -> AlikePairs | None:
-    """The pairs of strings of one length, None when these are not alike or not as every client writes them.
+    """Return the pairs of strings of one length.
+
+    None if the strings are not alike, or are not as every client writes them.
 
     :param table: a row of bytes for each string, at least one.
     """
@@ -134,7 +137,7 @@ def alike_pairs(table: NDArray[np.uint8]) -> AlikePairs | None:
 
 
 def _is_plain(words: NDArray[np.unsignedinteger[Any]]) -> bool:
-    """Whether each byte of words is from ``_PLAIN_FROM`` to before ``_PLAIN_END``."""
+    """Return whether each byte of the words is from ``_PLAIN_FROM`` to before ``_PLAIN_END``."""
     from_each, end_each = (
         words.dtype.type(int.from_bytes(bytes([byte]) * words.itemsize)) for byte in (_PLAIN_FROM, _PLAIN_END)
     )
@@ -143,7 +146,7 @@ def _is_plain(words: NDArray[np.unsignedinteger[Any]]) -> bool:
 
 
 def named_alike_pairs(data: pa.Buffer, bounds: NDArray[np.signedinteger[Any]]) -> NamedAlikePairs | None:
-    """The pairs of strings of any lengths, None when these do not have the same names, or are odd.
+    """Return the pairs of strings of any lengths; None if their names differ, or if one is odd.
 
     :param bounds: where each string begins in ``data``, and where the last one ends.
     """
@@ -171,7 +174,7 @@ def named_alike_pairs(data: pa.Buffer, bounds: NDArray[np.signedinteger[Any]]) -
 
 
 def _have_names(text: NDArray[np.uint8], begins: Integers, sizes: Integers, names: list[str]) -> bool:
-    """Whether the names at these places are these names, in each row."""
+    """Return whether each row has exactly these names at these places."""
     if (sizes != [len(name) for name in names]).any():
         return False
     for place, name in enumerate(names):
@@ -182,7 +185,7 @@ def _have_names(text: NDArray[np.uint8], begins: Integers, sizes: Integers, name
 
 
 def _cut(text: bytes) -> list[tuple[str, int, int]]:
-    """Names, and where their values begin and end; nothing for a string that is odd."""
+    """Return each name, and where its value begins and ends; an empty list for an odd string."""
     if not text.isascii():
         return []
     found: list[tuple[str, int, int]] = []

@@ -1,4 +1,4 @@
-"""Tables of bytes as Arrow columns: what has the same length in every row is copied as a block, or is there already."""
+"""Tables of bytes as Arrow columns: parts of the same length in every row are copied as a block, or exist already."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 _HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), np.uint16)
-"""The two digits of each byte."""
+"""The two hexadecimal digits of each byte."""
 MOST_KEPT_BYTES: Final = 2 * 1024 * 1024
-"""Of one column that is kept for batches to come."""
+"""The most bytes of one column that are kept for later batches."""
 ROUND_COUNT: Final = 16_384
-"""What is kept for batches to come is made for a multiple of so many rows: a smaller batch takes its beginning."""
+"""Kept columns have a multiple of this number of rows; a smaller batch takes the first rows."""
 _SPACE: Final = 32
 _DELETE: Final = 127
-"""The two ends of visible ASCII."""
+"""The upper end of visible ASCII, excluded, as ``_SPACE`` is the lower end."""
 
 
 def bytes_column(table: NDArray[np.uint8]) -> pa.Array:
-    """The rows of a table, each a value."""
+    """Return the rows of a table as values of bytes."""
     return _column(pa.binary(), table)
 
 
 def texts_column(table: NDArray[np.uint8]) -> pa.Array:
-    """The rows of a table of UTF-8, each a text."""
+    """Return the rows of a table of UTF-8 as texts."""
     return _column(pa.string(), table)
 
 
 def hexadecimal(table: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The digits of the bytes of each row."""
+    """Return the hexadecimal digits of each row's bytes."""
     return _HEX[table].view(np.uint8)
 
 
 def hexadecimal_words(numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """The 16 digits of each number, as a row of two words whose bytes they are."""
+    """Return the 16 hexadecimal digits of each number, as the bytes of two words."""
     unsigned = numbers.view(np.uint64)
     words = np.empty((len(numbers), 2), np.uint64)
     words[:, 0] = _digits(unsigned >> np.uint64(32))
@@ -46,7 +46,10 @@ def hexadecimal_words(numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
 
 
 def _digits(halves: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The 8 digits of each number of 32 bits: its half bytes are moved apart, and each made a letter."""
+    """Return the 8 hexadecimal digits of each 32-bit number.
+
+    The half bytes of a number are moved apart, and each becomes a digit.
+    """
     if len(halves) > 1 and (halves == halves[0]).all():
         return np.broadcast_to(_digits(halves[:1]), len(halves))
     apart = (halves << 16 | halves) & 0x0000FFFF0000FFFF
@@ -57,12 +60,15 @@ def _digits(halves: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def is_one_row(table: NDArray[np.uint8]) -> bool:
-    """Whether all rows of a table, of one at least, are the same."""
+    """Return whether all rows of a table are the same; the table has at least one row."""
     return not any(_varies(column) for _, column in word_columns(table))
 
 
 def word_columns(table: NDArray[np.uint8]) -> Iterator[tuple[int, NDArray[np.unsignedinteger[Any]]]]:
-    """The bytes of a table as columns of words, and at which byte each begins. The last two may share some."""
+    """Yield the bytes of a table as columns of words, each with the number of its first byte.
+
+    The last two columns may overlap.
+    """
     size = table.shape[1]
     width = next((width for width in (8, 4, 2) if width <= size), 1)
     for at in (*range(0, size - width, width), size - width) if size else ():
@@ -74,20 +80,20 @@ def _varies(column: NDArray[Any]) -> bool:
 
 
 def texts_of(data: bytes | NDArray[np.uint8], sizes: tuple[int, ...], count: int) -> pa.Array:
-    """Texts one after the other: ``count`` times as many as there are sizes, which come again and again."""
+    """Return consecutive texts whose sizes repeat ``count`` times."""
     bounds = _bounds(sizes, count)
     return pa.Array.from_buffers(pa.string(), len(bounds) - 1, [None, pa.py_buffer(bounds), pa.py_buffer(data)])
 
 
 def repeated(texts: tuple[str, ...], count: int) -> pa.Array:
-    """The same texts for each of ``count`` rows."""
+    """Return the same texts for each of ``count`` rows."""
     most = _rounded(count)
     is_small = sum(map(len, texts)) * most <= MOST_KEPT_BYTES
     return _kept_texts(texts, most).slice(0, len(texts) * count) if is_small else _repeated(texts, count)
 
 
 def repeated_row(row: bytes, count: int) -> NDArray[np.uint8]:
-    """A table of the same row, which may be changed."""
+    """Return a table of ``count`` equal rows, which the caller may change."""
     most = _rounded(count)
     is_small = len(row) * most <= MOST_KEPT_BYTES
     data = _kept_rows(row, most)[: len(row) * count] if is_small else np.frombuffer(row * count, np.uint8)
@@ -112,7 +118,7 @@ def _kept_rows(row: bytes, count: int) -> NDArray[np.uint8]:
 
 
 def is_visible_ascii(texts: pa.Array) -> bool:
-    """Whether all characters of an array of texts without nulls are visible ASCII; no space is."""
+    """Return whether an array of texts without nulls has visible ASCII characters only; a space is not visible."""
     _, offsets, data = texts.buffers()
     bounds = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1] if len(texts) else (0, 0)
     if data is None or bounds[0] == bounds[-1]:
@@ -128,7 +134,7 @@ def _column(kind: pa.DataType, table: NDArray[np.uint8]) -> pa.Array:
 
 
 def _bounds(sizes: tuple[int, ...], count: int) -> NDArray[np.int32]:
-    """Where values of these sizes begin, for each of ``count`` rows of them, and where the last one ends."""
+    """Return where values of these sizes begin in each of ``count`` rows, and where the last value ends."""
     assert count * sum(sizes) < 2**31, "a chunk is a few megabytes"
     most = _rounded(count)
     is_small = most * sum(sizes) < 2**31 and 4 * most * len(sizes) <= MOST_KEPT_BYTES

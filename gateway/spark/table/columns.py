@@ -1,7 +1,7 @@
 """Arrow columns made of records: one function for each column of the table.
 
-Fixed columns are numpy gathers, texts and bytes are Arrow takes; per-record Python work is left for what is rare
-(compressed and damaged bodies, odd property strings, IPv6 hosts) and for checksums, which no vectorised code makes.
+Fixed columns are numpy gathers; texts and bytes are Arrow takes. Python handles single records only in rare cases
+(compressed and damaged bodies, odd property strings, IPv6 hosts) and for checksums, which no vectorised code computes.
 """
 
 from __future__ import annotations
@@ -48,11 +48,12 @@ _IN_PARTS: Final = SysFlag.INNER_BATCH | SysFlag.NEED_UNWRAP
 
 
 class ColumnReader:
-    """Makes Arrow batches of the wanted columns.
+    """The maker of Arrow batches with the wanted columns.
 
-    :param topic: of the queue; ``broker_name`` likewise.
-    :param queue: the same for error messages.
-    :param fails: whether a damaged body is an error; else it is null.
+    :param topic: the topic of the queue.
+    :param broker_name: the broker of the queue.
+    :param queue_id: the number of the queue, for error messages.
+    :param fails: whether a damaged body is an error; otherwise the body is null.
     :param check_bodies: whether bodies are compared with their checksums.
     """
 
@@ -74,16 +75,16 @@ class ColumnReader:
         self._check_bodies = check_bodies
 
     def read(self, buffer: Whole, starts: Integers, tags: frozenset[str] = frozenset()) -> pa.RecordBatch:
-        """One batch of the records that begin at ``starts``.
+        """Return one batch of the records that begin at ``starts``.
 
-        :param tags: when there are any, only messages with one of these.
+        :param tags: if there are any, only messages with one of these tags are returned.
         :raises RecordError: a record's parts do not add up.
-        :raises BodyUnreadable: a body is damaged and that is to be an error.
+        :raises BodyUnreadable: a body is damaged, and ``fails`` is set.
         """
         return self.read_groups(list(by_hosts(buffer, starts)), tags)
 
     def read_groups(self, groups: Sequence[Group], tags: frozenset[str] = frozenset()) -> pa.RecordBatch:
-        """The same of records that were looked at already."""
+        """Return one batch of records that are grouped already; otherwise like ``read``."""
         batches = [self._read_alike(records) for _, records in groups]
         batch = batches[0]
         if len(groups) > 1:
@@ -93,7 +94,10 @@ class ColumnReader:
         return self._with_tags(batch, groups, tags) if tags else batch
 
     def _with_tags(self, batch: pa.RecordBatch, groups: Sequence[Group], tags: frozenset[str]) -> pa.RecordBatch:
-        """What a broker lets pass has a tag with the right hash; the right text is for the client to look at."""
+        """Return the rows with one of the tags.
+
+        Brokers compare only hashes of tags, so the client compares the text.
+        """
         chosen = np.zeros(batch.num_rows, np.bool_)
         for places, records in groups:
             column = pairs_of(records).column(PropertyName.TAGS)
@@ -115,7 +119,7 @@ class ColumnReader:
 
 
 class _Rows:
-    """Records and what several columns need of them, made when the first one asks."""
+    """Records and the values that several columns need, each computed at its first use."""
 
     def __init__(self, records: Records, queue: str, *, fails: bool, check_bodies: bool) -> None:
         self.records = records
@@ -134,7 +138,7 @@ class _Rows:
 
     @cached_property
     def offset_ids(self) -> pa.Array:
-        """Address, port and commit log offset of each record in hexadecimal."""
+        """The address, port and commit log offset of each record, in hexadecimal."""
         same = self.records.same_host("store_host")
         table = self.records.hosts("store_host") if same is None else np.frombuffer(same, np.uint8).reshape(1, -1)
         hosts = hexadecimal(table).view(np.uint64)
@@ -145,7 +149,7 @@ class _Rows:
 
     @cached_property
     def bodies(self) -> tuple[pa.Array, pa.Array | None]:
-        """The bodies as they were sent, and why some could not be read (None: all could)."""
+        """The bodies as they were sent, and why some could not be read (None: all could be read)."""
         raw = self.records.bodies()
         errors = self._damaged(raw) if self._check_bodies else {}
         compressed = np.flatnonzero(self.sys_flags & SysFlag.COMPRESSED)
@@ -168,7 +172,7 @@ class _Rows:
             return None
 
     def _damaged(self, raw: pa.Array) -> dict[int, str]:
-        """The rows whose body does not have its checksum."""
+        """Return the rows whose body does not match its checksum, each with the reason."""
         records = self.records
         # A loop in C; working on all bodies side by side in numpy was slower.
         found = np.fromiter(map(crc32, self._pieces(raw)), np.int64, len(records))
@@ -180,7 +184,7 @@ class _Rows:
         }
 
     def _pieces(self, raw: pa.Array) -> Iterable[Whole]:
-        """The bodies one by one."""
+        """Return the bodies one by one."""
         records = self.records
         table = records.body_table()
         if table is not None and table.size:
@@ -189,9 +193,11 @@ class _Rows:
         return map(take, records.body_slices()) if table is None else repeat(b"", len(records))
 
     def refuse_parts(self) -> None:
-        """Messages that hold messages (batch consume queues) have offsets of their own inside; nobody reads them here.
+        """Refuse messages that hold messages (batch consume queues).
 
-        :raises RecordError: there is one.
+        This source cannot read the offsets of the inner messages.
+
+        :raises RecordError: there is such a message.
         """
         found = np.flatnonzero(self.sys_flags & _IN_PARTS)
         if len(found):
@@ -203,7 +209,7 @@ class _Rows:
 
 
 def _replaced(values: pa.Array, changed: Mapping[int, bytes | None]) -> pa.Array:
-    """The values with some of them changed."""
+    """Return the values with some rows changed."""
     if not changed:
         return values
     chosen = np.arange(len(values), dtype=np.int64)
@@ -250,7 +256,7 @@ def _host(field: str) -> Callable[[_Rows, Column], pa.Array]:
 
 
 def _host_texts(hosts: NDArray[np.uint8]) -> pa.Array:
-    """Hosts as ``address:port``; there are few different ones in a batch."""
+    """Return hosts as ``address:port``; a batch has few different hosts."""
     if hosts.shape[1] == HOST_V4_BYTES:
         encoded = pa.array(hosts.view(np.uint64).reshape(-1)).dictionary_encode()
         texts = [_host_text(number.to_bytes(8, "little")) for number in encoded.dictionary.to_pylist()]

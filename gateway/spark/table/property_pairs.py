@@ -1,8 +1,10 @@
 """Property strings of many messages as pairs of names and values, by column.
 
-The format and its leniency are ``wire.message.properties``': what is not a pair with a name and a value is dropped, the
-last one of a repeated name wins, bytes that are not UTF-8 become U+FFFD. Strings as every client writes them are cut by
-numpy; the odd ones are written anew by that module first, so that both readers agree.
+The format and its leniency are those of ``wire.message.properties``. A part that is not a pair with a name and a value
+is dropped. The last one of a repeated name counts. Bytes that are not UTF-8 become U+FFFD.
+
+Strings in the form that every client writes are cut by numpy. Odd strings are first rewritten by that module, so that
+both readers agree.
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ _PAIR_END: Final = 2
 class PropertyPairs:
     """The pairs of one property string per message.
 
-    :param names: of all messages one after the other; ``values`` likewise.
-    :param offsets: where the pairs of each message begin; one more than there are messages.
+    :param names: the names of all messages one after the other.
+    :param values: the values of all messages one after the other.
+    :param offsets: the index of each message's first pair, and the number of all pairs at the end.
     """
 
     __slots__ = ("_codes", "_known_names", "_rows", "names", "offsets", "values")
@@ -42,7 +45,7 @@ class PropertyPairs:
         self._rows: Integers | None = None
 
     def column(self, name: str) -> pa.Array:
-        """The values of one name: a text for each message, null where it has none."""
+        """Return the values of one name: a text for each message, null without a value."""
         count = len(self.offsets) - 1
         if name not in self._known_names:
             return pa.nulls(count, pa.string())
@@ -57,7 +60,7 @@ class PropertyPairs:
         return self.values.take(pa.array(places, mask=absent))
 
     def rows_with_repeats(self) -> Integers:
-        """The messages that have a name more than once."""
+        """Return the messages that have a name more than once."""
         counts = np.diff(self.offsets)
         codes = self._codes
         if len(counts) and counts[0] and (counts == counts[0]).all():
@@ -75,18 +78,18 @@ class PropertyPairs:
 
 
 Pairs: TypeAlias = PropertyPairs | AlikePairs | NamedAlikePairs
-"""They have the same columns."""
+"""One of three kinds of pairs, all with the same columns."""
 
 
 def pairs_of(records: Records) -> Pairs:
-    """The pairs of the properties of records."""
+    """Return the pairs of the records' properties."""
     table = records.property_table()
     alike = None if table is None else alike_pairs(table)
     return property_pairs(records.properties()) if alike is None else alike
 
 
 def property_pairs(raw: pa.Array) -> Pairs:
-    """The pairs of property strings, given as an Arrow array of bytes without nulls."""
+    """Return the pairs of property strings, given as an Arrow array of bytes without nulls."""
     _, offsets, data = raw.buffers()
     if data is not None:
         alike = named_alike_pairs(data, np.frombuffer(offsets, np.int32)[raw.offset : raw.offset + len(raw) + 1])
@@ -104,7 +107,7 @@ def property_pairs(raw: pa.Array) -> Pairs:
 
 
 def _normalised(raw: pa.Array, odd: Integers) -> pa.Array:
-    """The strings with the odd ones written as a client writes them."""
+    """Return the strings, the odd ones rewritten in the form of clients."""
     places = pa.array(odd)
     written = [build_properties(parse_properties(text)) for text in raw.take(places).to_pylist()]
     chosen = np.arange(len(raw), dtype=np.int64)
@@ -113,7 +116,7 @@ def _normalised(raw: pa.Array, odd: Integers) -> pa.Array:
 
 
 def _cut(raw: pa.Array) -> tuple[PropertyPairs | None, Integers]:
-    """The pairs, or None and the messages whose strings are odd.
+    """Return the pairs; or None and the messages with odd strings.
 
     :raises pyarrow.ArrowInvalid: a name or a value is not UTF-8.
     """
@@ -140,9 +143,9 @@ def _cut(raw: pa.Array) -> tuple[PropertyPairs | None, Integers]:
 
 
 def _separators(text: NDArray[np.uint8], bounds: Integers) -> tuple[Integers, NDArray[np.uint8], Integers]:
-    """Where names and values end, which of the two ends there, and the first end of each message.
+    """Return the ends of names and values, the kind of each end, and the index of each message's first end.
 
-    A last value without its 0x02 ends with its string; 0x01 within a value belongs to it.
+    A last value without its 0x02 ends with its string. A 0x01 inside a value belongs to the value.
     """
     begin, end = int(bounds[0]), int(bounds[-1])
     window = text[begin:end]
@@ -167,7 +170,7 @@ def _separators(text: NDArray[np.uint8], bounds: Integers) -> tuple[Integers, ND
 
 
 def _odd_rows(at: Integers, kinds: NDArray[np.uint8], firsts: Integers, bounds: Integers) -> Integers:
-    """The messages whose ends do not take turns, or that have an empty name or value."""
+    """Return the messages whose name ends and value ends do not alternate, or that have an empty name or value."""
     counts = np.diff(firsts)
     rows = np.repeat(np.arange(len(counts)), counts)
     turn = (np.arange(len(at)) - firsts[rows]) & 1
@@ -180,12 +183,12 @@ def _odd_rows(at: Integers, kinds: NDArray[np.uint8], firsts: Integers, bounds: 
 
 
 def map_column(pairs: Pairs, kind: pa.MapType) -> pa.Array:
-    """The pairs as one map for each message."""
+    """Return the pairs as one map for each message."""
     return pa.MapArray.from_arrays(pa.array(pairs.offsets.astype(np.int32)), pairs.names, pairs.values, type=kind)
 
 
 def words_column(texts: pa.Array, kind: pa.ListType) -> pa.Array:
-    """Texts cut at white space; an empty list where there is none."""
+    """Split texts at white space; a null or blank text gives an empty list."""
     if texts.null_count == len(texts):
         empty = pa.array(np.zeros(len(texts) + 1, np.int32))
         return pa.ListArray.from_arrays(empty, pa.array([], pa.string()), type=kind)

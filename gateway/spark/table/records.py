@@ -1,8 +1,8 @@
-"""Where the records of pull bodies lie, found once and read by column.
+"""The places of records in pull bodies, found once and read by column.
 
-One pass over the bytes finds where each record begins; after it every field of fixed width is one gather over all
-records, and every part of variable length (body, topic, properties) is a run of slices that Arrow copies in one go.
-No Python object is made per record. The layout is ``wire.message.record_layout``'s: offsets are asked for by name.
+One pass over the bytes finds where each record begins. After the pass, every field of fixed width is one gather over
+all records. Every part of variable length (body, topic, properties) is a run of slices that Arrow copies in one go. No
+Python object is made per record. The layout is that of ``wire.message.record_layout``: offsets are asked for by name.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from wire.message.record_layout import HEADS, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYT
 
 Integers = NDArray[np.int64]
 Whole: TypeAlias = bytes | bytearray | memoryview
-"""What records lie in."""
+"""The buffer of records."""
 
 _read_size: Final = struct.Struct(">i").unpack_from
 _MAGIC_AT: Final = HEADS[0].offset("magic")
 _MAGIC_START: Final = (MAGIC_V1 & 0xFFFFFFFF).to_bytes(4, "big")[:3]
-"""What both magic numbers begin with."""
+"""The first bytes of both magic numbers."""
 _MOST_RUNS: Final = 32
-"""Runs of records of one size that are followed in a buffer."""
+"""The most runs of equally long records that are followed in a buffer."""
 
 
 def numpy_layout(layout: FixedLayout) -> np.dtype[Any]:
-    """The numpy form of a layout."""
+    """Return the numpy form of a layout."""
     formats: list[Any] = []
     for name in layout.names:
         packer = layout.packer(name)
@@ -49,13 +49,13 @@ _HEADS: Final = {flags: numpy_layout(layout) for flags, layout in HEADS.items()}
 
 
 def record_starts(buffer: Whole) -> Integers:
-    """Where each record of a buffer full of whole records begins.
+    """Return where each record begins in a buffer of whole records.
 
-    Records of one size are mostly neighbours, so runs of them are followed first. Where sizes change too often, every
-    place where the magic number stands is guessed to be in a record's head: when each guess begins where the one before
-    it ends, they are right. When a body contains the number, the sizes are followed one by one.
+    Neighbouring records mostly have the same size, so runs of one size are followed first. If sizes change too often,
+    every magic number is taken for a part of a record's head. These guesses are right if each guessed record begins
+    where the one before it ends. If a body contains the magic number, the sizes are followed one by one.
 
-    :raises RecordError: the last one is cut off, or a size is impossible.
+    :raises RecordError: the last record is cut off, or a size is impossible.
     """
     if not len(buffer):
         return np.empty(0, np.int64)
@@ -66,7 +66,7 @@ def record_starts(buffer: Whole) -> Integers:
 
 
 def _starts_of_runs(buffer: Whole) -> Integers | None:
-    """The same, when there are only a few runs of records of one size."""
+    """Return where each record begins; None unless the records are a few runs of one size each."""
     runs: list[Integers] = []
     at, end = 0, len(buffer)
     while at < end:
@@ -85,7 +85,7 @@ def _starts_of_runs(buffer: Whole) -> Integers | None:
 
 
 def _guessed_starts(buffer: Whole) -> Integers | None:
-    """The same, by the magic numbers; None when one stands somewhere else."""
+    """Return where each record begins, by the magic numbers; None if a magic number is not in a head."""
     if len(buffer) < MIN_RECORD_BYTES:
         return None
     text = np.frombuffer(buffer, np.uint8)
@@ -99,7 +99,10 @@ def _guessed_starts(buffer: Whole) -> Integers | None:
 
 
 def _followed_starts(buffer: Whole) -> Integers:
-    """The same, from size to size."""
+    """Return where each record begins, by following the sizes one by one.
+
+    :raises RecordError: the last record is cut off, or a size is impossible.
+    """
     starts: list[int] = []
     at, end = 0, len(buffer)
     while at < end:
@@ -116,7 +119,7 @@ def _followed_starts(buffer: Whole) -> Integers:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """Where the parts of records lie that are alike: bytes after the begin of each record, and lengths."""
+    """The places of parts that are alike in all records: bytes after the start of a record, and lengths."""
 
     body_at: int
     body_bytes: int
@@ -127,11 +130,11 @@ class _Parts:
 
 
 class Records:
-    """Records with hosts of one address family each, by column.
+    """Records whose hosts have the same address families, by column.
 
-    :param buffer: the bytes they lie in.
-    :param starts: where each begins.
-    :raises RecordError: the parts of one do not add up.
+    :param buffer: the bytes of the records.
+    :param starts: where each record begins.
+    :raises RecordError: the parts of a record do not add up.
     """
 
     def __init__(self, buffer: Whole, starts: Integers, host_flags: int) -> None:
@@ -152,47 +155,47 @@ class Records:
         return len(self.starts)
 
     def integers(self, field: str) -> Integers:
-        """A number of the head, by its name in the layout."""
+        """Return a number of the head, by its name in the layout."""
         column = self._integers.get(field)
         if column is None:
             column = self._integers[field] = self._heads[field].astype(np.int64)
         return column
 
     def hosts(self, field: str) -> NDArray[np.uint8]:
-        """An address of the head: a row of 8 or 20 bytes for each record."""
+        """Return an address of the head: a row of 8 or 20 bytes for each record."""
         return np.ascontiguousarray(self._heads[field])
 
     def same_host(self, field: str) -> bytes | None:
-        """The same when all records have one address; None when they have several, or there are no records."""
+        """Return the address that all records have; None if there are several addresses or no records."""
         table: NDArray[np.uint8] = self._heads[field]
         return table[0].tobytes() if len(table) and is_one_row(table) else None
 
     def bodies(self) -> pa.Array:
-        """The bodies as they travelled."""
+        """Return the bodies as they travelled."""
         table = self.body_table()
         return slices(self.buffer, self._body_at, self._body_bytes) if table is None else bytes_column(table)
 
     def body_table(self) -> NDArray[np.uint8] | None:
-        """The same as rows of bytes where they lie, when they are of one length and as far apart as the records."""
+        """Return the bodies as rows of bytes in the buffer; None unless lengths and distances are equal."""
         return None if self._alike is None else self._table(self._alike.body_at, self._alike.body_bytes)
 
     def body_slices(self) -> Iterator[slice]:
-        """Where in the buffer each body lies, when they are no table."""
+        """Return the place of each body in the buffer, for bodies that are no table."""
         return map(slice, self._body_at.tolist(), (self._body_at + self._body_bytes).tolist())
 
     def properties(self) -> pa.Array:
-        """The property strings, as bytes."""
+        """Return the property strings, as bytes."""
         table = self.property_table()
         return (
             slices(self.buffer, self._properties_at, self._properties_bytes) if table is None else bytes_column(table)
         )
 
     def property_table(self) -> NDArray[np.uint8] | None:
-        """The same as rows of bytes where they lie, when they are of one length and as far apart as the records."""
+        """Return the property strings as rows of bytes in the buffer; None unless lengths and distances are equal."""
         return None if self._alike is None else self._table(self._alike.properties_at, self._alike.properties_bytes)
 
     def all_of_topic(self, name: bytes) -> bool:
-        """Whether every record is of this topic."""
+        """Return whether every record belongs to the topic."""
         if self._alike is not None:
             table = self._table(self._alike.topic_at, self._alike.topic_bytes)
             return table[0].tobytes() == name and is_one_row(table)
@@ -203,14 +206,14 @@ class Records:
         return found == name * len(self)
 
     def _table(self, at: int, size: int) -> NDArray[np.uint8]:
-        """The same bytes of every record, as they lie in the buffer."""
+        """Return the same range of bytes of every record, in place in the buffer."""
         begin = int(self.starts[0]) + at
         return np.ndarray((len(self), size), np.uint8, self.buffer, begin, (self._distance, 1))
 
     def _parts_alike(self, head_bytes: int) -> _Parts | None:
-        """Where the parts of each record lie, when they are equally far apart and each is as the first one is.
+        """Return the places of the parts, if all records are equally far apart and have the first record's form.
 
-        None also where the first one is no good record: the careful look at each of them says which one is bad.
+        None also if the first record is bad: the careful check of each record then names the bad one.
         """
         if not self._distance:
             return None
@@ -255,7 +258,7 @@ class Records:
         self._properties_bytes = stated
 
     def _refuse(self, bad: NDArray[np.bool_]) -> None:
-        """Raise what the careful reader says of the first bad record."""
+        """Raise the careful reader's error for the first bad record, if there is one."""
         if bad.any():
             at = int(self.starts[int(np.argmax(bad))])
             parse_record(self.buffer, at)
@@ -263,7 +266,7 @@ class Records:
 
 
 def _distance(starts: Integers) -> int:
-    """How far apart all neighbours are; 0 when some are farther than others, or there are none."""
+    """Return the distance between neighbours in bytes; 0 if distances differ or there are no records."""
     if len(starts) < 2:
         return len(starts)
     distance = int(starts[1] - starts[0])
@@ -271,7 +274,7 @@ def _distance(starts: Integers) -> int:
 
 
 def _heads(buffer: Whole, starts: Integers, dtype: np.dtype[Any], distance: int) -> NDArray[Any]:
-    """The heads at some places: where they lie when their distances are the same, else a copy."""
+    """Return the heads at some places: in the buffer if the distances are equal, otherwise a copy."""
     if distance:
         return np.ndarray((len(starts),), dtype, buffer, int(starts[0]), (distance,))
     # A head can begin at any byte: an array of all of them, of which those that are one are taken.
@@ -281,11 +284,11 @@ def _heads(buffer: Whole, starts: Integers, dtype: np.dtype[Any], distance: int)
 
 
 Group: TypeAlias = tuple[Integers | None, Records]
-"""Records whose heads are alike, and their places among all; None stands for all of them, in their order."""
+"""Records with heads of one form, and their places among all records; None stands for all records, in order."""
 
 
 def by_hosts(buffer: Whole, starts: Integers) -> Iterator[Group]:
-    """The records in groups whose heads are alike; mostly one group."""
+    """Yield the records in groups with heads of one form; mostly one group."""
     flags = host_flags(buffer, starts)
     if not len(flags) or (flags == flags[0]).all():
         yield None, Records(buffer, starts, int(flags[0]) if len(flags) else 0)
@@ -300,13 +303,13 @@ _OFFSET_AT: Final = HEADS[0].offset("queue_offset")
 
 
 def host_flags(buffer: Whole, starts: Integers) -> Integers:
-    """The two address bits of each record."""
+    """Return the two address bits of each record."""
     found: Integers = (np.frombuffer(buffer, np.uint8)[starts + _FLAGS_AT] & SysFlag.HOSTS_MASK).astype(np.int64)
     return found
 
 
 def queue_offsets(buffer: Whole, starts: Integers) -> Integers:
-    """The queue offset of each record; it stands at the same place in all heads."""
+    """Return the queue offset of each record, which is at the same place in all heads."""
     if not len(starts):
         return np.empty(0, np.int64)
     every = np.ndarray((len(buffer) - _OFFSET_AT - 7,), ">i8", buffer, _OFFSET_AT, (1,))
@@ -319,10 +322,9 @@ _BYTES: Final = pa.binary()
 
 
 def slices(buffer: Whole | pa.Buffer, at: Integers, sizes: Integers, kind: pa.DataType = _BYTES) -> pa.Array:
-    """Pieces of a buffer, in rising order and without overlap, as one Arrow array of bytes, or of texts.
+    """Return pieces of a buffer as one Arrow array of bytes or texts; pieces rise and do not overlap.
 
-    Pieces and the gaps between them are first seen as one array without copying anything; then Arrow takes every
-    second one.
+    Pieces and the gaps between them first become one array without a copy; then Arrow takes every second element.
     """
     count = len(at)
     whole = buffer if isinstance(buffer, pa.Buffer) else pa.py_buffer(buffer)

@@ -1,7 +1,7 @@
-"""The columns of the table: their names, their types in Spark's words and in Arrow's, and which of them are wanted.
+"""The columns of the table: names, types in Spark's and Arrow's words, and the choice of wanted columns.
 
-The first nine are those of the old connector (rocketmq-spark), names and types. A user schema chooses columns, which is
-the only way to read fewer of them: Spark does not tell a Python source which ones a query uses.
+The first nine columns have the names and types of the old connector (rocketmq-spark). A user schema chooses columns.
+There is no other way to read fewer columns, because Spark does not tell a Python source which columns a query uses.
 """
 
 from __future__ import annotations
@@ -19,16 +19,20 @@ TEXTS: Final = pa.map_(pa.string(), pa.field("value", pa.string(), nullable=True
 WORDS: Final = pa.list_(pa.field("element", pa.string(), nullable=True))
 MOMENT: Final = pa.timestamp("us", "UTC")
 FIRST_MS: Final = -62_135_596_800_000
-"""Milliseconds since 1970: the first ones of the year 1. Earlier times are none for Spark and Python: they are null."""
+"""The first millisecond of the year 1, in epoch milliseconds.
+
+Spark and Python have no earlier times, so earlier times are null.
+"""
 LAST_MS: Final = 253_402_300_799_999
-"""The last ones of the year 9999. Later times are null, too."""
+"""The last millisecond of the year 9999, in epoch milliseconds. Later times are null, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column.
+    """A column of the table.
 
-    :param ddl: its type as Spark writes it; ``arrow`` the same for Arrow.
+    :param ddl: the column's type in Spark's words.
+    :param arrow: the same type for Arrow.
     """
 
     name: str
@@ -58,24 +62,24 @@ COLUMNS: Final = (
     Column("transactionId", "string", pa.string()),
 )
 BODY_ERROR: Final = Column("bodyError", "string", pa.string())
-"""Why a body could not be read, null when it could; there only when a user schema asks for it."""
+"""The reason why a body could not be read, otherwise null; present only if a user schema asks for it."""
 PREPARED_OFFSET: Final = Column("preparedTransactionOffset", "bigint", pa.int64())
-"""Of a committed transaction: the commit log offset of its half message; there only when a user schema asks for it."""
+"""The commit log offset of a committed transaction's half message; present only if a user schema asks for it."""
 PROPERTIES_JSON: Final = Column("properties", "string", pa.string())
-"""``properties`` with ``propertiesFormat=json``, as the old connector has it."""
+"""The column ``properties`` with ``propertiesFormat=json``, as in the old connector."""
 ON_DEMAND: Final = (BODY_ERROR, PREPARED_OFFSET)
 
 
 @dataclass(frozen=True, slots=True)
 class WantedColumn:
-    """A column that is read, under the name the query gave it (Spark does not tell cases apart)."""
+    """A column to read, with the name from the query (Spark ignores upper and lower case)."""
 
     column: Column
     name: str
 
 
 def known_columns(*, json_properties: bool) -> dict[str, Column]:
-    """All columns by their name in lower case, in their order."""
+    """Return all columns by their name in lower case, in their order."""
     columns = [*COLUMNS, *ON_DEMAND]
     if json_properties:
         columns[columns.index(next(column for column in COLUMNS if column.name == "properties"))] = PROPERTIES_JSON
@@ -83,15 +87,15 @@ def known_columns(*, json_properties: bool) -> dict[str, Column]:
 
 
 def default_ddl(*, json_properties: bool) -> str:
-    """The schema of a query that gives none."""
+    """Return the schema of a query that gives none."""
     columns = known_columns(json_properties=json_properties).values()
     return ", ".join(f"{column.name} {column.ddl}" for column in columns if column not in ON_DEMAND)
 
 
 def wanted_columns(fields: Sequence[tuple[str, str]], *, json_properties: bool) -> tuple[WantedColumn, ...]:
-    """The columns of a schema, given as names and types in Spark's words.
+    """Return the columns of a schema, given as names and types in Spark's words.
 
-    :raises SchemaRefused: a name that is no column, a column twice, or another type than the column has.
+    :raises SchemaRefused: a name is no column, a column is named twice or has another type, or the schema is empty.
     """
     known = known_columns(json_properties=json_properties)
     wanted: list[WantedColumn] = []
@@ -112,5 +116,5 @@ def wanted_columns(fields: Sequence[tuple[str, str]], *, json_properties: bool) 
 
 
 def arrow_schema(wanted: Sequence[WantedColumn]) -> pa.Schema:
-    """What the batches look like."""
+    """Return the Arrow schema of the batches."""
     return pa.schema([pa.field(entry.name, entry.column.arrow, nullable=True) for entry in wanted])

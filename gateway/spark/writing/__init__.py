@@ -1,5 +1,5 @@
-"""From rows to stored messages: how a task sends them, and how the half messages of a micro-batch get their outcomes.
+"""From rows to stored messages: how a task sends rows, and how half messages of a micro-batch get their outcomes.
 
-Open ``writer`` first: it has the calls that Spark makes, in their order. Not here: the connections
+Open ``writer`` first, which has Spark's calls in their order. The connections are elsewhere
 (``gateway.spark.asking``).
 """

@@ -1,9 +1,9 @@
-"""What was decided about the half messages of a micro-batch, kept beside the checkpoint.
+"""The decisions about the half messages of a micro-batch, kept beside the checkpoint.
 
-With ``deliveryMode=transactional`` tasks store half messages, and the driver writes down which of them count before it
-commits the first: that file is the decision. A batch that is repeated after it is not sent again, its half messages are
-committed again, which is no harm. Half messages that no decision names are of tasks or tries that do not count: they
-are rolled back when their broker asks (``verdict``).
+With ``deliveryMode=transactional``, tasks store half messages. The driver writes down which half messages count before
+it commits the first: this file is the decision. A batch that is repeated after its decision is not sent again; the half
+messages are committed again, which does no harm. Half messages that no decision names belong to tasks or tries that do
+not count: they are rolled back when their broker asks (``verdict``).
 
     <checkpoint>/rocketmq/<query>/<batch>    msgpack: version, then for each broker and topic the half messages
 """
@@ -23,10 +23,13 @@ from gateway.spark.errors import CheckpointRefused
 
 FOLDER: Final = "rocketmq"
 KEPT: Final = 100
-"""Decisions of a query that stay: as many batches as Spark keeps. What they decided is done long before."""
+"""The number of a query's decisions that are kept: as many as batches that Spark keeps.
+
+Older decisions were carried out long before.
+"""
 _VERSION: Final = 1
 _HALF: Final = struct.Struct(">qq16s")
-"""Offset in the half queue, offset in the commit log, unique key. On disk: never change."""
+"""Offset in the half queue, offset in the commit log, unique key. The format is on disk: never change it."""
 
 
 class Verdict(Enum):
@@ -39,7 +42,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """A half message that is stored."""
+    """A stored half message."""
 
     half_offset: int
     commit_log_offset: int
@@ -48,22 +51,22 @@ class Half:
 
 @dataclass(slots=True)
 class Halves:
-    """Half messages by the broker that has them and the topic they are for. Small: it travels through Spark."""
+    """Half messages by their broker and their topic, in a small form that travels through Spark."""
 
     packed: dict[tuple[str, str], bytearray] = field(default_factory=dict)
 
     def add(self, broker_name: str, topic: str, half: Half) -> None:
-        """One more."""
+        """Add a half message."""
         data = self.packed.setdefault((broker_name, topic), bytearray())
         data += _HALF.pack(half.half_offset, half.commit_log_offset, bytes.fromhex(half.msg_id))
 
     def extend(self, others: Halves) -> None:
-        """All of another."""
+        """Add all half messages of ``others``."""
         for place, data in others.packed.items():
             self.packed.setdefault(place, bytearray()).extend(data)
 
     def of(self, broker_name: str, topic: str) -> Iterator[Half]:
-        """Those of a broker for a topic."""
+        """Yield the half messages of a broker for a topic."""
         for half_offset, commit_log_offset, key in _HALF.iter_unpack(self.packed.get((broker_name, topic), b"")):
             yield Half(half_offset, commit_log_offset, key.hex().upper())
 
@@ -72,7 +75,7 @@ class Halves:
 
 
 class _File(msgspec.Struct, array_like=True):
-    """A decision as it is written."""
+    """A decision in its form on disk."""
 
     version: int
     halves: list[tuple[str, str, bytes]]
@@ -94,9 +97,9 @@ class Decisions:
         self._root = f"{path.rstrip('/')}/{FOLDER}"
 
     def find(self, query: str, batch: int) -> Halves | None:
-        """What counts of a batch; None when that is not decided.
+        """Return the half messages of a batch that count; None if the batch is not decided.
 
-        :raises CheckpointRefused: the file is not one of ours, or of another version.
+        :raises CheckpointRefused: the file is not one of ours, or has another version.
         """
         path = self._path(query, batch)
         if self._filesystem.get_file_info(path).type is pafs.FileType.NotFound:
@@ -112,7 +115,7 @@ class Decisions:
         return Halves({(broker, topic): bytearray(packed) for broker, topic, packed in found.halves})
 
     def decide(self, query: str, batch: int, halves: Halves) -> None:
-        """Write down what counts; the file is there whole or not at all."""
+        """Write down which half messages count. The file exists as a whole or not at all."""
         path = self._path(query, batch)
         folder = path.rpartition("/")[0]
         self._filesystem.create_dir(folder, recursive=True)
@@ -126,9 +129,9 @@ class Decisions:
             self._filesystem.delete_file(self._path(query, old))
 
     def verdict(self, query: str, batch: int, broker_name: str, half_offset: int) -> Verdict:
-        """What a broker is told that asks about a half message.
+        """Return the answer to a broker that asks about a half message.
 
-        :param half_offset: where it was stored first.
+        :param half_offset: the offset at which the half message was stored first.
         """
         halves = self.find(query, batch)
         if halves is None:

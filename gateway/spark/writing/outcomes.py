@@ -1,4 +1,4 @@
-"""Telling brokers what becomes of half messages: all of a batch, each answered for."""
+"""Outcomes of half messages for the brokers: all of a batch are sent, and each is answered."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wire.message.flags import SysFlag
 log = logging.getLogger(__name__)
 
 TOGETHER: Final = 1024
-"""Outcomes that are sent before the answers of all of them are read; after a failure so many are sent again."""
+"""The number of outcomes that are sent before all their answers are read, and that are sent again after a failure."""
 _PAUSE_S: Final = 0.2
 
 
@@ -35,9 +35,9 @@ def tell_outcomes(
     wait: Callable[[float], object] | None = None,
     now: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Commit half messages, or roll them back; to do so again is no harm.
+    """Commit half messages or roll them back. A repetition does no harm.
 
-    :raises RocketMQError: a broker refused, or could not be reached for too long; some may be told.
+    :raises RocketMQError: a broker refused, or could not be reached for too long; some outcomes may have been sent.
     """
     telling = _Telling(cluster, options, wait or pause, now)
     for broker_name, topic in sorted(halves.packed):
@@ -50,7 +50,7 @@ def tell_outcomes(
 
 @dataclass(frozen=True, slots=True)
 class _Telling:
-    """Sends requests again until a broker answers all of them, or is away for too long."""
+    """A sender that repeats requests until a broker answers all of them, or is away for too long."""
 
     cluster: Cluster
     options: WriteOptions

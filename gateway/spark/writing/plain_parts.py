@@ -1,4 +1,4 @@
-"""Messages that are bodies, tags and keys, as parts of batches: all of them joined by Arrow, none by itself."""
+"""Messages with only bodies, tags and keys, as parts of batches: Arrow joins all of them at once, and none singly."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _HEAD = numpy_layout(PART_HEAD)
 
 @dataclass(frozen=True, slots=True)
 class PlainRows:
-    """Messages with nothing but these, which are arrays of bytes and texts.
+    """Messages with only bodies, tags and keys, as arrays of bytes and texts.
 
-    :param tags: of visible characters, empty where there is none; None: no message has one. ``keys`` likewise, with
-        single spaces between the keys of a message.
+    :param tags: tags of visible characters, empty for a message without one; None: no message has a tag.
+    :param keys: keys likewise, with single spaces between the keys of a message.
     """
 
     topic: str
@@ -31,16 +31,16 @@ class PlainRows:
     keys: pa.Array | None = None
 
     def part(self, begin: int, count: int) -> PlainRows:
-        """Some of them, that follow each other."""
+        """Return ``count`` consecutive messages."""
         tags, keys = (None if texts is None else texts.slice(begin, count) for texts in (self.tags, self.keys))
         return PlainRows(self.topic, self.bodies.slice(begin, count), tags, keys)
 
 
 def plain_parts(rows: PlainRows, ids: tuple[str, Sequence[int]], stamp: str, first_number: int) -> pa.Array:
-    """The part of a batch that each message is, as an array of bytes.
+    """Return each message as a part of a batch, in an array of bytes.
 
-    :param ids: of the messages, as ``UniqueIds.create_all`` gives them.
-    :param stamp: the properties of all of them, as a property string; each is numbered after it.
+    :param ids: the ids of the messages, as ``UniqueIds.create_all`` gives them.
+    :param stamp: the common properties of all messages, as a property string; a number follows for each message.
     """
     properties = _properties(rows, ids, stamp, first_number)
     heads = np.zeros(len(rows.bodies), _HEAD)
@@ -53,7 +53,7 @@ def plain_parts(rows: PlainRows, ids: tuple[str, Sequence[int]], stamp: str, fir
 
 
 def _properties(rows: PlainRows, ids: tuple[str, Sequence[int]], stamp: str, first_number: int) -> pa.Array:
-    """Their property strings, in the order that clients have."""
+    """Return the property strings of the messages, in the order of clients."""
     id_head, id_numbers = ids
     numbers = pa.array(np.arange(first_number, first_number + len(id_numbers))).cast(pa.string())
     pieces = [

@@ -1,9 +1,10 @@
-"""Rows that are to be written, as messages.
+"""The rows to write, as messages.
 
     body string|binary · topic · tags · keys array<string>|string · properties map<string,string> · flag
     · queueId (with brokerName where several brokers have it) or shardingKey · delayLevel or deliverAt timestamp
 
-The other columns of the source are ignored, so what was read can be written elsewhere; any further one is refused.
+The other columns of the source are ignored, so that rows from the source can be written elsewhere. Any other column is
+refused.
 """
 
 from __future__ import annotations
@@ -38,17 +39,20 @@ _TYPES: Final[Mapping[str, tuple[str, ...]]] = {
     "delayLevel": ("int",),
     "deliverAt": ("timestamp",),
 }
-"""Columns that are written, and their types in Spark's words."""
+"""The columns that can be written, and their types in Spark's words."""
 _PLAIN_BYTES: Final = 256 * 1024
 _PLAIN_TEXT_BYTES: Final = 4096
 _PLAIN_COLUMNS: Final = frozenset({"body", "tags", "keys", "topic"})
-"""Of messages that are made many at a time, with bodies, tags and keys of this size at most."""
+"""The columns of messages that are made many at a time.
+
+Bodies of such messages have at most ``_PLAIN_BYTES``, tags and keys at most ``_PLAIN_TEXT_BYTES``.
+"""
 _IGNORED: Final = frozenset(column.name.lower() for column in (*COLUMNS, *ON_DEMAND))
 
 
 @dataclass(frozen=True, slots=True)
 class RowToSend:
-    """A message and where it goes; the queue is left to the sender where it is None."""
+    """A message and its destination; if the queue is None, the sender chooses one."""
 
     message: Message
     queue_id: int | None = None
@@ -56,11 +60,11 @@ class RowToSend:
 
 
 class RowReader:
-    """Makes messages of Arrow batches.
+    """The maker of messages from Arrow batches.
 
     :param fields: names and types of the rows' columns in Spark's words.
-    :param topic: for all rows; it wins over the column. None: the column says it.
-    :raises SchemaRefused: a column is missing, unknown or of another type, or two contradict each other.
+    :param topic: the topic of all rows, which takes precedence over the column. None: the column names the topic.
+    :raises SchemaRefused: a column is missing, unknown or of another type, or two columns contradict each other.
     """
 
     def __init__(self, fields: Sequence[tuple[str, str]], topic: str | None) -> None:
@@ -88,9 +92,11 @@ class RowReader:
         self._topic = topic
 
     def plain(self, batch: pa.RecordBatch) -> PlainRows | None:
-        """The messages of a batch when all may go anywhere and have bodies and usual tags and keys only; else None.
+        """Return the messages of a batch if all are plain; otherwise None.
 
-        :raises MessageRefused: the topic has no name that is allowed.
+        Plain messages may go to any queue, and have only bodies and usual tags and keys.
+
+        :raises MessageRefused: the topic's name is not allowed.
         """
         if self._topic is None or not self._columns.keys() <= _PLAIN_COLUMNS:
             return None
@@ -108,7 +114,7 @@ class RowReader:
         return PlainRows(self._topic, bodies.cast(pa.binary()), **texts)
 
     def rows(self, batch: pa.RecordBatch) -> Iterator[RowToSend]:
-        """The messages of a batch, in its order.
+        """Yield the messages of a batch, in its order.
 
         :raises MessageRefused: a row is no message: null or empty body, null topic, a name that is not allowed …
         """
@@ -146,9 +152,9 @@ class RowReader:
 
 
 def _values(name: str, column: pa.Array) -> list[Any]:
-    """A column as Python has it; bodies are bytes, also those that are texts.
+    """Return a column as Python values; bodies are bytes, even if the column has texts.
 
-    :raises MessageRefused: a text is not UTF-8, as a text of Spark's may be that was made of bytes; or a time is none.
+    :raises MessageRefused: a text is not UTF-8, because Spark made the text of bytes; or a time is out of range.
     """
     if name == "body":
         column = column.cast(pa.binary())
@@ -171,7 +177,7 @@ def _is_readable(value: pa.Scalar) -> bool:
 
 
 def _plain_texts(column: pa.Array) -> pa.Array | None:
-    """A text for each message, empty where there is none; None when one is unusual. Words are joined by a space."""
+    """Return a text for each message, empty for null; None if a text is unusual. Spaces join the words of a list."""
     is_list = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
     texts = column.cast(WORDS if is_list else pa.string())
     words = texts.flatten() if is_list else texts.fill_null("")

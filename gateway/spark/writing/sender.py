@@ -1,8 +1,8 @@
-"""Sending rows so that none is lost: many at a time, several batches on their way, each repeated until it is stored.
+"""Sending of rows so that none is lost: many at a time, several batches on their way, each repeated until it is stored.
 
-A task ends only when the broker has answered SEND_OK for every message. After a failure whose outcome is not known a
-batch is sent again, so messages can be there twice; the properties ``SPARK_QUERY``, ``SPARK_BATCH``, ``SPARK_PART`` and
-``SPARK_SEQ`` tell which ones are the same.
+A task ends only after the broker has answered SEND_OK for every message. After a failure with an unknown outcome, a
+batch is sent again, so messages can be stored twice. The properties ``SPARK_QUERY``, ``SPARK_BATCH``, ``SPARK_PART``
+and ``SPARK_SEQ`` tell which messages are the same.
 """
 
 from __future__ import annotations
@@ -53,15 +53,18 @@ from wire.message.message_id import parse_offset_message_id
 from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, build_properties
 
 MAX_PARTS: Final = 2048
-"""Messages of one batch."""
+"""The most messages of one batch."""
 MAX_BYTES: Final = 4_000_000
-"""Of one batch: what brokers take as they are set up (``maxMessageSize``), less some."""
+"""The most bytes of one batch: a little less than a broker's default limit (``maxMessageSize``)."""
 _PLAIN_ROWS: Final = 2048
-"""Rows whose ids have the same time; fewer than an id's counter has numbers."""
+"""The number of rows whose ids have the same time; less than the range of an id's counter."""
 _PAUSE_S: Final = 0.1
 _CREATE_TOPIC_KEY: Final = "TBW102"
 _CREATED_QUEUES: Final = 4
-"""Of a topic that a broker makes when the first message comes, as of the Java client's (``defaultTopicQueueNums``)."""
+"""The number of queues of a topic that a broker creates for its first message.
+
+Equal to the Java client's ``defaultTopicQueueNums``.
+"""
 _NOT_FLUSHED: Final = (
     ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.FLUSH_SLAVE_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE,
 )  # fmt: skip
@@ -71,9 +74,10 @@ _NOT_FLUSHED: Final = (
 class Outgoing:
     """Messages that travel together.
 
-    :param queue: where they go; ``is_pinned`` says that no other queue will do.
-    :param parts: pieces of the body of a batch, which hold ``count`` messages and are ``size`` bytes.
-    :param half_id: the unique key of a message that is alone.
+    :param queue: the queue for the messages; None until one is chosen.
+    :param is_pinned: whether no other queue will do.
+    :param parts: pieces of the body of a batch, which hold ``count`` messages and have ``size`` bytes.
+    :param half_id: the unique key of a message that travels alone.
     """
 
     topic: str
@@ -88,9 +92,9 @@ class Outgoing:
 
 
 class TaskSender:
-    """Sends the rows of one task.
+    """The sender of one task's rows.
 
-    :param stamp: properties of all its messages; the number of each is added.
+    :param stamp: the properties of all messages; each message's number is added.
     """
 
     def __init__(
@@ -119,9 +123,10 @@ class TaskSender:
         """What was stored as half messages, when that is the way."""
 
     def send(self, row: RowToSend) -> None:
-        """Take a row; it may be sent now or with later ones.
+        """Take a row, and send it now or with later rows.
 
-        :raises RocketMQError: an earlier one could not be stored.
+        :raises MessageRefused: the row cannot be sent.
+        :raises RocketMQError: an earlier row could not be stored.
         """
         message = row.message
         queue = self._chosen(row)
@@ -147,7 +152,7 @@ class TaskSender:
         self._join(message.topic, queue, part)
 
     def _join(self, topic: str, queue: MessageQueue | None, part: BatchPart) -> None:
-        """Put a message into the batch that is filled for a queue, or for any, and send that when it is full."""
+        """Add a message to the open batch for its queue, or for any queue, and send a full batch."""
         key = topic, queue
         batch = self._filling.get(key)
         if batch is not None and batch.size + len(part.body) + len(part.properties) > MAX_BYTES:
@@ -160,9 +165,9 @@ class TaskSender:
             self._launch(self._filling.pop(key))
 
     def send_plain(self, rows: PlainRows) -> None:
-        """Take rows that are bodies, tags and keys only: as ``send``, at a small part of its cost.
+        """Take rows with only bodies, tags and keys: like ``send``, at a small part of the cost.
 
-        :raises RocketMQError: an earlier one could not be stored.
+        :raises RocketMQError: an earlier row could not be stored.
         """
         assert not self._options.is_transactional, "each half message is a request of its own"
         stamp = build_properties(self._stamp).decode()
@@ -173,7 +178,7 @@ class TaskSender:
             self.count += len(some.bodies)
 
     def _join_all(self, topic: str, parts: pa.Array) -> None:
-        """As ``_join`` with each part, for any queue."""
+        """Add each part to the open batch for any queue, and send full batches, like ``_join``."""
         _, offsets, data = parts.buffers()
         bounds = np.frombuffer(offsets, np.int32)[parts.offset : parts.offset + len(parts) + 1].astype(np.int64)
         body, key, at = memoryview(data), (topic, None), 0
@@ -199,9 +204,9 @@ class TaskSender:
         return batch.size >= self._options.batch_bytes or batch.count >= MAX_PARTS
 
     def finish(self) -> int:
-        """Send what is left and wait until all is stored; how many rows that were.
+        """Send the rest, wait until all rows are stored, and return how many rows were taken.
 
-        :raises RocketMQError: something could not be stored.
+        :raises RocketMQError: a row could not be stored.
         """
         for batch in self._filling.values():
             self._launch(batch)
@@ -211,7 +216,7 @@ class TaskSender:
         return self.count
 
     def abandon(self) -> None:
-        """Let go of what is under way: the task has failed."""
+        """Drop the batches on their way, because the task has failed."""
         for batch in self._under_way:
             if batch.connection is not None:
                 batch.connection.abandon(batch.opaque)
@@ -220,7 +225,7 @@ class TaskSender:
     # --- queues -------------------------------------------------------------------------------------------
 
     def _chosen(self, row: RowToSend) -> MessageQueue | None:
-        """The queue a row must go to, None when any will do."""
+        """Return the queue that a row must go to; None if any queue will do."""
         key = row.message.sharding_key
         if row.queue_id is None and not key:
             return None
@@ -245,7 +250,7 @@ class TaskSender:
         return turns
 
     def _queues_to_be_made(self) -> Sequence[MessageQueue]:
-        """The queues of the template's route that a broker makes for a topic when its first message comes."""
+        """Return the queues that a broker will create with a topic's first message, from the template's route."""
         template = self._cluster.route(_CREATE_TOPIC_KEY)
         return [queue for queue in template.publish_queues if queue.queue_id < _CREATED_QUEUES] if template else []
 
@@ -270,9 +275,9 @@ class TaskSender:
         batch.connection = connection
 
     def _settle(self) -> None:
-        """Wait for the oldest batch, and send it again until it is stored.
+        """Wait for the oldest batch, and send the batch again until it is stored.
 
-        :raises RocketMQError: the broker refuses it, or it could not be stored for too long.
+        :raises RocketMQError: the broker refuses the batch, or the batch could not be stored for too long.
         """
         batch = self._under_way.popleft()
         failing_since: float | None = None
@@ -297,14 +302,17 @@ class TaskSender:
                 return
 
     def _has_lost_its_queue(self, batch: Outgoing, error: RocketMQError) -> bool:
-        """Whether a broker refused a batch for a queue that cannot be written any more, and another one will do."""
+        """Return whether a broker refused a batch because its queue is gone, and another queue will do."""
         if batch.is_pinned or not isinstance(error, BrokerError):
             return False
         self._turns.pop(batch.topic, None)
         return batch.queue not in self._queues(batch.topic).queues
 
     def _note_half(self, batch: Outgoing, answer: RemotingCommand, address: str) -> None:
-        """Keep where a half message is. One whose answer was lost is not kept: the check rolls it back."""
+        """Keep the place of a half message.
+
+        If the answer was lost, nothing is kept, and a check rolls the half message back.
+        """
         assert batch.queue is not None, "it was sent somewhere"
         header = header_of(SendMessageResponse, answer, address)
         try:
@@ -315,7 +323,10 @@ class TaskSender:
         self.halves.add(batch.queue.broker_name, batch.topic, half)
 
     def _check(self, answer: RemotingCommand, address: str) -> None:
-        """:raises BrokerError: it is not stored as safely as it must be."""
+        """Refuse an answer that does not confirm the storing.
+
+        :raises BrokerError: the batch is not stored as safely as required.
+        """
         if answer.code == ResponseCode.SUCCESS:
             return
         if answer.code in _NOT_FLUSHED:
@@ -325,7 +336,7 @@ class TaskSender:
         raise broker_error(answer.code, answer.remark, address)
 
     def _move(self, batch: Outgoing, error: RocketMQError) -> None:
-        """Get ready to try again, at another queue where any will do."""
+        """Prepare a batch for another try, at another queue if any queue will do."""
         assert batch.queue is not None, "it was sent somewhere"
         if isinstance(error, ConnectError | RequestTimeout | BrokerNotFound):
             self._cluster.forget(batch.queue.broker_name)
@@ -357,11 +368,11 @@ class TaskSender:
 
 
 class _NotFlushed(BrokerError):
-    """Stored, but not as safely as the broker is set to."""
+    """The batch is stored, but not as safely as the broker's settings demand."""
 
     @property
     def retriable(self) -> bool:  # type: ignore[override]
-        """It may be flushed the next time."""
+        """True: the broker may flush the next try in time."""
         return True
 
 

@@ -1,8 +1,8 @@
 """The sink: tasks that send rows, for batch queries and for streams.
 
-At least once, nothing is left to do when all tasks are done. With ``deliveryMode=transactional`` the tasks store half
-messages; when all are done the driver writes down which of them count (``decisions``) and commits these. A batch that
-was decided and is repeated, since the driver died after it, is committed again and not sent again.
+With at-least-once delivery, nothing remains to be done after all tasks. With ``deliveryMode=transactional``, the tasks
+store half messages. After all tasks, the driver writes down which half messages count (``decisions``) and commits them.
+If the driver dies after the decision, the repeated batch is committed again and not sent again.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ log = logging.getLogger(__name__)
 
 _BATCH_ID: Final = "streaming.sql.batchId"
 _QUERY_ID: Final = "sql.streaming.queryId"
-"""Spark's local properties of a task; ``write`` itself is not told them."""
+"""Two of Spark's local properties of a task, ``_BATCH_ID`` and ``_QUERY_ID``; Spark does not pass them to ``write``."""
 
 
 @dataclass
 class Sent(WriterCommitMessage):
-    """What a task sent.
+    """The result of a task.
 
-    :param query: of the messages' stamps; ``batch`` likewise.
-    :param halves: which half messages it stored; None: its batch was decided before.
+    :param query: the query in the messages' stamps.
+    :param batch: the batch in the messages' stamps.
+    :param halves: the half messages that the task stored; None: the batch was decided before.
     """
 
     count: int
@@ -48,7 +49,7 @@ class Sent(WriterCommitMessage):
 
 
 class _TaskWriter:
-    """What both writers do in a task.
+    """The common part of both writers.
 
     :param fields: names and types of the rows' columns in Spark's words.
     """
@@ -60,9 +61,9 @@ class _TaskWriter:
         self._write_id = uuid.uuid4().hex
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Send every row; return when all of them are stored.
+        """Send every row, and return after all rows are stored.
 
-        :raises RocketMQError: one could not be; the task fails, and Spark repeats it or the query fails.
+        :raises RocketMQError: a row could not be stored; the task fails, and Spark repeats the task or the query fails.
         """
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
@@ -91,7 +92,7 @@ class _TaskWriter:
         return None if checkpoint is None else Decisions(checkpoint).find(query, batch)
 
     def _stamp(self, context: Any, partition: int) -> Mapping[str, str]:
-        """What tells which query, batch and task a message comes from; the same when the task is repeated."""
+        """Return the properties that name the query, batch and task of a message; a repeated task has the same ones."""
         query = context.getLocalProperty(_QUERY_ID) if context is not None else None
         batch = context.getLocalProperty(_BATCH_ID) if context is not None else None
         return {
@@ -103,7 +104,8 @@ class _TaskWriter:
     def _commit_all(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Decide which half messages count, and commit them.
 
-        :raises RocketMQError: a broker could not be told; the batch is decided and is committed when it is repeated.
+        :raises RocketMQError: a broker could not be reached or refused; the batch is decided, and its repetition
+            commits it.
         """
         sent = [message for message in messages if isinstance(message, Sent)]
         if self._options.checkpoint is None or not sent:
@@ -119,7 +121,7 @@ class _TaskWriter:
         tell_outcomes(cluster_for(self._options.access), self._options, halves, is_commit=True)
 
     def _abort_all(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Roll back what is known of a batch that failed, unless it is decided; the check does the rest."""
+        """Roll back the known half messages of a failed batch, unless it is decided; checks roll back the rest."""
         if self._options.checkpoint is None:
             return
         decisions = Decisions(self._options.checkpoint)
@@ -132,24 +134,27 @@ class _TaskWriter:
 
 
 class BatchWriter(_TaskWriter, DataSourceArrowWriter):
-    """For ``df.write``."""
+    """The writer for ``df.write``."""
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """All tasks are done."""
+        """Decide about half messages and commit them, if the delivery is transactional; all tasks are done."""
         self._commit_all(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """A task failed. What was sent at least once stays."""
+        """Roll back half messages after a failed task. Messages that were sent at least once stay."""
         self._abort_all(messages)
 
 
 class StreamWriter(_TaskWriter, DataSourceStreamArrowWriter):
-    """For ``df.writeStream``."""
+    """The writer for ``df.writeStream``."""
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's
-        """All tasks are done."""
+        """Decide about half messages and commit them, if the delivery is transactional; all tasks are done."""
         self._commit_all(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """A task failed, and the batch will be repeated. What was sent at least once stays."""
+        """Roll back half messages after a failed task; Spark repeats the batch.
+
+        Messages that were sent at least once stay.
+        """
         self._abort_all(messages)

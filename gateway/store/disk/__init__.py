@@ -1,5 +1,5 @@
-"""Files, memory maps, names and the lock of a store directory: what every other room reads and writes through.
+"""Files, names and the lock of a store directory, through which every other room reads and writes.
 
 Open ``files`` first: all access to a disk goes through its ``FileLayer``, so that tests can fail or record each step.
-What the bytes of a file mean does not belong here.
+The meaning of a file's bytes does not belong here.
 """

@@ -1,8 +1,8 @@
-"""Whether what lies under a store's fixed names is a file or a directory as it should be.
+"""The check that each fixed name of a store is a file or a directory, as it should be.
 
-A directory under a file's name, a file under a directory's, or a pipe makes a start end somewhere in its middle, or
-hang. Looked at once, before anything else is opened; links count as what they lead to. What is in the files is the
-business of whoever reads them, and so are the files of the log, the queues and the index.
+A directory in place of a file, the reverse, or a pipe would end a start somewhere in its middle or make the start hang.
+The check runs once, before anything else is opened; a link counts as its target. The content of the files is checked by
+their readers, and so are the files of the log, the queues and the index.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _TABLE_ENDINGS = (".json", ".json.bak")
 
 
 class Misfit(msgspec.Struct, frozen=True):
-    """A name that stands for something else than it should; ``what`` says for what."""
+    """A name that stands for the wrong kind of entry; ``what`` says for which kind."""
 
     path: Path
     what: str
 
 
 def misfits(files: FileLayer, root: Path) -> list[Misfit]:
-    """All names that do not stand for what they should; none of what is missing.
+    """Return all names that stand for the wrong kind of entry; missing names are not included.
 
-    :raises OSError: the operating system does not let us look.
+    :raises OSError: the operating system does not allow the check.
     """
     wanted = [(root / name, EntryKind.DIRECTORY) for name in _DIRECTORIES]
     wanted += [(root / name, EntryKind.FILE) for name in _FILES]
@@ -62,7 +62,7 @@ def misfits(files: FileLayer, root: Path) -> list[Misfit]:
 def refuse_misfits(files: FileLayer, root: Path) -> None:
     """Refuse a directory with misfits.
 
-    :raises ForeignFile: there is one; nothing was changed.
+    :raises ForeignFile: there is a misfit; nothing was changed.
     :raises OSError: as ``misfits``.
     """
     for found in misfits(files, root):

@@ -1,4 +1,4 @@
-"""Zeros in place of what lies behind the end of a file of a fixed size."""
+"""Zeros in place of the bytes after the end of a file of a fixed size."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from gateway.store.disk.files import FileLayer
 
 
 def erase(files: FileLayer, fd: int, position: int, size: int) -> bool:
-    """Erase what follows a position, after a power failure also behind a gap of zeros; whether there was any.
+    """Erase the bytes after a position; return whether there were any.
 
-    Not by cutting the file and growing it again: a crash in between would leave one of a wrong size.
+    After a power failure such bytes may also lie after a gap of zeros. The file is not cut and grown again: a crash in
+    between would leave a file of a wrong size.
 
-    :param size: of the file.
+    :param size: the size of the file in bytes.
     """
     found = False
     for start, end in files.data_ranges(fd, position, size):

@@ -1,7 +1,7 @@
-"""The narrow door to the disk: everything the store does to files goes through a ``FileLayer``.
+"""The only access to the disk: everything that the store does to files goes through a ``FileLayer``.
 
-Tests put recording and failing layers here; ``RealFiles`` is the operating system. Nothing in this module decides
-anything. Descriptors are plain integers, so that a layer can keep its own books about them.
+Tests put recording and failing layers here; ``RealFiles`` is the operating system. The module decides nothing.
+Descriptors are plain integers, so that a layer can keep its own records about them.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from typing import Protocol, TypeAlias
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _TO_OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-"""A pipe or a device under the name of a file is not waited for."""
+"""The flags of an open, which does not wait for a pipe or a device under the name of a file."""
 MAX_BUFFERS_PER_WRITE = 1024
-"""IOV_MAX of Linux: more buffers are refused by pwritev."""
+"""The most buffers of one write (IOV_MAX of Linux): pwritev refuses more."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiskSpace:
-    """Size of a partition and what an ordinary user may still take of it, in bytes."""
+    """The size of a partition, and how much of it an ordinary user may still take, in bytes."""
 
     total_bytes: int
     free_bytes: int
 
     @property
     def used_percent(self) -> float:
-        """0 … 100."""
+        """The used part in percent, 0 … 100."""
         return 100.0 * (self.total_bytes - self.free_bytes) / self.total_bytes if self.total_bytes else 0.0
 
 
 class EntryKind(StrEnum):
-    """What a name stands for; a link for what it leads to."""
+    """The kind of a directory entry; for a link, the kind of its target."""
 
     MISSING = "missing"
     FILE = "file"
@@ -48,25 +48,25 @@ class EntryKind(StrEnum):
 
 
 class FileLayer(Protocol):
-    """What the store asks of a disk. All errors are ``OSError``."""
+    """The operations that the store needs from a disk. All errors are ``OSError``."""
 
     def open(self, path: Path, *, create: bool = False) -> int:
-        """A descriptor for reading and writing; the file must exist unless ``create``."""
+        """Return a descriptor for reading and writing; the file must exist unless ``create``."""
 
     def close(self, fd: int) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
 
     def pread(self, fd: int, count: int, offset: int) -> bytes:
-        """Up to ``count`` bytes; fewer only at the end of the file."""
+        """Return up to ``count`` bytes; fewer only at the end of the file."""
 
     @property
     def sees_memory(self) -> bool:
-        """Whether ``pread_now`` knows what is in memory; a system may turn out not to."""
+        """True if ``pread_now`` knows what is in memory; becomes False if the system proves unable to tell."""
 
     def pread_now(self, fd: int, count: int, offset: int) -> bytes | None:
-        """``pread`` of bytes that are all in memory, without waiting; None when the disk would have to be asked.
+        """Return the result of ``pread`` if all bytes are in memory; None if the call would have to wait for the disk.
 
-        Where the system cannot tell (``sees_memory`` is false), the same as ``pread``.
+        If the system cannot tell (``sees_memory`` is False), do the same as ``pread``.
         """
 
     def read_ahead(self, fd: int, offset: int, count: int) -> None:
@@ -76,10 +76,10 @@ class FileLayer(Protocol):
         """Write all of ``data``."""
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], offset: int) -> None:
-        """Write all buffers, one after the other, as one write where the system allows it."""
+        """Write all buffers, one after the other, as one write if the system allows this."""
 
     def truncate(self, fd: int, size: int) -> None:
-        """Cut or grow (with a hole that reads as zeros) to ``size`` bytes."""
+        """Cut or grow the file to ``size`` bytes; new bytes are a hole that reads as zeros."""
 
     def fdatasync(self, fd: int) -> None:
         """Return when the file's bytes and its size are on disk."""
@@ -91,44 +91,48 @@ class FileLayer(Protocol):
         """Replace ``target`` by ``source``."""
 
     def unlink(self, path: Path) -> None:
-        """Remove a file; a missing one is fine."""
+        """Remove a file; a missing file is no error."""
 
     def make_directory(self, path: Path) -> None:
-        """Make a directory and its parents; existing ones are fine."""
+        """Make a directory and its parents; existing directories are no error."""
 
     def remove_directory(self, path: Path) -> None:
-        """Remove an empty directory; a missing or filled one is left as it is."""
+        """Remove an empty directory; a missing or filled directory is left as it is."""
 
     def list(self, path: Path) -> list[str]:
-        """The sorted names in a directory; none when it does not exist."""
+        """Return the sorted names in a directory; no names if it does not exist."""
 
     def exists(self, path: Path) -> bool:
-        """Whether there is a file or directory."""
+        """Return whether there is a file or directory."""
 
     def kind(self, path: Path) -> EntryKind:
-        """What the name stands for."""
+        """Return the kind of entry for which a path stands."""
 
     def size(self, fd: int) -> int:
-        """Bytes, holes included."""
+        """Return the number of bytes of a file, holes included."""
 
     def modified_at_ms(self, path: Path) -> int:
-        """When the file was last written."""
+        """Return the time when the file was last written, in milliseconds."""
 
     def modified_all(self, directory: Path, names: Sequence[str]) -> Sequence[int]:
-        """When files below a directory were changed, in ns since the epoch; −1 for one that is not there."""
+        """Return the times when files below a directory changed, in ns since the epoch; −1 for a missing file."""
 
     def data_ranges(self, fd: int, start: int, end: int) -> Sequence[tuple[int, int]]:
-        """The parts of [start, end) that are not holes; may contain zeros."""
+        """Return the parts of [start, end) that are not holes; they may contain zeros."""
 
     def lock(self, fd: int) -> bool:
-        """Lock against other processes (Apache's broker included) until closed; False when it is taken."""
+        """Lock the file against other processes, Apache's broker included, until the file is closed.
+
+        Return False if another process has locked the file.
+        """
 
     def disk_space(self, path: Path) -> DiskSpace:
-        """Of the partition that holds ``path``."""
+        """Return the space of the partition that holds ``path``."""
 
     def system_run(self) -> str:
-        """A name for the time since the system was started: while it stays, everything written is there, synced or
-        not. "" where the system does not tell.
+        """Return a name for the time since the system was started; "" if the system does not tell.
+
+        While the name stays, everything written is still there, synced or not.
         """
 
 
@@ -138,7 +142,7 @@ class RealFiles:
     sees_memory = hasattr(os, "preadv") and hasattr(os, "RWF_NOWAIT")  # Linux; some of its file systems refuse
 
     def open(self, path: Path, *, create: bool = False) -> int:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.open``."""
         fd = os.open(path, _TO_OPEN | (os.O_CREAT if create else 0), 0o644)
         if stat.S_ISREG(os.fstat(fd).st_mode):
             return fd
@@ -146,11 +150,11 @@ class RealFiles:
         raise OSError(errno.EINVAL, "it is no file", str(path))
 
     def close(self, fd: int) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.close``."""
         os.close(fd)
 
     def pread(self, fd: int, count: int, offset: int) -> bytes:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.pread``."""
         data = os.pread(fd, count, offset)
         if len(data) == count or not data:
             return data
@@ -162,7 +166,7 @@ class RealFiles:
         return b"".join(parts)
 
     def pread_now(self, fd: int, count: int, offset: int) -> bytes | None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.pread_now``."""
         if not self.sees_memory:
             return self.pread(fd, count, offset)
         data = bytearray(count)
@@ -178,18 +182,18 @@ class RealFiles:
         return bytes(data) if got == count else None
 
     def read_ahead(self, fd: int, offset: int, count: int) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.read_ahead``."""
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(fd, offset, count, os.POSIX_FADV_WILLNEED)
 
     def pwrite(self, fd: int, data: Buffer, offset: int) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.pwrite``."""
         written = os.pwrite(fd, data, offset)
         if written != len(data):
             self._rest(fd, memoryview(data)[written:], offset + written)
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], offset: int) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.pwritev``."""
         if len(buffers) == 1:
             self.pwrite(fd, buffers[0], offset)
             return
@@ -202,7 +206,7 @@ class RealFiles:
             offset += size
 
     def _rest(self, fd: int, data: memoryview, offset: int) -> None:
-        """After a short write: the next attempt completes it or raises its reason (a full disk, mostly)."""
+        """Go on after a short write: the next attempt completes the write or raises its reason (mostly a full disk)."""
         while data:
             written = os.pwrite(fd, data, offset)
             if written == 0:
@@ -211,18 +215,18 @@ class RealFiles:
             offset += written
 
     def truncate(self, fd: int, size: int) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.truncate``."""
         os.ftruncate(fd, size)
 
     def fdatasync(self, fd: int) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.fdatasync``."""
         if hasattr(os, "fdatasync"):
             os.fdatasync(fd)
         else:  # macOS: fsync alone does not reach the platters
             fcntl.fcntl(fd, getattr(fcntl, "F_FULLFSYNC", 51))
 
     def fsync_directory(self, path: Path) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.fsync_directory``."""
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
@@ -230,19 +234,19 @@ class RealFiles:
             os.close(fd)
 
     def rename(self, source: Path, target: Path) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.rename``."""
         source.replace(target)
 
     def unlink(self, path: Path) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.unlink``."""
         path.unlink(missing_ok=True)
 
     def make_directory(self, path: Path) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.make_directory``."""
         path.mkdir(parents=True, exist_ok=True)
 
     def remove_directory(self, path: Path) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.remove_directory``."""
         try:
             path.rmdir()
         except OSError as error:
@@ -250,18 +254,18 @@ class RealFiles:
                 raise
 
     def list(self, path: Path) -> list[str]:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.list``."""
         try:
             return sorted(os.listdir(path))  # noqa: PTH208 (no Path for each of many names)
         except FileNotFoundError:
             return []
 
     def exists(self, path: Path) -> bool:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.exists``."""
         return path.exists()
 
     def kind(self, path: Path) -> EntryKind:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.kind``."""
         try:
             mode = path.stat().st_mode
         except (FileNotFoundError, NotADirectoryError):
@@ -271,15 +275,15 @@ class RealFiles:
         return EntryKind.FILE if stat.S_ISREG(mode) else EntryKind.OTHER
 
     def size(self, fd: int) -> int:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.size``."""
         return os.fstat(fd).st_size
 
     def modified_at_ms(self, path: Path) -> int:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.modified_at_ms``."""
         return path.stat().st_mtime_ns // 1_000_000
 
     def modified_all(self, directory: Path, names: Sequence[str]) -> Sequence[int]:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.modified_all``."""
         found = []
         look, base = os.stat, f"{directory}{os.sep}"  # a Path for each of 80 000 files takes longer than the files
         for name in names:
@@ -290,7 +294,7 @@ class RealFiles:
         return found
 
     def data_ranges(self, fd: int, start: int, end: int) -> Sequence[tuple[int, int]]:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.data_ranges``."""
         ranges = []
         while start < end:
             try:
@@ -306,7 +310,7 @@ class RealFiles:
         return ranges
 
     def lock(self, fd: int) -> bool:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.lock``."""
         try:
             # Java's FileChannel.tryLock(0, 1, false) is a POSIX record lock of byte 0 (upstream
             # DefaultMessageStore.start). Record locks do not conflict within a process, flock does.
@@ -319,14 +323,14 @@ class RealFiles:
         return True
 
     def disk_space(self, path: Path) -> DiskSpace:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.disk_space``."""
         figures = os.statvfs(path)
         # Blocks kept for root count as used, as upstream UtilAll.getDiskPartitionSpaceUsedPercent sees it.
         used = figures.f_blocks - figures.f_bfree
         return DiskSpace((used + figures.f_bavail) * figures.f_frsize, figures.f_bavail * figures.f_frsize)
 
     def system_run(self) -> str:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.system_run``."""
         return _boot_id()
 
 

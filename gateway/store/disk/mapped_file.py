@@ -1,7 +1,7 @@
 """One file of the commit log: sparse, of a fixed size, made when first needed.
 
-Written with positioned writes and served with positioned reads: a read error is an exception instead of a signal,
-the interpreter lock is free while the disk works, and pages of the log do not count as memory of the process.
+The file is written with positioned writes and read with positioned reads: a read error is an exception instead of a
+signal, the interpreter lock is free while the disk works, and pages of the log do not count as memory of the process.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -17,17 +17,17 @@ from gateway.store.disk.files import Buffer, FileLayer
 from gateway.store.disk.open_files import OpenFile
 
 PREPARED_BYTES = 256 * 1024
-"""So far ahead of the log a file is prepared at most."""
+"""The most bytes by which a file is prepared ahead of the log."""
 PREPARED_LEAST_BYTES = 64 * 1024
-"""With less than this left it is prepared anew."""
+"""The number of prepared bytes below which the file is prepared again."""
 _ZEROS = memoryview(bytes(PREPARED_BYTES))
 
 
 class MappedFile:
-    """Bytes ``start_offset`` … ``start_offset + size`` of the log.
+    """The file with the bytes ``start_offset`` … ``start_offset + size`` of the log.
 
-    Any thread may use it. The descriptor stays open while somebody refers to the object, so that a reader in another
-    thread outlives the file's deletion.
+    Any thread may use the file. The descriptor stays open while any code refers to the object, so that a reader in
+    another thread can still read after the file's deletion.
     """
 
     __slots__ = ("_file", "_files", "_lock", "_prepared_to", "path", "size", "start_offset")
@@ -42,10 +42,10 @@ class MappedFile:
         self.size = size
 
     def open(self, *, create: bool = False) -> None:
-        """Open it, when it is not.
+        """Open the file, unless it is open.
 
-        :param create: make the file, at its full size and durable in its directory, when it is missing. Readers must
-            not: the file may have been deleted as expired.
+        :param create: True to make a missing file, at its full size and durable in its directory. Readers must not: the
+            file may have been deleted as expired.
         """
         self._opened(create)
 
@@ -75,7 +75,7 @@ class MappedFile:
 
     @property
     def is_open(self) -> bool:
-        """Whether the file was opened or made already."""
+        """True if the file was already opened or made."""
         return self._file is not None
 
     def write(self, position: int, buffers: Sequence[Buffer]) -> None:
@@ -84,9 +84,9 @@ class MappedFile:
             self._files.pwritev(fd, buffers, position)
 
     def read(self, position: int, count: int) -> bytes:
-        """A copy of ``count`` bytes; none when the file was deleted before it was ever opened.
+        """Return a copy of ``count`` bytes; b"" if the file was deleted before it was ever opened.
 
-        :raises OSError: it cannot be read; with the name of the file.
+        :raises OSError: the bytes cannot be read; the error names the file.
         """
         try:
             file = self._opened()
@@ -99,7 +99,10 @@ class MappedFile:
             raise OSError(error.errno, f"{error.strerror} at byte {position}", str(self.path)) from error
 
     def read_now(self, position: int, count: int) -> bytes | None:
-        """As ``read`` of what is in memory; None when it would wait for the disk, to open the file or to read it."""
+        """Return the result of ``read`` if it is in memory.
+
+        Return None if to open or read the file would wait for the disk.
+        """
         file = self._file
         if file is None:
             return None
@@ -107,17 +110,17 @@ class MappedFile:
             return self._files.pread_now(fd, count, position)
 
     def read_ahead(self, position: int, count: int) -> None:
-        """Ask for bytes to be brought into memory; only for a file that was read already."""
+        """Ask the system to bring bytes into memory; only for a file that was already opened."""
         file = self._file
         if file is not None:
             with file.lend() as fd:
                 self._files.read_ahead(fd, position, min(count, self.size - position))
 
     def prepare(self, position: int) -> None:
-        """Write zeros where the log goes on, from ``position`` on, when few are left. Only with a sync after it.
+        """Write zeros from ``position`` on, where the log goes on, if few zeros are left. Only before a sync.
 
-        A file system has to find room for bytes that come into a hole, and a sync to bring the file's new map to the
-        disk as well, which takes it longer than the bytes do. Bytes in the place of zeros are all that changes. What
+        For bytes written into a hole, a file system has to find room. A sync then also has to bring the file's new map
+        to the disk, which takes longer than the bytes do. If bytes replace zeros, only the bytes change. The part that
         cannot be prepared for lack of space stays a hole.
         """
         if min(position + PREPARED_LEAST_BYTES, self.size) <= self._prepared_to:
@@ -132,15 +135,15 @@ class MappedFile:
         self._prepared_to = end
 
     def sync(self) -> None:
-        """Return when what was written is on disk."""
+        """Return when the written bytes are on disk."""
         with self._opened().lend() as fd:
             self._files.fdatasync(fd)
 
     def erase(self, position: int) -> None:
         """Make everything from ``position`` on zeros again, durably.
 
-        Not by cutting the file and growing it again: a crash in between would leave one of a wrong size. Only a disk
-        without room for zeros (one that copies on write) gets it that way.
+        The file is not cut and grown again: a crash in between would leave a file of a wrong size. Only on a disk
+        without room for zeros (a disk that copies on write) the file is cut and grown.
         """
         files = self._files
         with self._opened().lend() as fd:
@@ -156,7 +159,7 @@ class MappedFile:
             files.fdatasync(fd)
 
     def data_end(self, start: int) -> int:
-        """The position after the last byte that is not zero, ``start`` when there is none from there on."""
+        """Return the position after the last byte that is not zero; ``start`` if there are only zeros from there on."""
         with self._opened().lend() as fd:
             ranges = self._files.data_ranges(fd, start, self.size)
         for first, end in reversed(ranges):

@@ -15,12 +15,12 @@ from gateway.store.errors import ForeignFile
 
 
 class MappedFileQueue:
-    """A growing list of ``MappedFile``; it changes on the reactor's thread only, others may read it.
+    """A growing list of ``MappedFile``; only the reactor's thread changes it, other threads may read it.
 
     The last files may be empty: made in advance, or left over from a write that was undone.
 
-    :param root: the store, which errors name; None for the directory above.
-    :param what: the files are called in errors, and the setting of their size.
+    :param root: the store directory, which errors name; None for the parent of ``directory``.
+    :param what: the name of the files in error texts, and the setting of their size.
     """
 
     __slots__ = ("_files", "_repair", "_what", "directory", "file_size", "list", "remarks")
@@ -42,9 +42,9 @@ class MappedFileQueue:
         self.remarks: list[str] = []
 
     def load(self) -> None:
-        """Find the files that are there and check their names and sizes.
+        """Find the existing files and check their names and sizes.
 
-        When all of them have one other size than configured, that size is used, and ``remarks`` says so.
+        If all files have one size that differs from the configured size, their size is used, and ``remarks`` says so.
 
         :raises ForeignFile: sizes differ, or a file is missing in between.
         """
@@ -105,11 +105,11 @@ class MappedFileQueue:
 
     @property
     def end_offset(self) -> int:
-        """The offset after the last file."""
+        """The offset after the last file; 0 without files."""
         return self.list[-1].start_offset + self.file_size if self.list else 0
 
     def find(self, offset: int) -> MappedFile | None:
-        """The file that covers an offset."""
+        """Return the file that covers an offset; None if there is none."""
         files = self.list
         if not files:
             return None
@@ -117,7 +117,7 @@ class MappedFileQueue:
         return files[index] if 0 <= index < len(files) else None
 
     def at(self, offset: int) -> MappedFile:
-        """The file that covers ``offset``; planned, to be made at its first write, when there is none yet.
+        """Return the file that covers ``offset``; if there is none yet, plan a file that its first write makes.
 
         :param offset: at most the end of the last file.
         """
@@ -130,12 +130,12 @@ class MappedFileQueue:
         return file
 
     def forget_last(self, file: MappedFile) -> None:
-        """Take back a planned file that could not be made."""
+        """Take a planned file that could not be made off the list."""
         if self.list and self.list[-1] is file and not file.is_open:
             self.list = self.list[:-1]
 
     def take_first(self) -> MappedFile:
-        """Leave the oldest file out from now on, to be deleted; readers that have it keep reading."""
+        """Take the oldest file off the list and return it for deletion; readers that have the file keep reading."""
         file, self.list = self.list[0], self.list[1:]
         return file
 

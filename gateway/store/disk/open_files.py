@@ -1,8 +1,8 @@
 """A bounded set of open files: 80 000 consume queues are served with a few hundred descriptors.
 
-The file used longest ago is given back when room is needed. A descriptor is only ever lent: ``with file as fd`` counts
-a use, and a file that was let go is closed by whoever ends the last one. How long a variable lives says nothing here:
-compiled code drops a local after its last use, which may be before the call that was given its descriptor.
+If room is needed, the file used longest ago is let go. A descriptor is only ever lent: ``with file as fd`` counts a
+use, and the thread that ends the last use closes a file that was let go. The lifetime of a variable says nothing here:
+compiled code drops a local after its last use, which may be before the call that got its descriptor.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -21,12 +21,12 @@ log = EventLog("store")
 
 
 class OpenFile:
-    """One descriptor, lent to any thread; closed when it was let go and nobody uses it.
+    """One descriptor, lent to any thread; closed after it was let go and its last use ended.
 
-    Uses are counted by a list: adding to one and taking from it are indivisible, and take less than a lock. The order
-    counts: a use is added before ``_is_kept`` is looked at, and that is changed before the uses are looked at.
+    A list counts the uses: to append to a list and to pop from it are indivisible, and take less time than a lock. The
+    order matters: a use is added before ``_is_kept`` is read, and ``_is_kept`` is changed before the uses are read.
 
-    :param fd: an open descriptor, from now on owned by the object.
+    :param fd: an open descriptor, owned by the object from now on.
     """
 
     __slots__ = ("_fd", "_files", "_is_kept", "_unclosed", "_uses")
@@ -39,7 +39,7 @@ class OpenFile:
         self._is_kept = True
 
     def lend_kept(self) -> OpenFile | None:
-        """Count a use, which ends with the ``with`` statement that the file is for; None when it was let go."""
+        """Count a use and return the file for a ``with`` statement, which ends the use; None if the file was let go."""
         self._uses.append(None)
         if self._is_kept:
             return self
@@ -47,13 +47,13 @@ class OpenFile:
         return None
 
     def lend(self) -> OpenFile:
-        """As ``lend_kept``, for an owner that did not let it go."""
+        """Do the work of ``lend_kept``, for an owner that has not let the file go."""
         self._uses.append(None)
         assert self._is_kept, "its owner let it go"
         return self
 
     def __enter__(self) -> int:
-        """The descriptor, open until the end of the ``with`` statement."""
+        """Return the descriptor, which is open until the end of the ``with`` statement."""
         return self._fd
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
@@ -62,12 +62,12 @@ class OpenFile:
             self._close_unused()
 
     def let_go(self) -> None:
-        """Lend it no more, and close it as soon as nobody uses it."""
+        """Lend the file no more, and close it as soon as its last use ends."""
         self._is_kept = False
         self._close_unused()
 
     def _close_unused(self) -> None:
-        """Close it when nobody uses it; when several threads find that at once, one does."""
+        """Close the descriptor if no use is left; if several threads try at once, one of them closes it."""
         if self._uses:
             return
         try:
@@ -86,7 +86,7 @@ class OpenFile:
 
 
 class OpenFiles:
-    """Open files by key, at most ``limit`` of them besides those in use; any thread may ask."""
+    """Open files by key, at most ``limit`` of them besides the files in use; any thread may call."""
 
     __slots__ = ("_by_key", "_files", "_limit", "_lock")
 
@@ -100,7 +100,7 @@ class OpenFiles:
         return len(self._by_key)
 
     def lend(self, key: Hashable) -> OpenFile | None:
-        """The file, lent for a ``with`` statement, when it is open."""
+        """Return the file for a ``with`` statement if it is open; otherwise None."""
         file = self._by_key.get(key)
         lent = None if file is None else file.lend_kept()
         if lent is not None:
@@ -111,7 +111,7 @@ class OpenFiles:
         return lent
 
     def open(self, key: Hashable, path: Path, *, create: bool = False) -> OpenFile:
-        """Open and keep a file, lent for a ``with`` statement, and let the oldest go when there are too many."""
+        """Open and keep a file, lent for a ``with`` statement; let the oldest file go if there are too many."""
         file = OpenFile(self._files, self._files.open(path, create=create))
         lent = file.lend()
         gone = []

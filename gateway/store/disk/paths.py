@@ -1,4 +1,4 @@
-"""Every file name of a store directory, in one place. Never change: Apache RocketMQ looks for the same names.
+"""Every file name of a store directory, in one place. Never change: Apache RocketMQ uses these names, too.
 
     commitlog/<offset>                        message records
     consumequeue/<topic>/<queue>/<offset>     one unit per message of a queue
@@ -12,7 +12,7 @@
     gateway-broker-name                       ours: the name under which the directory is served (gateway.metadata)
     deleted/<number>-<log offset>-<topic>     ours: consume queues of a deleted topic while they are being removed
 
-An offset is written with 20 digits and is the offset of the file's first byte.
+An offset in a name has 20 digits and is the offset of the file's first byte.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_QUEUE_ID = 0x7FFFFFFF
 class StorePaths:
     """The names below one root.
 
-    :param commit_log: the commit log's directory when it is not ``<root>/commitlog``.
+    :param commit_log: the commit log's directory if it is not ``<root>/commitlog``.
     """
 
     __slots__ = (
@@ -64,50 +64,53 @@ class StorePaths:
         self.deleted_topics = root / "gateway-deleted"
 
     def queue(self, topic: str, queue_id: int) -> Path:
-        """The directory of one consume queue."""
+        """Return the directory of one consume queue."""
         return self.consume_queue / topic / str(queue_id)
 
     def extension(self, topic: str, queue_id: int) -> Path:
-        """The directory of its extension."""
+        """Return the directory of one consume queue's extension."""
         return self.consume_queue_extension / topic / str(queue_id)
 
     def tail(self, commit_log_offset: int, number: int = 1) -> Path:
-        """Where a torn tail that began at an offset is kept; ``number`` counts those that began at the same one."""
+        """Return the path of the copy of a torn tail that started at a log offset.
+
+        ``number`` counts the tails that started at this offset.
+        """
         suffix = "" if number == 1 else f"-{number}"
         return self.recovered / f"{offset_name(commit_log_offset)}{suffix}.tail"
 
 
 def offset_name(offset: int) -> str:
-    """``00000000001073741824``."""
+    """Return a file name such as ``00000000001073741824``."""
     return f"{offset:0{OFFSET_DIGITS}d}"
 
 
 def parse_offset_name(name: str) -> int | None:
-    """The offset a file is named after; None when it is not one of ours."""
+    """Return the offset in a file's name; None if the name is not of this form."""
     return int(name) if len(name) == OFFSET_DIGITS and name.isascii() and name.isdigit() else None
 
 
 def is_queue_name(name: str) -> bool:
-    """Whether a directory of a topic is a consume queue: its number as it is written, without zeros in front."""
+    """Return whether a topic's directory entry is a consume queue: a queue number, written without leading zeros."""
     return name.isascii() and name.isdigit() and str(int(name)) == name and int(name) <= MAX_QUEUE_ID
 
 
 def is_topic_name(name: str) -> bool:
-    """Whether a directory may hold the queues of a topic: names of files can be bytes that are no text."""
+    """Return whether a directory may hold the queues of a topic: the bytes of a file name need not be text."""
     return name.isprintable() or not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def printable(text: Path | str) -> str:
-    """A path, or a text with paths in it, for people, also when their bytes are no text."""
+    """Return a path or a text with paths in a form for people, even if its bytes are no text."""
     return os.fsencode(text).decode(errors="backslashreplace")
 
 
 def index_name(created_at_ms: int) -> str:
-    """``20260504101112345``: local time, as upstream ``UtilAll.timeMillisToHumanString``."""
+    """Return a name such as ``20260504101112345``: local time, as upstream ``UtilAll.timeMillisToHumanString``."""
     moment = datetime.fromtimestamp(created_at_ms // 1000)
     return f"{moment:%Y%m%d%H%M%S}{created_at_ms % 1000:03d}"
 
 
 def is_index_name(name: str) -> bool:
-    """Whether a file of the index directory is an index file."""
+    """Return whether a file of the index directory is an index file."""
     return len(name) == INDEX_NAME_DIGITS and name.isascii() and name.isdigit()

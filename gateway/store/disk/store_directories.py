@@ -9,9 +9,9 @@ from gateway.store.disk.paths import StorePaths
 
 
 def make_directories(files: FileLayer, paths: StorePaths) -> None:
-    """Make what is missing; names of files that a kill left behind unsynced become durable too.
+    """Make missing directories; also make file names durable that a kill left unsynced.
 
-    :raises OSError: something cannot be made or synced.
+    :raises OSError: a directory cannot be made or synced.
     """
     wanted = (paths.root, paths.commit_log, paths.consume_queue, paths.index, paths.deleted)
     made = {parent for directory in wanted for parent in _missing(files, directory)}
@@ -26,7 +26,7 @@ def make_directories(files: FileLayer, paths: StorePaths) -> None:
 
 
 def _missing(files: FileLayer, directory: Path) -> list[Path]:
-    """The directory and its parents as far as they do not exist."""
+    """Return the directory and its parents, as far as they do not exist."""
     missing = []
     while not files.exists(directory) and directory != directory.parent:
         missing.append(directory)

@@ -1,7 +1,7 @@
 """The lock of a store directory and the mark that it is open.
 
-``lock`` keeps two brokers apart, Apache RocketMQ's included; ``abort`` lies in the directory from opening to a proper
-closing, so that the next start knows whether it has to recover.
+The file ``lock`` keeps two brokers apart, Apache RocketMQ's included. The file ``abort`` exists from opening to a
+proper closing, so that the next start knows whether it has to recover.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LOCK_TEXT = b"lock"
 
 
 class StoreLock:
-    """Held while the store is open."""
+    """The lock that is held while the store is open."""
 
     __slots__ = ("_fd", "_files", "_paths")
 
@@ -27,13 +27,13 @@ class StoreLock:
 
     @property
     def is_held(self) -> bool:
-        """Whether the directory is ours."""
+        """True if this process has the directory."""
         return self._fd >= 0
 
     def take(self) -> None:
         """Lock the directory.
 
-        :raises StoreInUse: another process has it.
+        :raises StoreInUse: another process has the directory.
         """
         self._fd = self._files.open(self._paths.lock, create=True)
         if not self._files.lock(self._fd):
@@ -51,7 +51,7 @@ class StoreLock:
             self._fd = -1
 
     def mark_open(self) -> None:
-        """Leave word, durably, that the store is open."""
+        """Mark durably that the store is open."""
         fd = self._files.open(self._paths.abort, create=True)
         try:
             self._files.truncate(fd, 0)
@@ -62,6 +62,6 @@ class StoreLock:
         self._files.fsync_directory(self._paths.root)
 
     def mark_closed(self) -> None:
-        """Everything is on disk: the next start has nothing to recover."""
+        """Remove the mark because everything is on disk: the next start has nothing to recover."""
         self._files.unlink(self._paths.abort)
         self._files.fsync_directory(self._paths.root)

@@ -1,5 +1,5 @@
-"""From an appended message to an answered sender: gathering, writing, syncing, and making messages visible.
+"""The way from an appended message to an answered sender: gather, write, sync, make visible.
 
-Open ``group_commit`` first: it holds the order of these steps. Where bytes go in a file belongs to the rooms ``log``
-and ``queues``.
+Open ``group_commit`` first: the module holds the order of these steps. The rooms ``log`` and ``queues`` decide where
+bytes go in a file.
 """

@@ -9,7 +9,7 @@ from gateway.store.log.log_batch import LogBatch
 
 
 class AdmittedLog:
-    """Writes batches while the store takes messages."""
+    """The log that writes batches while the store has not failed."""
 
     def __init__(self, files: StoreFiles, admission: Admission) -> None:
         self.files = files
@@ -20,7 +20,7 @@ class AdmittedLog:
     def write(self, batch: LogBatch) -> None:
         """Hand a batch to the system.
 
-        :raises DiskFull: there is no room for it.
+        :raises DiskFull: there is no room for the batch.
         :raises WriteFailed: the disk failed, now or since the batch was gathered.
         """
         if self._admission.failure is not None:  # a timed flush failed since these were gathered

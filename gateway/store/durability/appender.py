@@ -1,6 +1,7 @@
-"""Appending: a message gets its offsets, is packed as a record and joins the batch that is gathered.
+"""The append: a message gets its offsets, is packed as a record and joins the batch that is gathered.
 
-On the reactor's thread only, which alone gives out offsets. Nothing is on disk here yet, and nothing is visible.
+Appends run on the reactor's thread, the only thread that gives out offsets. An appended message is not on disk yet, and
+not visible.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -33,14 +34,14 @@ OnRunStored: TypeAlias = Callable[[Sequence[PutOutcome]], None]
 _WRITE: Final = WaitFor.WRITE
 _PUT_OK: Final = PutStatus.PUT_OK
 _SPECIAL: Final = HIDDEN | INNER_BATCH
-"""Records that no queue shows, or that have several units."""
+"""The bits of records that no queue shows, or that have several units."""
 MULTI_DISPATCH: Final = PropertyName.INNER_MULTI_DISPATCH
 
 
 class Appender:
-    """Fills ``group.gathering``. A plain class: ``append`` runs for every message.
+    """The part that fills ``group.gathering``. A plain class: ``append`` runs for every message.
 
-    ``max_append_bytes`` is set when the file size is known; ``last_stored_ms`` by recovery.
+    ``max_append_bytes`` is set when the file size is known; recovery sets ``last_stored_ms``.
     """
 
     __slots__ = (
@@ -76,7 +77,10 @@ class Appender:
         self.last_stored_ms = 0
 
     def append(self, message: OutgoingMessage, on_stored: OnStored, wait_for: WaitFor = WaitFor.DISK) -> None:
-        """Append one message; ``on_stored`` is told once, as ``wait_for`` says, or at once when it is refused."""
+        """Append one message.
+
+        ``on_stored`` is called once: when ``wait_for`` says so, or at once if the message is refused.
+        """
         commit_log, group = self._log, self._group
         batch = group.gathering
         position = commit_log.position
@@ -114,9 +118,10 @@ class Appender:
         group.wake()
 
     def _write(self, batch: LogBatch, message: OutgoingMessage, queue_offset: int, stored_at_ms: int) -> int:
-        """Write a record at the log's place, or in its next file when it does not fit into this one; its bytes.
+        """Write a record at the log's position, or in the next file if this file has no room; return its size in bytes.
 
-        :raises LocalError: there is no such record, or it is larger than one may be; nothing was written.
+        :raises LocalError: the message has no valid record, or the record is larger than the limit; nothing was
+            written.
         """
         if len(message.body) >= LARGE_BODY_BYTES:
             return self._write_large(batch, message, queue_offset, stored_at_ms)
@@ -135,7 +140,7 @@ class Appender:
         return write_record(batch.out, message, queue_offset, commit_log.position, stored_at_ms)
 
     def _write_large(self, batch: LogBatch, message: OutgoingMessage, queue_offset: int, stored_at_ms: int) -> int:
-        """As ``_write``, without a copy of the body."""
+        """Do the work of ``_write`` without a copy of the body."""
         commit_log = self._log
         parts = record_parts(message, queue_offset, commit_log.position, stored_at_ms)
         size = sum(map(len, parts))
@@ -156,14 +161,14 @@ class Appender:
     def append_or_dispatch(
         self, message: OutgoingMessage, on_stored: OnStored, wait_for: WaitFor = WaitFor.DISK
     ) -> None:
-        """The same where messages may name light queues, too."""
+        """Do the work of ``append`` where messages may also name light queues."""
         if MULTI_DISPATCH in message.property_map:
             self.append_all([message], lambda results: on_stored(results[0]), wait_for)
         else:
             self.append(message, on_stored, wait_for)
 
     def append_all(self, messages: Sequence[OutgoingMessage], on_stored: OnAllStored, wait_for: WaitFor) -> None:
-        """See ``MessageStore.append_all``."""
+        """Implement ``MessageStore.append_all``."""
         commit_log, batch = self._log, self._group.gathering
         is_full = batch.end > (commit_log.space_end if self._group.is_adding else batch.limit)
         if not messages or self._admission.refusal is not None or is_full:
@@ -194,9 +199,9 @@ class Appender:
         self._group.wake()
 
     def append_run(self, run: MessageRun, on_stored: OnRunStored, wait_for: WaitFor = WaitFor.DISK) -> None:
-        """Append the messages of a batch as ``append_all`` does, and leave the same behind, with less work.
+        """Append the messages of a batch with the result of ``append_all``, but with less work.
 
-        ``on_stored`` gets one outcome of all messages, or one of each.
+        ``on_stored`` gets one outcome for all messages, or one outcome for each.
         """
         if not self._is_plain(run):
             self.append_all(run.messages(), on_stored, wait_for)
@@ -230,7 +235,7 @@ class Appender:
         self._group.wake()
 
     def _is_plain(self, run: MessageRun) -> bool:
-        """Whether its messages need nothing but their records and a unit each; others are appended one by one."""
+        """Return whether the messages need only a record and a unit each; otherwise ``append_all`` does the work."""
         return (
             run.count > 0
             and run.largest <= self.max_append_bytes
@@ -241,7 +246,10 @@ class Appender:
         )
 
     def _packed(self, messages: Sequence[OutgoingMessage], position: int) -> _Packed | PutStatus:
-        """Results and records of messages that are to lie from ``position`` on; nothing is changed yet."""
+        """Return results and records of messages that will lie from ``position`` on, or why they are refused.
+
+        Nothing is changed yet.
+        """
         packed = _Packed()
         next_offsets = packed.next_offsets
         stored_at_ms = self._now_ms()
@@ -280,7 +288,7 @@ class Appender:
     def _further(
         self, message: OutgoingMessage, queue: ConsumeQueue, next_offsets: dict[ConsumeQueue, int]
     ) -> Places | None:
-        """What leads to a message besides its own unit; None when there would be too many queues."""
+        """Return the units that lead to a message besides its own; None if there would be too many queues."""
         if is_inner_batch(message.sys_flag):
             first = next_offsets[queue] - 1
             properties = {**message.property_map, PropertyName.INNER_BASE: str(first)}
@@ -293,7 +301,11 @@ class Appender:
         return ()
 
     def _now_ms(self) -> int:
-        """Store times never fall, so that a queue can be searched by time; a clock set back is waited out."""
+        """Return the store time of a new message in milliseconds.
+
+        Store times never fall, so that a queue can be searched by time; if the clock is set back, the last time is
+        repeated.
+        """
         now_ms = self._clock_ms()
         if now_ms < self.last_stored_ms:
             return self.last_stored_ms
@@ -302,7 +314,7 @@ class Appender:
 
 
 class _Packed:
-    """Messages that are appended together, and the offsets their queues go on with. A plain class: hot."""
+    """Messages that are appended at once, and the next offsets of their queues. A plain class: hot."""
 
     __slots__ = ("next_offsets", "records", "results", "size")
 

@@ -1,19 +1,20 @@
 """The checkpoint file: how much is known to be on disk.
 
-The first bytes are Apache RocketMQ's own (store times). Behind them, where it never looks, stand exact offsets of
-ours: with times alone recovery has to start at the begin of a file of up to 1 GiB.
+The first bytes are Apache RocketMQ's own (store times). After these bytes, where Apache RocketMQ never looks, the
+gateway keeps exact offsets: with times alone, recovery has to begin at the start of a file of up to 1 GiB.
 
     0     five int64 of upstream's StoreCheckpoint
     256   magic · durable log offset · queues offset · index offset · last indexed offset · the three store times
           as the gateway wrote them · where the log begins · CRC32 of these
 
-When the times at the start are others, Apache's broker has served the directory since: the offsets are stale. Both lie
-in the first sector of 512 bytes, which a disk writes as a whole: a power failure cannot make them differ.
+If the times at the start differ from the times at 256, Apache's broker has served the directory since: the offsets are
+stale. Both copies lie in the first sector of 512 bytes, which a disk writes as a whole: a power failure cannot make
+them differ.
 
-Where the log begins moves before the files below it are deleted: a log that begins later has lost files.
+The start of the log is moved before the files below it are deleted: a log that starts later has lost files.
 
-Only written after what it promises is on disk. The durable offset is also written, unsynced, with every group commit:
-after a kill it is exact, after a power failure it may be a little old, never too new.
+The file is only written after its promises are on disk. The durable offset is also written, unsynced, with every group
+commit: after a kill it is exact, after a power failure it may be a little old, never too new.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from wire.errors import LayoutError
 MARKS_AT = 256
 _MARKS = struct.Struct(">8sqqqqqqqq")
 _MARKS_BEFORE = struct.Struct(">8sqqqqqqq")
-"""Without the begin of the log."""
+"""The earlier layout, without the start of the log."""
 _CRC = struct.Struct(">I")
 _MAGIC = b"RMQGW\x00\x00\x02"
 _MAGIC_BEFORE = b"RMQGW\x00\x00\x01"
@@ -42,8 +43,10 @@ UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Offsets of the commit log: below ``durable`` the log itself is on disk, below ``queues`` all consume queue
-    units are, below ``index.scanned`` all index entries.
+    """Offsets of the commit log, below which data is on disk.
+
+    Below ``durable`` the log itself is on disk, below ``queues`` all consume queue units are, below ``index.scanned``
+    all index entries are.
     """
 
     durable: int
@@ -52,7 +55,7 @@ class Marks:
 
 
 class CheckpointFile:
-    """Reads and writes the file; any thread may write."""
+    """The reader and writer of the checkpoint file; any thread may write."""
 
     def __init__(self, files: FileLayer, paths: StorePaths) -> None:
         self._files = files
@@ -67,7 +70,7 @@ class CheckpointFile:
         """Where the log begins, as far as the gateway deleted it; ``UNKNOWN`` when another broker may have."""
 
     def load(self) -> None:
-        """Open the file, make it when it is missing; what cannot be read counts as "nothing is known"."""
+        """Open the file, and make it if it is missing; unreadable content counts as "nothing is known"."""
         is_new = not self._files.exists(self._path)
         self._fd = self._files.open(self._path, create=is_new)
         if self._files.size(self._fd) != FILE_BYTES:
@@ -95,7 +98,7 @@ class CheckpointFile:
                 self._write()
 
     def save(self, marks: Marks, *, log_stored_at_ms: int, queues_stored_at_ms: int) -> None:
-        """Write everything and return when it is on disk."""
+        """Write times and marks, and return when they are on disk."""
         with self._lock:
             durable = max(marks.durable, self.marks.durable) if self.marks is not None else marks.durable
             self.marks = replace(marks, durable=durable)
@@ -110,8 +113,10 @@ class CheckpointFile:
         self._files.fdatasync(fd)
 
     def distrust_queues(self, offset: int) -> None:
-        """Units are about to be erased and written anew: if that is interrupted, the next start has to begin at
-        ``offset``. On disk when this returns; ends with the next ``save``.
+        """Note that units are about to be erased and written again; the note is on disk when the method returns.
+
+        If the work is interrupted, the next start has to read the log from ``offset`` on. The next ``save`` ends the
+        note.
         """
         with self._lock:
             self.times = replace(self.times, queues_stored_at_ms=0)
@@ -124,9 +129,9 @@ class CheckpointFile:
         self._files.fdatasync(fd)
 
     def begin_log(self, offset: int) -> None:
-        """The log begins there from now on: what lies below is about to be deleted, or was found to be gone.
+        """Note the new start of the log; the bytes below ``offset`` are about to be deleted, or were found missing.
 
-        On disk when this returns, as long as anything is known; else with the next ``save``.
+        If marks are known, the note is on disk when the method returns; otherwise the next ``save`` writes the note.
         """
         with self._lock:
             if offset == self.log_begin:
@@ -139,19 +144,19 @@ class CheckpointFile:
         self._files.fdatasync(fd)
 
     def forget_stale(self) -> None:
-        """Drop what the gateway knew before another broker served the directory; on disk when this returns."""
+        """Erase the gateway's marks from before another broker served the directory; on disk at return."""
         with self._lock:
             self._files.pwrite(self._fd, bytes(FILE_BYTES - MARKS_AT), MARKS_AT)
             fd = self._fd
         self._files.fdatasync(fd)
 
     def forget(self) -> None:
-        """After recovery found another end of the log: start anew with the next ``save``."""
+        """Drop the marks after recovery found another end of the log: the next ``save`` starts again without them."""
         with self._lock:
             self.marks = None
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the file."""
         if self._fd >= 0:
             self._files.close(self._fd)
             self._fd = -1
@@ -175,7 +180,10 @@ def _build_marks(marks: Marks, times: StoreCheckpoint, log_begin: int) -> bytes:
 
 
 def _parse_marks(data: bytes) -> tuple[Marks, tuple[int, int, int], int] | None:
-    """The marks, the times they were written with, and where the log begins."""
+    """Return the marks, the times that were written with them, and the start of the log.
+
+    Return None if there are no valid marks.
+    """
     layout = _MARKS_BEFORE if data[MARKS_AT : MARKS_AT + len(_MAGIC)] == _MAGIC_BEFORE else _MARKS
     if len(data) < MARKS_AT + layout.size + _CRC.size:
         return None

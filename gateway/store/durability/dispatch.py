@@ -1,6 +1,6 @@
-"""From the log to what is derived from it: consume queue units, tags codes.
+"""The step from the log to the data derived from it: consume queue units and tags codes.
 
-The same rules serve new messages and those that recovery finds in the log. Upstream:
+The same rules serve new messages and messages that recovery finds in the log. Upstream:
 ``DefaultMessageStore.CommitLogDispatcherBuildConsumeQueue`` and, for the tags code of delayed messages,
 ``CommitLog.checkMessageAndReturnSize``.
 """
@@ -24,25 +24,28 @@ from wire.message.properties import PropertyName
 from wire.message.tags import tags_code
 
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
-"""Never change: the queues of this topic hold times of delivery instead of tags codes."""
+"""The topic whose queues hold times of delivery instead of tags codes. Never change the name."""
 HIDDEN: Final = SysFlag.TRANSACTION_PREPARED
-"""This bit is set in the prepared and in the rollback kind: no queue shows them."""
+"""The bit that is set in the prepared and in the rollback kind: no queue shows these kinds."""
 
 MAX_LEVEL_DIGITS = 9
 
 DelayOf: TypeAlias = Callable[[int], int | None]
-"""The delay of a level in milliseconds; None for a level that is not known."""
+"""A function that returns the delay of a level in milliseconds; None for an unknown level."""
 BitMapOf: TypeAlias = Callable[[str, Mapping[str, str]], bytes]
-"""(topic, properties) → for which groups a message passes, as the queue's extension keeps it; b"" when nobody asks."""
+"""A function of topic and properties that returns the groups for which a message passes.
+
+The result has the form that the queue's extension keeps; b"" if no group asks.
+"""
 
 
 def no_bit_map(_topic: str, _properties: Mapping[str, str]) -> bytes:
-    """Nobody asks."""
+    """Return b"": no group asks for a bit map."""
     return b""
 
 
 class _Row:
-    """Units of one queue that follow one another. A plain class: there are some in each batch."""
+    """Units of one queue that follow each other. A plain class: each batch makes some."""
 
     __slots__ = ("first_offset", "units")
 
@@ -52,7 +55,7 @@ class _Row:
 
 
 def _units_of(rows: dict[ConsumeQueue, _Row], queue: ConsumeQueue, offset: int) -> BytesWriter:
-    """Where the units of a queue are written, of which the next one is that of an offset."""
+    """Return the writer for a queue's units; a new row starts at ``offset``, the offset of the next unit."""
     row = rows.get(queue)
     if row is None:
         row = rows[queue] = _Row(offset)
@@ -60,10 +63,11 @@ def _units_of(rows: dict[ConsumeQueue, _Row], queue: ConsumeQueue, offset: int) 
 
 
 class UnitDispatch:
-    """Writes units, batch by batch.
+    """The writer of units, batch by batch.
 
-    :param light_queues: whether messages found in the log are put into light queues, too.
-    :param bit_map_of: what extensions keep of new messages; None: queues are written without extensions.
+    :param light_queues: True to put messages found in the log into light queues, too.
+    :param bit_map_of: returns the bit maps that extensions keep for new messages; None: queues are written without
+        extensions.
     """
 
     __slots__ = ("_bit_map_of", "_delay_of", "_queues", "light_queues")
@@ -84,7 +88,7 @@ class UnitDispatch:
     def write(self, outcomes: Sequence[PutOutcome]) -> None:
         """Show the units of a batch and fill in its tags codes; may be repeated after an error.
 
-        :raises OSError: some queues may have their units, readers see whole queues only.
+        :raises OSError: some queues may have their units, but readers only see whole queues.
         """
         if self._bit_map_of is not None:
             self._write_extended(outcomes, self._bit_map_of)
@@ -109,7 +113,7 @@ class UnitDispatch:
             self._queues.add(written, row.first_offset, row.units.getvalue())
 
     def _code(self, result: PutResult) -> int:
-        """The tags code of a message's units, which is also noted."""
+        """Return the tags code of a message's units, and note the code in ``result``."""
         properties = result.message.property_map
         if PropertyName.TAGS not in properties and result.topic != SCHEDULE_TOPIC:
             return 0
@@ -117,7 +121,7 @@ class UnitDispatch:
         return result.tags_code
 
     def _write_extended(self, outcomes: Sequence[PutOutcome], bit_map_of: BitMapOf) -> None:
-        """As ``write``; tags codes, store times and bit maps go to the extensions of the queues."""
+        """Do the work of ``write``, but put tags codes, store times and bit maps into the extensions of the queues."""
         messages_of: dict[ConsumeQueue, list[ExtendedMessage]] = {}
         first_of: dict[ConsumeQueue, int] = {}
         for result in each_result(outcomes):
@@ -134,7 +138,7 @@ class UnitDispatch:
             self._queues.write_extended(queue, first_of[queue], messages)
 
     def unit_code(self, topic: str, properties: Mapping[str, str], stored_at_ms: int) -> int:
-        """What the unit of a message keeps beside its place: the hash of its tag, or when it is to be delivered."""
+        """Return the code in a message's unit: the hash of its tag, or its time of delivery in milliseconds."""
         if topic == SCHEDULE_TOPIC and self._delay_of is not None:
             level = properties.get(PropertyName.DELAY, "")
             # Short numbers only: int() refuses thousands of digits, and any client may send them.

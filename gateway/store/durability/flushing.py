@@ -1,8 +1,11 @@
-"""Bringing to the disk what is written: the commit log by interval (ASYNC_FLUSH), queues, index and checkpoint always.
+"""The flush of written data to the disk.
+
+The commit log is flushed by interval with ASYNC_FLUSH; queues, index and checkpoint always are.
 
 With SYNC_FLUSH the log itself is durable before a batch gets here. A failed sync is never tried again: the kernel may
-have dropped the pages, so the store stops acknowledging and the next start recovers. Only a lack of space while
-derived files are *written* is tried again, because the same bytes are then written once more.
+have dropped the pages, so the store stops acknowledging and the next start recovers. Two errors are tried again: a lack
+of space while derived files are *written*, because the same bytes are then written once more; and a file that could not
+be opened, because nothing was tried yet.
 
 Upstream: ``FlushRealTimeService``, ``FlushConsumeQueueService``, ``StoreCheckpoint``.
 """
@@ -24,20 +27,25 @@ from wire.disk.consume_queue import UNIT_BYTES
 log = EventLog("store")
 
 PAGE_BYTES = 4096
-"""What upstream's least pages are counted in (``MappedFile.OS_PAGE_SIZE``)."""
+"""The unit in bytes of upstream's least pages (``MappedFile.OS_PAGE_SIZE``)."""
 MOST_FILES_COUNTED = 8
-"""Least pages of consume queues are those of each file that was written to, as upstream's; of more files, of so many.
-Each sync of a file holds up that of the log; what is not brought to the disk yet the next start reads from the log."""
+"""The most queue files by which the least pages are multiplied.
+
+As upstream, the least pages of consume queues count for each written file, here for at most this many. Each sync of a
+file delays the sync of the log. Units that are not on disk yet are made from the log by the next start.
+"""
 MAX_SYNCED_AT_START = 500
-"""Queue files that a start waits for: each takes as long as a sync."""
+"""The most queue files whose sync a start waits for: each takes as long as a sync."""
 NOT_WRITTEN = NOT_OPENED | NO_SPACE
-"""Of files that are written anew at the next flush."""
+"""The error numbers that pass for files that the next flush writes again."""
 
 
 class Flushing:
-    """Moves ``progress.flushed`` and the checkpoint on. ``flush`` and ``flush_due`` block, for any thread.
+    """The part that moves ``progress.flushed`` and the checkpoint on.
 
-    :param room_bytes: how much files that can be made again may take; blocks.
+    ``flush`` and ``flush_due`` block, for any thread.
+
+    :param room_bytes: returns how many bytes files that can be made again may take; blocks.
     """
 
     def __init__(
@@ -71,12 +79,15 @@ class Flushing:
     # --- with every batch, on the reactor's thread ---------------------------------------------------------------
 
     def before_visible(self, batch: LogBatch) -> None:
-        """SYNC_FLUSH: the batch is on disk. A flush in another thread must not find it visible and not durable."""
+        """Note with SYNC_FLUSH that the batch is on disk.
+
+        A flush in another thread must not find a batch that is visible and not durable.
+        """
         if self._sync:
             self._progress.flushed = batch.end
 
     def after_visible(self, batch: LogBatch) -> None:
-        """Note in the checkpoint what is durable, or wake the flush that waits for messages."""
+        """Note in the checkpoint what is durable (SYNC_FLUSH), or wake the flush that waits for messages."""
         if self._sync:
             try:
                 self._checkpoint.log_is_durable(batch.end, batch.outcomes[-1].stored_at_ms)
@@ -99,9 +110,10 @@ class Flushing:
     # --- by interval, in a thread --------------------------------------------------------------------------------
 
     def flush_due(self, now_ms: int) -> bool:
-        """Flush when the intervals say so; to be called every few hundred milliseconds. Whether it did.
+        """Flush if an interval is over; return whether a flush was done.
 
-        So often units are written: who looks into the files finds nearly what the broker shows.
+        Call ``flush_due`` every few hundred milliseconds. Every call also writes the held units, so that the files show
+        nearly as much as the broker does.
         """
         settings, progress = self._settings, self._progress
         if self._queues.has_held:
@@ -147,7 +159,7 @@ class Flushing:
     # --- everything ----------------------------------------------------------------------------------------------
 
     def flush(self, *, due_only: bool = False) -> bool:
-        """Bring everything visible to the disk: log, queues, index, checkpoint. Whether all of it is there.
+        """Bring everything visible to the disk: log, queues, index, checkpoint; return whether all of it is there.
 
         :param due_only: leave out the key index, whose flush writes the most, until its own interval is over.
         """
@@ -180,14 +192,15 @@ class Flushing:
             return True
 
     def flush_log(self) -> bool:
-        """Bring what is visible of the log to the disk, and nothing that is made from it. Whether it is there."""
+        """Bring the visible log to the disk, without queues and index; return whether the log is there."""
         with self.in_turn:
             return self._may_flush and self._flush_log(self._log.visible_end)
 
     def flush_opened(self) -> bool:
-        """``flush`` after recovery: of very many queues that it wrote only the log; their turn is the next timed flush.
+        """Flush after recovery: everything, or only the log if recovery wrote very many queues.
 
-        Until then the checkpoint stays, and another start would read the same part of the log again.
+        In the second case the next timed flush brings the queues to the disk. Until then the checkpoint stays, and
+        another start would read the same part of the log again.
         """
         if self._checkpoint.marks is None or self._queues.unsynced_files <= MAX_SYNCED_AT_START:
             return self.flush()
@@ -224,7 +237,7 @@ class Flushing:
         return self._ended("sync of the consume queues", self._queues.sync, NOT_OPENED)
 
     def _ended(self, what: str, work: Callable[[], None], passing: frozenset[int]) -> bool:
-        """Whether a part of a flush did what it should; errors of the ``passing`` kinds are no reason to stop."""
+        """Run a part of a flush; return whether it succeeded. Errors of the ``passing`` kinds do not fail the store."""
         try:
             work()
         except OSError as error:
@@ -240,5 +253,8 @@ class Flushing:
 
 
 def _passed(since_ms: int, now_ms: int, interval_ms: int) -> bool:
-    """Whether an interval is over; also when the clock was set back, which must not stop the flushing for a day."""
+    """Return whether an interval is over.
+
+    The result is also True if the clock was set back, so that flushing does not stop for a day.
+    """
     return not 0 <= now_ms - since_ms < interval_ms

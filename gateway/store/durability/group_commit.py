@@ -1,14 +1,15 @@
-"""Group commit: what arrived while the last batch went to the disk is the next batch.
+"""Group commit: the messages that arrive while one batch goes to the disk form the next batch.
 
     SYNC_FLUSH    gather → write → thread: sync → stored → answers; one batch in flight, the next one gathers meanwhile,
                   and goes to the disk before the senders of the one that came back are answered
     ASYNC_FLUSH   gather until the end of the turn → write → stored → answers; syncs come by timer
 
-A batch is written at once, into the system's memory, when its files are there; one that has to make a file, or is
-large, is written in the thread. So what has to change threads for each batch is nothing but the sync.
+A batch is written at once, into the system's memory, if its files exist. A batch that has to make a file, or is large,
+is written in the thread. For most batches, therefore, only the sync has to change threads.
 
-No waiting time: a lone message goes at once, a thousand at a time share one sync. All methods run on one thread, the
-reactor's; only ``write`` and ``sync`` may run in another. The one timer looks after a disk that does not answer.
+There is no waiting time: a lone message goes at once, and a thousand concurrent messages share one sync. All methods
+run on one thread, the reactor's; only ``write`` and ``sync`` may run in another. The only timer watches for a disk that
+does not answer.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -27,11 +28,14 @@ from gateway.telemetry.logs import EventLog
 log = EventLog("store")
 
 WRITTEN_AT_ONCE_BYTES = 8 * 1024 * 1024
-"""With SYNC_FLUSH a larger batch is written in the thread: copying it takes milliseconds, and nobody is answered."""
+"""The largest batch, in bytes, that is written on the reactor's thread with SYNC_FLUSH.
+
+To copy a larger batch takes milliseconds, in which no sender is answered.
+"""
 
 
 class BatchLog(Protocol):
-    """Where batches are written. ``write`` and ``sync`` block, and may run in a thread."""
+    """A log to which batches are written. ``write`` and ``sync`` block, and may run in a thread."""
 
     def new_batch(self) -> LogBatch:
         """Return an empty batch at the log's current place."""
@@ -39,7 +43,7 @@ class BatchLog(Protocol):
     def write(self, batch: LogBatch) -> None:
         """Hand a batch to the system.
 
-        :raises DiskFull: there is no room for it.
+        :raises DiskFull: there is no room for the batch.
         :raises WriteFailed: the disk failed.
         """
 
@@ -51,27 +55,27 @@ class BatchLog(Protocol):
 
 
 class BatchObserver(Protocol):
-    """Who hears what becomes of batches, on the reactor's thread."""
+    """An observer that is notified of the outcome of batches, on the reactor's thread."""
 
     def stored(self, batch: LogBatch) -> None:
-        """Hear of each batch that is as durable as it has to be, in order."""
+        """Note that a batch is as durable as it has to be; called for each batch, in order."""
 
     def failed(self, batch: LogBatch, reason: BaseException) -> None:
-        """Hear of a batch that is not there, and why; dispose of what is gathered, too."""
+        """Note that a batch could not be stored, and why; dispose of the gathered messages, too."""
 
     def hasty(self, batch: LogBatch) -> None:
-        """Hear of a batch that is written and not yet on disk, when somebody waits for no more than that."""
+        """Note that a batch is written but not yet on disk; called if a sender waits only for the write."""
 
     def overdue(self, batch: LogBatch) -> None:
-        """Hear of a written batch that is not on disk after the time-out, perhaps several times."""
+        """Note that a written batch is not on disk after the time-out; may be called several times."""
 
 
 class GroupCommit:
-    """Gathers batches and brings them to the disk one after the other.
+    """The part that gathers batches and brings them to the disk one after the other.
 
     :param surroundings: ``in_thread`` runs a write that would block, ``in_sync`` each sync.
-    :param syncs: whether batches are brought to the disk one by one (SYNC_FLUSH).
-    :param timeout_ms: after this a batch that is not on disk is overdue.
+    :param syncs: True if each batch is brought to the disk by its own sync (SYNC_FLUSH).
+    :param timeout_ms: the time in milliseconds after which a batch that is not on disk is overdue.
     """
 
     __slots__ = (
@@ -132,22 +136,22 @@ class GroupCommit:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits for the disk."""
+        """True if nothing waits for the disk."""
         return self.in_flight is None and not self.gathering.waiters and not self._landed
 
     def wake(self) -> None:
-        """Something was added to ``gathering``: see to it that it goes."""
+        """Make sure that ``gathering``, to which something was added, goes to the disk soon."""
         if not self._scheduled and self.in_flight is None:
             self._scheduled = True
             self._soon(self._turn)
 
     def before_next(self, add: Callable[[], None]) -> None:
-        """Call ``add`` once, right before the next batch goes: what it appends goes along."""
+        """Call ``add`` once, right before the next batch goes: messages that ``add`` appends join that batch."""
         self._additions.append(add)
         self.wake()
 
     def restart(self) -> LogBatch:
-        """Begin a new batch at the log's current place; returns what was gathered before."""
+        """Start a new batch at the log's current place; return the batch that was gathered before."""
         gathered = self.gathering
         gathered.seal()
         self.gathering = self._new_batch()
@@ -183,7 +187,10 @@ class GroupCommit:
         self._scheduled = self.is_adding = False
 
     def write_now(self) -> None:
-        """Bring what is gathered to the disk in this thread; only while nothing is in flight (closing)."""
+        """Bring the gathered batch to the disk in this thread.
+
+        Only while no batch is in flight, when the store closes.
+        """
         assert self.in_flight is None, "one batch at a time"
         self._let_add()
         if self.gathering.waiters:
@@ -191,7 +198,7 @@ class GroupCommit:
             self._done(result_of(lambda: self._write_and_sync(batch)))
 
     def stop_watching(self) -> None:
-        """Take back the timer, when there is one (closing)."""
+        """Cancel the timer, if one runs, when the store closes."""
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = self._watched = None
@@ -227,7 +234,10 @@ class GroupCommit:
             self.wake()
 
     def _land(self) -> None:
-        """Tell of stored batches in order, also when a callback, or an executor that runs at once, brings more."""
+        """Notify the observer of stored batches in order.
+
+        The order also holds if a callback, or an executor that runs at once, brings more batches.
+        """
         if self._is_landing:
             return
         self._is_landing = True
@@ -240,8 +250,10 @@ class GroupCommit:
     # --- a disk that does not answer -----------------------------------------------------------------------------
 
     def _watch(self, batch: LogBatch) -> None:
-        """Look at the batch in flight again after the timeout. One timer for many batches: it is renewed only when it
-        has run out while something is in flight, so a batch is overdue after one to two timeouts.
+        """Check the batch in flight again after the timeout.
+
+        One timer serves many batches: it is renewed only if it runs out while a batch is in flight. A batch is
+        therefore overdue after one to two timeouts.
         """
         self._watched = batch
         self._unwatch = self._later(self._timeout_ms, self._look)

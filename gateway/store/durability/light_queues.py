@@ -1,7 +1,7 @@
-"""Light queues of the store: where a message is put besides its topic's queue (enableLmq and enableMultiDispatch).
+"""Light queues of the store: further queues that show a message (enableLmq and enableMultiDispatch).
 
-Their consume queues are files like all others; their units lead to the same records. Upstream: ``LmqDispatch`` and
-``ConsumeQueue.multiDispatchLmqQueue``.
+The consume queues of light queues are ordinary files, and their units lead to the same records. Upstream:
+``LmqDispatch`` and ``ConsumeQueue.multiDispatchLmqQueue``.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ from wire.message.record import OutgoingMessage
 
 
 class LightQueues:
-    """Gives messages their places in light queues. On the reactor's thread, as the offsets of all queues.
+    """The part that gives messages their places in light queues.
 
-    :param most: light queues there may be.
+    The work runs on the reactor's thread, where all queues get their offsets.
+
+    :param most: the largest number of light queues.
     """
 
     def __init__(self, queues: ConsumeQueues, most: int) -> None:
@@ -37,9 +39,11 @@ class LightQueues:
         self._full_at = 0
 
     def place(self, message: OutgoingMessage, taken: dict[ConsumeQueue, int]) -> Places | None:
-        """Write the offsets into a message that names light queues; None when there would be too many queues.
+        """Write the offsets into a message that names light queues; return its places there.
 
-        :param taken: next offsets that neighbours appended together have moved already; moved on here.
+        Return None if there would be too many light queues.
+
+        :param taken: the next offset of each queue in which neighbours of the same append took places; updated here.
         """
         if message.topic.startswith(UNDISPATCHED_TOPICS):
             return ()
@@ -77,7 +81,7 @@ class LightQueues:
 
 @dataclass(slots=True)
 class LightArrival:
-    """A message that can be read in a light queue now, as those see it who wait there."""
+    """A message that can now be read in a light queue, as the consumers that wait there see the message."""
 
     topic: str
     queue_id: int
@@ -86,12 +90,12 @@ class LightArrival:
     message: OutgoingMessage
 
     def each(self) -> Iterable[LightArrival]:
-        """Itself."""
+        """Return ``self`` alone."""
         return (self,)
 
 
 def light_arrivals(outcomes: Iterable[PutOutcome]) -> Iterator[LightArrival]:
-    """What has arrived in light queues with these messages."""
+    """Yield an arrival for each light queue in which these messages can now be read."""
     for outcome in outcomes:
         if outcome.further:
             for result in outcome.each():

@@ -1,7 +1,7 @@
-"""What becomes of a batch that was brought to the disk: visible, told to listeners, answered; or taken back.
+"""The steps after a batch was brought to the disk: make it visible, notify listeners, answer senders; or take it back.
 
-In this order, batch by batch, on the reactor's thread: consume queues, key index, listeners, senders. With SYNC_FLUSH
-nothing is visible before it is on disk, also when its sender was answered earlier.
+The order, batch by batch, on the reactor's thread: consume queues, key index, listeners, senders. With SYNC_FLUSH
+nothing is visible before it is on disk, even if its sender was answered earlier.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -31,7 +31,7 @@ Listener: TypeAlias = Callable[[list[PutOutcome]], None]
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """What is made from the log for readers: consume queues and key index."""
+    """The data made from the log for readers: consume queues and key index."""
 
     dispatch: UnitDispatch
     indexing: Indexing
@@ -39,18 +39,18 @@ class Derived:
 
 @dataclass(frozen=True, slots=True)
 class SpaceWatch:
-    """How a store notices, and says, that the disk gets full."""
+    """The functions with which a store notices, and says, that the disk gets full."""
 
     text: Callable[[], str]
-    """Returns the free space for people."""
+    """The function that returns the free space as text for people."""
     look_soon: Callable[[], None]
-    """Looks at the free space soon."""
+    """The function that has the free space checked soon."""
     max_behind_bytes: int
-    """Bytes of messages that are stored and not in their queues; with more no message is taken."""
+    """The most bytes of messages that may be stored and not yet in their queues; above this, messages are refused."""
 
 
 class Publication:
-    """Told of batches by ``GroupCommit``."""
+    """The observer that ``GroupCommit`` notifies of batches."""
 
     __slots__ = (
         "_admission",
@@ -97,11 +97,11 @@ class Publication:
         """Set once: the two tell each other."""
 
     def listen(self, listener: Listener) -> None:
-        """Tell ``listener`` of every batch that becomes visible, in order."""
+        """Notify ``listener`` of every batch that becomes visible, in order."""
         self._listeners.append(listener)
 
     def when_idle(self, callback: Callable[[], None]) -> None:
-        """Call back once when nothing waits for the disk any more; at once when nothing does."""
+        """Call back once when no batch waits for the disk any more, or at once if none waits."""
         if self._group.is_idle:
             callback()
         else:
@@ -109,12 +109,12 @@ class Publication:
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything that is stored is also visible."""
+        """True if everything that is stored is also visible."""
         return not self._undispatched
 
     @property
     def refusal(self) -> str | None:
-        """Why nothing is to be taken until more of what is stored is visible, or None."""
+        """The reason to refuse messages until more stored messages are visible; None if there is no reason."""
         behind_bytes = self._log.visible_end - self._progress.dispatched_end
         if not self._undispatched or behind_bytes <= self._max_behind_bytes:
             return None
@@ -131,7 +131,7 @@ class Publication:
     # --- stored --------------------------------------------------------------------------------------------------
 
     def stored(self, batch: LogBatch) -> None:
-        """A batch is as durable as it has to be before its senders are told."""
+        """Make a batch visible that is durable enough, then answer its senders."""
         self._flushing.before_visible(batch)
         self._log.visible_end = batch.end
         self._flushing.after_visible(batch)
@@ -143,7 +143,7 @@ class Publication:
             self._look()
 
     def catch_up(self) -> None:
-        """Make stored batches visible, in order; a disk that has no room for the queues is tried again."""
+        """Make stored batches visible, in order; stop at a disk error, so that a later call tries again."""
         progress = self._progress
         while self._undispatched:
             batch = self._undispatched[0]
@@ -186,12 +186,12 @@ class Publication:
     # --- written, not yet on disk --------------------------------------------------------------------------------
 
     def hasty(self, batch: LogBatch) -> None:
-        """A batch is written: answer those who wait for no more. Readers do not see it before it is on disk."""
+        """Answer the senders that wait only for the write; readers do not see the batch before it is on disk."""
         for waiter in _taken(batch, WaitFor.WRITE):
             _call(waiter)
 
     def overdue(self, batch: LogBatch) -> None:
-        """A written batch is not on disk in time: say so to those who asked to know."""
+        """Answer FLUSH_DISK_TIMEOUT to the senders that asked for it, because a written batch is late on disk."""
         waiters = _taken(batch, WaitFor.DISK_OR_TIMEOUT)
         if not waiters:
             return
@@ -209,7 +209,7 @@ class Publication:
     # --- refused -------------------------------------------------------------------------------------------------
 
     def failed(self, batch: LogBatch, reason: BaseException) -> None:
-        """A batch did not reach the disk: what was gathered behind it has to go too."""
+        """Refuse a batch that did not reach the disk, and everything that was gathered after it."""
         if isinstance(reason, DiskFull):
             log.error("disk full", error=str(reason), messages=batch.count)
             self._admission.refuse(f"disk full: {reason}; {self._numbers()}")
@@ -238,7 +238,10 @@ class Publication:
     # --- the next file -------------------------------------------------------------------------------------------
 
     def _make_file_ahead(self) -> None:
-        """So that no batch waits for it, and no reactor with ASYNC_FLUSH."""
+        """Make the next log file early, in the thread.
+
+        Then no batch waits for a new file, and with ASYNC_FLUSH no reactor does.
+        """
         file = self._log.file_ahead()
         if file is not None:
             self._in_thread(lambda: file.open(create=True), lambda result: self._made_ahead(file, result))
@@ -255,7 +258,7 @@ class Publication:
 
 
 def _taken(batch: LogBatch, wait_for: WaitFor) -> list[Waiter]:
-    """The waiters of one kind; they are not told again."""
+    """Take the waiters of one kind out of a batch and return them, so that they are answered only once."""
     taken = [waiter for waiter in batch.waiters if waiter[2] is wait_for]
     if taken:
         batch.waiters = [waiter for waiter in batch.waiters if waiter[2] is not wait_for]

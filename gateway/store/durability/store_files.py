@@ -1,4 +1,4 @@
-"""What the parts of a store share: its files and its state, each as one value."""
+"""The things that the parts of a store share: its files and its state, each as one value."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class StoreFiles:
     """The files of one store, by kind: each kind has one object that reads and writes it."""
 
     layer: FileLayer
-    """Every access to the disk goes through it."""
+    """The layer through which every access to the disk goes."""
     paths: StorePaths
     lock: StoreLock
     log: CommitLog
@@ -34,7 +34,7 @@ class StoreFiles:
 
 @dataclass(frozen=True, slots=True)
 class StoreState:
-    """How far one store is, whether it takes messages, and what it has counted."""
+    """The progress of one store, whether it takes messages, and its metrics."""
 
     progress: StoreProgress
     admission: Admission

@@ -1,4 +1,7 @@
-"""What the program around a store gives to it, as one value. A store has no clock, thread or timer of its own."""
+"""The things that the program around a store gives to it, as one value.
+
+A store has no clock, thread or timer of its own.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +16,21 @@ from gateway.telemetry.metrics import Registry
 
 Cancel: TypeAlias = Callable[[], None]
 Later: TypeAlias = Callable[[int, Callable[[], None]], Cancel]
-"""Runs a function on the reactor thread after milliseconds; the value takes that back."""
+"""A function that runs another on the reactor's thread after a number of milliseconds, and returns its cancellation."""
 
 
 def at_once(function: Callable[[], None]) -> None:
-    """``Soon`` for programs without a reactor: every append is a batch of its own."""
+    """Run the function now: ``Soon`` for programs without a reactor, where every append is a batch of its own."""
     function()
 
 
 def never(_delay_ms: int, _function: Callable[[], None]) -> Cancel:
-    """``Later`` for programs without a reactor: time does not pass."""
+    """Do nothing: ``Later`` for programs without a reactor, where time does not pass."""
     return _nothing
 
 
 def _nothing() -> None:
-    """There is no timer to take back."""
+    """Do nothing, because there is no timer to cancel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,14 +39,14 @@ class StoreSurroundings:
 
     clock_ms: Milliseconds
     files: FileLayer | None = None
-    """Every access to the disk goes through it; None: the system's files."""
+    """The layer through which every access to the disk goes; None: the system's files."""
     soon: Soon = at_once
-    """Runs a function at the end of this reactor turn."""
+    """The function that runs another at the end of this reactor turn."""
     in_thread: InThread = in_this_thread
-    """Runs blocking work in one thread, in order."""
+    """The function that runs blocking work in one thread, in order."""
     in_sync: InThread | None = None
-    """Runs the sync of a batch; None: ``in_thread`` does."""
+    """The function that runs the sync of a batch; None: ``in_thread`` does this."""
     later: Later = never
-    """Runs a function after a time, on the reactor's thread."""
+    """The function that runs another on the reactor's thread after a number of milliseconds."""
     registry: Registry = field(default_factory=Registry)
-    """Gets the store's metrics."""
+    """The registry of the store's metrics."""

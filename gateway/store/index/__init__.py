@@ -1,4 +1,4 @@
-"""The key index: which messages of the log have a key, for queries by key.
+"""The key index: the messages of the log that have a key, for queries by key.
 
-Open ``index`` first. An index entry holds a hash of a key only: ``indexing`` compares the messages themselves.
+Open ``index`` first. An index entry holds only a hash of a key: ``indexing`` compares the messages themselves.
 """

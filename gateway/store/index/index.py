@@ -1,10 +1,10 @@
 """The key index: from a message's unique key, its KEYS and its tag to its places in the commit log.
 
-A key is hashed when its message is dispatched; files get the entries in the background, of some hundred messages at a
-time. What is not built yet waits in a bounded backlog; when that is full, or the newest index files were lost, the
-messages are read again from the log: then the index is *behind* and catches up from ``scanned``. An older file that was
-lost leaves a *gap*, which is filled from the log as well. A query waits for all of that which it could find something
-in. Upstream: ``IndexService``.
+A key is hashed when its message is dispatched; files get the entries in the background, a few hundred messages at a
+time. Entries that are not built yet wait in a bounded backlog. If the backlog is full, or the newest index files were
+lost, the messages are read again from the log: then the index is *behind* and catches up from ``scanned``. An older
+file that was lost leaves a *gap*, which is also filled from the log. A query waits for every part in which it could
+find something. Upstream: ``IndexService``.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -34,31 +34,41 @@ from wire.message.record import StoredMessage
 log = EventLog("store")
 
 LEAST_SLICE = 256
-"""Fewer messages wait for more: the work of a slice that is the same for any number of messages is then shared."""
+"""The least number of messages in a slice; fewer wait for more.
+
+A slice causes some work that is equal for any number of messages.
+"""
 MAX_SLICE_ENTRIES = 32_768
-"""Entries made in one go, but for those of the last message: a message may have 16,000 keys."""
+"""The most entries made at once, except for the entries of the last message: a message may have 16,000 keys."""
 BUILD_SLICE = 512
-"""Messages a query indexes at a time while it waits for the backlog."""
+"""The number of messages that a query indexes at a time while it waits for the backlog."""
 MAX_BACKLOG_BYTES = 64 * 1024 * 1024
-"""Of the log, with messages that wait."""
+"""The most bytes of the log with messages that wait."""
 MAX_BACKLOG_ENTRIES = 1_000_000
-"""Of messages that wait (20 MB), but for what one request stores: a message may have thousands of KEYS."""
+"""The most entries of messages that wait (20 MB), except for the entries of one request.
+
+A message may have thousands of KEYS.
+"""
 MAX_CHAIN = 100_000
-"""Messages of one hash and time named by one query: colliding keys must not hold the broker."""
+"""The most messages with one hash and time that one query returns: colliding keys must not hold the broker."""
 MAX_WALK = 2_000_000
-"""Entries looked at by one query: a slot may lead through every message of a busy tag."""
+"""The most entries that one query examines: a slot may lead through every message of a busy tag."""
 FLUSH_INTERVAL_MS = 10_000
-"""Between two flushes by interval: keys are spread over the whole file, so each writes most of its 20 MB of slots."""
+"""The time between two flushes by interval, in milliseconds.
+
+Keys are spread over the whole file, so each flush writes most of its 20 MB of slots.
+"""
 FLUSH_ENTRIES = 250_000
-"""Entries in memory (5 MB) from which on a flush does not wait for its interval."""
+"""The number of entries in memory (5 MB) from which a flush does not wait for its interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexMark:
-    """How much of the log a flush has brought into index files on disk.
+    """The part of the log that a flush has brought into index files on disk.
 
-    ``scanned``: every record below this offset is considered; ``last_offset``: the last record with an entry, −1 for
-    none; ``stored_at_ms``: its store time.
+    - ``scanned``: every record below this offset is considered.
+    - ``last_offset``: the offset of the last record with an entry; −1 if there is none.
+    - ``stored_at_ms``: the store time of that record, in milliseconds.
     """
 
     scanned: int
@@ -68,19 +78,19 @@ class IndexMark:
 
 @dataclass(frozen=True, slots=True)
 class IndexFlush:
-    """What one flush writes, and what it will prove."""
+    """The data that one flush writes, and the mark that it will prove."""
 
     mark: IndexMark
     snapshots: Sequence[IndexSnapshot]
     names: Mapping[str, bool]
-    """Of the files, and whether each is whole on disk before the flush."""
+    """The names of the files, and whether each is whole on disk before the flush."""
     names_after: Mapping[str, bool]
 
 
 class KeyIndex:
-    """All index files; any thread may use it.
+    """All index files; any thread may use them.
 
-    :param read_from: the messages of the log from an offset on, as far as they are dispatched.
+    :param read_from: returns the dispatched messages of the log from an offset on.
     """
 
     def __init__(
@@ -115,10 +125,10 @@ class KeyIndex:
     # --- opening -------------------------------------------------------------------------------------------------
 
     def load(self, *, clean: bool, checkpoint_ms: int, mark: IndexMark | None, log_min: int, log_end: int) -> list[str]:
-        """Take over the files; decide from where the log has to be read again. Returns remarks.
+        """Take over the files and decide from where the log has to be read again; return remarks.
 
-        After an unclean stop a file that ends later than the checkpoint goes back to it; where there is no way back
-        it is deleted, as upstream ``IndexService.load`` does.
+        After an unclean stop, a file that ends later than the checkpoint is rolled back to the checkpoint. If this is
+        not possible, the file is deleted, as upstream ``IndexService.load`` does.
         """
         remarks: list[str] = []
         deleted = False
@@ -191,7 +201,8 @@ class KeyIndex:
     def offer(self, outcomes: Sequence[PutOutcome]) -> None:
         """Hash the keys of dispatched messages, in log order; ``build`` brings them into files.
 
-        Nothing else of the messages is kept: their memory serves the next ones while the processor has it at hand.
+        Nothing else of the messages is kept, so that their memory serves the next messages while it is in the
+        processor's cache.
         """
         if not outcomes:
             return
@@ -215,16 +226,16 @@ class KeyIndex:
 
     @property
     def backlog(self) -> int:
-        """Messages that wait for their entries; at least 1 while the log has to be read again."""
+        """The number of messages that wait for their entries; at least 1 while the log has to be read again."""
         return self._waiting.message_count + self._behind + len(self._gaps)
 
     @property
     def has_slice(self) -> bool:
-        """Whether enough waits for ``build``; less waits for more, for a query or for the next flush."""
+        """True if enough messages wait for ``build``; fewer wait for more, for a query or for the next flush."""
         return self._waiting.message_count >= LEAST_SLICE or self._behind or bool(self._gaps)
 
     def build(self, budget: int) -> int:
-        """Make the entries of up to ``budget`` messages; how many were looked at, 0 when nothing waits.
+        """Make the entries of up to ``budget`` messages; return how many were examined, 0 if none wait.
 
         :raises OSError: an index file could not be made or read; call again later.
         """
@@ -239,7 +250,7 @@ class KeyIndex:
             return done
 
     def _build_waiting(self, budget: int) -> int:
-        """Of the oldest messages that wait."""
+        """Make the entries of the oldest messages that wait; return how many messages."""
         waiting = self._waiting
         rows, count = waiting.first(budget, MAX_SLICE_ENTRIES)
         # Some, or all, may have been read from the log already.
@@ -270,7 +281,7 @@ class KeyIndex:
         return len(messages)
 
     def _add(self, rows: bytes, choose: Callable[[], IndexFile]) -> None:
-        """Entries to the file that grows, and to further ones where it ends."""
+        """Add entries to the file that grows, and to further files when it is full."""
         while rows:
             file = choose()
             end = file.room * ROW_BYTES
@@ -278,7 +289,7 @@ class KeyIndex:
             rows = rows[end:]
 
     def _newest(self) -> IndexFile:
-        """The file that grows; a new one when there is none with room."""
+        """Return the file that grows; make a new file if none has room."""
         if self.index_files and not self.index_files[-1].is_full:
             return self.index_files[-1]
         name = index_name(self._clock_ms())
@@ -287,7 +298,7 @@ class KeyIndex:
         return self._make(name, len(self.index_files))
 
     def _of_gap(self, gap: IndexGap) -> IndexFile:
-        """The file that grows in a gap, named as the lost one was."""
+        """Return the file that grows in a gap; it has the name of the lost file."""
         if not gap.made or gap.made[-1].is_full:
             name = gap.lost[len(gap.made)] if len(gap.made) < len(gap.lost) else _following(gap.made[-1])
             if name >= gap.behind.path.name:
@@ -304,9 +315,9 @@ class KeyIndex:
     # --- reading -------------------------------------------------------------------------------------------------
 
     def find(self, topic: str, key: str, begin_ms: int, end_ms: int) -> Iterator[int]:
-        """Commit log offsets of messages that may have the key and time, newest first, each once.
+        """Yield commit log offsets of messages that may have the key and time, newest first, each once.
 
-        Times in entries are whole seconds and hashes collide: the caller looks at the messages themselves.
+        Times in entries are whole seconds and hashes collide: the caller examines the messages themselves.
         """
         key_hash = index_key_hash(topic, key)
         seen: set[int] = set()
@@ -348,7 +359,7 @@ class KeyIndex:
 
     @property
     def flush_is_due(self) -> bool:
-        """Whether a flush by interval should take the index along."""
+        """True if a flush by interval should include the index."""
         waited_ms = self._clock_ms() - self._last_flush_ms
         if not 0 <= waited_ms < FLUSH_INTERVAL_MS:
             return True
@@ -356,10 +367,11 @@ class KeyIndex:
             return sum(file.pending_count for file in self.index_files) >= FLUSH_ENTRIES
 
     def snapshot(self, *, due_only: bool = False, room_bytes: int = NO_END) -> IndexFlush:
-        """What is built now, to be brought to the disk by ``sync`` once the log itself is there.
+        """Return a flush of the entries built so far; ``sync`` brings them to the disk once the log itself is there.
 
-        :param due_only: nothing while ``flush_is_due`` is false.
-        :param room_bytes: nothing when it may take more than this: a start makes it anew from the log.
+        :param due_only: True to return an empty flush while ``flush_is_due`` is False.
+        :param room_bytes: if the flush may take more bytes than this, it is empty: a start makes the entries again from
+            the log.
         """
         with self._lock:
             saved = self._saved_mark
@@ -391,7 +403,7 @@ class KeyIndex:
         return names
 
     def build_waiting(self) -> None:
-        """Make the entries of all messages that wait; not of those that have to be read from the log again."""
+        """Make the entries of all messages that wait, but not of messages that have to be read from the log again."""
         while self._waiting.message_count and self._build_few():
             continue
 
@@ -405,7 +417,7 @@ class KeyIndex:
     def sync(self, flush: IndexFlush) -> None:
         """Bring a snapshot to the disk; blocks, for any thread.
 
-        :raises OSError: what is built is still in memory; ``give_back`` the snapshot.
+        :raises OSError: the entries are still in memory; call ``give_back`` with the snapshot.
         """
         self._save_names(flush.names)
         for snapshot in flush.snapshots:
@@ -427,15 +439,15 @@ class KeyIndex:
             self._saved_names = names
 
     def give_back(self, flush: IndexFlush) -> None:
-        """A snapshot did not reach the disk, or not all of it: the next one has its pages again."""
+        """Take back a snapshot that did not reach the disk as a whole: the next snapshot has its pages again."""
         with self._lock:
             for snapshot in flush.snapshots:
                 snapshot.file.thaw_pages(snapshot.pages)
 
     def remove_expired(self, log_min: int) -> int:
-        """Delete files that only know deleted messages, never the newest; how many.
+        """Delete files that only know deleted messages, but never the newest file; return how many were deleted.
 
-        :raises OSError: some are still there; the next call deletes them.
+        :raises OSError: some files still exist; the next call deletes them.
         """
         with self._lock:
             needed = {file for gap in self._gaps for file in (gap.behind, *gap.made)}
@@ -456,7 +468,10 @@ class KeyIndex:
 
 
 def _some(messages: Iterable[StoredMessage], count: int) -> tuple[list[StoredMessage], bool]:
-    """Up to ``count`` messages, fewer when they may have ``MAX_SLICE_ENTRIES``, and whether there are no more."""
+    """Return up to ``count`` messages, and whether there are no more.
+
+    Fewer messages are returned if they may have ``MAX_SLICE_ENTRIES`` entries.
+    """
     some: list[StoredMessage] = []
     property_bytes = 0
     for message in messages:
@@ -478,12 +493,12 @@ def _following(file: IndexFile) -> str:
 
 
 def _is_cut_short(file: IndexFile, mark: IndexMark, log_end: int) -> bool:
-    """Whether a flush of the file was under way when the process ended: it has what the mark tells of, and more."""
+    """Return whether the process ended during a flush of the file: the file has what the mark names, and more."""
     return file.begin_offset <= mark.last_offset < file.end_offset and mark.scanned <= log_end
 
 
 def _is_too_new(file: IndexFile, clean: bool, checkpoint_ms: int, mark: IndexMark | None, log_end: int) -> bool:
-    """Whether a file may know what the log does not have, or lack slots for entries it has."""
+    """Return whether a file may know messages that the log does not have, or lack slots for its entries."""
     if file.end_offset >= log_end:
         return True
     if clean:

@@ -1,7 +1,7 @@
-"""From messages to index entries: which keys a message has, and their hashes.
+"""The step from messages to index entries: the keys of a message, and their hashes.
 
-The keys of a message are its unique key, each word of its KEYS and, as Apache RocketMQ 5.5 has it, its tag. Rolled
-back messages have none, prepared ones do. (Upstream: ``IndexService.buildIndex``.)
+The keys of a message are its unique key, each word of its KEYS and, as in Apache RocketMQ 5.5, its tag. Rolled back
+messages have no keys, prepared messages do. (Upstream: ``IndexService.buildIndex``.)
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -24,14 +24,20 @@ from wire.message.record import StoredMessage
 ROW_BYTES: Final = 20
 OFFSET_AT: Final = 4
 STORED_AT: Final = 12
-"""Entries wait as rows of numbers: hash (int32), commit log offset (int64), store time in ms (int64)."""
+"""The place of the store time in a row.
+
+Rows of entries that wait: hash (int32), commit log offset (int64), store time in ms (int64).
+"""
 
 MAX_KNOWN_TOPICS = 1024
-"""Topics whose part in the hash is remembered; all are forgotten when there are more."""
+"""The most topics whose part of the hash is remembered; if there are more, all are forgotten."""
 _TAIL_CHARS: Final = 8
-"""What changes in a unique key from message to message: its head is that of the producer, and of 65 seconds."""
+"""The number of last characters that change in a unique key from message to message.
+
+The earlier characters of a key name the producer and a span of 65 seconds.
+"""
 _TAG_MARK: Final = "T#"
-"""Stands before a tag where a key is hashed. On disk: never change (upstream ``MessageConst.INDEX_TAG_TYPE``)."""
+"""The text before a tag when a key is hashed. On disk: never change (upstream ``MessageConst.INDEX_TAG_TYPE``)."""
 _ROLLBACK: Final = SysFlag.TRANSACTION_ROLLBACK
 _MASK: Final = SysFlag.TRANSACTION_MASK
 _UNIQ_KEY: Final = PropertyName.UNIQ_KEY
@@ -40,18 +46,18 @@ _TAGS: Final = PropertyName.TAGS
 
 
 class KeyKind(Enum):
-    """What a query asks for (upstream ``MessageConst.INDEX_KEY_TYPE`` and the like)."""
+    """The kind of key that a query asks for (upstream ``MessageConst.INDEX_KEY_TYPE`` and the like)."""
 
     ANY = "K"  # a unique key or one of KEYS: both are hashed alike
     UNIQUE = "U"
     TAG = "T"
 
     def indexed(self, key: str) -> str:
-        """What is hashed for a key."""
+        """Return the text that is hashed for a key."""
         return tag_key(key) if self is KeyKind.TAG else key
 
     def matches(self, message: StoredMessage, key: str) -> bool:
-        """Whether a message has the key."""
+        """Return whether a message has the key."""
         find = message.property_map.get
         if self is KeyKind.TAG:
             return find(_TAGS) == key
@@ -59,12 +65,12 @@ class KeyKind(Enum):
 
 
 def tag_key(tag: str) -> str:
-    """The key under which messages of a tag are found."""
+    """Return the key under which messages of a tag are found."""
     return _TAG_MARK + tag
 
 
 class TopicHashes:
-    """Hashes the keys of one topic. What a unique key shares with the one before it is not hashed again."""
+    """The hashes of one topic's keys. The part that a unique key shares with the key before is not hashed again."""
 
     __slots__ = ("_head", "_head_hash", "_tag", "_tag_hash", "_topic_hash")
 
@@ -76,7 +82,7 @@ class TopicHashes:
         self._tag_hash: i64 = 0
 
     def of_unique_key(self, key: str) -> i64:
-        """As ``index_key_hash``."""
+        """Return the hash of a unique key, as ``index_key_hash`` does."""
         head_chars: i64 = len(self._head)
         tail_chars: i64 = len(key) - head_chars
         if tail_chars > _TAIL_CHARS or not key.startswith(self._head):
@@ -86,11 +92,11 @@ class TopicHashes:
         return positive_hash(hash_on(self._head_hash, key, head_chars))
 
     def of_word(self, word: str) -> i64:
-        """The same of a word of KEYS."""
+        """Return the hash of a word of KEYS, as ``index_key_hash`` does."""
         return positive_hash(hash_on(self._topic_hash, word))
 
     def of_tag(self, tag: str) -> i64:
-        """The same of ``tag_key``."""
+        """Return the hash of a tag's ``tag_key``, as ``index_key_hash`` does."""
         if tag != self._tag:
             self._tag_hash = positive_hash(hash_on(self._topic_hash, tag_key(tag)))
             self._tag = tag
@@ -100,7 +106,7 @@ class TopicHashes:
 class IndexEntries:
     """The entries of messages in the order of the log, as rows of ``ROW_BYTES``.
 
-    ``message_count``: messages that have an entry; ``first_offset``: that of the first of them.
+    ``message_count``: the number of messages that have an entry; ``first_offset``: the log offset of the first of them.
     """
 
     __slots__ = ("_rows", "_topics", "first_offset", "message_count")
@@ -113,11 +119,14 @@ class IndexEntries:
 
     @property
     def count(self) -> int:
-        """Entries."""
+        """The number of entries."""
         return len(self._rows) // ROW_BYTES
 
     def add_outcomes(self, outcomes: Sequence[PutOutcome], most: i64) -> int:
-        """Of dispatched messages; how many of the outcomes were taken before there were ``most`` entries or more."""
+        """Add the entries of dispatched messages; return how many outcomes were taken.
+
+        :param most: no further outcome is taken once there are this many entries or more.
+        """
         taken = 0
         end: i64 = most * ROW_BYTES
         for outcome in outcomes:
@@ -140,7 +149,7 @@ class IndexEntries:
             self._add_keys(offset, stored_at_ms, topic, run.unique_keys[number], form.keys, form.tag)
 
     def add_messages(self, messages: Sequence[StoredMessage]) -> None:
-        """Of messages read from the log."""
+        """Add the entries of messages that were read from the log."""
         for message in messages:
             if message.sys_flag & _MASK != _ROLLBACK:
                 self._add(message.commit_log_offset, message.stored_at_ms, message.topic, message.property_map)
@@ -176,13 +185,14 @@ class IndexEntries:
         return hashes
 
     def rows(self) -> bytes:
-        """All rows."""
+        """Return all rows."""
         return self._rows.getvalue()
 
     def first(self, messages: i64, most: i64) -> tuple[bytes, int]:
-        """The rows of the first messages, and how many messages these are.
+        """Return the rows of the first messages, and the number of these messages.
 
-        :param messages: at most, and no more once there are ``most`` rows: a message may have thousands of keys.
+        :param messages: the most messages; fewer once there are ``most`` rows, because a message may have thousands of
+            keys.
         """
         rows = self._rows.getvalue()
         if messages >= self.message_count and len(rows) <= most * ROW_BYTES:
@@ -190,7 +200,10 @@ class IndexEntries:
         return _first_of(rows, messages, most * ROW_BYTES)
 
     def drop(self, taken: bytes, messages: i64) -> None:
-        """Forget what ``first`` gave, the rows of so many messages."""
+        """Forget the rows that ``first`` returned.
+
+        :param messages: the number of messages to which the rows belong.
+        """
         rest = self._rows.getvalue()[len(taken) :]
         self._rows = BytesWriter()
         self._rows.write(rest)
@@ -221,7 +234,7 @@ def _first_of(rows: bytes, messages: i64, most_bytes: i64) -> tuple[bytes, int]:
 
 
 def rows_from(rows: bytes, first_offset: i64) -> bytes:
-    """The rows of messages that lie at an offset or behind it."""
+    """Return the rows of messages at or after a log offset."""
     at: i64 = 0
     end: i64 = len(rows)
     while at < end and read_i64_be(rows, at + OFFSET_AT) < first_offset:
@@ -230,7 +243,7 @@ def rows_from(rows: bytes, first_offset: i64) -> bytes:
 
 
 def rows_without(rows: bytes, is_known: Callable[[int, int], bool]) -> bytes:
-    """Only the rows, given by hash and offset, that are not known."""
+    """Return only the rows whose hash and offset are not known."""
     starts = range(0, len(rows), ROW_BYTES)
     kept = [at for at in starts if not is_known(read_i32_be(rows, at), read_i64_be(rows, at + OFFSET_AT))]
     return b"".join([rows[at : at + ROW_BYTES] for at in kept])

@@ -1,9 +1,9 @@
 """One key index file: a hash table that grows in memory and reaches the disk in an order that survives a crash.
 
-Entries and header are on disk before the slots that lead to them, so a slot never points to an entry that a crash
-took away. The slots of the file that grows are all in memory (20 MB when every page of them is in use; a page is made
-for its first key), so that adding never reads; entries wait in memory too until the next flush. Other files are read
-where they lie. Not thread-safe; ``KeyIndex`` brings the lock.
+Entries and header are on disk before the slots that lead to them, so a slot never points to an entry that a crash took
+away. The slots of the file that grows are all in memory (20 MB if every page is in use; a page is made for its first
+key), so that adding a key never reads. Entries also wait in memory until the next flush. Other files are read from the
+disk. Not thread-safe; ``KeyIndex`` has the lock.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -42,23 +42,24 @@ from wire.layout_writers import write_index_entry
 PAGE_SLOTS: Final = 1024
 PAGE_BYTES: Final = PAGE_SLOTS * SLOT_BYTES
 LOAD_BYTES = 256 * PAGE_BYTES
-"""Slots read at a time when a file is taken over."""
+"""The number of bytes of slots read at a time when a file is taken over."""
 SLICE_PAGES = 64
-"""Pages of slots written at a time: whoever adds keys waits for no more than that to be copied."""
+"""The number of pages of slots written at a time: code that adds keys waits at most until these are copied."""
 SLICE_ENTRIES = 10_000
-"""The same of entries."""
+"""The number of entries written at a time, for the same reason as ``SLICE_PAGES``."""
 BLOCK_ENTRIES = 512
-"""Entries read at a time: the entries of a key that many messages have lie close to each other."""
+"""The number of entries read at a time: the entries of a key with many messages lie close to each other."""
 NEWEST_FILES = 16
-"""Index files asked for their end: the newest may have been made without an entry yet."""
+"""The number of newest index files whose end is read: the newest one may have no entry yet."""
 _SWAP = sys.byteorder == "little"
 
 
 class IndexSnapshot:
-    """What one flush of a file writes: taken under the lock and written without it, one at a time.
+    """The data that one flush of a file writes: taken under the lock and written without the lock, one at a time.
 
-    Nothing is copied when it is taken, as tens of megabytes would keep everyone waiting: entries are only added behind
-    it, and a page of slots is kept as it was when it changes before it is written.
+    Nothing is copied when the snapshot is taken, as copying tens of megabytes would keep everyone waiting. New entries
+    are only added after those of the snapshot, and the old content of a page of slots is kept if the page changes
+    before it is written.
     """
 
     __slots__ = ("entry_count", "file", "first_entry", "head", "pages")
@@ -71,9 +72,9 @@ class IndexSnapshot:
         self.pages: Sequence[int] = file.freeze_pages()
 
     def write(self, lock: AbstractContextManager[object]) -> None:
-        """Entries and header, sync, slots, sync. Blocks; for any thread.
+        """Write entries and header, sync, write slots, sync. Blocks; for any thread.
 
-        :param lock: of the file's changes; held for slices.
+        :param lock: the lock of the file's changes; held for slices.
         """
         file = self.file
         files, end = file.files, self.first_entry + self.entry_count
@@ -91,7 +92,7 @@ class IndexSnapshot:
 
 
 class IndexFile:
-    """The newest index file is written, all are read."""
+    """One index file. Only the newest file, and new files that fill a gap, are written; all files are read."""
 
     __slots__ = (
         "_changed",
@@ -130,7 +131,7 @@ class IndexFile:
         self.take(IndexHead())
 
     def take(self, head: IndexHead) -> None:
-        """Go on from a header."""
+        """Take over the figures of a header."""
         self.begin_ms = head.begin_ms
         self.end_ms = head.end_ms
         self.begin_offset = head.begin_commit_log_offset
@@ -139,7 +140,7 @@ class IndexFile:
         self.next_entry = self.pending_first = head.next_entry
 
     def head(self) -> IndexHead:
-        """The header as it is now."""
+        """Return the header as it is now."""
         return IndexHead(
             begin_ms=self.begin_ms,
             end_ms=self.end_ms,
@@ -160,13 +161,13 @@ class IndexFile:
         self._pages = self._empty_pages()
 
     def name_durably(self) -> None:
-        """See to it that a new file is in its directory after a power failure; blocks."""
+        """Make the name of a new file durable in its directory; blocks."""
         if not self._is_named:
             self.files.fsync_directory(self.path.parent)
             self._is_named = True
 
     def lend(self) -> OpenFile:
-        """The file, opened when it is not, and lent for a ``with`` statement."""
+        """Lend the file for a ``with`` statement; open it first if it is closed."""
         file = self._open
         if file is None:
             file = self._open = OpenFile(self.files, self.files.open(self.path))
@@ -174,23 +175,23 @@ class IndexFile:
 
     @property
     def is_full(self) -> bool:
-        """Whether a further key needs a new file."""
+        """True if a further key needs a new file."""
         return self.shape.is_full(self.next_entry)
 
     @property
     def pending_count(self) -> int:
-        """Entries in memory only."""
+        """The number of entries that are only in memory."""
         return self.next_entry - self.pending_first
 
     @property
     def room(self) -> int:
-        """How many keys it takes yet."""
+        """The number of keys for which the file still has room."""
         return max(self.shape.entries - self.next_entry, 0)
 
     # --- adding --------------------------------------------------------------------------------------------------
 
     def load_slots(self) -> None:
-        """Bring the slots into memory, so that keys can be added; reads what is not a hole.
+        """Bring the slots into memory, so that keys can be added; read every part that is not a hole.
 
         Numbers that lead to no entry count as empty slots: Apache's broker would follow them in a circle.
         """
@@ -223,10 +224,10 @@ class IndexFile:
             number += 1
 
     def roll_back(self, last_offset: int, stored_at_ms: int) -> None:
-        """Forget the entries of messages behind one: a flush of them was cut short. ``load_slots`` comes next,
-        then ``save_roll_back``.
+        """Forget the entries of messages after ``last_offset``, because a flush of these entries was cut short.
 
-        Entries may be torn, which looks like entries of offset 0: they stay, unused, as no slot leads to them.
+        ``load_slots`` comes next, then ``save_roll_back``. Entries may be torn, and then look like entries of offset 0:
+        they stay, unused, as no slot leads to them.
         """
         end = self.next_entry
         forgotten = b""
@@ -248,8 +249,9 @@ class IndexFile:
     def save_roll_back(self) -> None:
         """Bring a roll-back to the disk, after ``load_slots``; blocks.
 
-        Slots before the header: a crash in between then finds the same entries to be forgotten. With a header that
-        had forgotten them already, slots that still lead to them would lose the older entries of their chains.
+        Slots are written before the header: after a crash in between, the next start finds the same entries to forget.
+        If the header had already forgotten the entries, slots that still lead to them would lose the older entries of
+        their chains.
         """
         with self.lend() as fd:
             if self.dirty:
@@ -259,14 +261,14 @@ class IndexFile:
             self.files.fdatasync(fd)
 
     def _before_roll_back(self, slot: int, forgotten: bytes) -> int:
-        """The newest entry of a chain that was not forgotten; a slot on disk leads to entries on disk."""
+        """Return the newest entry of a chain that was not forgotten; a slot on disk leads to entries on disk."""
         while (at := (slot - self.next_entry) * ENTRY_BYTES) >= 0:
             previous = ENTRY.unpack_from(forgotten, at)[3] if at < len(forgotten) else NO_ENTRY
             slot = previous if previous < slot else NO_ENTRY
         return max(slot, NO_ENTRY)
 
     def _empty_pages(self) -> vec[vec[i32]]:
-        """Of a file without a key; none of them is to be written."""
+        """Return the pages of a file without a key, and mark none as changed."""
         pages, changed = vec[vec[i32]](), vec[u8]()
         for _ in range(-(-self.shape.slots // PAGE_SLOTS)):
             pages, changed = append(pages, vec[i32]()), append(changed, 0)
@@ -274,7 +276,7 @@ class IndexFile:
         return pages
 
     def forget_slots(self) -> None:
-        """Give the memory back: nothing is added any more, and all of it is on disk."""
+        """Free the memory of the slots: no key is added any more, and all slots are on disk."""
         self._pages = vec[vec[i32]]()
 
     def _change(self, page: int) -> None:
@@ -282,7 +284,7 @@ class IndexFile:
         self.dirty = True
 
     def add_rows(self, rows: bytes) -> None:
-        """Index the keys of some ``IndexEntries``, in the order of the log; at most ``room`` of them, at least one."""
+        """Index the keys of some ``IndexEntries``, in the order of the log: at least one key, at most ``room`` keys."""
         count = len(rows) // ROW_BYTES
         assert len(self._pages), "load_slots comes first"
         assert 0 < count <= self.room, "the caller splits what does not fit"
@@ -336,7 +338,7 @@ class IndexFile:
         return vec[i32]([NO_ENTRY] * min(PAGE_SLOTS, self.shape.slots - first))
 
     def _page(self, number: int) -> bytes:
-        """One page of slots as it is in memory, in the machine's byte order."""
+        """Return one page of slots as it is in memory, in the machine's byte order."""
         page = self._pages[number] if len(self._pages[number]) else self._empty_page(number)
         return memoryview(page).tobytes()
 
@@ -344,15 +346,15 @@ class IndexFile:
 
     @property
     def unwritten_bytes(self) -> int:
-        """How much the next flush takes of the disk at most: entries, and slots that may have been holes.
+        """The most disk space in bytes that the next flush takes: entries, and slots that may have been holes.
 
-        The header makes each page of slots lie in two of the file system's.
+        Because of the header, each page of slots lies in two pages of the file system.
         """
         pages = [number for number, is_changed in enumerate(self._changed) if is_changed] if self.dirty else []
         return len(self.pending) + len(pages) * 2 * PAGE_BYTES
 
     def freeze_pages(self) -> Sequence[int]:
-        """The numbers of the changed pages, in order. Until they are asked for they are kept as they are now."""
+        """Return the numbers of the changed pages, in order; keep the pages' present content until it is written."""
         pages = [number for number, is_changed in enumerate(self._changed) if is_changed]
         self._frozen = dict.fromkeys(pages)
         for number in pages:
@@ -361,13 +363,13 @@ class IndexFile:
         return pages
 
     def _keep(self, page: int) -> None:
-        """A page is about to change."""
+        """Keep the content of a frozen page that is about to change."""
         frozen = self._frozen
         if page in frozen and frozen[page] is None:
             frozen[page] = self._page(page)
 
     def write_frozen(self, pages: Sequence[int], lock: AbstractContextManager[object]) -> None:
-        """Write pages as they were frozen, and let them go; not synced. The lock is held for slices."""
+        """Write pages with their frozen content, and release them; not synced. The lock is held for slices."""
         frozen = self._frozen
         with self.lend() as fd:
             for run in _runs(pages):
@@ -376,18 +378,18 @@ class IndexFile:
                 self.files.pwrite(fd, _swapped(slots).tobytes(), self.shape.slot_position(run[0] * PAGE_SLOTS))
 
     def thaw_pages(self, numbers: Sequence[int]) -> None:
-        """Frozen pages were not all written: they are changed pages again."""
+        """Mark frozen pages as changed again, because not all of them were written."""
         self._frozen = {}
         for number in numbers:
             self._change(number)
 
     def pending_entries(self, first: int, end: int) -> bytearray:
-        """Entries that are in memory."""
+        """Return entries that are in memory."""
         at = self.pending_first
         return self.pending[(first - at) * ENTRY_BYTES : (end - at) * ENTRY_BYTES]
 
     def written(self, snapshot: IndexSnapshot) -> None:
-        """Forget what a snapshot brought to the disk and nothing has changed since."""
+        """Forget the entries that a snapshot brought to the disk."""
         done = snapshot.first_entry + snapshot.entry_count
         if done > self.pending_first:
             del self.pending[: (done - self.pending_first) * ENTRY_BYTES]
@@ -396,10 +398,10 @@ class IndexFile:
     # --- finding -------------------------------------------------------------------------------------------------
 
     def find(self, key_hash: int, lock: AbstractContextManager[object]) -> Iterator[tuple[int, int] | None]:
-        """(commit log offset, seconds since the file's begin) of the entries with a hash, newest first.
+        """Yield (commit log offset, seconds since the file's start) of the entries with a hash, newest first.
 
-        None for an entry of another key in the same slot, so that whoever counts the work sees it. The disk is read
-        without the lock, which is needed for what is in memory only.
+        Yield None for an entry of another key in the same slot, so that the caller can count the work. The disk is read
+        without the lock, which is only needed for data in memory.
         """
         slot = self.shape.slot_of(key_hash)
         with lock:
@@ -424,7 +426,7 @@ class IndexFile:
             entry = previous
 
     def _newest_entry(self, slot: int) -> int | None:
-        """None while the slots are not in memory."""
+        """Return the newest entry of a slot; None while the slots are not in memory."""
         if not len(self._pages):
             return None
         page = self._pages[slot // PAGE_SLOTS]
@@ -436,7 +438,10 @@ class IndexFile:
             return ENTRY.unpack_from(self.pending, at) if at >= 0 else None  # else it reached the disk meanwhile
 
     def _read_block(self, last: int) -> tuple[int, bytes]:
-        """The entries up to one, from which chains lead to older ones; and the number of the first."""
+        """Return the number of the first entry of a block, and the entries of the block up to ``last``.
+
+        Chains lead from an entry to older ones.
+        """
         first = max(last + 1 - BLOCK_ENTRIES, NO_ENTRY)
         count = (last + 1 - first) * ENTRY_BYTES
         return first, self._read(count, self.shape.entry_position(first)).ljust(count, b"\x00")
@@ -447,9 +452,9 @@ class IndexFile:
 
 
 def read_head(files: FileLayer, path: Path, shape: IndexShape) -> IndexFile | None:
-    """The index file at a path; None when its size is not that of the configured slots and entries.
+    """Return the index file at a path; None if its size does not fit the configured slots and entries.
 
-    :raises LayoutError: the header cannot be.
+    :raises LayoutError: the header is impossible.
     """
     file = IndexFile(files, path, shape)
     with file.lend() as fd:
@@ -460,9 +465,9 @@ def read_head(files: FileLayer, path: Path, shape: IndexShape) -> IndexFile | No
 
 
 def newest_end_offsets(files: FileLayer, paths: StorePaths) -> list[int]:
-    """Where in the log the last messages lie that the newest index files know of; whatever their shape is.
+    """Return the log offsets of the last messages that the newest index files know, whatever the files' shape.
 
-    :raises OSError: one cannot be read.
+    :raises OSError: a file cannot be read.
     """
     names = [name for name in files.list(paths.index) if is_index_name(name)]
     ends = []
@@ -484,7 +489,7 @@ def _readable_head(files: FileLayer, path: Path) -> IndexHead | None:
 
 
 def _swapped(data: bytes) -> array[int]:
-    """Slots from the disk's byte order to the machine's, or back."""
+    """Return slots converted from the disk's byte order to the machine's, or back."""
     slots = array("i", data)
     if _SWAP:
         slots.byteswap()
@@ -492,7 +497,7 @@ def _swapped(data: bytes) -> array[int]:
 
 
 def _runs(pages: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Neighbouring pages, to be written at once; ``SLICE_PAGES`` of them at most."""
+    """Yield runs of neighbouring pages that are written at once, each of at most ``SLICE_PAGES`` pages."""
     first = 0
     for n in range(1, len(pages) + 1):
         if n == len(pages) or pages[n] != pages[n - 1] + 1 or n - first == SLICE_PAGES:

@@ -1,7 +1,7 @@
-"""The part of the log that a lost index file knew about: found when the store opens, filled again afterwards.
+"""The part of the log that a lost index file knew: found when the store opens, filled again afterwards.
 
-A file is lost when ``index_names`` lists it, it is not there, and a later one is: what is missing at the end is simply
-built again. The new files take the names of the lost ones, which stay marked as lost until they are whole.
+A file is lost if ``index_names`` lists it, it does not exist, and a later file does; files missing at the end are
+simply built again. The new files take the names of the lost ones, which stay marked as lost until they are whole.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from gateway.store.index.index_file import IndexFile
 
 
 class IndexGap:
-    """What is to be read again, and how far that got.
+    """The part of the log that has to be read again, and how far the work has got.
 
-    ``lost``: names of the missing files; ``behind``: the file after them; ``made``: the files made instead;
-    ``next_offset`` … ``last_offset``: records still to be looked at.
+    - ``lost``: the names of the missing files.
+    - ``behind``: the file after them.
+    - ``made``: the files made instead.
+    - ``next_offset`` … ``last_offset``: the records that still have to be examined.
     """
 
     __slots__ = ("_before", "behind", "last_offset", "lost", "made", "next_offset")
@@ -32,12 +34,12 @@ class IndexGap:
         self.last_offset = behind.begin_offset
 
     def may_know(self, begin_ms: int, end_ms: int) -> bool:
-        """Whether messages of the gap may have been stored within [begin_ms, end_ms]."""
+        """Return whether messages of the gap may have been stored within [begin_ms, end_ms]."""
         gap_begin_ms = self._before.end_ms if self._before is not None else 0
         return gap_begin_ms <= end_ms and begin_ms <= self.behind.begin_ms
 
     def is_known(self, key_hash: int, offset: int, lock: AbstractContextManager[object]) -> bool:
-        """Whether a neighbouring file has an entry already."""
+        """Return whether a neighbouring file already has an entry."""
         neighbour = self.behind
         if offset != self.last_offset:
             if self._before is None or offset != self._before.end_offset:
@@ -47,14 +49,14 @@ class IndexGap:
 
     @property
     def is_unsaved(self) -> bool:
-        """Whether some of it is in memory only."""
+        """True if a part of the new files is only in memory."""
         return any(file.dirty for file in self.made)
 
 
 def find_gaps(names: Mapping[str, bool], present: Sequence[IndexFile], log_min: int) -> list[IndexGap]:
-    """The gaps, oldest first.
+    """Return the gaps, oldest first.
 
-    :param names: see ``index_names``; files made anew behind the last of them count as well.
+    :param names: see ``index_names``; files made again after the last of them count as well.
     """
     used = {file.path.name: file for file in present}
     missing = [name for name in names if name not in used]

@@ -1,7 +1,8 @@
-"""The names of the index files, to notice that one of them was lost since.
+"""The list of the index files' names, which shows that a file has been lost.
 
-A lost older file leaves no trace: the others still answer, only with less. One name a line, with the word ``lost``
-behind it while the file is being made again. Missing or unreadable: nothing is known, nothing is lost.
+A lost older file leaves no other trace: the remaining files still answer, only with fewer messages. The list has one
+name a line, followed by the word ``lost`` while the file is being made again. If the list is missing or unreadable,
+nothing is known and nothing is lost.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import StorePaths, is_index_name
 
 MAX_BYTES = 1 << 20
-"""What is read of the file: 40,000 names."""
+"""The most bytes that are read of the file: 40,000 names."""
 _LOST = "lost"
 
 
 def save_index_names(files: FileLayer, paths: StorePaths, names: Mapping[str, bool]) -> None:
-    """Replace the list durably: whether each file is whole; blocks."""
+    """Replace the list durably; blocks.
+
+    :param names: for each name, whether the file is whole.
+    """
     text = "".join(f"{name}\n" if whole else f"{name} {_LOST}\n" for name, whole in sorted(names.items()))
     temporary = paths.index_names.with_suffix(".new")
     files.unlink(temporary)
@@ -32,7 +36,7 @@ def save_index_names(files: FileLayer, paths: StorePaths, names: Mapping[str, bo
 
 
 def load_index_names(files: FileLayer, paths: StorePaths) -> dict[str, bool]:
-    """The names of the last ``save_index_names`` and whether each file was whole, oldest first."""
+    """Return the names of the last ``save_index_names``, oldest first, each with whether the file was whole."""
     if not files.exists(paths.index_names):
         return {}
     fd = files.open(paths.index_names)

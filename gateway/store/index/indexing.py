@@ -1,6 +1,6 @@
-"""Keeping the key index up with the log in the background, and asking it for messages.
+"""The work that keeps the key index up with the log in the background, and queries for messages.
 
-Entries are made in slices between the reactor's turns, so that no request waits behind a long backlog.
+Entries are made in slices between the reactor's turns, so that no request waits for a long backlog.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -24,13 +24,16 @@ from wire.message.record import StoredMessage
 log = EventLog("store")
 
 AHEAD_BYTES = 8 * 1024 * 1024
-"""Brought into memory before an index that catches up gets there: its slices are read on the reactor's thread."""
+"""The number of bytes of the log brought into memory before an index that catches up gets there.
+
+The index reads its slices on the reactor's thread.
+"""
 INDEX_SLICE = 512
-"""Messages indexed in one reactor turn: more than most turns store, and no request waits for long behind it."""
+"""The number of messages indexed in one reactor turn: more than most turns store, and no request waits long."""
 
 
 class Indexing:
-    """Feeds the index, unless ``enabled`` is false."""
+    """The part that feeds the index, unless ``enabled`` is False."""
 
     def __init__(self, index: KeyIndex, log: CommitLog, soon: Soon, *, enabled: bool) -> None:
         self._index = index
@@ -45,7 +48,7 @@ class Indexing:
             self._index.offer(outcomes)
 
     def build_soon(self) -> None:
-        """See to it that what waits gets its entries, once it is enough for a slice."""
+        """Schedule the entries of waiting messages, once there are enough for a slice."""
         if self._enabled and not self._is_scheduled and self._index.has_slice:
             self._is_scheduled = True
             self._soon(self._build)
@@ -63,9 +66,9 @@ class Indexing:
     def find(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, kind: KeyKind
     ) -> list[StoredMessage]:
-        """The newest messages of a topic that have a key, stored in a time range; blocks, for any thread.
+        """Return the newest messages of a topic that have a key and were stored in a time range; blocks.
 
-        Of large ones the bodies are not read.
+        Any thread may call. The bodies of large messages are not read.
         """
         found: list[StoredMessage] = []
         for offset in self._index.find(topic, kind.indexed(key), begin_ms, end_ms):
@@ -83,7 +86,7 @@ class Indexing:
 
 
 class DispatchedLog:
-    """The messages of the log as far as they are dispatched, for an index that has to catch up."""
+    """The messages of the log that are dispatched, for an index that has to catch up."""
 
     def __init__(self, log: CommitLog, progress: StoreProgress) -> None:
         self._log = log
@@ -91,14 +94,14 @@ class DispatchedLog:
         self._asked_end = 0
 
     def messages_from(self, offset: int) -> Iterator[StoredMessage]:
-        """From an offset on; from the log's begin when that is later."""
+        """Return the messages from an offset on, or from the log's start if that is later."""
         start = max(offset, self._log.min_offset)
         if not start + AHEAD_BYTES // 2 <= self._asked_end <= start + AHEAD_BYTES:
             self._ask_ahead(start)
         return iter(self.walk_from(start))
 
     def walk_from(self, offset: int) -> LogScan:
-        """The same without asking ahead; tells where it ends, and why."""
+        """Return a scan of these messages without asking ahead; the scan says where it ends, and why."""
         start = max(offset, self._log.min_offset)
         return LogScan(self._log.files, start, self._progress.dispatched_end, check_crc=False)
 

@@ -1,4 +1,4 @@
-"""The commit log: the file that holds every message, and the ways to walk through its records.
+"""The commit log: the files that hold every message, and the ways to walk through their records.
 
-Open ``commit_log`` first. When a batch is written, synced and answered is decided in ``gateway.store.durability``.
+Open ``commit_log`` first. ``gateway.store.durability`` decides when a batch is written, synced and answered.
 """

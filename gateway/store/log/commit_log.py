@@ -1,8 +1,8 @@
 """The commit log: every message of every topic, one record after the other, in files of a fixed size.
 
-A record never spans two files: when it and the 8 bytes of a filler no longer fit, the filler ends the file and the
-record starts the next one (upstream ``CommitLog.DefaultAppendMessageCallback``). The bytes behind a filler stay a
-hole. The log knows offsets and bytes; which queue a record belongs to is not its business.
+A record never spans two files. If a record and the 8 bytes of a filler no longer fit, the filler ends the file and the
+record starts the next file (upstream ``CommitLog.DefaultAppendMessageCallback``). The bytes after a filler stay a hole.
+The log knows offsets and bytes, but not to which queue a record belongs.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -23,21 +23,22 @@ from wire.message.record import END_OF_FILE_BYTES, StoredMessage, build_blank, p
 from wire.message.record_fields import commit_log_offset_at, stored_at_ms_at
 
 FIRST_READ_BYTES = 4096
-"""Read at once when a record's size is not known: most records are smaller."""
+"""The number of bytes read first if a record's size is unknown: most records are smaller."""
 HEAD_READ_BYTES = 112
-"""The longest record head, with two IPv6 hosts."""
+"""The longest record head in bytes, with two IPv6 hosts."""
 LEAST_LOOK_BYTES = 1024 * 1024
-"""The free space is looked at again after a quarter of what fits, or after this much."""
+"""The free space is checked again after a quarter of it is written, or after this many bytes if they are more."""
 
 
 class CommitLog:
     """The files, and the place of the next record.
 
-    ``position`` is where the next record goes, ``room`` what is left of its file for records. Nothing is appended
-    beyond ``space_end`` until the free space was looked at again, which is due when the log has come to ``look_end``.
+    ``position`` is the offset of the next record, ``room`` the number of bytes that its file still has for records.
+    Nothing is appended beyond ``space_end`` until the free space was checked again; the check is due when the log
+    reaches ``look_end``.
 
-    :param ahead_bytes: the next file is made when less room than this is left; 0: when it is needed.
-    :param batch_bytes: a batch that has more than this takes nothing more.
+    :param ahead_bytes: the next file is made when fewer bytes than this are left; 0: when the file is needed.
+    :param batch_bytes: a batch that has more bytes than this takes no more messages.
     """
 
     __slots__ = (
@@ -80,22 +81,25 @@ class CommitLog:
 
     @property
     def min_offset(self) -> int:
-        """The offset of the oldest byte kept."""
+        """The offset of the oldest byte that the log still has."""
         return self.files.min_offset
 
     @property
     def largest_append(self) -> int:
-        """Bytes that fit into one file."""
+        """The number of bytes that fit into one file."""
         return self.files.file_size - END_OF_FILE_BYTES
 
     def move_to(self, offset: int) -> None:
-        """Append from ``offset`` on: after recovery, and after a batch was undone."""
+        """Append from ``offset`` on: called after recovery, and after a batch was undone."""
         self.position = offset
         start = offset // self.files.file_size * self.files.file_size
         self.room = start + self.files.file_size - offset - END_OF_FILE_BYTES
 
     def file_ahead(self) -> MappedFile | None:
-        """The next file when it is time to make it: listed, and to be opened with ``create`` in a thread."""
+        """Return the next file if it is time to make it; otherwise None.
+
+        The file is already listed; the caller opens it with ``create`` in a thread.
+        """
         files = self.files
         if self.room >= min(self._ahead_bytes, files.file_size // 2) or self.room < 0:
             return None
@@ -108,27 +112,28 @@ class CommitLog:
         return files.at(next_start)
 
     def forget_ahead(self, file: MappedFile) -> None:
-        """A file could not be made in advance; unless a batch is directed to it, it is not listed any more."""
+        """Note that a file could not be made ahead; remove it from the list unless a batch is directed to it."""
         self._no_ahead_at = file.start_offset
         if self.position <= file.start_offset:
             self.files.forget_last(file)
 
     def remove_files_ahead(self) -> None:
-        """Remove files nothing was written to: after a clean stop there are none, as with upstream. Blocks."""
+        """Remove files without any record, so that none is left after a clean stop, as with upstream. Blocks."""
         self.files.remove_after(max(self.position - 1, self.min_offset))
 
     def new_batch(self) -> LogBatch:
-        """An empty batch at the current place; the one before is sealed."""
+        """Return an empty batch at the current place; the batch before is sealed."""
         return LogBatch(self.position, self._out, self._limit_from(self.position))
 
     def _limit_from(self, start: int) -> int:
         return min(start + self._batch_bytes, self.space_end)
 
     def fits(self, seen_end: int, more_bytes: int | None, gathering: LogBatch) -> None:
-        """Note what a look at the free space found.
+        """Note the result of a check of the free space.
 
-        :param seen_end: up to here the log was written when the space was looked at.
-        :param more_bytes: how much more than that fits; None when space is not watched.
+        :param seen_end: the offset up to which the log was written when the space was checked.
+        :param more_bytes: the number of bytes that fit beyond ``seen_end``; None if space is not watched.
+        :param gathering: the batch that is gathered; gets the new limit.
         """
         if more_bytes is None:
             self.space_end = self.look_end = NO_END
@@ -139,13 +144,13 @@ class CommitLog:
         gathering.limit = self._limit_from(gathering.start)
 
     def begin_write(self, batch: LogBatch) -> None:
-        """Direct what the batch has not sealed to the file of the current place."""
+        """Direct the unsealed part of the batch to the file of the current place."""
         file = self.files.at(self.position)
         batch.buffers = []
         batch.writes.append((file, self.position - file.start_offset, batch.buffers))
 
     def roll(self, batch: LogBatch) -> None:
-        """End the current file with a filler and go on in the next one."""
+        """End the current file with a filler and go on in the next file."""
         remaining = self.room + END_OF_FILE_BYTES
         if remaining < self.files.file_size:
             if not batch.writes:
@@ -156,11 +161,11 @@ class CommitLog:
         self.begin_write(batch)
 
     def write(self, batch: LogBatch) -> None:
-        """Hand a sealed batch to the system; blocks. For any thread, one at a time.
+        """Hand a sealed batch to the system; blocks. Any thread may call, one at a time.
 
         :raises DiskFull: no space; nothing of the batch is left in the log.
         :raises NoDescriptor: a file could not be opened; nothing of the batch is left in the log.
-        :raises WriteFailed: anything else; the batch may or may not be in the log.
+        :raises WriteFailed: another error; the batch may or may not be in the log.
         """
         try:
             for file, position, buffers in batch.writes:
@@ -174,12 +179,12 @@ class CommitLog:
         batch.is_written = True
 
     def sync(self, batch: LogBatch) -> None:
-        """Return when a written batch is on disk; blocks. For any thread, one at a time.
+        """Return when a written batch is on disk; blocks. Any thread may call, one at a time.
 
-        The next batches find their place prepared.
+        Also prepare the place of the next batches in the last file.
 
-        :raises WriteFailed: the system could not. Never tried again: after a failed sync the kernel may drop the pages
-            and call the next one good.
+        :raises WriteFailed: the sync failed. A failed sync is never tried again: the kernel may drop the pages and
+            report the next sync as good.
         """
         try:
             last = batch.writes[-1][0]
@@ -191,7 +196,7 @@ class CommitLog:
             raise WriteFailed(_text("sync", error)) from error
 
     def _undo(self, batch: LogBatch) -> None:
-        """Leave no record of a batch behind that is answered as refused: recovery would deliver it."""
+        """Erase the written records of a batch that is answered as refused: recovery would deliver them."""
         try:
             for file, position, _ in reversed(batch.writes):
                 if file.is_open:
@@ -202,8 +207,8 @@ class CommitLog:
     def sync_range(self, start: int, end: int) -> None:
         """Return when the written bytes [start, end) are on disk; blocks.
 
-        :raises NoDescriptor: a file could not be opened; it may be tried again.
-        :raises WriteFailed: the system could not; it must not be tried again.
+        :raises NoDescriptor: a file could not be opened; the sync may be tried again.
+        :raises WriteFailed: the sync failed; it must not be tried again.
         """
         for file in self.files.list:
             if file.start_offset < end and file.start_offset + file.size > start:
@@ -216,9 +221,9 @@ class CommitLog:
                 self._figures.log_syncs.value += 1
 
     def record_at(self, offset: int, size: int | None = None) -> bytes | None:
-        """The bytes of the record at ``offset``; None when no visible record starts there.
+        """Return the bytes of the record at ``offset``; None if no visible record starts there.
 
-        :param size: as a consume queue says; asked of the record itself when left out.
+        :param size: the size in bytes from a consume queue; read from the record itself if left out.
         """
         if not self.min_offset <= offset < self.visible_end:
             return None
@@ -239,7 +244,7 @@ class CommitLog:
         return data if len(data) == size else None
 
     def message_at(self, offset: int, size: int | None = None) -> StoredMessage | None:
-        """The message whose record starts at ``offset``; None when there is none, or it is damaged."""
+        """Return the message whose record starts at ``offset``; None if there is none, or if the record is damaged."""
         data = self.record_at(offset, size)
         if data is None:
             return None
@@ -249,7 +254,7 @@ class CommitLog:
             return None
 
     def stored_at_ms(self, offset: int) -> int:
-        """When the record at ``offset`` was stored; −1 when it is not there any more."""
+        """Return the time when the record at ``offset`` was stored, in milliseconds; −1 if the record is gone."""
         file = self.files.find(offset)
         if file is None or offset >= self.visible_end:
             return -1

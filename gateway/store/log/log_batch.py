@@ -1,4 +1,4 @@
-"""Messages that go to the log together: packed records, where they are written, and who waits for them."""
+"""Messages that are written to the log at once: packed records, their places, and the senders that wait."""
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
 
@@ -18,23 +18,27 @@ if TYPE_CHECKING:
     from gateway.store.put_result import PutOutcome, PutResult, WaitFor
 
 Waiter: TypeAlias = "tuple[Callable[[Any], None], PutResult | Sequence[PutOutcome], WaitFor]"
-"""A callback, what it gets (the result of one message, or those of messages appended together), and when."""
+"""A callback, its argument, and when to call it.
+
+The argument is the result of one message, or the results of messages that were appended at once.
+"""
 
 NO_END: Final = 1 << 60
 """An offset beyond every log, and a small number to compiled code."""
 MAX_OUT_BYTES: Final = 256 * 1024
-"""In ``out``, but for one record: then it is sealed."""
+"""The number of bytes in ``out`` at which they are sealed; at most one record goes beyond this number."""
 
 
 class LogBatch:
     """One write per file, one sync, then all answers. A plain class: fields are filled message by message.
 
-    ``writes`` holds (file, position in it, buffers); ``buffers`` is the last of these lists, and what stands in ``out``
-    goes on behind it until it is sealed. ``has_hasty`` when some waiter waits for the write only. ``is_written`` is set
-    by whoever wrote it.
+    ``writes`` holds (file, position in the file, buffers). ``buffers`` is the last of these lists; the content of
+    ``out`` follows it until it is sealed. ``has_hasty`` is True if a waiter waits only for the write. The writer of the
+    batch sets ``is_written``.
 
-    :param out: empty, and of one batch after the other: growing anew takes longer than what is written.
-    :param limit: the offset in the log beyond which nothing more is added.
+    :param out: an empty writer that all batches share in turn: a new writer would take longer to grow than the write
+        takes.
+    :param limit: the offset in the log beyond which no message is added.
     """
 
     __slots__ = (
@@ -63,7 +67,7 @@ class LogBatch:
         self.is_written = False
 
     def add(self, data: bytes) -> None:
-        """Go on with these bytes."""
+        """Add these bytes at the end."""
         if len(data) < LARGE_BODY_BYTES:
             self.out.write(data)
             if len(self.out) >= MAX_OUT_BYTES:
@@ -73,22 +77,22 @@ class LogBatch:
             self.buffers.append(data)
 
     def seal(self) -> None:
-        """Make what stands in ``out`` a buffer: before others, another file or another batch."""
+        """Turn the content of ``out`` into a buffer: done before a large buffer, another file or another batch."""
         if len(self.out):
             self.buffers.append(self.out.getvalue())
             self.out.truncate(0)
 
     @property
     def size(self) -> int:
-        """Bytes of the log it covers, fillers included."""
+        """The number of bytes of the log that the batch covers, fillers included."""
         return self.end - self.start
 
     @property
     def has_its_files(self) -> bool:
-        """Whether writing it only takes memory of the system: no file has to be made or opened."""
+        """True if the write only takes memory of the system: no file has to be made or opened."""
         return all(file.is_open for file, _, _ in self.writes)
 
     @property
     def count(self) -> int:
-        """Messages in it."""
+        """The number of messages in the batch."""
         return message_count(self.outcomes)

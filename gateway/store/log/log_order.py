@@ -1,8 +1,8 @@
-"""Whether each file of the commit log stands in its own place: every record says where in the log it lies.
+"""The check that each file of the commit log stands in its own place.
 
-A file under another one's name (two that were exchanged, a copy) has a good size and intact records, and nothing but
-those tells. Looked at once at each start, by the first two records of a file: one alone may have a flipped bit, which
-is damage and no reason to keep a server from starting.
+Every record says where it lies in the log. If two files were exchanged or a file was copied over another, sizes and
+records are intact. Only the stated places differ then. Each start checks the first two records of each file once. One
+record alone may have a flipped bit, which is damage and no reason to keep a server from starting.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _MAGICS = tuple((magic & 0xFFFFFFFF).to_bytes(4, "big") for magic in (MAGIC_V1, 
 
 
 def refuse_misplaced(files: MappedFileQueue) -> None:
-    """Look at every file.
+    """Check every file.
 
-    :raises ForeignFile: one begins with records of another place.
+    :raises ForeignFile: a file starts with the records of another place.
     """
     for file in files.list:
         said = _said_start(file)
@@ -34,7 +34,7 @@ def refuse_misplaced(files: MappedFileQueue) -> None:
 
 
 def _said_start(file: MappedFile) -> int | None:
-    """Where the log file begins by its first two records; None when they do not agree, or there are not two."""
+    """Return the file's start offset by its first two records; None if they do not agree, or if there are not two."""
     data = file.read(0, MIN_RECORD_BYTES)
     first = _place(data)
     if first is None:
@@ -45,7 +45,7 @@ def _said_start(file: MappedFile) -> int | None:
 
 
 def _place(data: bytes) -> int | None:
-    """Where a record says that it lies; None when it is none."""
+    """Return the offset at which a record says that it lies; None if the bytes are no record."""
     if len(data) < MIN_RECORD_BYTES:
         return None
     try:

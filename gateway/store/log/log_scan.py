@@ -1,4 +1,4 @@
-"""Walks through the commit log record by record, as recovery and the rebuilding of derived files do."""
+"""The walk through the commit log record by record, for recovery and for derived files that are rebuilt."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ _RECORD_OR_FILLER = re.compile(b"|".join(map(re.escape, _SPELLED.values())))
 _MAGIC_AT = FILLER_HEAD.offset("magic")
 _PLACE_AT = HEADS[0].offset("commit_log_offset")
 _PLACE_BYTES = 8
-"""In which a record says where it lies; the same in all heads."""
+"""The length of the field with the record's own offset; equal in all heads."""
 _UNWRITTEN = b"\x00" * 8
 _ZEROS = re.compile(rb"\x00+")
 _CHUNK_BYTES = 1024 * 1024
 _SPLIT_MAGIC_BYTES = 3
-"""So much of a magic number can lie in one chunk and its end in the next."""
+"""The most bytes of a magic number that can lie in one chunk while its end lies in the next."""
 _SECTOR_BYTES = 512
-"""A disk writes as many, or none of them."""
+"""The number of bytes that a disk writes as a whole or not at all."""
 
 
 class LogScan:
-    """Iterate to get the messages; afterwards ``end`` is where it stopped and ``problem`` why.
+    """An iterable of messages; afterwards ``end`` is the offset where the scan stopped, and ``problem`` the reason.
 
-    ``problem`` is None at ``limit`` and at the end of the files, "" where nothing was ever written, and otherwise
-    says what is wrong with the record at ``end``.
+    ``problem`` is None at ``limit`` and at the end of the files, and "" where nothing was ever written. Otherwise the
+    text says what is wrong with the record at ``end``.
 
-    :param unsynced_from: records that end behind this offset may lack sectors that a power failure kept from the disk,
-        or that a process did not come to write before it was killed; None when that cannot be.
+    :param unsynced_from: records that end after this offset may lack sectors, because a power failure kept them from
+        the disk, or because the process was killed before it wrote them; None if no sector can be missing.
     """
 
     __slots__ = ("_check_crc", "_files", "_unsynced_from", "end", "limit", "problem")
@@ -99,10 +99,10 @@ class LogScan:
 
 
 def _lacks_sector(properties: bytes, end: int) -> bool:
-    """Whether sectors of the properties, which end at a position of the file, were never written.
+    """Return whether sectors of the properties, which end at position ``end`` of the file, were never written.
 
-    The checksum of a record does not cover them, and everything else of it shows that a sector is missing. Zeros that
-    somebody sent do not begin and end where sectors do.
+    The checksum of a record does not cover properties; for every other part a missing sector shows. Zeros that a client
+    sent do not start and end at sector borders.
     """
     begin = end - len(properties)
     for zeros in _ZEROS.finditer(properties):
@@ -122,7 +122,7 @@ def _is_filler(window: LogWindow, position: int) -> bool:
 
 
 def is_record_at(files: MappedFileQueue, offset: int) -> bool:
-    """Whether an intact record, or a filler, starts at an offset of the log."""
+    """Return whether an intact record, or a filler, starts at an offset of the log."""
     file = files.find(offset)
     return file is not None and _is_intact(LogWindow(file), offset - file.start_offset, offset)
 
@@ -136,9 +136,9 @@ def _is_intact(window: LogWindow, position: int, offset: int) -> bool:
 
 
 def next_record(files: MappedFileQueue, after: int, *, or_filler: bool = False) -> int | None:
-    """The offset of the first intact record above ``after``, found by its magic number; None when there is none.
+    """Return the offset of the first intact record above ``after``, found by its magic number; None if there is none.
 
-    :param or_filler: also find a filler that reaches to the end of its file.
+    :param or_filler: True to also find a filler that reaches to the end of its file.
     """
     offset = after + 1
     while (file := files.find(offset)) is not None:
@@ -173,6 +173,6 @@ def _next_in_file(file: MappedFile, position: int, *, or_filler: bool) -> int | 
 
 
 def _may_lie_at(offset: int, chunk: bytes, at: int) -> bool:
-    """Whether the record at a place of the chunk says so, or says it only behind the chunk."""
+    """Return whether the record at a place of the chunk states ``offset``, or states one only after the chunk."""
     stated = chunk[at + _PLACE_AT : at + _PLACE_AT + _PLACE_BYTES]
     return len(stated) < _PLACE_BYTES or int.from_bytes(stated, "big") == offset

@@ -1,7 +1,7 @@
-"""One reading of a range of the commit log: judges every record and gathers the consume queue units meanwhile.
+"""One reading of a range of the commit log, which checks every record and collects the consume queue units.
 
-Reads a megabyte at a time with positioned reads: the memory taken does not grow with the log, and a bad sector is an
-error with a name. ``UnitCollector`` takes what is plainly right, ``LogScan`` looks at the rest.
+A walk reads a megabyte at a time with positioned reads: its memory does not grow with the log, and a bad sector is an
+error with a name. ``UnitCollector`` takes the records that are plainly right, ``LogScan`` examines the rest.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from wire.errors import RecordError
 
 CHUNK_BYTES = 1024 * 1024
 MAX_COLLECTED_UNITS = 4_000_000
-"""80 MB of units; what a walk finds beyond them is collected by a further one, after the first was applied."""
+"""The most units of one walk, 80 MB; a further walk collects the rest, after the first units were applied."""
 
 Told = Callable[[int], None]
-"""Told where the walk is."""
+"""A function that is called with the log offset that the walk has reached."""
 
 
 class LogWalk:
-    """``run`` once; afterwards ``end`` is where it stopped and ``problem`` why, as in ``LogScan``.
+    """A walk over a range of the log; call ``run`` once.
 
-    ``collected_end``: below it all units are in ``collector``, which also says how closely records are looked at.
+    Afterwards ``end`` is the offset where the walk stopped, and ``problem`` the reason as in ``LogScan``. The units of
+    all messages below ``collected_end`` are in ``collector``, which also says how closely records are checked.
     """
 
     __slots__ = (
@@ -56,9 +57,10 @@ class LogWalk:
         self.problem: str | None = None
 
     def run(self, told: Told | None = None, *, stop_when_full: bool = False) -> None:
-        """Walk to the limit, or to where no intact record is any more.
+        """Walk to the limit, or to the offset where no intact record starts.
 
-        :param stop_when_full: end where no more units may be collected, instead of judging the rest.
+        :param told: called with the offset reached, after each chunk.
+        :param stop_when_full: True to stop when no more units may be collected, instead of checking the rest.
         """
         collector = self.collector
         while self.end < self.limit and (file := self._files.find(self.end)) is not None:
@@ -83,7 +85,7 @@ class LogWalk:
         return taken > 0
 
     def _look_closer(self) -> bool:
-        """Take one record that is large or odd, or a filler; False when none of these is here."""
+        """Take one record that is large or odd, or a filler; return False if there is neither."""
         before, collector = self.end, self.collector
         scan = LogScan(
             self._files,

@@ -1,7 +1,7 @@
-"""A part of a commit log file in memory that goes along with its reader.
+"""A part of a commit log file in memory that moves along with its reader.
 
-Read, not mapped: a bad sector is an ``OSError`` then and not the end of the process, and what was never written takes
-no room on a file system in memory.
+The part is read, not mapped: a bad sector is then an ``OSError`` and does not end the process. On a file system in
+memory, bytes that were never written then take no room.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from wire.message.record_check import cut_off_text
 from wire.message.record_layout import FILLER_HEAD
 
 WINDOW_BYTES = 64 * 1024
-"""So much is read at once, unless a record is larger."""
+"""The number of bytes read at once, unless a record is larger."""
 
 
 class LogWindow:
-    """Whole records of one file."""
+    """A view of the whole records of one file."""
 
     __slots__ = ("_begin", "_data", "_file")
 
@@ -27,13 +27,14 @@ class LogWindow:
         self._data = b""
 
     def record(self, position: int) -> tuple[bytes, int]:
-        """Bytes in which a record of the file can be looked at, and where in them it starts.
+        """Return bytes that contain a record of the file, and the position of the record in these bytes.
 
-        They go as far as it says that it reaches; of what is no record, to the end of the window or of the file.
+        The bytes reach as far as the record's stated size. If there is no record, the bytes reach to the end of the
+        window or of the file.
 
-        :param position: of the record in the file.
-        :raises RecordError: it says that it reaches beyond the end of the file.
-        :raises OSError: it cannot be read.
+        :param position: the position of the record in the file.
+        :raises RecordError: the stated size reaches beyond the end of the file.
+        :raises OSError: the bytes cannot be read.
         """
         left = self._file.size - position
         at = position - self._begin

@@ -1,7 +1,7 @@
-"""Records without their bodies: what a message is, for whoever decides by its head and its properties.
+"""Records without their bodies, for callers that decide by a message's head and properties.
 
-A peer that names a place of the log is mostly to be told yes or no. A body may have 4 MB; the rest of a record has
-some hundred bytes, 34 KB at most. Small records are read whole.
+A peer that names a place of the log mostly gets a yes or no. A body may have 4 MB; the rest of a record has some
+hundred bytes, 34 KB at most. Small records are read whole.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from wire.message.record import MAX_TOPIC_BYTES, StoredMessage, parse_record, pa
 from wire.message.record_fields import commit_log_offset_at, total_size_at
 
 MAX_TAIL_BYTES = 2 + MAX_TOPIC_BYTES + 2 + MAX_PROPERTIES_BYTES
-"""The longest part of a record after its body."""
+"""The longest part of a record after its body, in bytes."""
 
 ReadPart: TypeAlias = Callable[[MappedFile, int, int], bytes]
-"""``read(file, position, count)``, which waits for the disk, or raises an exception that says that it would."""
+"""A function ``read(file, position, count)`` that waits for the disk, or raises an exception instead of waiting."""
 
 
 def head_at(log: CommitLog, offset: int, read: ReadPart) -> StoredMessage | None:
-    """Return the message whose record starts at ``offset``; None when there is none, or its ends are damaged.
+    """Return the message whose record starts at ``offset``; None if there is none, or if its ends are damaged.
 
     The body is empty unless the record is small (``StoredMessage.has_body``).
     """

@@ -1,4 +1,4 @@
-"""Consume queues: for each queue of a topic, where the log holds its messages, and which queues exist or were deleted.
+"""Consume queues: for each queue of a topic, the places of its messages in the log; which queues exist or were deleted.
 
 Open ``consume_queue`` first, then ``consume_queues``. Nothing here reads the log: ``gateway.store.durability.dispatch``
 makes the units of new messages, and ``gateway.store.reading`` follows units into the log.

@@ -1,9 +1,9 @@
-"""One consume queue: where the messages of one queue of a topic lie in the commit log.
+"""One consume queue: the places in the commit log of the messages of one queue of a topic.
 
-Derived data: lost or stale queues are rebuilt from the log. Units of new messages are held in memory for a moment, so
-that those of many batches are written together; readers find them there. A timer writes and syncs them. Files are made
-when their first unit is written; a queue that starts above 0 begins with filler units, as upstream
-``ConsumeQueue.fillPreBlank`` writes them.
+Consume queues are derived data: lost or stale queues are rebuilt from the log. Units of new messages are held in memory
+for a moment, so that the units of many batches are written at once; readers find held units there. A timer writes and
+syncs held units. A file is made when its first unit is written. A queue that starts above 0 starts with filler units,
+as upstream ``ConsumeQueue.fillPreBlank`` writes them.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -29,19 +29,22 @@ from wire.disk.consume_queue import FILLER, UNIT, UNIT_BYTES, is_filler, is_writ
 from wire.disk.queue_extension import FILE_BYTES as EXTENSION_FILE_BYTES
 
 QueueState = tuple[int, int, int, int, int, int]
-"""max offset, min offset, log offset after the last message, that of the message at the minimum (−1: to be asked),
-first and last file's start (−1: no file)"""
+"""The state of a queue, as six figures.
+
+The figures: max offset; min offset; log offset after the last message; log offset of the message at the min offset (−1:
+to be read); start of the first file; start of the last file (−1: no file).
+"""
 
 MAX_HELD = 64
-"""Batches whose units are held."""
+"""The most batches whose units one queue holds."""
 NEAR_UNITS = 200
-"""Looked at first: few messages came after the last flush."""
+"""The number of last units examined first: few messages came after the last flush."""
 
 
 class QueueFiles:
-    """What all consume queues share: the disk, the open files, and the sizes of files.
+    """The things that all consume queues share: the disk, the open files, and the sizes of files.
 
-    :param directory: of the queues; their extensions are in the one beside it.
+    :param directory: the directory of the queues; the directory beside it holds their extensions.
     """
 
     __slots__ = (
@@ -78,12 +81,16 @@ class QueueFiles:
 
 
 class ConsumeQueue:
-    """The state of one queue. A plain class: it is touched for every message.
+    """The state of one queue. A plain class: every message uses it.
 
-    ``next_offset`` is what the next appended message gets, ``max_offset`` what readers may see; between the two are
-    messages on their way to the disk. ``min_offset`` is the first unit whose message still exists. ``starts`` are the
-    byte offsets of its files. ``is_damaged``: its files do not fit together; they stay until ``clear``. Changed on the
-    reactor's thread; other threads may read.
+    - ``next_offset``: the offset of the next appended message.
+    - ``max_offset``: the offset after the last message that readers may see. Messages between ``max_offset`` and
+      ``next_offset`` are on their way to the disk.
+    - ``min_offset``: the offset of the first unit whose message still exists.
+    - ``starts``: the byte offsets of the queue's files.
+    - ``is_damaged``: True if the files do not fit together; they stay until ``clear``.
+
+    The reactor's thread changes the state; other threads may read it.
     """
 
     __slots__ = (
@@ -119,21 +126,21 @@ class ConsumeQueue:
 
     @property
     def directory(self) -> Path:
-        """Where its files are."""
+        """The directory of the queue's files."""
         return Path(f"{self._shared.directory}/{self.topic}/{self.queue_id}")  # in one: 80 000 are opened at a start
 
     @property
     def file_bytes(self) -> int:
-        """The size of its files."""
+        """The size of the queue's files in bytes."""
         return self._shared.file_bytes
 
     def path(self, start: int) -> Path:
-        """The file that starts at a byte offset."""
+        """Return the path of the file that starts at a byte offset."""
         return Path(f"{self._shared.directory}/{self.topic}/{self.queue_id}/{offset_name(start)}")
 
     @property
     def extension(self) -> QueueExtension:
-        """What units keep elsewhere; made when it is asked for, for nearly no queue has one."""
+        """The data that units keep elsewhere; made on first use, because nearly no queue has an extension."""
         found = self._extension
         if found is None:
             shared = self._shared
@@ -149,7 +156,7 @@ class ConsumeQueue:
     # --- writing -------------------------------------------------------------------------------------------------
 
     def hold_units(self, first_offset: int, units: bytes) -> bool:
-        """Show units that go on where the queue ends in its last file, and write them later; whether it does.
+        """Show units that continue the queue in its last file, and write them later; return whether this was possible.
 
         On the reactor's thread.
         """
@@ -171,9 +178,11 @@ class ConsumeQueue:
         return True
 
     def write_held(self) -> int | None:
-        """Write the units that are held; the start of the file written. For any thread, one at a time.
+        """Write the held units; return the start of the written file, or None if nothing was written.
 
-        :raises OSError: they are held still.
+        Any thread may call, one at a time.
+
+        :raises OSError: the units are still held.
         """
         held = self._held[:]  # others may come meanwhile
         if not held:
@@ -192,7 +201,7 @@ class ConsumeQueue:
         return start
 
     def _held_units(self, position: int, end: int) -> bytes:
-        """Those held of the units in some bytes of the queue, which are the last of them."""
+        """Return the held units among the bytes [position, end) of the queue; they are the last of these bytes."""
         held = self._held[:]
         if not held or held[0][0] >= end:
             return b""
@@ -200,9 +209,9 @@ class ConsumeQueue:
         return b"".join([units for _, units in held])[max(position - first, 0) : end - first]
 
     def write_units(self, first_offset: int, units: bytes) -> list[int]:
-        """Write units for the messages from ``first_offset`` on; may be repeated. The starts of the files written.
+        """Write units for the messages from ``first_offset`` on; return the starts of the written files.
 
-        :raises OSError: nothing is shown to readers; write the same units again later.
+        :raises OSError: readers see nothing new; write the same units again later.
         """
         file_bytes = self._shared.file_bytes
         position = first_offset * UNIT_BYTES
@@ -224,9 +233,9 @@ class ConsumeQueue:
         return touched
 
     def correct_unit(self, offset: int, unit: bytes) -> int:
-        """Write another unit in the place of one there is; the start of the file written. For any thread.
+        """Replace an existing unit; return the start of the written file. For any thread.
 
-        :raises OSError: it may be written in part; may be repeated.
+        :raises OSError: the unit may be written in part; the call may be repeated.
         """
         position = offset * UNIT_BYTES
         start = position - position % self._shared.file_bytes
@@ -239,7 +248,7 @@ class ConsumeQueue:
         return start
 
     def _file(self, start: int) -> OpenFile | None:
-        """The file, lent for a ``with`` statement, opened when it is known; None when it has to be made."""
+        """Lend a file for a ``with`` statement, opened if it is known; return None if the file has to be made."""
         open_files, key = self._shared.open_files, (self, start)
         file = open_files.lend(key)
         if file is None and start in self.starts:
@@ -274,7 +283,7 @@ class ConsumeQueue:
     # --- reading -------------------------------------------------------------------------------------------------
 
     def read_units(self, offset: int, count: int) -> bytes:
-        """Up to ``count`` units from ``offset`` on, as far as readers may see and the file goes; b"" when none.
+        """Return up to ``count`` visible units from ``offset`` on, only from one file; b"" if there are none.
 
         For any thread.
         """
@@ -294,7 +303,10 @@ class ConsumeQueue:
             return self._shared.files.pread(fd, wanted - len(held), position) + held
 
     def read_units_now(self, offset: int, count: int) -> bytes | None:
-        """As ``read_units`` of what is in memory; None when opening the file or reading it would wait for the disk."""
+        """Return the result of ``read_units`` if it is in memory.
+
+        Return None if to open or read the file would wait for the disk.
+        """
         start, position, wanted = self._span(offset, count)
         if wanted <= 0 or start not in self.starts:
             return b""
@@ -309,7 +321,7 @@ class ConsumeQueue:
         return None if units is None else units + held
 
     def _span(self, offset: int, count: int) -> tuple[int, int, int]:
-        """(start of the file, position in it, bytes) of units from ``offset`` on, as far as readers may see."""
+        """Return (start of the file, position in the file, number of bytes) of the visible units from ``offset`` on."""
         position = offset * UNIT_BYTES
         file_bytes = self._shared.file_bytes
         start = position - position % file_bytes
@@ -317,17 +329,17 @@ class ConsumeQueue:
         return start, position - start, end - position
 
     def unit(self, offset: int) -> Unit | None:
-        """(commit log offset, size, tags code) of one message; None when it has no unit."""
+        """Return (commit log offset, size, tags code) of one message; None if it has no unit."""
         data = self.read_units(offset, 1)
         return UNIT.unpack_from(data) if len(data) == UNIT_BYTES else None
 
     def next_file_offset(self, offset: int) -> int:
-        """The first queue offset behind the file that covers ``offset``."""
+        """Return the first queue offset after the file that covers ``offset``."""
         units = self._shared.file_bytes // UNIT_BYTES
         return (offset // units + 1) * units
 
     def covered_end(self) -> int:
-        """The commit log offset after its last message; −1 when it has none."""
+        """Return the commit log offset after the queue's last message; −1 if the queue has no message."""
         if self._last_end is not None:
             return self._last_end
         unit = self.unit(self.max_offset - 1) if self.max_offset else None
@@ -336,9 +348,10 @@ class ConsumeQueue:
     # --- opening and trimming ------------------------------------------------------------------------------------
 
     def load(self, names: list[str]) -> list[str]:
-        """Take over the files of its directory; returns remarks about what cannot be taken over.
+        """Take over the files of the queue's directory; return remarks about files that cannot be taken over.
 
-        With a file of a wrong size, or one missing in between, nothing is: the queue ``is_damaged``, to be rebuilt.
+        If a file has a wrong size, or is out of order or missing in between, no file is taken over: the queue
+        ``is_damaged`` and has to be rebuilt.
         """
         remarks = []
         self.starts = []
@@ -371,7 +384,10 @@ class ConsumeQueue:
         return remarks
 
     def _file_out_of_order(self) -> int | None:
-        """The first file whose messages lie before those of the file before it: a copy, or one of another queue."""
+        """Return the start of the first file whose messages precede those of the file before; None if there is none.
+
+        Such a file is a copy, or belongs to another queue.
+        """
         lowest = 0
         for start in self.starts:
             position, size, code = self.stored_unit(start // UNIT_BYTES)
@@ -382,7 +398,10 @@ class ConsumeQueue:
         return None
 
     def look_at(self, start: int, *, known: bool) -> tuple[int, FileEnd]:
-        """Size and end of a file, in one opening; the end is not asked for when a later file is known to have it."""
+        """Return size and end of a file, in one opening.
+
+        With ``known`` the end is not read, because a later file has the queue's end.
+        """
         files, path = self._shared.files, self.path(start)
         fd = files.open(path)
         try:
@@ -403,9 +422,9 @@ class ConsumeQueue:
             self._last_end = end.last_end
 
     def state(self, commit_log_end: int) -> QueueState:
-        """How it is with regard to the messages below an offset of the log, for ``restore``; for any thread.
+        """Return the state with regard to the messages below an offset of the log, for ``restore``; for any thread.
 
-        Units behind them may be written meanwhile: they are found in the log.
+        Units of later messages may be written meanwhile; the next start finds these messages in the log.
         """
         # In this order: a write takes what is known of the end away before it moves the end.
         end, last_end, known = self.max_offset, self._last_end, self._known_unit
@@ -427,7 +446,7 @@ class ConsumeQueue:
         return end, minimum, last_end, position, starts[0], last
 
     def _end_below(self, first: int, end: int, commit_log_end: int) -> tuple[int, int]:
-        """The end of the units below an offset of the log, and where the last of them ends there."""
+        """Return the end of the units below an offset of the log, and the log offset after their last message."""
         is_beyond = partial(self._is_beyond, commit_log_end)
         if end > first and is_beyond(end - 1):
             end = first + bisect_left(range(first, end), True, key=is_beyond)
@@ -439,7 +458,10 @@ class ConsumeQueue:
         return unit is None or end_of(unit) > commit_log_end
 
     def restore(self, known: Sequence[int]) -> None:
-        """Take over what ``state`` said, behind the queue id; the files are known not to have changed since."""
+        """Take over a result of ``state`` that follows the queue id in ``known``.
+
+        The files are known not to have changed since.
+        """
         _, self.max_offset, self.min_offset, self._last_end, position, first, last, _ = known
         self.next_offset = self.max_offset
         if position >= 0:
@@ -448,9 +470,9 @@ class ConsumeQueue:
             self.starts = [first] if first == last else list(range(first, last + 1, self._shared.file_bytes))
 
     def cut(self, commit_log_end: int) -> bool:
-        """Forget the units of messages at or above a commit log offset; whether there were any.
+        """Forget the units of messages at or above a commit log offset; return whether there were any.
 
-        What is behind the new end is erased: later readers of the files take zeros for the end.
+        The bytes after the new end are erased: later readers of the files take zeros for the end.
         """
         if self.is_damaged or (self._last_end is not None and self._last_end <= commit_log_end):
             return False  # and nothing lies behind it
@@ -464,7 +486,7 @@ class ConsumeQueue:
         return self.max_offset != before
 
     def _find_end(self, is_past: Callable[[Unit], bool]) -> None:
-        """Set the end to the first unit that is past; units are in commit log order, so halving finds it."""
+        """Set the end to the first unit that is past; units are in commit log order, so a binary search finds it."""
         near = max(self.max_offset - NEAR_UNITS, self.starts[-1] // UNIT_BYTES if self.starts else 0)
         last = self.read_units(near, NEAR_UNITS)  # nearly always it is one of the last
         used = bisect_left(
@@ -485,7 +507,7 @@ class ConsumeQueue:
         self.max_offset = self.next_offset = end
 
     def stored_unit(self, offset: int) -> Unit:
-        """A unit of an existing file, whatever the end is; zeros when the file is none of the queue."""
+        """Return a unit of an existing file, wherever the queue ends; zeros if the queue has no such file."""
         position = offset * UNIT_BYTES
         held = self._held_units(position, position + UNIT_BYTES)
         if held:
@@ -515,7 +537,7 @@ class ConsumeQueue:
                     self._shared.erased.append((self, start))
 
     def remove_file(self, start: int) -> None:
-        """Delete one of its files."""
+        """Delete one of the queue's files."""
         self._leave_out(start)
         self._shared.removed.append(self)
         self._shared.files.unlink(self.path(start))
@@ -526,7 +548,7 @@ class ConsumeQueue:
         self._shared.open_files.forget((self, start))
 
     def clear(self) -> None:
-        """Delete all its files; the next message may start anywhere."""
+        """Delete all files of the queue; the next message may start anywhere."""
         self._held.clear()
         for start in self.starts:
             self.remove_file(start)
@@ -537,9 +559,9 @@ class ConsumeQueue:
     # --- an end without messages ---------------------------------------------------------------------------------
 
     def keep_below(self, end: int) -> None:
-        """Forget everything from an offset on, which nobody has messages of; the queue goes on there.
+        """Forget everything from offset ``end`` on, where no message exists any more; the queue goes on at ``end``.
 
-        What proves that it ended there is never gone: another start after a crash finds the same.
+        The files that prove this end are never gone: another start after a crash finds the same end.
         """
         position = end * UNIT_BYTES
         if not end or not self.starts or position < self.starts[0]:
@@ -570,7 +592,7 @@ class ConsumeQueue:
         self._shared.erased.append((self, start))
 
     def begin_at(self, offset: int) -> int:
-        """Make the file of an offset that the next message gets; the queue has none. The start of that file."""
+        """Make a file in a queue without files, for the offset of the next message; return the file's start."""
         position = offset * UNIT_BYTES
         start = position - position % self._shared.file_bytes
         self._make_file(start, position)
@@ -584,7 +606,7 @@ class ConsumeQueue:
         self.min_offset = self.min_for(commit_log_min)
 
     def min_for(self, commit_log_min: int) -> int:
-        """What the minimum is when the log begins at an offset; for any thread."""
+        """Return the minimum offset for a log that starts at ``commit_log_min``; for any thread."""
         starts, end = self.starts, self.max_offset
         first = max(self.min_offset, starts[0] // UNIT_BYTES) if starts else end
         if first < end and self._is_gone(first, commit_log_min):
@@ -601,7 +623,7 @@ class ConsumeQueue:
         return 0 <= position < commit_log_min or is_filler(position, size)
 
     def take_expired(self) -> list[Path]:
-        """Leave out files wholly below the minimum, never the last one; their paths, to be deleted."""
+        """Leave out files wholly below the minimum, but never the last file; return their paths for deletion."""
         expired = [
             start for start in self.starts[:-1] if (start + self._shared.file_bytes) // UNIT_BYTES <= self.min_offset
         ]
@@ -610,11 +632,14 @@ class ConsumeQueue:
         return [self.path(start) for start in expired]
 
     def take_expired_extension(self) -> list[Path]:
-        """Leave out files of the extension wholly below the minimum, never the last one; their paths. Blocks."""
+        """Leave out files of the extension wholly below the minimum, but never the last file; return their paths.
+
+        Blocks.
+        """
         return self.extension.take_expired(partial(first_address, self))
 
     def let_go(self) -> None:
-        """Forget all its files, which somebody else deletes."""
+        """Forget all files of the queue, which the caller deletes."""
         self._held.clear()
         for start in self.starts:
             self._leave_out(start)

@@ -19,11 +19,11 @@ from wire.disk.consume_queue import UNIT, UNIT_BYTES
 from wire.disk.queue_extension import ExtensionUnit
 
 ExtendedMessage: TypeAlias = tuple[int, int, ExtensionUnit]
-"""Where a message lies in the log, its size, and what the queue's extension keeps of it."""
+"""The message's offset in the log, its size in bytes, and the data that the queue's extension keeps of it."""
 
 
 class ConsumeQueues:
-    """Queues by (topic, queue id). Changed on the reactor's thread; ``sync`` may run in another."""
+    """The queues by (topic, queue id). The reactor's thread changes them; ``sync`` may run in another thread."""
 
     def __init__(self, files: FileLayer, paths: StorePaths, settings: StoreSettings) -> None:
         self._files = files
@@ -58,14 +58,14 @@ class ConsumeQueues:
         return iter(list(self.by_name.values()))
 
     def make(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """The queue, new when there is none; nothing is on disk before its first unit."""
+        """Return the queue, made new if there is none; nothing is on disk before its first unit."""
         queue = self.by_name.get((topic, queue_id))
         if queue is None:
             queue = self.by_name[topic, queue_id] = ConsumeQueue(self._shared, topic, queue_id)
         return queue
 
     def add(self, queue: ConsumeQueue, first_offset: int, units: bytes) -> None:
-        """Show units of new messages; they are written with those that follow.
+        """Show units of new messages; they are written with later units.
 
         :raises OSError: as ``write``.
         """
@@ -78,15 +78,15 @@ class ConsumeQueues:
 
     @property
     def has_held(self) -> bool:
-        """Whether there is something for ``write_held`` to do."""
+        """True if ``write_held`` has units to write."""
         return bool(self._holding)
 
     def write_held(self) -> None:
         """Write all units that were shown before the call; blocks, for any thread, one at a time.
 
-        Queues that show more meanwhile have their turn in the next call: this one ends under any load.
+        Queues that show more units meanwhile wait for the next call, so that each call ends under any load.
 
-        :raises OSError: of the first queue that could not be written, after all others were; may be repeated.
+        :raises OSError: the first error, raised after all other queues were written; may be repeated.
         """
         failed: OSError | None = None
         for queue in list(self._holding):
@@ -125,13 +125,16 @@ class ConsumeQueues:
             self._note_written(queue, start)
 
     def _note_written(self, queue: ConsumeQueue, start: int) -> None:
-        """Remember to sync a file; what is noted already is synced after the write, also when a sync takes it now."""
+        """Remember to sync a file.
+
+        A file that is noted already is synced after the write, even if a sync takes the note now.
+        """
         if (queue, start) not in self._dirty:
             with self._lock:
                 self._dirty[queue, start] = None
 
     def write_extended(self, queue: ConsumeQueue, first_offset: int, messages: Sequence[ExtendedMessage]) -> None:
-        """Write units whose tags codes are in the queue's extension, that at first, and remember to sync both.
+        """Write units whose tags codes are in the queue's extension, the extension first, and remember to sync both.
 
         :raises OSError: as ``write``; may be repeated.
         """
@@ -155,7 +158,7 @@ class ConsumeQueues:
         self._note_written(queue, queue.correct_unit(offset, unit))
 
     def begin(self, queue: ConsumeQueue, offset: int) -> None:
-        """Let a queue without files go on at an offset, and remember to sync that.
+        """Let a queue without files go on at an offset, and remember to sync its first file.
 
         :raises OSError: as ``ConsumeQueue.begin_at``.
         """
@@ -167,10 +170,11 @@ class ConsumeQueues:
     # --- opening -------------------------------------------------------------------------------------------------
 
     def load(self, ends: QueueEnds | None = None, *, untouched: bool = False) -> list[str]:
-        """Find the queues on disk and their ends; returns remarks about what does not belong there.
+        """Find the queues on disk and their ends; return remarks about files that do not belong there.
 
-        :param ends: the queues as they were listed: those that end earlier now are ``lost``.
-        :param untouched: whether they hold for the log as it is: queues whose files nobody changed are not opened.
+        :param ends: the queues as they were listed: queues that now end earlier are ``lost``.
+        :param untouched: True if the list is valid for the log as it is: queues with unchanged files are then not
+            opened.
         """
         ends = ends or QueueEnds()
         remarks: list[str] = []
@@ -195,7 +199,10 @@ class ConsumeQueues:
         return remarks
 
     def _take_over(self, ends: QueueEnds) -> dict[str, list[str]]:
-        """Restore the queues whose files are as they were; of topics that got no other queues, the changed ones."""
+        """Restore the queues whose files have not changed.
+
+        Return, for each topic that got no other queues, the names of its changed queues.
+        """
         files, shared, by_name = self._files, self._shared, self.by_name
         changed: dict[str, list[str]] = {}
         directories_ns = files.modified_all(self._directory, [topic for topic, _, _ in ends.topics])
@@ -225,7 +232,7 @@ class ConsumeQueues:
         return found
 
     def _directories(self, known: Mapping[str, list[str]] | None = None) -> Iterator[tuple[str, str]]:
-        """(topic, name) of all queues; of some topics it is known what is to be named."""
+        """Yield (topic, name) of all queues; for a topic in ``known``, only the names given there."""
         known = known or {}
         for topic in self._files.list(self._directory):
             if not is_topic_name(topic):
@@ -240,8 +247,9 @@ class ConsumeQueues:
                 yield topic, name
 
     def _choose_file_bytes(self, remarks: list[str]) -> None:
-        """Take the size of the existing files when none has the configured one, but all one other: a broker with
-        another setting may have written the directory.
+        """Use the size of the existing files if no file has the configured size and all files have one size.
+
+        A broker with another setting may have written the directory.
         """
         configured = self._shared.file_bytes
         sizes: set[int] = set()
@@ -281,35 +289,35 @@ class ConsumeQueues:
             return []
 
     def covered_end(self) -> int:
-        """The commit log offset after the last message any queue has; −1 when none has one."""
+        """Return the commit log offset after the last message that any queue has; −1 if no queue has one."""
         return max((queue.covered_end() for queue in self), default=-1)
 
     def cut(self, commit_log_end: int) -> int:
-        """Forget the units at or above a commit log offset in all queues; how many queues had some."""
+        """Forget the units at or above a commit log offset in all queues; return how many queues had such units."""
         return sum(queue.cut(commit_log_end) for queue in self)
 
     def correct_min(self, commit_log_min: int) -> None:
-        """See ``ConsumeQueue.correct_min``, for all queues."""
+        """Call ``ConsumeQueue.correct_min`` for all queues."""
         for queue in self:
             queue.correct_min(commit_log_min)
 
     # --- removal -------------------------------------------------------------------------------------------------
 
     def begins_at(self, queue: ConsumeQueue, minimum: int) -> None:
-        """The messages of a queue below an offset are deleted."""
+        """Note that the messages of a queue below an offset are deleted."""
         queue.min_offset = minimum
         with self._lock:
             self._changed[queue] = None
 
     def forget(self, name: tuple[str, int]) -> None:
-        """A queue is of a deleted topic: remove what is left of it, and what the list says."""
+        """Remove what is left of a deleted topic's queue, and replace the list of queues at the next flush."""
         self.journal.is_current = False
         queue = self.by_name.pop(name, None)
         if queue is not None:
             queue.clear()
 
     def detach_topic(self, topic: str) -> int:
-        """Forget the queues of a topic, whose files somebody else deletes; how many there were."""
+        """Forget the queues of a topic, whose files the caller deletes; return how many queues there were."""
         names = [name for name in self.by_name if name[0] == topic]
         for name in names:
             queue = self.by_name.pop(name)
@@ -322,11 +330,11 @@ class ConsumeQueues:
         return len(names)
 
     def take_expired(self) -> list[Path]:
-        """Leave out the files that only know deleted messages; their paths, to be deleted."""
+        """Leave out the files that only know deleted messages; return their paths for deletion."""
         return [path for queue in self for path in queue.take_expired()]
 
     def take_expired_extensions(self) -> list[Path]:
-        """Leave out the extension files that only know deleted messages; their paths. Blocks, for any thread."""
+        """Leave out the extension files that only know deleted messages; return their paths. Blocks, for any thread."""
         directory = self._paths.consume_queue_extension
         names = [(topic, name) for topic in self._files.list(directory) for name in self._names(directory / topic)]
         queues = [self.find((topic, int(name))) for topic, name in names if is_queue_name(name)]
@@ -336,13 +344,13 @@ class ConsumeQueues:
 
     @property
     def unsynced_files(self) -> int:
-        """How many files ``sync`` has to bring to the disk."""
+        """The number of files that ``sync`` has to bring to the disk."""
         return len(self._dirty) + len(self._shared.erased)
 
     def sync(self) -> None:
-        """Return when units written before the call are on disk, and those erased are not; blocks, for any thread.
+        """Return when units written before the call are on disk, and erased units are gone; blocks, for any thread.
 
-        Those that are held are not written by it.
+        Held units are not written by this method.
         """
         with self._lock:
             dirty, self._dirty = self._dirty, {}
@@ -373,10 +381,10 @@ class ConsumeQueues:
         self._unlisted.update(dict.fromkeys([queue for queue, _ in dirty]))
 
     def list_changed(self, commit_log_end: int) -> None:
-        """Note how the queues are that changed, after their ``sync``; blocks, in the thread that synced.
+        """Note the state of the queues that changed, after their ``sync``; blocks, in the thread that synced.
 
-        :param commit_log_end: up to here all their units are on disk.
-        :raises OSError: it could not be written; may be repeated.
+        :param commit_log_end: the units of all messages below this offset are on disk.
+        :raises OSError: the list could not be written; may be repeated.
         """
         journal = self.journal
         behind: dict[ConsumeQueue, None] = {}
@@ -391,9 +399,10 @@ class ConsumeQueues:
     def _known(
         self, queues: Iterable[ConsumeQueue], commit_log_end: int, behind: dict[ConsumeQueue, None]
     ) -> list[KnownTopic]:
-        """How queues are with regard to messages below an end of the log.
+        """Return the state of queues with regard to messages below an end of the log.
 
-        :param behind: gets those that have more. That may be on disk already: only the next list tells of it.
+        :param behind: gets the queues that have later messages. Units of later messages may be on disk already, but
+            only the next list names them.
         """
         by_topic: dict[str, list[tuple[int, ...]]] = {}
         for queue in queues:
@@ -427,13 +436,13 @@ class ConsumeQueues:
             self._files.close(fd)
 
     def close(self) -> None:
-        """Give back all descriptors."""
+        """Close all files."""
         self._shared.open_files.clear()
         self.journal.close()
 
 
 def _with_parents(directories: Iterable[Path], root: Path) -> list[Path]:
-    """The directories, their topics' directories and those above, up to the store's: whoever got a new name."""
+    """Return the directories and all directories above up to the store's, because each may contain a new name."""
     found = set(directories)
     if found:
         topics = {directory.parent for directory in found}

@@ -1,16 +1,17 @@
-"""Which messages of the log belong to topics or queues that were deleted: the log itself does not say.
+"""The messages of the log that belong to deleted topics or queues: the log itself does not say.
 
-Without it a recovery that reads messages from before a deletion would bring the topic back. A small file of ours: one
-line a topic with the commit log offset below which its messages are gone, or a line for one queue of it, and a checksum
-over all lines. It is synced before the queues are removed, and before a checkpoint says that all queues are on disk:
-those of a deleted topic may have got there never. It forgets what the log does not reach back to.
+Without this list, a recovery that reads messages from before a deletion would bring the topic back. The gateway keeps a
+small file: one line for each topic with the commit log offset below which its messages are gone, or a line for one
+queue of a topic, and a checksum over all lines. The file is synced before the queues are removed, and before a
+checkpoint says that all queues are on disk, because the queues of a deleted topic may never have got there. Entries
+that lie before the start of the log are forgotten.
 
     #1 <crc32 of the lines>
     topic <tab> offset
     topic <tab> offset <tab> queue id
 
-The gateway deletes whole topics. Lines of single queues come from directories of another broker, which leaves no word
-of its deletions (``earlier_lives``), and from ``store repair`` and ``store import``, which look at the whole log.
+The gateway deletes whole topics. Lines of single queues come from directories of another broker, which does not note
+its deletions (``earlier_lives``). They also come from ``store repair`` and ``store import``, which read the whole log.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ QueueName: TypeAlias = tuple[str, int]
 
 _HEAD = "#1 "
 MAX_TOPICS = 100_000
-"""Deletions remembered, of topics and as many of queues; of more, those farthest back in the log are forgotten."""
+"""The most deletions remembered, of topics and as many of queues; deletions lowest in the log are forgotten first."""
 MAX_BYTES = 64 << 20
-"""A larger file is not read: with ``MAX_TOPICS`` it has half as many."""
+"""The largest file in bytes that is read: a file with ``MAX_TOPICS`` entries takes half as many."""
 
 
 class DeletedTopics:
     """The file and its content; any thread may note and save.
 
-    A file that cannot be read counts as empty: at worst a deleted topic comes back, no message is lost.
+    A file that cannot be read counts as empty: at worst a deleted topic comes back, but no message is lost.
     """
 
     def __init__(self, files: FileLayer, paths: StorePaths) -> None:
@@ -49,20 +50,20 @@ class DeletedTopics:
 
     @property
     def offsets(self) -> Mapping[str, int]:
-        """Topic to the commit log offset from which on messages are of a topic made anew."""
+        """The commit log offset, for each topic, from which on messages belong to a topic made again."""
         return self._offsets
 
     @property
     def queues(self) -> Mapping[QueueName, int]:
-        """The same for single queues."""
+        """The commit log offset, for each single queue, from which on messages belong to a queue made again."""
         return self._queues
 
     def not_below(self, topic: str, queue_id: int) -> int:
-        """The commit log offset below which the messages of a queue are gone; 0 when none are."""
+        """Return the commit log offset below which the messages of a queue are gone; 0 if none are."""
         return max(self._offsets.get(topic, 0), self._queues.get((topic, queue_id), 0))
 
     def load(self) -> str | None:
-        """Read the file; a remark when it is there and unreadable."""
+        """Read the file; return a remark if the file exists and is unreadable, otherwise None."""
         files, path = self._files, self._paths.deleted_topics
         if not files.exists(path):
             return None
@@ -81,30 +82,38 @@ class DeletedTopics:
         return None
 
     def note(self, topic: str, log_end: int) -> None:
-        """All messages of a topic below an offset are gone; in memory until the next ``save``.
+        """Note that all messages of a topic below an offset are gone; in memory until the next ``save``.
 
-        :param log_end: what is stored; never beyond, or messages of a topic made anew would be taken for old ones.
+        :param log_end: the end of what is stored; never more, or messages of a topic made again would count as old
+            ones.
         """
         with self._lock:
             self._offsets[topic] = log_end
             self._is_saved = False
 
     def note_queue(self, topic: str, queue_id: int, log_end: int) -> None:
-        """All messages of a queue below an offset are gone; in memory until the next ``save``."""
+        """Note that all messages of a queue below an offset are gone; in memory until the next ``save``."""
         with self._lock:
             if log_end > self.not_below(topic, queue_id):
                 self._queues[topic, queue_id] = log_end
                 self._is_saved = False
 
     def note_interrupted(self, topics: Mapping[str, int]) -> None:
-        """Topics whose deletion a crash interrupted: it counts unless a later one does; in memory until ``save``."""
+        """Note topics whose deletion a crash interrupted; in memory until the next ``save``.
+
+        Such a deletion counts unless a later deletion of the topic is noted.
+        """
         for topic, log_end in topics.items():
             # Later messages are of a topic made anew, earlier deletions are of the one before.
             if log_end > self._offsets.get(topic, -1):
                 self.note(topic, log_end)
 
     def take_back(self, topic: str, before: int | None) -> None:
-        """A topic was not deleted after all; it was before, up to another offset, or not."""
+        """Note that a topic was not deleted after all.
+
+        :param before: the log offset of an earlier deletion, which is valid again; None if there was no earlier
+            deletion.
+        """
         with self._lock:
             if before is None:
                 self._offsets.pop(topic, None)
@@ -113,9 +122,9 @@ class DeletedTopics:
             self._is_saved = False
 
     def save(self) -> None:
-        """Return when all that was noted is on disk; blocks.
+        """Return when all notes are on disk; blocks.
 
-        :raises OSError: it could not be written; may be repeated.
+        :raises OSError: the file could not be written; may be repeated.
         """
         with self._saving:
             with self._lock:
@@ -133,11 +142,11 @@ class DeletedTopics:
                 raise
 
     def trim(self, log_min: int, log_end: int) -> None:
-        """Forget what the log does not have; what it lost with its end does not hold for what is written there next.
+        """Forget deletions outside the log; on disk when the method returns.
 
-        On disk when this returns.
+        A deletion in the part that the log lost at its end must not count for messages that are written there next.
 
-        :raises OSError: it could not be written.
+        :raises OSError: the file could not be written.
         """
         with self._lock:
             topics = {topic: min(end, log_end) for topic, end in self._offsets.items() if min(end, log_end) > log_min}

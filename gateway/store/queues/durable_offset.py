@@ -1,4 +1,4 @@
-"""Which messages of a queue are known to be on disk: with ASYNC_FLUSH fewer than readers see."""
+"""The messages of a queue that are known to be on disk: with ASYNC_FLUSH fewer than readers see."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gateway.store.queues.consume_queue import ConsumeQueue
 
 
 def durable_max_offset(queue: ConsumeQueue, flushed: int) -> int:
-    """The offset after the last message that lies wholly below a commit log offset."""
+    """Return the offset after the last message that lies wholly below a commit log offset."""
     span = range(queue.min_offset, queue.max_offset)
 
     def is_beyond(offset: int) -> bool:

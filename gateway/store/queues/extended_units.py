@@ -1,7 +1,8 @@
-"""Consume queue units as readers take them: with tags codes, also where the queue keeps these in its extension.
+"""Consume queue units as readers get them: with tags codes, even if the queue keeps the codes in its extension.
 
-A unit whose extension is missing or damaged keeps its address: every filter by tags code lets it through, so that no
-message is passed over for it (Apache RocketMQ leaves it to the consumer as well: ``DefaultMessageStore.getMessage``).
+A unit whose extension is missing or damaged keeps its address. Every filter by tags code lets the unit through, so that
+no message is passed over because of it. Apache RocketMQ also leaves the decision to the consumer
+(``DefaultMessageStore.getMessage``).
 """
 
 from __future__ import annotations
@@ -16,35 +17,36 @@ from wire.errors import LayoutError
 
 AcceptsCode = Callable[[int], bool]
 AcceptsExtension = Callable[[int, bytes], bool]
-"""(store time in ms, bitmap) → whether the message has to be looked at."""
+"""Returns, for store time in ms and bitmap, whether the message has to be examined."""
 
 REFUSED = 2**63 - 1
-"""In place of the tags code of a message that its bitmap excludes; no hash and no time of delivery."""
+"""A code in place of the tags code of a message that its bitmap excludes; neither a hash nor a time of delivery."""
 WINDOW_BYTES = 64 * 1024
-"""Read of an extension at once: its units lie in the order of the queue's."""
+"""The number of bytes of an extension read at once: its units lie in the order of the queue's units."""
 
 _CODE_AT = UNIT.offset("tags_code")
 _CODE = struct.Struct(">q")
 _NO_ADDRESS = b"\x00\xff"
-"""First bytes of hashes and times; those of addresses of less than 2^56 bytes are 0x80."""
+"""The first bytes of hashes and times; addresses of less than 2^56 bytes start with 0x80."""
 
 
 class NotInMemory(Exception):  # noqa: N818 (no failure: the disk has to be asked)
-    """A read that must not wait would have to."""
+    """A read that must not wait would have to wait."""
 
 
 def has_addresses(units: bytes) -> bool:
-    """Whether some units may keep their tags codes in the extension."""
+    """Return whether some units may keep their tags codes in the extension."""
     return bool(units[_CODE_AT :: UNIT.size].translate(None, _NO_ADDRESS))
 
 
 def with_codes(
     extension: QueueExtension, units: bytes, accepts_extension: AcceptsExtension | None = None, *, now: bool = False
 ) -> bytes:
-    """Units with tags codes in place of addresses, and ``REFUSED`` where the bitmap excludes the message.
+    """Return units with tags codes in place of addresses, and ``REFUSED`` where the bitmap excludes the message.
 
-    :param accepts_extension: looks at what else the extension has; None takes all.
-    :raises NotInMemory: with ``now``: the disk would have to be asked.
+    :param accepts_extension: examines the other data in the extension; None takes all messages.
+    :param now: True to raise an error instead of waiting for the disk.
+    :raises NotInMemory: with ``now``, if the disk would have to be read.
     """
     found = bytearray(units)
     last = max((position_of(code) for _, _, code in UNIT.iter_unpack(units) if code <= LAST_ADDRESS), default=0)
@@ -60,14 +62,14 @@ def with_codes(
 
 
 def lenient(accepts: AcceptsCode | None) -> AcceptsCode:
-    """A filter of tags codes for the units of ``with_codes``."""
+    """Return a filter of tags codes for the units of ``with_codes``."""
     if accepts is None:
         return lambda code: code != REFUSED
     return lambda code: code <= LAST_ADDRESS or (code != REFUSED and accepts(code))
 
 
 class _Window:
-    """Part of an extension that was read; it moves on when a unit behind it is asked for."""
+    """A part of an extension that was read; it moves on when a later unit is needed."""
 
     __slots__ = ("_data", "_extension", "_last", "_now", "_start")
 
@@ -79,7 +81,7 @@ class _Window:
         self._data = b""
 
     def unit(self, position: int) -> ExtensionUnit | None:
-        """The unit at a place; None when it is missing or damaged."""
+        """Return the unit at a place; None if it is missing or damaged."""
         if not self._start <= position <= self._start + len(self._data) - HEAD.size:
             self._move(position, max(min(self._last - position, WINDOW_BYTES), HEAD.size))
         at = position - self._start

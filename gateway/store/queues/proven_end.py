@@ -1,4 +1,4 @@
-"""Where a queue whose messages are all deleted ended at least, as its files prove it."""
+"""The least end of a queue whose messages are all deleted, as its files prove it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from wire.message.batch import MIN_PART_BYTES
 
 
 def proven_end(queue: ConsumeQueue, commit_log_min: int) -> int:
-    """Where it ends at least: behind the deleted messages that its files still know without a doubt.
+    """Return the least end of a queue: the offset after the deleted messages that its files still know without a doubt.
 
-    A file that says nothing (a crash left it without its size) has a name that does: all before it was full.
+    If a file says nothing (a crash left it without its size), its name still does: all files before it were full.
     """
     if not queue.starts:
         return 0
@@ -25,15 +25,15 @@ def proven_end(queue: ConsumeQueue, commit_log_min: int) -> int:
 
 
 def _may_be_deleted(count: int, commit_log_min: int) -> bool:
-    """Whether the deleted part of the log has room for so many messages."""
+    """Return whether the deleted part of the log has room for this many messages."""
     return count * MIN_PART_BYTES <= commit_log_min
 
 
 def _intact_run(queue: ConsumeQueue, commit_log_min: int) -> range | None:
-    """The last units that follow each other, of the files that are in order from the first one on; None when that
-    is no file.
+    """Return the last units that follow each other, from the files that are in order from the first one on.
 
-    Files may be missing before them: of expired files a crash brings any back whose names were not gone for good.
+    Return None if no file is in order. Files before these units may be missing: a crash brings back any of the expired
+    files whose names were not yet gone for good.
     """
     run, lowest = None, 0
     for start in queue.starts:

@@ -1,4 +1,7 @@
-"""The first and the last unit of a queue that lead to its extension, and where they lead. Both block."""
+"""The first and the last unit of a queue that lead to its extension, and the places to which they lead.
+
+Both functions block.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,13 @@ from wire.disk.consume_queue import UNIT, UNIT_BYTES
 from wire.disk.queue_extension import is_address, position_of
 
 SEARCHED_UNITS = 4096
-"""Read at once by a search for an address."""
+"""The number of units read at once by a search for an address."""
 _CODE_AT = UNIT.offset("tags_code")
 _FIRST_BYTE_OF_ADDRESS = b"\x80"
 
 
 class ExtendedQueue(Protocol):
-    """What a search has to know of a queue."""
+    """The part of a queue that a search needs."""
 
     min_offset: int
     max_offset: int
@@ -22,14 +25,14 @@ class ExtendedQueue(Protocol):
 
     @property
     def file_bytes(self) -> int:
-        """The size of its files."""
+        """The size of the queue's files in bytes."""
 
     def read_units(self, offset: int, count: int) -> bytes:
-        """Up to ``count`` units from ``offset`` on, as far as their file goes."""
+        """Return up to ``count`` units from ``offset`` on, only from one file."""
 
 
 def last_address(queue: ExtendedQueue) -> int | None:
-    """The byte of the extension that the last unit with an address leads to; None when there is none."""
+    """Return the extension's byte to which the last unit with an address leads; None if there is none."""
     first, end = queue.starts[0] // UNIT_BYTES if queue.starts else 0, queue.max_offset
     units_of_file = queue.file_bytes // UNIT_BYTES
     while end > first:
@@ -44,7 +47,7 @@ def last_address(queue: ExtendedQueue) -> int | None:
 
 
 def first_address(queue: ExtendedQueue) -> int | None:
-    """That of the first message it still has with an address, None when none is near the minimum."""
+    """Return the extension's byte of the first remaining message with an address; None if none is near the minimum."""
     for _, _, code in UNIT.iter_unpack(queue.read_units(queue.min_offset, SEARCHED_UNITS)):
         if is_address(code):
             return position_of(code)

@@ -1,17 +1,17 @@
-"""What is known of the consume queues without opening them: where they end, and how their files looked then.
+"""The list of the consume queues: where they end, and how their files looked when the list was written.
 
-Two uses. A consume queue whose directory is gone looks like one that never was, and its next message would get offset 0
-again: a queue that ends earlier than listed here has lost files. And queues whose files nobody touched since are taken
-over from here, without opening 80 000 files.
+The list has two uses. A consume queue whose directory is gone looks like a queue that never existed, and its next
+message would get offset 0 again: a queue that ends earlier than listed has lost files. And queues whose files have not
+changed since are taken over from the list, without opening 80 000 files.
 
     #3 <bytes of a queue file>
     <crc32 of the rest> [log end, run of the system, [[topic, when its directory changed, [queue, …]], …], [topic, …]]
     …
     queue: [queue id, end, …, when its files changed]
 
-A line says how the named queues are with regard to the log below its end, and which topics are deleted; later lines
-count. The list holds as long as the checkpoint knows of the same end of the log. Lines behind a damaged one count as
-not written. Missing, or of another version: nothing is known, nothing is lost.
+A line gives the state of the named queues with regard to the log below its end, and the deleted topics; later lines
+win. The list is valid as long as the checkpoint knows the same end of the log. Lines after a damaged line count as not
+written. If the list is missing, or of another version, nothing is known and nothing is lost.
 """
 
 from __future__ import annotations
@@ -26,25 +26,26 @@ from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import StorePaths, offset_name
 
 KnownQueue: TypeAlias = tuple[int, int, int, int, int, int, int, int]
-"""Queue id, the six figures of ``ConsumeQueue.state`` (the first is the end), when its files were changed (ns)."""
+"""The queue id, the six figures of ``ConsumeQueue.state`` (the first is the end), and when its files changed (ns)."""
 KnownTopic: TypeAlias = tuple[str, int, list[KnownQueue]]
 
 _Line: TypeAlias = tuple[int, str, list[KnownTopic], list[str]]
 
 NOT_THERE = -1
 MAX_FILES = 1_000_000
-"""Files of one queue, each of 300,000 messages; a list that says more is not believed."""
+"""The most files of one queue, each of 300,000 messages; a list that says more is not believed."""
 TOPICS_PER_LINE = 500
-"""Of a whole list: a line is parsed without a pause, which other threads wait for."""
+"""The most topics in one line of a whole list: a line is parsed without a pause, and other threads wait meanwhile."""
 _MARK = b"#3 "
 _decoder = msgspec.json.Decoder(_Line)
 
 
 class QueueEnds(msgspec.Struct, frozen=True):
-    """What the file says.
+    """The content of the file.
 
-    ``log_end``: the end of the log that it belongs to, −1 for none. ``system_run``: of the last line. ``bytes_read``:
-    the part of the file that could be read.
+    - ``log_end``: the end of the log to which the list belongs; −1 for none.
+    - ``system_run``: the run of the system that wrote the last line.
+    - ``bytes_read``: the length of the part of the file that could be read.
     """
 
     topics: Sequence[KnownTopic] = ()
@@ -54,25 +55,25 @@ class QueueEnds(msgspec.Struct, frozen=True):
     bytes_read: int = 0
 
     def __iter__(self) -> Iterator[tuple[str, int, int]]:
-        """(topic, queue id, end) of every queue."""
+        """Yield (topic, queue id, end) of every queue."""
         for topic, _, queues in self.topics:
             for queue in queues:
                 yield topic, queue[0], queue[1]
 
 
 def build_head(file_bytes: int) -> bytes:
-    """The first line."""
+    """Return the first line."""
     return b"%b%d\n" % (_MARK, file_bytes)
 
 
 def build_line(log_end: int, system_run: str, topics: Sequence[KnownTopic], deleted: Sequence[str] = ()) -> bytes:
-    """One more line."""
+    """Return one more line."""
     body = msgspec.json.encode((log_end, system_run, topics, deleted))
     return b"%d %b\n" % (zlib.crc32(body), body)
 
 
 def build_list(ends: QueueEnds) -> Iterator[bytes]:
-    """A whole list in as few lines as may be; only the last says for which end of the log."""
+    """Yield a whole list in as few lines as possible; only the last line names the end of the log."""
     yield build_head(ends.file_bytes)
     for first in range(0, len(ends.topics), TOPICS_PER_LINE):
         yield build_line(-1, ends.system_run, ends.topics[first : first + TOPICS_PER_LINE])
@@ -80,7 +81,7 @@ def build_list(ends: QueueEnds) -> Iterator[bytes]:
 
 
 def parse_list(data: bytes) -> QueueEnds:
-    """Read a list; what of it cannot be read counts as not said."""
+    """Read a list; the part that cannot be read counts as not written."""
     at = data.find(b"\n") + 1
     head = data[:at].removeprefix(_MARK).strip()
     if not data.startswith(_MARK) or not head.isdigit():
@@ -99,7 +100,7 @@ def parse_list(data: bytes) -> QueueEnds:
 
 
 def _lines(data: bytes, at: int) -> Iterator[tuple[int, _Line]]:
-    """(end, content) of the lines up to the first that cannot be read."""
+    """Yield (end, content) of the lines up to the first that cannot be read."""
     view = memoryview(data)
     while (end := data.find(b"\n", at)) >= 0:
         space = data.find(b" ", at, end)
@@ -123,9 +124,11 @@ def _merged(before: KnownTopic, after: KnownTopic) -> KnownTopic:
 def queue_files_modified(
     files: FileLayer, paths: StorePaths, topics: Iterable[tuple[str, Sequence[tuple[int, ...]]]], file_bytes: int
 ) -> list[int]:
-    """When the files of queues were last changed, the newest of each queue counts; −1: one is not there.
+    """Return the times when the files of queues last changed, in ns; for each queue its newest file counts.
 
-    :param topics: names with ``KnownQueue``, or their first seven members.
+    The time is −1 if a file of the queue is missing.
+
+    :param topics: names with ``KnownQueue`` values, or with the first seven members of these.
     """
     names: list[str] = []
     counts: list[int] = []

@@ -1,9 +1,9 @@
-"""The extension of one consume queue: its files, where a message's unit lies in them, and where they end.
+"""The extension of one consume queue: its files, the place of a message's unit in them, and their end.
 
-Nothing is read before somebody asks: a queue without addresses in its units costs nothing. Units are written one
-behind the other, without a gap, as Apache RocketMQ looks for their end from the front (``ConsumeQueueExt.recover``).
-Where they end is not kept on disk: the last address in the queue says it, and what lies behind was of messages that the
-queue does not have, and is erased.
+Nothing is read before a caller asks: a queue without addresses in its units costs nothing. Units are written one after
+the other, without a gap, because Apache RocketMQ searches for their end from the front (``ConsumeQueueExt.recover``).
+The end is not kept on disk: the last address in the queue gives the end. Bytes after the end belong to messages that
+the queue does not have, and are erased.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _MAX_UNIT_BYTES = HEAD.size + MAX_BITMAP_BYTES
 
 
 class QueueExtension:
-    """Written on the reactor's thread; any thread may read, and ``take_expired``.
+    """The files of one extension. The reactor's thread writes; any thread may read and call ``take_expired``.
 
-    :param directory: where its files are, or will be.
-    :param file_bytes: the size of new files, unless there are others already.
+    :param directory: the directory of the files, which may not exist yet.
+    :param file_bytes: the size of new files, unless there are files of another size already.
     """
 
     __slots__ = ("_directory", "_end", "_file_bytes", "_files", "_lock", "_open_files", "_starts")
@@ -44,17 +44,17 @@ class QueueExtension:
 
     @property
     def directory(self) -> Path:
-        """Where its files are."""
+        """The directory of the extension's files."""
         return self._directory
 
     def path(self, start: int) -> Path:
-        """The file that starts at a byte of the extension."""
+        """Return the path of the file that starts at a byte of the extension."""
         return self._directory / offset_name(start)
 
     # --- reading -------------------------------------------------------------------------------------------------
 
     def read(self, position: int, count: int) -> bytes:
-        """Up to ``count`` bytes from one on, no further than the file goes; b"" when there is none. Blocks."""
+        """Return up to ``count`` bytes from ``position`` on, only from one file; b"" if there are none. Blocks."""
         start = self._start_at(self._known_starts(), position)
         try:
             file = None if start is None else self._open(start)
@@ -66,7 +66,7 @@ class QueueExtension:
             return self._files.pread(fd, min(count, start + self._file_bytes - position), position - start)
 
     def read_now(self, position: int, count: int) -> bytes | None:
-        """As ``read`` of what is in memory; None when it would wait for the disk."""
+        """Return the result of ``read`` if it is in memory; None if the read would wait for the disk."""
         if self._starts is None:
             return None
         start = self._start_at(self._starts, position)
@@ -79,7 +79,7 @@ class QueueExtension:
             return self._files.pread_now(fd, min(count, start + self._file_bytes - position), position - start)
 
     def unit(self, position: int) -> ExtensionUnit | None:
-        """The unit at a place; None when none is there, or a damaged one. Blocks."""
+        """Return the unit at a place; None if no unit, or a damaged one, is there. Blocks."""
         return parse_unit(self.read, position)
 
     def _known_starts(self) -> list[int]:
@@ -114,7 +114,7 @@ class QueueExtension:
         return starts[number - 1]
 
     def _open(self, start: int) -> OpenFile:
-        """A file that is there, lent for a ``with`` statement."""
+        """Lend an existing file for a ``with`` statement."""
         key = (self, start)
         file = self._open_files.lend(key)
         if file is None:
@@ -126,10 +126,10 @@ class QueueExtension:
     # --- writing -------------------------------------------------------------------------------------------------
 
     def write(self, units: Sequence[ExtensionUnit], queue: ExtendedQueue) -> tuple[list[int], int, Sequence[int]]:
-        """Write units behind the others; they count when ``settle`` is told, until then they may be written again.
+        """Write units after the existing units; until ``settle`` is called they may be written again.
 
-        :returns: what the units of the queue hold (addresses, or the tags codes of what no file has room for), where
-            the extension ends now, and the starts of the files written.
+        :returns: the contents for the queue's units (addresses, or the tags codes of units for which no file has room),
+            the new end of the extension, and the starts of the written files.
         :raises OSError: nothing was added.
         """
         touched: dict[int, None] = {}
@@ -156,7 +156,7 @@ class QueueExtension:
         return codes, end, list(touched)
 
     def settle(self, end: int) -> None:
-        """The queue has the addresses of everything below ``end``."""
+        """Note that the queue has the addresses of everything below ``end``."""
         self._end = end
 
     def _put(self, position: int, data: bytes, touched: dict[int, None]) -> None:
@@ -181,7 +181,7 @@ class QueueExtension:
             self._starts = [*(self._starts or ()), start]
 
     def _find_end(self, queue: ExtendedQueue, touched: dict[int, None]) -> int:
-        """Where to go on; what lies behind it goes."""
+        """Return the place at which to go on, and erase everything after that place."""
         starts, size = self._known_starts(), self._file_bytes
         if not starts:  # behind all that messages so far can have had: addresses of lost files stay without a unit
             return -(-queue.max_offset * _MAX_UNIT_BYTES // size) * size
@@ -214,7 +214,10 @@ class QueueExtension:
     # --- removal -------------------------------------------------------------------------------------------------
 
     def take_expired(self, first_address: Callable[[], int | None]) -> list[Path]:
-        """Leave out the files below the first address that the queue still has; their paths, to be deleted. Blocks."""
+        """Leave out the files below the first address that the queue still has, but never the last file. Blocks.
+
+        Return the paths of the files for deletion.
+        """
         starts = self._known_starts()
         if len(starts) < 2:
             return []
@@ -224,15 +227,15 @@ class QueueExtension:
         return [self.path(start) for start in expired]
 
     def let_go(self) -> None:
-        """Forget its open files, which somebody else deletes."""
+        """Forget the open files, which the caller deletes."""
         for start in self._starts or ():
             self._open_files.forget((self, start))
 
 
 def parse_unit(read: Callable[[int, int], bytes], position: int) -> ExtensionUnit | None:
-    """The unit at a place of an extension; None when none is there, or a damaged one.
+    """Return the unit at a place of an extension; None if no unit, or a damaged one, is there.
 
-    :param read: up to so many bytes from a place on.
+    :param read: returns up to ``count`` bytes from a position on.
     """
     head = read(position, HEAD.size)
     if len(head) < HEAD.size:

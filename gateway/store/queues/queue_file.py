@@ -1,4 +1,4 @@
-"""A look at one consume queue file: how many units it has, found in its last bytes or by halving."""
+"""A check of one consume queue file: how many units it has, found in its last bytes or by a binary search."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from wire.disk.consume_queue import FILLER_SIZE, UNIT, UNIT_BYTES, is_filler, is
 Unit = tuple[int, int, int]
 
 TAIL_BYTES = 4096
-"""Read at the end of a file's data: the last unit is nearly always among them."""
+"""The number of bytes read at the end of a file's data: the last unit is nearly always among them."""
 
 
 def is_past(unit: Unit, limit: int | None) -> bool:
-    """Whether a unit is none, or that of a message at or above a commit log offset."""
+    """Return whether a unit is empty, or belongs to a message at or above the commit log offset ``limit``."""
     position, size, _ = unit
     if not is_written(position, size):
         return True
@@ -25,9 +25,9 @@ def is_past(unit: Unit, limit: int | None) -> bool:
 
 
 def end_of(unit: Unit) -> int:
-    """The commit log offset after the message of a unit; −1 for a filler.
+    """Return the commit log offset after the message of a unit; −1 for a filler.
 
-    A unit that leads over a gap has that of the message before the gap, and no size.
+    A unit that leads over a gap holds the end of the message before the gap, and no size.
     """
     position, size, _ = unit
     if is_filler(position, size):
@@ -36,13 +36,16 @@ def end_of(unit: Unit) -> int:
 
 
 def lowest_behind(unit: Unit) -> int:
-    """Where the next message lies at least; units that lead over a gap all lie where the message before them ends."""
+    """Return the lowest offset at which the next message can lie.
+
+    Units that lead over a gap all lie at the end of the message before the gap.
+    """
     position, size, _ = unit
     return position if size == FILLER_SIZE else position + 1
 
 
 class FileEnd(NamedTuple):
-    """How many units, and the two figures that a queue keeps from loading."""
+    """The number of units in a file, and the two figures that a queue keeps from loading."""
 
     start: int
     units: int
@@ -51,7 +54,7 @@ class FileEnd(NamedTuple):
 
 
 def file_end(files: FileLayer, fd: int, start: int, size: int) -> FileEnd:
-    """The end of a file's units: in the last bytes that are not a hole, or else found by halving."""
+    """Return the end of a file's units: from the last bytes that are not a hole, otherwise by a binary search."""
     ranges = files.data_ranges(fd, 0, size)
     stop = min(-(-ranges[-1][1] // UNIT_BYTES) * UNIT_BYTES, size) if ranges else 0
     low = max(stop - TAIL_BYTES, 0) // UNIT_BYTES * UNIT_BYTES

@@ -1,8 +1,8 @@
-"""Writes the list of ``queue_ends``: a line for the queues that changed with every flush, as a whole now and then.
+"""The writer of the list of ``queue_ends``: a line for changed queues with every flush, the whole list now and then.
 
-A line is written before the checkpoint says that the queues are on disk up to its end of the log, so that after a kill
-only queues which changed since then have to be looked at. It is not synced: after a power failure the list is used to
-notice lost queues only, and an older one is good enough for that.
+A line is written before the checkpoint says that the queues are on disk up to the line's end of the log. After a kill,
+therefore, only queues that changed since then have to be checked. The line is not synced: after a power failure the
+list only serves to notice lost queues, and an older list is good enough for that.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from gateway.store.disk.paths import StorePaths
 from gateway.store.queues.queue_ends import KnownTopic, QueueEnds, build_head, build_line, build_list, parse_list
 
 MIN_GROWTH_BYTES = 4 * 1024 * 1024
-"""The list is written anew when it has doubled, and not before it has grown so much."""
+"""The list is rewritten when it has doubled, but not before it has grown by this many bytes."""
 MAX_BYTES = 256 << 20
-"""A larger list is not read: nothing is known then, as without a list. One of a million queues has 50 MB."""
+"""The largest list in bytes that is read. Without a list nothing is known; the list of a million queues has 50 MB."""
 
 Topics = Callable[[], Sequence[KnownTopic]]
 
 
 class QueueJournal:
-    """The file; any thread may write, one at a time."""
+    """The file with the list; any thread may write, one at a time."""
 
     def __init__(self, files: FileLayer, paths: StorePaths) -> None:
         self._files = files
@@ -50,7 +50,7 @@ class QueueJournal:
         return parse_list(data)
 
     def go_on(self, ends: QueueEnds) -> None:
-        """What ``load`` found holds for the store as it is: add to it.
+        """Add lines to the loaded list, because its content is valid for the store as it is.
 
         :raises OSError: the file cannot be opened.
         """
@@ -71,10 +71,10 @@ class QueueJournal:
         self.is_current = True
 
     def add(self, log_end: int, topics: Topics) -> None:
-        """Add a line: the queues named are on disk up to ``log_end``, and so are all others as they were.
+        """Add a line: the named queues are on disk up to ``log_end``, and all other queues are unchanged.
 
-        :param topics: called when no deletion of a topic can come in between.
-        :raises OSError: it could not be written; may be repeated.
+        :param topics: called while no deletion of a topic can come in between.
+        :raises OSError: the line could not be written; may be repeated.
         """
         with self._lock:
             changed, system_run = topics(), self._files.system_run()
@@ -86,9 +86,9 @@ class QueueJournal:
                 self._write(self.load())
 
     def forget_topic(self, topic: str) -> None:
-        """A topic was deleted on purpose: its queues are not lost. On disk when this returns.
+        """Note that a topic was deleted on purpose, so that its queues do not count as lost; on disk at return.
 
-        :raises OSError: it could not be written.
+        :raises OSError: the note could not be written.
         """
         with self._lock:
             if self.is_current:
@@ -105,7 +105,7 @@ class QueueJournal:
     def write_all(self, log_end: int, file_bytes: int, topics: Topics) -> None:
         """Replace the list durably.
 
-        :raises OSError: the file is as it was.
+        :raises OSError: the file could not be replaced.
         """
         with self._lock:
             self._write(QueueEnds(topics(), log_end, file_bytes, self._files.system_run()))
@@ -128,9 +128,9 @@ class QueueJournal:
         files.fsync_directory(self._paths.root)
 
     def begin(self) -> None:
-        """Write a list that names no queue, durably: the directory is the gateway's from now on.
+        """Write durably a list that names no queue: from now on the directory is the gateway's.
 
-        :raises OSError: it could not be written.
+        :raises OSError: the list could not be written.
         """
         with self._lock:
             fd = self._files.open(self._paths.queue_ends, create=True)
@@ -149,7 +149,7 @@ class QueueJournal:
                 self._files.fdatasync(self._fd)
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the file."""
         with self._lock:
             if self._fd >= 0:
                 self._files.close(self._fd)

@@ -3,9 +3,9 @@
     deleted/<number>-<log offset>-<topic>    consume queues: the topic's messages below that offset are gone
     deleted/<number>                         their extensions, which tell nothing
 
-A topic's queues are moved there as a whole, so this one rename is the deletion, and the new name remembers it: what a
-crash leaves of it is finished by the next start. Else that start would show the topic without its messages, and a
-later one, which has to make queues anew from the log, would show them again.
+A topic's queues are moved there as a whole. The rename is the deletion, and the new name remembers the deletion: if a
+crash comes in between, the next start finishes the work. Otherwise that start would show the topic without its
+messages, and a later start that rebuilds queues from the log would show the messages again.
 """
 
 from __future__ import annotations
@@ -18,20 +18,23 @@ from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import StorePaths, is_topic_name
 
 MAX_NAME_BYTES = 255
-"""Longer names a file system does not take. A topic that makes one is not remembered by it."""
+"""The longest name that a file system takes.
+
+A topic whose entry would have a longer name is not remembered by the name.
+"""
 
 
 class QueuesAway:
-    """The directory ``deleted``. One thread moves queues there, any removes them."""
+    """The directory ``deleted``. One thread moves queues into the directory, any thread removes them."""
 
     def __init__(self, files: FileLayer, paths: StorePaths) -> None:
         self._files = files
         self._paths = paths
 
     def move(self, topic: str, log_end: int) -> list[Path]:
-        """Move the consume queues of a topic here, deleted up to an offset of the log; where they are then, if any.
+        """Move the consume queues of a topic here, deleted up to an offset of the log; return their new paths, if any.
 
-        :raises OSError: they are where they were.
+        :raises OSError: the queues are where they were.
         """
         number = self._free_number()
         name = f"{number}-{log_end}-{topic}"
@@ -40,9 +43,9 @@ class QueuesAway:
         return self._move(self._paths.consume_queue / topic, name)
 
     def move_extension(self, topic: str) -> list[Path]:
-        """Move their extensions here; where they are then, if there are any.
+        """Move the extensions of a topic's queues here; return their new paths, if any.
 
-        :raises OSError: they are where they were.
+        :raises OSError: the extensions are where they were.
         """
         return self._move(self._paths.consume_queue_extension / topic, str(self._free_number()))
 
@@ -58,7 +61,7 @@ class QueuesAway:
         return 1 + max((int(number) for number in numbers if number.isdecimal()), default=0)
 
     def topics(self) -> dict[str, int]:
-        """The topics whose queues are here: the offset of the log up to which each is deleted."""
+        """Return the topics whose queues are here, each with the log offset up to which it is deleted."""
         found: dict[str, int] = {}
         for path in self.leftovers():
             _, log_end, topic = [*path.name.split("-", 2), "", ""][:3]
@@ -67,13 +70,13 @@ class QueuesAway:
         return found
 
     def leftovers(self) -> list[Path]:
-        """All that is here."""
+        """Return the paths of everything in the directory."""
         return [self._paths.deleted / name for name in self._files.list(self._paths.deleted)]
 
     def remove(self, moved: Iterable[Path]) -> None:
-        """Remove what was moved here; blocks.
+        """Remove directories that were moved here; blocks.
 
-        :raises OSError: some of it is still there.
+        :raises OSError: some of them still exist.
         """
         for topic_directory in moved:
             for queue in self._files.list(topic_directory):

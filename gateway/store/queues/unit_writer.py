@@ -1,6 +1,6 @@
-"""Writes the consume queue units that a walk through the log gathered, and notices queues that miss some.
+"""The writer of consume queue units that a walk through the log collected; it also notices queues that miss units.
 
-Queue offsets are dense, but the log may say otherwise: the topic was deleted and made again (offsets begin at 0 anew),
+Queue offsets are dense, but the log may say otherwise: the topic was deleted and made again (offsets start at 0 again),
 the queue lost files (a gap that the whole log fills), a damaged record is gone (a gap that stays), or a bit of the
 offset itself flipped (one message out of line; the checksum covers bodies only).
 """
@@ -20,15 +20,15 @@ from wire.message.batch import MIN_PART_BYTES
 
 MAX_REMARKS = 20
 MAX_OFFSET = (2**63 - 1) // UNIT_BYTES - 1
-"""The last message of a queue whose unit has a place that a file can have."""
+"""The last queue offset whose unit has a place that a file can have."""
 """Odd messages named one by one."""
 _BRIDGE_UNITS = 50_000
 
 
 class UnitWriter:
-    """Takes what walks collected, in the order of the log.
+    """The writer of units that walks collected, in the order of the log.
 
-    ``lost``: queues that miss units which lie before the walk. ``remarks``: messages that no queue can show.
+    ``lost``: queues that miss units of messages before the walk. ``remarks``: messages that no queue can show.
     """
 
     def __init__(self, queues: ConsumeQueues) -> None:
@@ -38,10 +38,10 @@ class UnitWriter:
         self.written = 0
 
     def write(self, collected: Iterable[CollectedUnits], *, from_begin: bool) -> None:
-        """Write units behind those the queues have.
+        """Write units after the existing units of the queues.
 
-        :param from_begin: whether the walk began with the log: then a queue may begin at any offset, and what is
-            missing in between is nowhere.
+        :param from_begin: True if the walk started at the start of the log: a queue may then start at any offset, and
+            messages missing in between are nowhere.
         :raises OSError: a queue cannot be written.
         """
         for found in collected:
@@ -53,10 +53,10 @@ class UnitWriter:
                     break
 
     def keep_end(self, name: QueueName, listed_end: int, log_min: int) -> None:
-        """A queue lost files, and the log has none of its messages: all are deleted, and its offsets go on.
+        """Keep the end of a queue that lost files and has no message in the log: its offsets go on there.
 
-        :param listed_end: where it ended when it was last listed, 0 when it was not.
-        :raises OSError: it cannot be written.
+        :param listed_end: the queue's end when it was last listed; 0 if it was not listed.
+        :raises OSError: the queue cannot be written.
         """
         queue = self._queues.make(*name)
         queue.keep_below(proven_end(queue, log_min))
@@ -96,10 +96,11 @@ class UnitWriter:
         return True
 
     def _bridge(self, queue: ConsumeQueue, expected: int, first: int, units: bytes) -> bool:
-        """Lead over messages that are gone from the log; False when the gap is larger than what can be gone there.
+        """Lead over messages that are gone from the log; return False if the gap is larger than what can be gone there.
 
-        The units lie where the last message ended, as these have to rise and must not count as kept when all before
-        them is expired, and have a size that no record has: readers pass over them, those of Apache RocketMQ too.
+        The new units lie where the last message ended: offsets in the log have to rise, and the units must not count as
+        kept when everything before them is expired. The units have a size that no record has, so that readers pass over
+        them, Apache RocketMQ's readers too.
         """
         position = max(queue.covered_end(), 0)
         if (first - expected) * MIN_PART_BYTES > UNIT.unpack_from(units)[0] - position:
@@ -126,7 +127,7 @@ class UnitWriter:
 
 
 def _is_stray(first: int, size: int, expected: int, following: int | None) -> bool:
-    """Whether one message is out of line and the next goes on as if it were not."""
+    """Return whether one message is out of line and the next message goes on as if it were not."""
     if size != UNIT_BYTES or following is None or following == first + 1:
         return False
     return following == expected + 1 or (expected == 0 and 0 < following < first)

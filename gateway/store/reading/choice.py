@@ -1,4 +1,4 @@
-"""Chooses records by their consume queue units, and says which parts of the log are read at once to get them.
+"""The choice of records by their consume queue units, and of the parts of the log that are read at once.
 
 Pure: units and records come in as bytes, and nothing here knows where they are read from.
 """
@@ -23,13 +23,19 @@ from wire.message.record import parse_record
 from wire.message.record_layout import FLAGS_AT
 
 SPAN_GAP_BYTES = 8192
-"""Records this close to each other are read at once and cut apart: copying so much costs less than a system call."""
+"""The most bytes between records that are read at once and cut apart: to copy them costs less than a system call."""
 SPAN_BYTES = 1024 * 1024
-"""Read at once at most, unless one range is larger."""
+"""The most bytes read at once, unless one range is larger."""
 FILTERED_BYTES = 4 * 1024 * 1024
-"""Records one read without waiting looks into at most: others have their turn, the consumer comes again at once."""
+"""The most bytes of records that one read examines without waiting.
+
+Others then get their turn, and the consumer comes back at once.
+"""
 BLOCK_UNITS = 64
-"""Units looked at together: where their records are neighbours, a bulk reader's thousands cost little."""
+"""The number of units examined at once.
+
+If their records are neighbours, thousands of units cost a bulk reader little.
+"""
 BLOCK_BYTES = BLOCK_UNITS * UNIT.size
 
 _BLOCK = UNIT.repeated(BLOCK_UNITS)
@@ -38,13 +44,13 @@ _SIZE_AT = UNIT.offset("size")
 _CODE_AT = UNIT.offset("tags_code")
 
 Range = tuple[int, int]
-"""Commit log offsets of a first byte and of the one after the last."""
+"""The commit log offset of the first byte, and the offset after the last byte."""
 
 
 class Span:
-    """Records near each other, read at once: the part of the log from the first to the last, and their units.
+    """Records near each other that are read at once: a part of the log, and the units of the records.
 
-    A plain class, which gets the units by runs of neighbours: what is done for each record costs most.
+    A plain class that gets the units by runs of neighbours, because work for each record costs most.
     """
 
     __slots__ = ("_first_numbers", "_runs", "end", "start")
@@ -57,17 +63,17 @@ class Span:
 
     @property
     def units(self) -> bytes:
-        """The units of the records, without those passed over."""
+        """The units of the chosen records, without the units between them."""
         return b"".join(self._runs)
 
     def add(self, first_number: int, units: bytes, end: int) -> None:
-        """More records, with units one behind the other; the last of them ends at ``end`` in the log."""
+        """Add more records, whose units follow each other; the last record ends at log offset ``end``."""
         self._first_numbers.append(first_number)
         self._runs.append(units)
         self.end = end
 
     def number(self, index: int) -> int:
-        """Of a record's unit, among all that are looked at."""
+        """Return the number of a record's unit among all units of the read."""
         for first_number, units in zip(self._first_numbers, self._runs, strict=True):
             if index * UNIT.size < len(units):
                 return first_number + index
@@ -75,7 +81,7 @@ class Span:
         raise IndexError(index)
 
     def apart(self) -> Iterator[Span]:
-        """Each record as a span of its own."""
+        """Yield each record as a span of its own."""
         units = self.units
         for index, (position, size, _) in enumerate(UNIT.iter_unpack(units)):
             single = Span(position)
@@ -84,12 +90,12 @@ class Span:
 
 
 class Choice:
-    """The records one read returns, as ranges of the log. A plain class: filled in a loop.
+    """The records that one read returns, as ranges of the log. A plain class, filled in a loop.
 
-    :param max_count: of messages.
-    :param log_min: the commit log offset of the first record that still exists, when the choice began.
-    :param largest: bytes that a record has at most.
-    :param max_units: how many units are looked at, at most; None: as many as the source of the units says.
+    :param max_count: the most messages to choose.
+    :param log_min: the commit log offset of the first record that still existed when the choice started.
+    :param largest: the most bytes that a record has.
+    :param max_units: the most units that are examined; None: as many as the source of the units says.
     """
 
     __slots__ = (
@@ -134,14 +140,14 @@ class Choice:
         return Choice(self.max_count, self.max_bytes, log_min, self._largest, self.max_units)
 
     def is_full(self, size: int) -> bool:
-        """Whether a record of this size does not go in any more; the first one always does."""
+        """Return whether a record of this size no longer fits; the first record always does."""
         return self.count >= self.max_count or (self.count > 0 and self.total_bytes + size > self.max_bytes)
 
     def spans(self, units: bytes, count: int, accepts: AcceptsCode | None) -> tuple[list[Span], int]:
-        """Where the records of the next units lie that are to be looked into, and the unit to go on from.
+        """Return the spans of the next records to examine, and the number of the unit to go on from.
 
-        They are ``count`` and have ``left`` bytes at most, or are one. Machine integers, read in place: most records
-        are not wanted, so that nothing else is made of their units.
+        The records are at most ``count`` and have at most ``left`` bytes, or there is one record. The code uses machine
+        integers, read in place: most records are not wanted, so nothing else is made of their units.
         """
         spans: list[Span] = []
         unit_bytes: i64 = UNIT_BYTES
@@ -190,9 +196,9 @@ class Choice:
         return spans, number
 
     def take_from(self, span: Span, data: bytes, choose: ChooseRecords, parts: list[bytes]) -> bool:
-        """Take what is wanted of a span.
+        """Take the wanted records of a span.
 
-        False when no more go in, or no more may be looked into: ``examined`` then says where to go on.
+        Return False if no more records fit, or if no more may be examined: ``examined`` then says where to go on.
         """
         units = span.units
         indices, looked = choose(data, span.start, units, 0 if self.has_looked else 1)
@@ -221,13 +227,19 @@ class Choice:
         self.total_bytes += where[1] - where[0]
 
     def batch_end(self, parts: list[bytes]) -> int:
-        """The offset behind the last record chosen when that holds several messages, else 0: it is read once."""
+        """Return the offset after the last chosen record if that record holds several messages; otherwise 0.
+
+        A record with several messages is read once.
+        """
         if not self.ranges or not parts[-1][FLAGS_AT + len(parts[-1]) - self.last_size] & SysFlag.INNER_BATCH:
             return 0
         return inner_offsets(parse_record(parts[-1][-self.last_size :], with_body=False)).stop
 
     def odd_unit(self, units: bytes) -> tuple[int, int, str] | None:
-        """The first of the examined units whose size no record has and no filler: its number, where it leads, why."""
+        """Return the first examined unit whose size fits neither a record nor a filler; None if there is none.
+
+        The result holds the unit's number, its commit log offset, and what is wrong.
+        """
         for number, (position, size, _) in enumerate(UNIT.iter_unpack(units[: self.examined * UNIT.size])):
             if position >= self.log_min and not 0 < size <= self._largest and size != FILLER_SIZE:
                 return number, position, f"its consume queue unit says it has {size} bytes"
@@ -249,7 +261,10 @@ class Choice:
                 break
 
     def _take_rare(self, units: bytes, accepts: WantedCodes) -> bool:
-        """Choose from units of which few are wanted; False, with nothing done, when each has to be looked at."""
+        """Choose from units of which few are wanted.
+
+        Return False, with nothing done, if each unit has to be examined.
+        """
         position: int = UNIT.unpack_from(units)[0]
         if position < self.log_min or not have_sizes(units, self._largest):
             return False
@@ -266,7 +281,7 @@ class Choice:
         return True
 
     def _add_neighbours(self, positions: Sequence[int], sizes: Sequence[int]) -> None:
-        """Take a block of records that lie one behind the other."""
+        """Take a block of records that follow each other in the log."""
         first, end = positions[0], positions[-1] + sizes[-1]
         self.count += len(sizes)
         self.examined += len(sizes)
@@ -277,7 +292,7 @@ class Choice:
         self.ranges.append((first, end))
 
     def _take_each(self, block: bytes, accepts: AcceptsCode | None) -> bool:
-        """Choose from units one by one; False when no more go in."""
+        """Choose from units one by one; return False if no more records fit."""
         count, total, examined, last_size = self.count, self.total_bytes, self.examined, self.last_size
         max_count, max_bytes, log_min, largest = self.max_count, self.max_bytes, self.log_min, self._largest
         ranges = self.ranges
@@ -314,7 +329,7 @@ class Choice:
         return has_room
 
     def _are_neighbours(self, positions: Sequence[int], sizes: Sequence[int]) -> bool:
-        """Whether all records are there, go in, and nothing lies between them."""
+        """Return whether all records exist and fit, and nothing lies between them."""
         first, end = positions[0], positions[-1] + sizes[-1]
         return (
             first >= self.log_min
@@ -327,9 +342,9 @@ class Choice:
 
 
 def spans_of(ranges: Sequence[Range], file_size: int) -> Sequence[tuple[int, int, Sequence[Range]]]:
-    """Ranges of the log that are read at once: (start, end, the ranges in it).
+    """Return the parts of the log that are read at once: (start, end, the ranges inside) for each.
 
-    A queue's messages mostly lie between those of other queues.
+    A queue's messages mostly lie between messages of other queues.
     """
     if len(ranges) == 1:
         return ((*ranges[0], ranges),)
@@ -352,7 +367,7 @@ def spans_of(ranges: Sequence[Range], file_size: int) -> Sequence[tuple[int, int
 
 
 def cut(parts: list[bytes], start: int, data: bytes, inside: Sequence[Range]) -> None:
-    """Add the ranges of a span, which starts at an offset of the log, to ``parts``."""
+    """Add the ranges of a span to ``parts``; the span starts at offset ``start`` of the log."""
     if len(inside) == 1:
         parts.append(data)
     else:

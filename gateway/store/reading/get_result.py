@@ -1,4 +1,4 @@
-"""The outcome of reading a queue: records, and where to go on."""
+"""The outcome of a read of a queue: records, and the offset of the next read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class GetStatus(Enum):
-    """Names as upstream ``GetMessageStatus``; they are the remarks of pull answers."""
+    """The status of a read. Names as in upstream's ``GetMessageStatus``; they are the remarks of pull answers."""
 
     FOUND = "FOUND"
     NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
@@ -20,11 +20,11 @@ class GetStatus(Enum):
     NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
     OFFSET_RESET = "OFFSET_RESET"
     MESSAGE_DAMAGED = "MESSAGE_DAMAGED"
-    """Ours: the message at the offset is not as it was stored; ``remark`` says where and what to do."""
+    """A status of the gateway: the message differs from what was stored; ``remark`` says where and what to do."""
 
 
 class GetResult:
-    """What a read found. A plain class: one is made for every pull, and a frozen dataclass takes thrice as long.
+    """The outcome of a read. A plain class: every pull makes one, and a frozen dataclass takes three times as long.
 
     ``bounds`` are the queue's minimum and maximum offset. ``parts`` are records in queue order, neighbours in the log
     joined; they are copies and stay valid when files are deleted. ``remark`` says what is wrong with a damaged message.

@@ -1,8 +1,8 @@
-"""Reads messages through a consume queue: which records, as few reads of the log as possible, where to go on.
+"""The read of messages through a consume queue: the records, with few reads of the log, and the next offset.
 
-Statuses and next offsets follow upstream's ``DefaultMessageStore.getMessage``. Any thread may read: one that must not
-wait for the disk with ``read_now``, which knows what is in memory (upstream guesses by the distance from the log's
-end), any other with ``read``. Both are one algorithm on two sources of bytes (``sources``).
+Statuses and next offsets follow upstream's ``DefaultMessageStore.getMessage``. Any thread may read. A thread that must
+not wait for the disk calls ``read_now``, which knows what is in memory (upstream guesses by the distance from the log's
+end); any other thread calls ``read``. Both use one algorithm on two sources of bytes (``sources``).
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -27,21 +27,21 @@ from wire.message.record import StoredMessage, parse_record
 from wire.message.record_fields import commit_log_offset_at
 
 AHEAD_UNITS = 2048
-"""Messages whose records ``read_ahead`` asks for at most."""
+"""The most messages whose records one ``read_ahead`` asks for."""
 AHEAD_BYTES = 4 * 1024 * 1024
 AHEAD_RANGES = 64
 AHEAD_GAP_BYTES = 64 * 1024
-"""Records this close to each other are asked for as one range."""
+"""The most bytes between records that are asked for as one range."""
 LOOKS_FOR_TAGS = 10
-"""Reads of so many units, one behind the other, before an answer says that no message was wanted."""
+"""The number of reads, one after the other, before an answer says that no message was wanted."""
 
 _LOOKED = (GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE)
 
 
 class QueueReader:
-    """Reads from any queue of one log.
+    """The reader of all queues of one log.
 
-    :ivar in_memory: what is read without waiting for the disk.
+    :ivar in_memory: the source that never waits for the disk.
     """
 
     __slots__ = ("_check", "_log", "_stored", "in_memory")
@@ -66,9 +66,10 @@ class QueueReader:
     def read_now(
         self, queue: ConsumeQueue | None, offset: int, max_count: int, max_bytes: int, wanted: Wanted = ALL_WANTED
     ) -> GetResult | None:
-        """Do the same as long as nothing of it waits for the disk; None when it would.
+        """Return the result of ``read``; None if the read would wait for the disk.
 
-        Tags that nearly no message has are looked for further on, which costs less than an answer without a message.
+        If nearly no message has the wanted tags, the search goes on over several reads. Further reads cost less than an
+        answer without a message.
         """
         result: GetResult | None = None
         for _ in range(LOOKS_FOR_TAGS):
@@ -90,9 +91,9 @@ class QueueReader:
         return result
 
     def _look(self, queue: ConsumeQueue, offset: int, chosen: Choice, wanted: Wanted, source: Stored) -> GetResult:
-        """Choose from the units at ``offset``, read what was chosen, and check it.
+        """Choose from the units at ``offset``, read the chosen records, and check them.
 
-        :raises NotInMemory: the source has nothing but what is in memory, and more is needed.
+        :raises NotInMemory: the source only has what is in memory, and more is needed.
         """
         while True:
             count = chosen.max_units or chosen.max_count
@@ -125,7 +126,10 @@ class QueueReader:
     def _damage(
         self, queue: ConsumeQueue, offset: int, chosen: Choice, parts: list[bytes] | None, units: bytes
     ) -> tuple[int, int, str] | None:
-        """The first message that is not as it was stored: how many stand before it, its place, what is wrong."""
+        """Return the first message that differs from what was stored; None if all are right.
+
+        The result holds the number of units before the message, its commit log offset, and what is wrong.
+        """
         if chosen.gone and (odd := chosen.odd_unit(units)) is not None:
             return odd
         found = None if parts is None else self._check.find(queue, offset, chosen.ranges, parts, units)
@@ -135,7 +139,7 @@ class QueueReader:
         return None if found is None else (units_before(units, found[0]), *found)
 
     def message_now(self, position: int, size: int) -> StoredMessage | None:
-        """The message at a place of the log as long as that is in memory; None otherwise, or when none is there."""
+        """Return the message at a place of the log; None if it is not in memory, or if no message is there."""
         log = self._log
         if not HEAD_READ_BYTES - 24 <= size <= log.visible_end - position:
             return None
@@ -148,7 +152,7 @@ class QueueReader:
             return None
 
     def read_ahead(self, queue: ConsumeQueue, offset: int) -> None:
-        """Ask for the records from ``offset`` on to be brought into memory, where a catching up consumer goes next.
+        """Ask the system to bring the records from ``offset`` on into memory, for a consumer that catches up.
 
         Blocks for the consume queue, not for the records.
         """
@@ -172,7 +176,10 @@ class QueueReader:
             start = file.start_offset + file.size
 
     def is_near(self, queue: ConsumeQueue, offset: int, distance_bytes: int) -> bool:
-        """Whether a message lies at most so far behind the log's end; False when the disk would have to be asked."""
+        """Return whether a message is at most ``distance_bytes`` before the log's end.
+
+        Return False if the disk would have to be read.
+        """
         units = queue.read_units_now(offset, 1)
         if not units:
             return False
@@ -180,13 +187,15 @@ class QueueReader:
         return self._log.visible_end - position <= distance_bytes
 
     def stored_at_ms(self, queue: ConsumeQueue, offset: int) -> int:
-        """When a queue's message was stored; −1 when there is none."""
+        """Return the time when a queue's message was stored, in milliseconds; −1 if there is none."""
         unit = queue.unit(offset)
         return -1 if unit is None else self._log.stored_at_ms(unit[0])
 
     def offset_at_time(self, queue: ConsumeQueue, timestamp_ms: int, *, upper: bool) -> int:
-        """The first offset stored at a time or later, the end when none; with ``upper`` the last one stored at
-        it or earlier, 0 when none. Store times of a queue never fall, so halving finds it.
+        """Return the first offset stored at ``timestamp_ms`` or later; the queue's end if there is none.
+
+        With ``upper``, return the last offset stored at ``timestamp_ms`` or earlier; 0 if there is none. Store times of
+        a queue never fall, so a binary search finds the offset.
         """
         offsets = range(queue.min_offset, queue.max_offset)
         stored = partial(self.stored_at_ms, queue)
@@ -199,7 +208,7 @@ class QueueReader:
 def _take(
     chosen: Choice, units: bytes, by_code: AcceptsCode | None, by_record: ChooseRecords | None, source: Stored
 ) -> list[bytes] | None:
-    """Choose from units; the bytes chosen, or None when retention took some of them."""
+    """Choose from units; return the chosen bytes, or None if retention deleted some of them."""
     if by_record is not None:
         return _take_by_record(chosen, units, by_code, by_record, source)
     chosen.take(units, by_code)
@@ -209,9 +218,10 @@ def _take(
 def _take_by_record(
     chosen: Choice, units: bytes, accepts: AcceptsCode | None, choose: ChooseRecords, source: Stored
 ) -> list[bytes]:
-    """Choose by what is in the records, looked into many at a time, twice as many each time.
+    """Choose by the content of records, examined many at a time, twice as many each time.
 
-    First as many as are wanted at most. Records that are in memory are an answer also when those behind them are not.
+    The first step examines as many as are wanted at most. Records in memory are an answer even if later records are not
+    in memory.
 
     :raises NotInMemory: the first record is not in memory.
     """
@@ -253,7 +263,7 @@ def _damaged(queue: ConsumeQueue, offset: int, remark: str) -> GetResult:
 
 
 def _outside(queue: ConsumeQueue | None, offset: int) -> GetResult | None:
-    """The answer for an offset that no message of the queue has; None when one has it."""
+    """Return the answer for an offset at which the queue has no message; None if it has one."""
     if queue is None:
         return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, (0, 0))
     end = queue.max_offset

@@ -1,8 +1,9 @@
-"""Never silently wrong bytes: records that this process neither wrote nor walked through are checked when read.
+"""The check that never lets wrong bytes pass silently.
 
-What recovery walked was checked then, and what was written since is in memory as it was packed: neither is checked
-again, so a consumer at the end of the log costs nothing. The older part is checked at every read, a microsecond or two
-and the checksum for each message; so is what a consume queue says lies beyond the end.
+Records that this process neither wrote nor walked through are checked at every read. Recovery has checked the records
+that it walked through, and records written since are in memory as they were packed. Neither kind is checked again, so a
+consumer at the end of the log costs nothing. For older records a check takes a microsecond or two and the checksum for
+each message. Records that a consume queue places beyond the log's end are checked, too.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -24,13 +25,13 @@ from wire.message.record_check import first_damage
 log = EventLog("store")
 
 MAX_TOLD = 1000
-"""Damaged records remembered, to log each once and not at every attempt to read it."""
+"""The most damaged records that are remembered, so that each is logged once and not at every read."""
 
 
 class ReadCheck:
-    """The check of one log; any thread may ask.
+    """The check of one log; any thread may call it.
 
-    :param root: the store's directory, for what to do.
+    :param root: the store's directory, for the advice in error texts.
     """
 
     __slots__ = ("_log", "_root", "_told")
@@ -43,10 +44,10 @@ class ReadCheck:
     def find(
         self, queue: ConsumeQueue, offset: int, ranges: Sequence[tuple[int, int]], parts: Sequence[bytes], units: bytes
     ) -> tuple[int, str] | None:
-        """The commit log offset of the first damaged record, and what is wrong with it; None when all are intact.
+        """Return the commit log offset of the first damaged record, and what is wrong with it; None if all are intact.
 
-        :param ranges: where the parts lie in the log.
-        :param units: of the queue from ``offset`` on, which led there.
+        :param ranges: the places of the parts in the log.
+        :param units: the units of the queue from ``offset`` on that led to the parts.
         """
         checked_from, end = self._log.checked_from, self._log.visible_end
         numbers = _numbers(units)  # ranges come in the order of the units: one walk serves them all
@@ -64,7 +65,7 @@ class ReadCheck:
         return None
 
     def remark(self, topic: str, queue_id: int, offset: int, damage: tuple[int, str]) -> str:
-        """The answer to whoever wanted the message; logged the first time."""
+        """Return the text for the reader that asked for a damaged message; log the damage the first time."""
         position, reason = damage
         file = self._log.files.find(position)
         where = "not in the commit log" if file is None else f"{file.path} at byte {position - file.start_offset}"
@@ -85,14 +86,20 @@ class ReadCheck:
 
 
 def is_message_of(queue: ConsumeQueue, offset: int, message: StoredMessage) -> bool:
-    """Whether this is what the queue has at an offset: its own, one of a batch, or another topic's in a light queue."""
+    """Return whether a message is the one that the queue has at an offset.
+
+    The message may be the queue's own, one of a batch, or a message of another topic in a light queue.
+    """
     if (message.queue_id, message.topic) == (queue.queue_id, queue.topic):
         return offset in inner_offsets(message)
     return is_light_queue(queue.topic) and (queue.topic, offset) in named_places(message.property_map)
 
 
 def _other_message(queue: ConsumeQueue, offset: int, part: bytes) -> str | None:
-    """Whose record it is when it is not that of the message asked for: a queue's file got another's place."""
+    """Return a text that says whose record was found; None if it is the record of the requested message.
+
+    A foreign record is found if the file of one queue took the place of another queue's file.
+    """
     found = parse_record(part, with_body=False)
     if is_message_of(queue, offset, found):
         return None
@@ -100,14 +107,14 @@ def _other_message(queue: ConsumeQueue, offset: int, part: bytes) -> str | None:
 
 
 def _numbers(units: bytes) -> Iterator[tuple[int, int]]:
-    """(number, commit log offset) of each unit that is not a filler."""
+    """Yield (number, commit log offset) of each unit that is not a filler."""
     for number, (position, size, _) in enumerate(UNIT.iter_unpack(units)):
         if size < FILLER_SIZE:
             yield number, position
 
 
 def units_before(units: bytes, commit_log_offset: int) -> int:
-    """How many units stand before the one of the record that covers a place of the log."""
+    """Return how many units come before the unit whose record covers a place of the log."""
     for number, (position, size, _) in enumerate(UNIT.iter_unpack(units)):
         if position <= commit_log_offset < position + size < position + FILLER_SIZE:
             return number

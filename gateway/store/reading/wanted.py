@@ -1,4 +1,4 @@
-"""Which messages of a queue a read returns: filters by tags code, by the queue's extension and by whole records."""
+"""The messages of a queue that a read returns: filters by tags code, by the queue's extension and by whole records."""
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
 
@@ -10,16 +10,19 @@ from typing import Final
 from gateway.store.queues.extended_units import AcceptsCode, AcceptsExtension
 
 ChooseRecords = Callable[[bytes, int, bytes, int], tuple[list[int], int]]
-"""Which of the records that lie in a buffer are wanted, by their numbers, and how many were looked into: buffer, the
-commit log offset of its first byte, the records' units, how many must be looked into whatever that costs."""
+"""A function that returns the numbers of the wanted records in a buffer, and how many records were examined.
+
+The arguments: the buffer; the commit log offset of its first byte; the records' units; how many records must be
+examined whatever the cost.
+"""
 
 
 class Wanted:
-    """The filters of one read; None lets everything through. A plain class: one is made for many a pull.
+    """The filters of one read; None lets every message through. A plain class: many pulls make one.
 
-    :param by_code: looks at a tags code.
-    :param by_record: looks at whole records.
-    :param by_extension: looks at what the queue's extension has of a message; only asked beside another filter.
+    :param by_code: examines a tags code.
+    :param by_record: examines whole records.
+    :param by_extension: examines the data that the queue's extension has of a message; only used beside another filter.
     """
 
     __slots__ = ("by_code", "by_extension", "by_record", "is_filtered")
@@ -37,4 +40,4 @@ class Wanted:
 
 
 ALL_WANTED: Final = Wanted()
-"""Every message."""
+"""The filters that let every message through."""

@@ -1,8 +1,8 @@
-"""The tags codes a subscription wants, looked for in many units of a consume queue at once.
+"""The tags codes that a subscription wants, searched in many units of a consume queue at once.
 
-Where a filter pays, most messages are not wanted, and looking at each unit is what such a read costs. Here the bytes
-that stand at the same place of all units are taken together: one pass over the last bytes of the codes finds the few
-that may be wanted, one over the sizes' bytes shows that all units lead to records.
+If a filter pays, most messages are not wanted, and such a read mainly costs the examination of each unit. Here the
+bytes at one place of all units are examined at once. One pass over the last bytes of the codes finds the few units that
+may be wanted; one pass over the bytes of the sizes shows that all units lead to records.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -12,7 +12,7 @@ from __future__ import annotations
 from wire.disk.consume_queue import UNIT, UNIT_BYTES
 
 RARE = 8
-"""Units are few enough to be looked at alone when they are one in so many."""
+"""The rarity of wanted units: they are examined alone if at most one unit in this many may be wanted."""
 
 _SIZE_AT = UNIT.offset("size")
 _SIZE_BYTES = UNIT.offset("tags_code") - _SIZE_AT
@@ -21,9 +21,9 @@ _ALL_BYTES = bytes(range(256))
 
 
 class WantedCodes:
-    """A filter that is called with a tags code: whether it is one of some. A plain class: one is made for each pull.
+    """A filter that returns whether a tags code is wanted. A plain class: each pull makes one.
 
-    :param codes: signed, of 32 bits as the hashes of tags are.
+    :param codes: signed 32-bit numbers, as the hashes of tags are.
     """
 
     __slots__ = ("_codes", "_marks")
@@ -36,11 +36,11 @@ class WantedCodes:
         self._marks = bytes(marks)
 
     def __call__(self, code: int) -> bool:
-        """Whether a message with this code is wanted."""
+        """Return whether a message with this code is wanted."""
         return code in self._codes
 
     def rare_in(self, units: bytes) -> list[int] | None:
-        """The numbers of the units that may be wanted, in order; None when these are not rare."""
+        """Return the numbers of the units that may be wanted, in order; None if these units are not rare."""
         marked = units[_LAST_AT::UNIT_BYTES].translate(self._marks)
         if marked.count(1) * RARE > len(marked):
             return None
@@ -53,9 +53,9 @@ class WantedCodes:
 
 
 def have_sizes(units: bytes, largest: int) -> bool:
-    """Whether all units have a size above zero and surely up to ``largest``, which a filler's is not.
+    """Return whether all units have a size above zero and surely up to ``largest``, which a filler exceeds.
 
-    False also for some sizes that are all right: of the numbers with its highest byte ``largest`` allows those below.
+    The result is also False for some valid sizes: the highest byte of ``largest`` decides, so only lower sizes pass.
     """
     columns = [units[at::UNIT_BYTES] for at in range(_SIZE_AT, _SIZE_AT + _SIZE_BYTES)]
     any_bit = 0

@@ -1,20 +1,20 @@
-"""Tells messages of deleted queues from messages that wait for their queue, in a directory of another broker.
+"""The difference between deleted queues and queues that were not written yet, in a directory of another broker.
 
-The gateway notes which topics it deleted (``deleted_topics``) and which queues there are (``queue_ends``). Apache
-RocketMQ notes nothing: it removes the files of a deleted topic's queues, and their messages stay in the log. A queue
-without a message in its files is one that was deleted, or one whose first units were not written any more. What tells
-them apart, the surest first:
+The gateway notes which topics it deleted (``deleted_topics``) and which queues exist (``queue_ends``). Apache RocketMQ
+notes nothing: it removes the files of a deleted topic's queues, and their messages stay in the log. A queue without a
+message in its files was either deleted, or its first units were never written. The following proves a deletion, the
+surest proof first:
 
 - the table of topics does not name the topic;
 - the broker was stopped properly: it stops only after every message has its unit;
-- the topic was made again: a queue of it begins at 0 once more, so what the log has before that queue's last message of
-  before was deleted with it. What comes later may be of the new topic.
+- the topic was made again: a queue of it starts at 0 once more. The messages of the topic before the last message of
+  that queue's earlier life were deleted with the queue; later messages may be of the new topic.
 
-Without such a proof the queue is made again: rather a message of a deleted topic than one that is lost. Nothing else
-counts. A power failure takes the units of one queue and leaves later ones of another, and a directory that was copied,
-or whose disk was moved to another machine, does not say which kind of end its broker came to.
+Without such a proof the queue is made again: better a message of a deleted topic than a lost message. Nothing else
+counts as a proof. A power failure takes the units of one queue and leaves later units of another queue. A directory
+that was copied, or whose disk was moved to another machine, does not say how its broker ended.
 
-Where no queue has a message, somebody removed the queues to have them made again: then only the table counts.
+If no queue has a message, somebody removed the queues so that they are made again: then only the table counts.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from wire.disk.unit_collector import CollectedUnits
 from wire.message.light_queues import LIGHT_QUEUE_PREFIX
 
 EVERYTHING = 1 << 63
-"""Beyond the end of any log."""
+"""An offset beyond the end of any log."""
 NOTHING = -1
 _NOT_IN_TABLES = (LIGHT_QUEUE_PREFIX, "rmq_sys_")
-"""Names with a queue that no table of topics has to name."""
+"""The prefixes of topics that have a queue although the table of topics need not name them."""
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierLives:
-    """What is known of deletions that nobody noted.
+    """The knowledge about deletions that nobody noted.
 
-    :param complete_to: below this offset of the log a message without a unit was deleted.
-    :param topics: the topics there are; None when nobody knows.
-    :param by_next_life: whether a topic made again shows that what came before was deleted.
+    :param complete_to: below this offset of the log, a message without a unit was deleted.
+    :param topics: the existing topics; None if they are unknown.
+    :param by_next_life: True if a topic that was made again proves that earlier messages were deleted.
     """
 
     complete_to: int
@@ -55,17 +55,17 @@ class EarlierLives:
     ) -> EarlierLives:
         """Judge a directory that another broker served last.
 
-        :param covered_end: the log offset after the last message that any queue has; −1 when none has one.
+        :param covered_end: the log offset after the last message that any queue has; −1 if no queue has one.
         """
         if covered_end < 0:
             return cls(NOTHING, topics, by_next_life=False)
         return cls(NOTHING if files.exists(paths.abort) else EVERYTHING, topics, by_next_life=True)
 
     def hides(self, topic: str, position: int, ended: int) -> bool:
-        """Whether the messages of a queue that has none in its files were deleted.
+        """Return whether the messages of a queue without any message in its files were deleted.
 
-        :param position: the log offset of the first of them.
-        :param ended: below this offset of the log are messages of lives of the topic that ended, see ``ended_lives``.
+        :param position: the log offset of the first of these messages.
+        :param ended: below this offset of the log are messages of earlier lives of the topic, see ``ended_lives``.
         """
         if position < self.complete_to:
             return True
@@ -75,16 +75,17 @@ class EarlierLives:
 
 
 def is_of_another_broker(checkpoint: CheckpointFile, files: FileLayer, paths: StorePaths) -> bool:
-    """Whether another broker served the directory last: it may have deleted topics, and noted nothing.
+    """Return whether another broker served the directory last, and may have deleted topics without a note.
 
-    :param checkpoint: loaded.
+    :param checkpoint: the loaded checkpoint.
     """
     return checkpoint.is_foreign or (checkpoint.marks is None and not files.exists(paths.queue_ends))
 
 
 def ended_lives(queues: Iterable[CollectedUnits]) -> dict[str, int]:
-    """Topic to the log offset below which its messages were deleted for certain: the queue of the last of them begins
-    at 0 once more.
+    """Return for each topic the log offset below which its messages were deleted for certain.
+
+    The last of these messages belongs to a queue that starts at 0 once more.
     """
     found: dict[str, int] = {}
     for queue in queues:

@@ -1,16 +1,16 @@
-"""What stands in the log behind the last intact record: nothing, a torn write, or intact records behind damage.
+"""The bytes of the log after the last intact record: nothing, a torn write, or intact records after damage.
 
-Only what a crash can leave is cut: bytes that were not yet durable. A power failure keeps any of them and loses others,
-so intact records may stand behind a hole; those are copied in full before they are cut. That they were durable, or
-that no crash left them, is proven by any of these, and then a person decides:
+Only bytes that a crash can leave are cut: bytes that were not yet durable. A power failure keeps any of these bytes and
+loses others, so intact records may lie after a hole; such records are copied in full before they are cut. Each of the
+following proves that the bytes were durable, or that no crash left them; then a person decides:
 
-    the store was closed properly       nothing stands behind the end then, and nothing of it is gone
+    the store was closed properly       nothing is after the end then, and nothing of it is gone
     durable mark of the checkpoint      it lies beyond the damage
     list of the queues, index files     they are written when the log is durable up to where they reach
-    store times                         the records behind the damage span more than a flush ever waits
+    store times                         the records after the damage span more than a flush ever waits
 
-A disk that only claims to have synced may lose the durable end of a store that was not closed: that is told, not
-refused.
+A disk that only claims to have synced may lose the durable end of a store that was not closed. Such a loss is reported,
+and does not stop the start.
 """
 
 from __future__ import annotations
@@ -28,12 +28,18 @@ from gateway.store.recovery.recovery_report import RecoveryReport
 
 _COPY_BYTES = 1024 * 1024
 MAX_COPIES = 100
-"""Of tails that began at one offset; the last is then replaced."""
+"""The most copies of tails that started at one offset; the last copy is then replaced."""
 MAX_UNFLUSHED_MS = 10 * 60_000
-"""Between the first and the last record that were not yet durable. A flush waits 10 s at most, a disk that hangs may
-take minutes; what spans more than this was not written between two flushes."""
+"""The longest time between the first and the last record that were not yet durable, in milliseconds.
+
+A flush waits 10 s at most, and a disk that hangs may take minutes; records that span more time were not written between
+two flushes.
+"""
 MAX_STEP_MS = 10_000
-"""Between two records, as far as it counts: a machine that sleeps, or a clock that is set, is no time of writing."""
+"""The most milliseconds that count between two records.
+
+A machine that sleeps, or a clock that is set, is no time of writing.
+"""
 _NOTHING = "nothing is written here"
 _ZEROS = bytes(_COPY_BYTES)
 
@@ -41,8 +47,8 @@ _ZEROS = bytes(_COPY_BYTES)
 class LogTail:
     """The end of one log.
 
-    :param max_copy_bytes: of what is cut off without an intact record in it, kept in ``recovered/``.
-    :param durable_end: up to where derived files prove that the log was durable.
+    :param max_copy_bytes: the most bytes of a cut part without an intact record that are kept in ``recovered/``.
+    :param durable_end: returns the offset up to which derived files prove that the log was durable; −1 if unknown.
     """
 
     def __init__(
@@ -62,10 +68,10 @@ class LogTail:
         self._durable_end = durable_end
 
     def settle(self, end: int, problem: str | None, report: RecoveryReport) -> None:
-        """Cut what lies behind ``end``, where the intact records end; ``report`` is told.
+        """Cut the bytes after ``end``, where the intact records end, and note the result in ``report``.
 
-        :raises LogDamaged: it must not be cut; nothing was changed.
-        :raises LogCutShort: the end is gone since the store was closed properly; nothing was changed.
+        :raises LogDamaged: the bytes must not be cut; nothing was changed.
+        :raises LogCutShort: the end of the log has gone since the store was closed properly; nothing was changed.
         """
         data_end = self.data_end(end)
         marks = self._checkpoint.marks
@@ -90,7 +96,7 @@ class LogTail:
             self._checkpoint.forget()
 
     def refuse(self, damaged: int, problem: str | None) -> None:
-        """Damage before the end of the log, found while queues are rebuilt.
+        """Report damage before the end of the log that was found while queues are rebuilt.
 
         :raises LogDamaged: always.
         """
@@ -109,7 +115,7 @@ class LogTail:
         raise LogDamaged(file.path, position, damaged, problem or _NOTHING, follows, self._paths.root)
 
     def data_end(self, end: int) -> int:
-        """The offset after the last byte that is not zero, at least ``end``."""
+        """Return the offset after the last byte that is not zero, but at least ``end``."""
         for file in reversed(self._log_files.list):
             if file.start_offset + file.size <= end:
                 break
@@ -120,14 +126,17 @@ class LogTail:
         return end
 
     def _reaches_next_file(self, end: int, data_end: int) -> bool:
-        """Whether more than the rest of one file is behind the end; another broker leaves old bytes in that."""
+        """Return whether the bytes after the end reach beyond its file.
+
+        Old bytes in the rest of one file are no such sign, because another broker leaves them there.
+        """
         file = self._log_files.find(max(end - 1, self._log_files.min_offset))
         return file is not None and data_end > file.start_offset + file.size
 
     def _why_durable(self, damaged: int, follower: int) -> str | None:
-        """What proves that a record was durable before it was damaged, or is none of a crash; None when nothing does.
+        """Return the proof that a damaged record was durable, or that no crash left it; None without a proof.
 
-        :param follower: the first intact record behind it.
+        :param follower: the offset of the first intact record after the damage.
         """
         marks, times = self._checkpoint.marks, self._checkpoint.times
         if marks is not None and damaged < marks.durable:
@@ -144,7 +153,7 @@ class LogTail:
         return None
 
     def _span_ms(self, follower: int) -> int:
-        """For how long the records behind the damage were being stored, as far as that matters."""
+        """Return for how many milliseconds the records after the damage were being stored, as far as that matters."""
         span_ms, last_ms = 0, -1
         offset: int | None = follower
         while offset is not None:

@@ -1,9 +1,9 @@
-"""Makes damaged consume queue units from the log again, in place: for queues that nobody may pass over a message of.
+"""The repair of damaged consume queue units in place, from the log: for queues of which no message may be passed over.
 
-A unit is taken for damaged when it does not lead to the record of its own queue offset. The log between the intact
-units around it is read and the right units are written over the wrong ones; ends and other units stay, so a kill in
-the middle leaves what was there or what is right. Consumers' queues are not mended while the store is open: they are
-answered with the damage (``read_check``) and mended by ``store repair``.
+A unit counts as damaged if it does not lead to the record of its own queue offset. The log between the intact units
+around it is read, and the right units are written over the wrong ones. Ends and other units stay, so a kill in the
+middle leaves old or right units. Consumers' queues are not mended while the store is open: consumers get the damage as
+an answer (``read_check``), and ``store repair`` mends their queues.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = EventLog("store")
 
 
 class QueueMending:
-    """Mends the queues of one open store; blocks, one caller at a time for each queue."""
+    """The repair of one open store's queues; blocks, one caller at a time for each queue."""
 
     __slots__ = ("_deleted", "_dispatch", "_log", "_queues", "_root")
 
@@ -46,9 +46,9 @@ class QueueMending:
         self._root = paths.root
 
     def mend(self, topic: str, queue_id: int, offset: int, count: int) -> int:
-        """Make the wrong ones of ``count`` units from ``offset`` on again.
+        """Write the wrong units among the ``count`` units from ``offset`` on again.
 
-        :returns: how many of these units stand for messages that the log has not (units that lead over a gap).
+        :returns: how many of these units stand for messages that the log does not have (units that lead over a gap).
         :raises LogDamaged: the log cannot be read where the records have to be.
         :raises OSError: the disk failed.
         """
@@ -62,7 +62,7 @@ class QueueMending:
         return sum(_leads_over(queue, number) for number in range(offset, end))
 
     def _is_right(self, queue: ConsumeQueue, offset: int) -> bool:
-        """Whether the unit leads to the record of its offset, or over a gap."""
+        """Return whether the unit leads to the record of its offset, or over a gap."""
         if _leads_over(queue, offset):
             return True
         unit = queue.unit(offset)
@@ -76,7 +76,7 @@ class QueueMending:
         return found.total_size == len(data) and is_message_of(queue, offset, found)
 
     def _from_log(self, queue: ConsumeQueue, wrong: list[int]) -> dict[int, bytes]:
-        """The units of these messages as the log has them."""
+        """Return the units of these messages as the log has them."""
         start, limit = self._around(queue, wrong[0], wrong[-1])
         name = queue.topic, queue.queue_id
         collector = UnitCollector(
@@ -101,7 +101,7 @@ class QueueMending:
         }
 
     def _around(self, queue: ConsumeQueue, first: int, last: int) -> tuple[int, int]:
-        """Where the records of these messages lie: between those of the nearest intact units."""
+        """Return the part of the log, between the nearest intact units' records, that holds these messages."""
         start, limit = self._log.min_offset, self._log.visible_end
         before = queue.unit(first - 1) if first > queue.min_offset else None
         if before is not None and before[1] != FILLER_SIZE and self._is_right(queue, first - 1):

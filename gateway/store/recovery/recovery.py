@@ -1,9 +1,9 @@
-"""Opening a store that was closed, killed or damaged: find the end of the log, make the derived files agree with it.
+"""The opening of a store that was closed, killed or damaged: find the log's end and make derived files agree with it.
 
     1  choose where to start: after the last message of the consume queues (clean), at the checkpoint (unclean)
     2  walk the log from there, once: check every record and gather consume queue units in memory
-    3  where the records end: nothing behind → done; what a crash leaves of bytes that were not yet durable → copy it
-       aside and erase it; anything else (``log_tail`` says how that is told) → refuse to start, change nothing
+    3  where the records end: nothing after → done; bytes of a crash that were not yet durable → copy them aside
+       and erase them; anything else (``log_tail`` says how it is recognised) → refuse to start, change nothing
     4  forget the units that the queues have of that range, and write the gathered ones
     5  rebuild queues that lost files by walking the whole log
 
@@ -35,36 +35,36 @@ from wire.disk.unit_collector import QueueName, UnitCollector
 log = EventLog("store")
 
 PROGRESS_BYTES = 64 * 1024 * 1024
-"""Progress is told this often."""
+"""The number of bytes after which progress is reported."""
 PROGRESS_LINE_BYTES = 512 * 1024 * 1024
-"""And logged this often: about once a second."""
+"""The number of bytes after which progress is logged: about once a second."""
 MAX_NAMED = 10
-"""Deleted queues that are named."""
+"""The most deleted queues that a remark names."""
 _MIB = 1024 * 1024
 
 Progress = Callable[[int, int], None]
-"""Told (bytes done, bytes in all) of a long walk."""
+"""A function that is called with (bytes done, bytes in all) during a long walk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastRun:
-    """What is known of the run that wrote to the store last."""
+    """The known facts about the run that wrote to the store last."""
 
     clean: bool
-    """It closed the store."""
+    """True if that run closed the store."""
     same_system: bool
-    """The system has been running since, so that it lost nothing."""
+    """True if the system has been running since, so that it lost nothing."""
     listed_end: int
-    """The end of the log when the list of the queues was written, −1 when that is not known."""
+    """The end of the log when the list of the queues was written; −1 if unknown."""
     of_another: bool = False
-    """Another broker served the directory."""
+    """True if another broker served the directory."""
 
 
 class Recovery:
-    """One recovery; everything it needs, and ``run``.
+    """One recovery: everything that it needs, and ``run``.
 
-    :param files: its deleted topics are loaded.
-    :param topics: the topics of another broker's table; None when nobody knows.
+    :param files: the files of the store; the deleted topics are already loaded.
+    :param topics: returns the topics of another broker's table; None if they are unknown.
     """
 
     def __init__(
@@ -101,12 +101,12 @@ class Recovery:
         self.report = RecoveryReport(clean=last_run.clean)
 
     def run(self) -> RecoveryReport:
-        """Recover; afterwards the log stands at its end and the queues agree with it.
+        """Recover; afterwards the log appends at its end, and the queues agree with the log.
 
         :raises LogDamaged: the log was not changed.
         :raises LogCutShort: nothing was changed.
         :raises LogBeginsLate: nothing was changed.
-        :raises ForeignFile: the commit log is gone as a whole.
+        :raises ForeignFile: the whole commit log is missing.
         """
         report, commit_log, queues = self.report, self._log, self._queues
         self._refuse_missing_log()
@@ -145,7 +145,7 @@ class Recovery:
     def _hide_earlier_lives(self, walk: LogWalk) -> None:
         """Leave out messages of queues that another broker deleted, and note these deletions durably.
 
-        From here on the files of queues say nothing of that any more, and the directory counts as the gateway's.
+        Afterwards the files of queues no longer show such deletions, and the directory counts as the gateway's.
         """
         known = EarlierLives.of_another_broker(self._files, self._paths, self._queues.covered_end(), self._topics())
         found = list(walk.collector.queues())
@@ -175,7 +175,7 @@ class Recovery:
         self._checkpoint.forget_stale()
 
     def _forget_deleted(self) -> None:
-        """Finish deletions of topics that were noted durably, and whose queues a power failure brought back."""
+        """Finish deletions of topics that were noted durably, but whose queues a power failure brought back."""
         # Another broker may have cut the log, and stored other messages there.
         deleted = {} if self._checkpoint.is_foreign else self._deleted.offsets
         for queue in self._queues:
@@ -183,9 +183,9 @@ class Recovery:
                 self._queues.forget((queue.topic, queue.queue_id))
 
     def _proven_durable_end(self) -> int:
-        """Up to where the log was on disk when the list of the queues and the index files were written; −1: unknown.
+        """Return the offset up to which the log was on disk when the list of queues and the index files were written.
 
-        Another broker writes its index files whenever it likes.
+        Return −1 if the offset is unknown: another broker writes its index files at any time.
         """
         found = self._listed_end
         if self._checkpoint.marks is not None:
@@ -194,8 +194,10 @@ class Recovery:
         return found
 
     def _unsynced_from(self) -> int | None:
-        """From where on sectors of the log may be missing: a power failure kept them from the disk, or a kill cut a
-        write short; None when neither was, or nobody knows what was durable.
+        """Return the offset from which on sectors of the log may be missing, because of a power failure or a kill.
+
+        A power failure keeps sectors from the disk, and a kill cuts a write short. Return None if neither happened, or
+        if nobody knows what was durable.
         """
         marks = self._checkpoint.marks
         if marks is None or self.report.clean:
@@ -217,7 +219,10 @@ class Recovery:
             )
 
     def _refuse_late_begin(self) -> None:
-        """Deletion moves the begin in the checkpoint before it removes a file."""
+        """Refuse a log whose first files are missing.
+
+        A deletion moves the log's start in the checkpoint before it removes a file.
+        """
         expected, begin = self._checkpoint.log_begin, self._log.min_offset
         if self._log.files.list and begin > expected >= 0:
             path = self._paths.commit_log / offset_name(begin - self._log.files.file_size)
@@ -243,7 +248,7 @@ class Recovery:
         return max(min(candidates), low)
 
     def _covered_end(self) -> int | None:
-        """The end of the last message of any queue; −1 when no queue has one, None when it is not in the log."""
+        """Return the end of the last message of any queue; −1 if no queue has one, None if it is not in the log."""
         covered = self._queues.covered_end()
         if covered == -1 or covered < self._log.min_offset:
             return -1
@@ -265,7 +270,7 @@ class Recovery:
         return False
 
     def _is_boundary(self, offset: int) -> bool:
-        """Whether a record may start here: one does, or nothing is written here yet."""
+        """Return whether a record may start here: a record does, or nothing is written here yet."""
         log_files = self._log.files
         if offset == log_files.end_offset:
             return True
@@ -275,7 +280,7 @@ class Recovery:
         return is_record_at(log_files, offset) or not file.read(offset - file.start_offset, 8).strip(b"\x00")
 
     def _start_by_time(self) -> int:
-        """The begin of the last file whose first message is older than the checkpoint, as upstream."""
+        """Return the start of the last file whose first message is not newer than the checkpoint, as upstream does."""
         limit_ms = self._checkpoint.times.recovery_time_ms()
         for file in reversed(self._log.files.list):
             if is_record_at(self._log.files, file.start_offset):
@@ -295,7 +300,7 @@ class Recovery:
         judging: bool = True,
         unsynced_from: int | None = None,
     ) -> LogWalk:
-        """Walk once and gather units; a judging walk goes on to the end when there are too many of them."""
+        """Walk once and gather units; a walk with ``judging`` goes on to the end even if there are too many units."""
         collector = UnitCollector(
             unit_code=self._dispatch.unit_code,
             special_topics=(SCHEDULE_TOPIC,),
@@ -310,7 +315,7 @@ class Recovery:
         return walk
 
     def _apply(self, walk: LogWalk, only: Container[QueueName] | None) -> None:
-        """Write the units of a walk, and those it had no room for: these by walking over their part again."""
+        """Write the units of a walk; walk again over the part whose units did not fit, and write these units, too."""
         from_begin = walk.start <= self._log.min_offset
         end = walk.end
         self._units.write(walk.collector.queues(), from_begin=from_begin)
@@ -329,7 +334,7 @@ class Recovery:
         self._apply(walk, lost)
 
     def _clear(self, lost: set[QueueName], walk: LogWalk) -> None:
-        """Empty the lost queues that the walk found messages of; where the others ended is all that is left of them."""
+        """Empty the lost queues of which the walk found messages; of other lost queues keep the end."""
         if not lost:
             return
         # What is erased here was durable: a start after a crash in between must not take it for granted.
@@ -347,7 +352,7 @@ class Recovery:
 
 
 class WalkProgress:
-    """Tells of a walk now and then. A plain class: it is called for every megabyte."""
+    """The report of a walk's progress now and then. A plain class: the walk calls it for every megabyte."""
 
     __slots__ = ("_log_at", "_progress", "_tell_at", "_walk")
 
@@ -358,7 +363,7 @@ class WalkProgress:
         self._log_at = walk.start + PROGRESS_LINE_BYTES
 
     def __call__(self, end: int) -> None:
-        """The walk has come to ``end``."""
+        """Note that the walk has reached ``end``."""
         if end < self._tell_at:
             return
         walk = self._walk

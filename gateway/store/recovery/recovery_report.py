@@ -1,4 +1,4 @@
-"""What opening a store found and did."""
+"""The report of what the opening of a store found and did."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from pathlib import Path
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """What opening found and did.
+    """The findings and actions of an opening.
 
-    ``clean``: the store was closed properly. ``start_offset`` … ``end_offset``: the part of the log that was walked.
-    ``last_stored_at_ms``: when the newest message of that part was stored, or the last one before it; 0 when unknown.
-    ``torn_bytes`` at the end were cut; a copy is at ``torn_copy``. ``durable_bytes_lost`` of these, or beyond them,
-    had been reported as on disk.
+    - ``clean``: True if the store was closed properly.
+    - ``start_offset``, ``end_offset``: the part of the log that was walked.
+    - ``last_stored_at_ms``: the store time of the newest message of that part, or of the last message before it; 0 if
+      unknown.
+    - ``torn_bytes``: the number of bytes cut at the end of the log; ``torn_copy`` is the path of their copy.
+    - ``durable_bytes_lost``: how many of these bytes, or of bytes beyond them, had been reported as on disk.
     """
 
     clean: bool

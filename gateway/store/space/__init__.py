@@ -1,4 +1,4 @@
-"""Room on the disk: which files are too old or too many, deleting them, and refusing messages when the disk is full.
+"""Space on the disk: find files that are too old or too many, delete them, and refuse messages when the disk is full.
 
 Open ``retention`` first: it decides without touching a file. ``deletion`` acts.
 """

@@ -1,12 +1,12 @@
-"""Deleting what is expired, and the queues of deleted topics, without the reactor waiting for a disk.
+"""Deletion of expired messages and of deleted topics' queues, without the reactor waiting for a disk.
 
     survey      in a thread    disk space, ages of files, which go, and what the minimum of each queue is then
     detach      on the reactor from here on readers and offsets know nothing of what goes
     remove      in a thread    one commit log file a call, oldest first; then queue and index files
 
-The checkpoint says where the log begins before a file goes, so that one that is lost is not taken for a deleted one.
-A kill in between leaves files behind that the next start lists again: deleted messages return until the next round.
-A commit log file that cannot be removed keeps the later ones waiting, so that never one is missing in between.
+The checkpoint names the new start of the log before a file goes, so that a lost file does not count as a deleted file.
+A kill in between leaves files that the next start lists again: deleted messages return until the next round. A commit
+log file that cannot be removed keeps the later files waiting, so that no file is missing in between.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from gateway.telemetry.logs import EventLog
 log = EventLog("store")
 
 Deleted = Callable[[BaseException | None], None]
-"""Told when a topic's queues are gone, or why they are not."""
+"""A function that is called with None when a topic's queues are gone, or with the error that kept them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a look at disk and files found: the commit log files to go, and the minimum of queues afterwards.
+    """The findings of a look at disk and files: the commit log files that go, and the minimum of queues afterwards.
 
-    ``log_end``: up to here, at least, the log was written when the space was looked at.
+    ``log_end``: the log was written at least up to this offset when the space was checked.
     """
 
     space: DiskSpace
@@ -87,9 +87,9 @@ class Deletion:
     # --- expired messages ----------------------------------------------------------------------------------------
 
     def survey(self, now_ms: int, *, asked: bool = False) -> Callable[[], Survey]:
-        """Note on the reactor's thread what may go; the returned function blocks and decides what does.
+        """Note on the reactor's thread which files may go; return a function that blocks and decides which files go.
 
-        :param asked: an operator asked for it: the hour of the day does not matter.
+        :param asked: True if an operator asked for the deletion: the hour of the day does not matter.
         """
         settled = min(self._progress.dispatched_end, self._progress.flushed)
         sealed = [file for file in self._log.files.list[:-1] if file.start_offset + file.size <= settled]
@@ -131,7 +131,10 @@ class Deletion:
             return 0
 
     def detach(self, survey: Survey) -> int:
-        """Take what goes out of everybody's sight; how many commit log files. On the reactor's thread."""
+        """Take the files that go out of everybody's sight; return how many commit log files go.
+
+        Runs on the reactor's thread.
+        """
         if not self.still_holds(survey):
             return 0
         self.begin_queues(survey.minima)  # first: a thread finds a message wherever a queue is said to begin
@@ -140,16 +143,16 @@ class Deletion:
         return len(survey.files)
 
     def still_holds(self, survey: Survey) -> bool:
-        """Whether all that was found may go. On the reactor's thread."""
+        """Return whether all files of the survey may still go. On the reactor's thread."""
         files, keep_from = survey.files, self._kept_from()
         if not files or self._log.files.list[: len(files)] != list(files):
             return False
         return keep_from is None or files[-1].start_offset + files[-1].size <= keep_from
 
     def begin_queues(self, minima: Sequence[tuple[ConsumeQueue, int]]) -> None:
-        """Take messages that go out of sight, queue by queue. On the reactor's thread.
+        """Take deleted messages out of sight, queue by queue. On the reactor's thread.
 
-        With very many queues to be called for some at a time, before ``detach`` of a survey that still holds.
+        If there are very many queues, call this for some at a time, before ``detach`` of a survey that still holds.
         """
         for queue, minimum in minima:
             if self._queues.find((queue.topic, queue.queue_id)) is queue and queue.min_offset < minimum:
@@ -157,23 +160,26 @@ class Deletion:
                 self._other_files.extend(queue.take_expired())
 
     def detach_queue_files(self) -> int:
-        """Take all queue files that only know deleted messages out of sight; how many. On the reactor's thread."""
+        """Take all queue files that only know deleted messages out of sight; return how many.
+
+        On the reactor's thread.
+        """
         expired = self._queues.take_expired()
         self._other_files.extend(expired)
         return len(expired)
 
     @property
     def has_log_files(self) -> bool:
-        """Whether detached commit log files wait to be removed."""
+        """True if detached commit log files wait for removal."""
         return bool(self._log_files)
 
     @property
     def has_other_files(self) -> bool:
-        """Whether there is something for ``remove_other_files`` to do."""
+        """True if ``remove_other_files`` has something to do."""
         return bool(self._other_files) or self._index_min != self._log.min_offset
 
     def remove_log_file(self, now_ms: int) -> bool:
-        """Remove the oldest detached commit log file; blocks. Whether there are more to remove now."""
+        """Remove the oldest detached commit log file; return whether more files can be removed now. Blocks."""
         if not self._log_files or 0 <= now_ms - self._failed_ms < self.settings.redelete_hanged_file_interval_ms:
             return False
         file = self._log_files[0]
@@ -225,19 +231,22 @@ class Deletion:
             log.error("index file cannot be deleted", error=str(error))
 
     def look(self) -> Survey:
-        """Look at the space alone; blocks."""
+        """Check only the free space; blocks."""
         log_end = self._log.visible_end  # first: what is written meanwhile counts twice, not never
         return Survey(self.disk_space(), log_end)
 
     def room_bytes(self) -> int:
-        """How much files that can be made again may take; blocks."""
+        """Return how many bytes files that can be made again may take; blocks."""
         try:
             return self._files.disk_space(self._paths.root).free_bytes - self.reserved_bytes()
         except OSError:
             return 0
 
     def disk_space(self) -> DiskSpace:
-        """Of the partition with the commit log or that with the queues, whichever is shorter of space; blocks."""
+        """Return the space of the partition with the commit log or with the queues, whichever is shorter of space.
+
+        Blocks.
+        """
         spaces = [self._files.disk_space(path) for path in (self._paths.commit_log, self._paths.root)]
         return min(spaces, key=lambda space: headroom_bytes(space, self.settings))
 
@@ -247,10 +256,10 @@ class Deletion:
     # --- deleted topics ------------------------------------------------------------------------------------------
 
     def delete_topic(self, topic: str, in_thread: InThread, done: Deleted) -> None:
-        """Delete the queues of a topic; ``done`` when that is on disk. To be called on the reactor's thread.
+        """Delete the queues of a topic; ``done`` is called when the deletion is on disk. Call on the reactor's thread.
 
-        Their directory is moved away at once, so that the topic can be made anew while the old files go. After a crash
-        before ``done`` the topic is back as a whole, or the next start has finished its deletion.
+        The queues' directory is moved away at once, so that the topic can be made again while the old files go. After a
+        crash before ``done``, either the whole topic is back, or the next start has finished its deletion.
         """
         if not any(queue.topic == topic for queue in self._queues):
             done(None)
@@ -294,7 +303,7 @@ class Deletion:
         self._away.remove(away)
 
     def finish_interrupted(self) -> None:
-        """Finish the deletions of topics that a crash interrupted; blocks. Before the queues are loaded."""
+        """Finish the deletions of topics that a crash interrupted; blocks. Call before the queues are loaded."""
         self.deleted_topics.note_interrupted(self._away.topics())
         self.deleted_topics.save()
         self._away.remove(self._away.leftovers())
@@ -303,7 +312,7 @@ class Deletion:
 
 
 def _min_for(queue: ConsumeQueue, log_min: int) -> int | None:
-    """What the minimum of a queue becomes; None when it stays, or the queue is being deleted."""
+    """Return the new minimum of a queue; None if the minimum stays, or if the queue is being deleted."""
     try:
         minimum = queue.min_for(log_min)
     except OSError:

@@ -1,12 +1,12 @@
-"""When messages are deleted and when new ones are refused for lack of space. Pure decisions.
+"""The rules for when messages are deleted, and when new messages are refused for lack of space. Pure decisions.
 
 Upstream: ``DefaultMessageStore.CleanCommitLogService``, with one difference: of a large partition only
-``disk_measured_bytes`` are looked at. A laptop with hundreds of gigabytes on a well filled disk is not short of
-space, and upstream's refusal there is a frequent complaint (``docs/decisions/0008``).
+``disk_measured_bytes`` count. A laptop with hundreds of gigabytes on a well filled disk is not short of space, and
+upstream's refusal there is a frequent complaint (``docs/decisions/0008``).
 
     short of space at ratio r  ⇔  free < (100 − r) % of min(size of the partition, disk_measured_bytes)
 
-On partitions up to ``disk_measured_bytes`` that is upstream's ``used > r %``.
+On partitions up to ``disk_measured_bytes`` the rule equals upstream's ``used > r %``.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ _MIB = 1024 * 1024
 
 
 class LogFileAge(msgspec.Struct, frozen=True):
-    """One commit log file as the decision sees it: where it ends, and when it was last written."""
+    """One commit log file as the decision sees it: its end offset, and when it was last written."""
 
     end_offset: int
     modified_at_ms: int
 
 
 class SpaceRule(msgspec.Struct, frozen=True, kw_only=True):
-    """The ratios as free bytes on one partition: below each, something happens."""
+    """The ratios as free bytes on one partition: below each of these numbers, something happens."""
 
     delete_old_bytes: int
-    """Below it what is older than fileReservedTime goes at any hour."""
+    """The free bytes below which files older than fileReservedTime go at any hour."""
     delete_any_bytes: int
-    """Below it the oldest files go whatever their age; 0 when cleanFileForciblyEnable is false."""
+    """The free bytes below which the oldest files go whatever their age; 0 if cleanFileForciblyEnable is false."""
     refuse_bytes: int
-    """Below it nothing more is stored."""
+    """The free bytes below which no message is stored."""
 
 
 def space_rule(total_bytes: int, settings: StoreSettings) -> SpaceRule:
-    """The rule for a partition of a size."""
+    """Return the rule for a partition of a size in bytes."""
     measured = min(total_bytes, settings.disk_measured_bytes)
     by_force = settings.disk_space_clean_forcibly_ratio if settings.clean_file_forcibly_enable else 100
     return SpaceRule(
@@ -56,15 +56,15 @@ def _left_above(percent: int, measured_bytes: int) -> int:
 
 
 def headroom_bytes(space: DiskSpace, settings: StoreSettings, reserved_bytes: int = 0) -> int:
-    """How much more fits before messages are refused; negative while they are.
+    """Return how many more bytes fit before messages are refused; negative while messages are refused.
 
-    :param reserved_bytes: are left for other files.
+    :param reserved_bytes: the number of bytes that are left for other files.
     """
     return space.free_bytes - max(space_rule(space.total_bytes, settings).refuse_bytes, reserved_bytes)
 
 
 def refusal_reason(space: DiskSpace, settings: StoreSettings, reserved_bytes: int = 0) -> str | None:
-    """Why nothing more is stored, with the numbers; None while there is space, or it is not watched.
+    """Return why no message is stored, with the numbers; None while there is space, or if space is not watched.
 
     :param reserved_bytes: as for ``headroom_bytes``.
     """
@@ -78,12 +78,12 @@ def refusal_reason(space: DiskSpace, settings: StoreSettings, reserved_bytes: in
 
 
 def space_text(space: DiskSpace) -> str:
-    """``"512 MiB of 10240 MiB free, 95 % used"``."""
+    """Return a text such as ``"512 MiB of 10240 MiB free, 95 % used"``."""
     return f"{_mib(space.free_bytes)} of {_mib(space.total_bytes)} free, {space.used_percent:.0f} % used"
 
 
 def rule_text(space: DiskSpace, settings: StoreSettings) -> str:
-    """What the settings come to on a partition, for people."""
+    """Return the effect of the settings on a partition, as text for people."""
     rule = space_rule(space.total_bytes, settings)
     if not (rule.refuse_bytes or rule.delete_old_bytes):
         return f"{space_text(space)}; space is not watched (gateway.diskMeasuredBytes=0)"
@@ -96,22 +96,22 @@ def rule_text(space: DiskSpace, settings: StoreSettings) -> str:
 
 
 class Round(msgspec.Struct, frozen=True):
-    """A round of deletion: when it is, and why."""
+    """A round of deletion: its time, and its reason."""
 
     now_ms: int
     hour: int
     """The hour of the day, local time."""
     asked: bool = False
-    """Whether an operator asked for it (DELETE_EXPIRED_COMMITLOG)."""
+    """True if an operator asked for the round (DELETE_EXPIRED_COMMITLOG)."""
 
 
 def expired_files(
     files: Sequence[LogFileAge], turn: Round, *, space: DiskSpace, settings: StoreSettings, keep_from: int | None
 ) -> int:
-    """How many of the oldest files to delete now.
+    """Return how many of the oldest files to delete now.
 
-    :param files: oldest first, without the one that is being written, which is never deleted.
-    :param keep_from: an offset from which on nothing may go, whatever the age; None for no such.
+    :param files: oldest first, without the file that is being written, which is never deleted.
+    :param keep_from: an offset from which on nothing may go, whatever the age; None if there is no such offset.
     """
     rule = space_rule(space.total_bytes, settings)
     whatever_age = space.free_bytes < rule.delete_any_bytes
@@ -130,5 +130,5 @@ def expired_files(
 
 
 def _mib(count: int) -> str:
-    """Whole MiB, or KiB where these would hide the number: disks of tests and small devices."""
+    """Return a text in whole MiB, or in KiB for small numbers, which occur on test disks and small devices."""
     return f"{count // _MIB} MiB" if abs(count) >= 10 * _MIB or not count else f"{count // 1024} KiB"

@@ -1,4 +1,4 @@
-"""The checkpoint against the log: it must not promise more than there is."""
+"""Check that the checkpoint does not promise more than the log has."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from wire.disk.checkpoint import FILE_BYTES, StoreCheckpoint
 
 
 def read_checkpoint(directory: StoreDirectory) -> tuple[StoreCheckpoint, Marks | None]:
-    """Upstream's times and our marks; zeros and None when there is no file, or another broker wrote it last."""
+    """Return upstream's times and our marks.
+
+    The times are zeros without a file. The marks are None without a file, or if another broker wrote the file last.
+    """
     if not directory.paths.checkpoint.is_file():
         return StoreCheckpoint(), None
     file = CheckpointFile(ReadOnlyFiles(), directory.paths)
@@ -22,7 +25,7 @@ def read_checkpoint(directory: StoreDirectory) -> tuple[StoreCheckpoint, Marks |
 
 
 def expected_begin(directory: StoreDirectory) -> int:
-    """Where the commit log begins as far as the gateway deleted it; below 0 when nobody knows."""
+    """Return where the commit log starts after the gateway's own deletions; below 0 if not known."""
     if not directory.paths.checkpoint.is_file():
         return UNKNOWN
     file = CheckpointFile(ReadOnlyFiles(), directory.paths)
@@ -34,7 +37,7 @@ def expected_begin(directory: StoreDirectory) -> int:
 
 
 def check_checkpoint(directory: StoreDirectory, findings: Findings, log_end: int, last_stored_at_ms: int) -> None:
-    """Compare with where the log ends and when its last message was stored (0: nobody knows)."""
+    """Compare the checkpoint with the end of the log and the store time of the last message (0: not known)."""
     path = directory.paths.checkpoint
     if path.exists() and not path.is_file():
         return  # told of as a misfit

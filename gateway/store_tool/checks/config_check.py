@@ -1,4 +1,4 @@
-"""The JSON files in ``config`` and their backups: whether a server can read them."""
+"""Check that a server can read the JSON files in ``config`` and their backups."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PARSERS: Mapping[str, Callable[[bytes], object]] = {
 
 @dataclass(frozen=True, slots=True)
 class ConfigState:
-    """One configuration file: why it and its backup cannot be read, None where they can; ``exists`` of either."""
+    """One configuration file and its backup: why each cannot be read (None if it can), and whether each exists."""
 
     path: Path
     fault: str | None
@@ -40,12 +40,12 @@ class ConfigState:
 
     @property
     def backup(self) -> Path:
-        """``NAME.bak``."""
+        """The path of the backup: ``NAME.bak``."""
         return self.path.with_name(self.path.name + ".bak")
 
 
 def config_states(directory: StoreDirectory) -> list[ConfigState]:
-    """Every ``*.json`` in ``config`` and every ``*.json.bak``."""
+    """Return the state of every ``*.json`` and every ``*.json.bak`` in ``config``."""
     folder = directory.root / "config"
     if not folder.is_dir():
         return []
@@ -59,7 +59,7 @@ def config_states(directory: StoreDirectory) -> list[ConfigState]:
 
 
 def known_topics(directory: StoreDirectory) -> frozenset[str] | None:
-    """The topics of topics.json or its backup; None when neither can be read."""
+    """Return the topics of topics.json or of its backup; None if neither can be read."""
     path = directory.root / "config" / "topics.json"
     for candidate in (path, path.with_name(path.name + ".bak")):
         if not candidate.is_file() or _at_a_glance(candidate) is not None:
@@ -72,7 +72,7 @@ def known_topics(directory: StoreDirectory) -> frozenset[str] | None:
 
 
 def check_configs(directory: StoreDirectory, findings: Findings) -> None:
-    """Tell of each file that cannot be read."""
+    """Report each file that cannot be read."""
     for state in config_states(directory):
         remedy = f"{REPAIR} {directory.root}"
         if state.fault is not None:
@@ -102,7 +102,7 @@ def _fault(path: Path, name: str) -> str | None:
 
 
 def _at_a_glance(path: Path) -> str | None:
-    """What is wrong with a file whose content need not be read for that, however large it is."""
+    """Return what is wrong with a file as far as that shows without parsing; None if nothing is."""
     size = path.stat().st_size
     if size > MAX_FILE_BYTES:
         return f"has {size} bytes, the limit is {MAX_FILE_BYTES}"

@@ -1,8 +1,9 @@
-"""What a directory shows of deleted topics and queues: as much as the server knows that opens it next.
+"""The traces of deleted topics and queues in a directory: the same as the next server that opens it finds.
 
 noted      in ``gateway-deleted``, and by the names of what a killed server left in ``deleted``
-not noted  a queue that has no message in its files: it was deleted, or it lost its files, or a killed server had
-           its units in memory. The list of queues tells, in a directory of another broker ``earlier_lives``
+not noted  a queue that has no message in its files: it was deleted, or it lost its files, or a killed server
+           had its units in memory. The list of queues decides; in a directory of another broker,
+           ``earlier_lives`` does
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from gateway.store_tool.files.directory import ReadOnlyFiles, StoreDirectory
 
 
 def noted_deletions(directory: StoreDirectory) -> tuple[DeletedTopics, str | None]:
-    """The deletions that the directory notes, and a remark when the file of them cannot be read."""
+    """Return the deletions that the directory notes, and a remark if their file cannot be read."""
     files = ReadOnlyFiles()
     deleted = DeletedTopics(files, directory.paths)
     remark = deleted.load()
@@ -27,11 +28,11 @@ def noted_deletions(directory: StoreDirectory) -> tuple[DeletedTopics, str | Non
 
 
 class EmptyQueues:
-    """Judges queues that have no message in their files.
+    """Judge queues that have no message in their files.
 
-    :param covered_end: the log offset after the last message that any queue has; −1 when none has one.
-    :param topics: those of the table; None when nobody knows.
-    :ivar another: whether another broker served the directory last.
+    :param covered_end: the log offset after the last message that any queue has; −1 if no queue has one.
+    :param topics: the topics of the table; None if not known.
+    :ivar another: True if another broker served the directory last.
     """
 
     def __init__(self, directory: StoreDirectory, covered_end: int, topics: frozenset[str] | None) -> None:
@@ -55,9 +56,9 @@ class EmptyQueues:
         self._listed = frozenset((topic, queue_id) for topic, queue_id, end in ends if end > 0)
 
     def were_deleted(self, name: QueueName, position: int, ended: int = NOTHING) -> bool:
-        """Whether the messages that the log has of a queue without one in its files are hidden on purpose.
+        """Return whether the log's messages of a queue, none of which is in its files, are hidden on purpose.
 
-        :param position: the log offset of the first of them.
-        :param ended: below this offset of the log are messages of lives of the topic that ended.
+        :param position: the log offset of the first of these messages.
+        :param ended: the log offset below which messages belong to earlier lives of the topic, which have ended.
         """
         return name not in self._listed and self._lives.hides(name[0], position, ended)

@@ -1,4 +1,4 @@
-"""What a look at a store found: where, what, and what would fix it."""
+"""The findings of a look at a store: where, what, and what would fix it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from typing import Any
 from gateway.store.disk.paths import printable
 
 MAX_KEPT = 10_000
-"""Findings that are kept; further ones are only counted: a directory of random bytes must not fill the memory."""
+"""The largest number of findings that are kept. Further findings are only counted.
+
+A directory of random bytes must not fill the memory.
+"""
 
 REPAIR = "rocketmq-gateway store repair"
 START = "the next start settles it"
 
 
 class FindingKind(StrEnum):
-    """Which part of the store a finding is about."""
+    """The part of the store that a finding is about."""
 
     LOG_FILE = "commit log file"
     RECORD = "record"
@@ -36,8 +39,8 @@ class FindingKind(StrEnum):
 class Finding:
     """One thing that is not as it should be.
 
-    ``position`` is a byte of the file at ``path``; ``commit_log_offset`` … ``commit_log_end`` the part of the log
-    concerned, where there is one. ``count`` things of the kind are told of at once, the first of them in the text.
+    ``position`` is a byte of the file at ``path``. ``commit_log_offset`` … ``commit_log_end`` is the part of the log
+    concerned, if there is one. A finding may stand for ``count`` things of its kind; the text then names the first.
     """
 
     kind: FindingKind
@@ -62,7 +65,7 @@ class Finding:
         return f"{printable(self.path)}{place}: {self.what}; fix: {self.remedy}"
 
     def to_json(self) -> dict[str, Any]:
-        """For programs; what does not apply is left out."""
+        """Return the finding for programs. Fields that do not apply are left out."""
         values: dict[str, Any] = {"kind": str(self.kind), "path": printable(self.path), "what": self.what}
         values["fix"] = self.remedy
         for name in (
@@ -82,10 +85,10 @@ class Finding:
 
 @dataclass(slots=True)
 class Findings:
-    """All that was found.
+    """All findings.
 
-    ``damage`` has to be repaired. ``unsettled`` is what a killed server leaves and the next start puts right.
-    ``notes`` are worth knowing and harm nothing.
+    ``damage`` has to be repaired. ``unsettled`` is what a killed server leaves and the next start corrects. ``notes``
+    are worth knowing and harm nothing. ``dropped`` counts the findings that were not kept.
     """
 
     damage: list[Finding] = field(default_factory=list)
@@ -94,7 +97,10 @@ class Findings:
     dropped: int = 0
 
     def add(self, finding: Finding, *, settles: bool = False) -> None:
-        """Keep a finding; ``settles`` when the next start of a server puts it right."""
+        """Keep a finding.
+
+        :param settles: True if the next start of a server corrects what was found.
+        """
         kept = self.unsettled if settles else self.damage
         if len(kept) < MAX_KEPT:
             kept.append(finding)
@@ -102,12 +108,12 @@ class Findings:
             self.dropped += 1
 
     def note(self, text: str) -> None:
-        """Keep a remark, once."""
+        """Keep a remark; a repeated remark is kept once."""
         text = printable(text)
         if text not in self.notes and len(self.notes) < MAX_KEPT:
             self.notes.append(text)
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing has to be repaired."""
+        """True if nothing has to be repaired."""
         return not self.damage

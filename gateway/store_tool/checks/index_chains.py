@@ -1,4 +1,4 @@
-"""A key index file by itself, without the log: all its chains, its slots, and what its header says of them."""
+"""Check a key index file by itself, without the log: all its chains, its slots, and its header."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from gateway.store_tool.checks.index_part import (
 from wire.disk.index_file import FIRST_ENTRY, NO_ENTRY, SLOT_BYTES
 
 MAX_TOLD = 100
-"""Entries, or slots, of one file told of one by one."""
+"""The largest number of entries, or slots, of one file that are reported singly."""
 CHUNK_ENTRIES = 262_144
-"""Read at a time: the memory taken does not grow with the file's entries."""
+"""The number of entries read at once, so that the memory does not grow with the file."""
 
 
 @dataclass(slots=True)
 class FileFaults:
-    """What is wrong with a file; of its entries' commit log offsets the lowest (or 0) and the highest (or −1)."""
+    """The faults of a file, and the lowest (or 0) and highest (or −1) commit log offset of its entries."""
 
     part: IndexPart
     faults: list[IndexFault] = field(default_factory=list)
@@ -38,7 +38,7 @@ class FileFaults:
 
 
 def check_file(part: IndexPart) -> FileFaults:
-    """Follow all chains at once: each entry names the one of its slot before it, each slot its newest."""
+    """Follow all chains at once: each entry names the previous entry of its slot, each slot its newest entry."""
     result = FileFaults(part)
     newest = array("i", bytes(part.shape.slots * SLOT_BYTES))
     first_offset = last_offset = used_slots = 0
@@ -63,7 +63,7 @@ def check_file(part: IndexPart) -> FileFaults:
 
 
 def beyond_log(found: FileFaults, log_end: int) -> list[IndexFault]:
-    """Entries of no message that can be: no message starts at or after ``log_end``."""
+    """Return the entries whose message cannot exist, because no message starts at or after ``log_end``."""
     if found.lowest >= 0 and found.highest < log_end:
         return []
     part, faults = found.part, []
@@ -80,14 +80,14 @@ def beyond_log(found: FileFaults, log_end: int) -> list[IndexFault]:
 
 
 def _chunks(part: IndexPart, file: IndexWords) -> Iterator[tuple[int, array[int]]]:
-    """All entries in use, with the number of the first of each chunk."""
+    """Yield all entries in use, in chunks, with the number of each chunk's first entry."""
     end = FIRST_ENTRY + part.entry_count
     for first in range(FIRST_ENTRY, end, CHUNK_ENTRIES):
         yield first, file.entries(first, min(CHUNK_ENTRIES, end - first))
 
 
 def _chain_faults(part: IndexPart, first: int, entries: array[int], newest: array[int]) -> list[IndexFault]:
-    """``newest`` has the newest entry of each slot so far, and is brought on."""
+    """Return the wrong links between entries, and update ``newest``, which has the newest entry of each slot so far."""
     faults: list[IndexFault] = []
     slots = part.shape.slots
     rows = zip(count(first), entries[HASH::ENTRY_WORDS], entries[PREVIOUS::ENTRY_WORDS], strict=False)
@@ -117,7 +117,10 @@ def _slot_faults(part: IndexPart, newest: array[int], found: array[int]) -> list
 
 
 def _head_faults(part: IndexPart, used_slots: int, offsets: tuple[int, int, int]) -> list[IndexFault]:
-    """:param offsets: of the first entry, of the last, and the highest."""
+    """Return what is wrong in the header.
+
+    :param offsets: the commit log offsets of the first entry and the last entry, and the highest one.
+    """
     head, faults = part.head, []
     first, last, highest = offsets
     # 4.9 counts a slot for every entry.

@@ -1,9 +1,9 @@
-"""Key index files against the log: every entry against the keys of the log's messages.
+"""Check key index files against the log: every entry against the keys of the log's messages.
 
-Entries lie in log order but for the batches in which they were made, so the entries of a stretch of the log are found
-by halving. Mostly they are in log order, and are compared as whole columns; where they are not, by sums over them;
-only where these differ single entries are looked at. Entries of tags, which Apache RocketMQ makes since 5.5, may be
-missing. A file without the log: ``index_chains``.
+Entries are in log order, except within the batches in which they were made. The entries of a stretch of the log are
+thus found with a binary search. Entries in log order are compared as whole columns, and other entries by sums over the
+columns. Single entries are looked at only if the sums differ. Entries of tags, which Apache RocketMQ makes since 5.5,
+may be missing. The check of a file without the log is ``index_chains``.
 """
 
 from __future__ import annotations
@@ -37,16 +37,20 @@ from wire.disk.index_entry import MAX_SECONDS
 from wire.disk.index_file import FIRST_ENTRY
 
 MAX_TOLD = 100
-"""Entries of one stretch told of one by one."""
+"""The largest number of entries of one stretch that are reported singly."""
 BATCH_ENTRIES = 4_096
-"""Entries mostly stand no farther from where their message's offset would put them: they are made in batches."""
+"""The usual largest distance of an entry from the position that its message's offset would give: the size of a batch.
+"""
 FAR_ENTRIES = 131_072
-"""And never so far."""
+"""The distance that no entry reaches."""
 
 
 @dataclass(slots=True)
 class IndexFaults:
-    """What a stretch of the log says of the index; ``unindexed_from``: its first key behind the index's end, or −1."""
+    """The facts that a stretch of the log shows about the index.
+
+    ``unindexed_from`` is the log offset of the stretch's first key after the end of the index, or −1.
+    """
 
     faults: list[IndexFault] = field(default_factory=list)
     repeated: int = 0
@@ -57,10 +61,10 @@ class IndexFaults:
 
 
 class _Window:
-    """Entries of one file near a stretch. A plain class: its offsets are worked out once.
+    """The entries of one file near a stretch. A plain class, so that its offsets are computed once.
 
-    ``first`` is the number of the first entry, ``offsets`` are those of all of them, ``inside`` those entries whose
-    messages lie in the stretch.
+    ``first`` is the number of the first entry, and ``offsets`` has the offsets of all entries. ``inside`` has the
+    entries whose messages are in the stretch.
     """
 
     __slots__ = ("entries", "first", "inside", "offsets", "part")
@@ -74,7 +78,7 @@ class _Window:
 
 
 def compare_stretch(index: NearIndex, keys: StretchKeys, begin: int, end: int) -> IndexFaults:
-    """Compare what the log asks for in [begin, end) with what the files have."""
+    """Compare the entries that the log needs for [begin, end) with those that the files have."""
     result = IndexFaults()
     if not index.exists:
         result.unindexed_from = keys.offsets[0] if keys else -1
@@ -95,7 +99,7 @@ def compare_stretch(index: NearIndex, keys: StretchKeys, begin: int, end: int) -
 
 
 def _are_in_order(windows: Sequence[_Window], keys: StretchKeys) -> bool:
-    """Whether the entries are those of the log in its order, with the tags or without them."""
+    """Return whether the entries are those of the log in its order, with or without the tags."""
     entries, seconds = array("i"), array("i")
     wanted = _as_many(keys, sum(len(window.inside) for window in windows) // ENTRY_WORDS)
     for window in windows:
@@ -110,15 +114,15 @@ def _are_in_order(windows: Sequence[_Window], keys: StretchKeys) -> bool:
 
 
 def _as_many(keys: StretchKeys, count: int) -> StretchKeys:
-    """The keys with the tags, or without them when only then there are as many."""
+    """Return the keys without the tags if that gives ``count`` entries; otherwise the keys with the tags."""
     return keys.without_tags() if count == keys.are_tags.count(0) else keys
 
 
 def _is_all(window: _Window, keys: StretchKeys) -> bool:
-    """Whether the entries are the same, with the tags or without them, in whatever order.
+    """Return whether the entries are the same, with or without the tags, in any order.
 
-    Sums of the columns and of a product are compared: any one changed entry changes them, and what several changed
-    ones would have to be to cancel out is no damage that happens.
+    Sums of the columns and of a product are compared. Any single changed entry changes the sums. Several changed
+    entries could only cancel out in a way that no real damage has.
     """
     entries, begin_ms = window.inside, window.part.head.begin_ms
     found = offsets_of(entries), entries[HASH::ENTRY_WORDS], entries[SECONDS::ENTRY_WORDS]
@@ -128,7 +132,7 @@ def _is_all(window: _Window, keys: StretchKeys) -> bool:
 
 
 def _inside(entries: array[int], offsets: array[int], begin: int, end: int) -> array[int]:
-    """The entries of messages in [begin, end)."""
+    """Return the entries of messages in [begin, end)."""
     are_inside = [begin <= offset < end for offset in offsets]
     if all(are_inside):
         return entries
@@ -158,7 +162,7 @@ def _look_closely(
 def _judge_missing(
     windows: Sequence[_Window], missing: Counter[tuple[int, int]], index_end: int, result: IndexFaults
 ) -> None:
-    """Keys without an entry: not indexed yet, or lost."""
+    """Judge the keys without an entry: not indexed yet, or lost."""
     later = [offset for offset, _ in missing if offset > index_end]
     if later:
         result.unindexed_from = min(later)
@@ -207,7 +211,7 @@ def _judge_window(
 
 
 def _check_times(window: _Window, keys: StretchKeys, result: IndexFaults) -> None:
-    """The header's times are those of the first entry, and of the last one or the newest message."""
+    """Check the header's times: the first entry's time, and that of the last entry or the newest message."""
     part, head = window.part, window.part.head
     offsets = window.offsets
     begin = _time_of(keys, head.begin_commit_log_offset)
@@ -226,7 +230,7 @@ def _check_times(window: _Window, keys: StretchKeys, result: IndexFaults) -> Non
 
 
 def _time_of(keys: StretchKeys, offset: int) -> int | None:
-    """When the message at an offset was stored; None when it has no key or lies elsewhere."""
+    """Return when the message at an offset was stored; None if it has no key or is not in the stretch."""
     packed, wanted = memoryview(keys.offsets).tobytes(), array("q", (offset,)).tobytes()
     at = packed.find(wanted)
     while at >= 0 and at % keys.offsets.itemsize:
@@ -235,7 +239,7 @@ def _time_of(keys: StretchKeys, offset: int) -> int | None:
 
 
 def _window(part: IndexPart, begin: int, end: int, margin: int) -> _Window | None:
-    """The entries of a file that may belong to [begin, end); None when there are none."""
+    """Return the entries of a file that may belong to [begin, end); None if there are none."""
     used = part.entry_count
     if not used:
         return None
@@ -259,7 +263,7 @@ def _all_seconds(times: array[int], begin_ms: int) -> array[int]:
 
 
 def _seconds(stored_at_ms: int, begin_ms: int) -> int:
-    """As ``wire.disk.index_entry.entry_seconds``."""
+    """Return the same as ``wire.disk.index_entry.entry_seconds``."""
     return min(max((stored_at_ms - begin_ms) // 1000, 0), MAX_SECONDS) if begin_ms > 0 else 0
 
 
@@ -267,7 +271,7 @@ def _seconds(stored_at_ms: int, begin_ms: int) -> int:
 
 
 class IndexCheck:
-    """Puts together what was found; ``bad_files`` are to be made again."""
+    """Collect the findings about the index. ``bad_files`` have to be made again."""
 
     def __init__(self, directory: StoreDirectory, findings: Findings, parts: Sequence[IndexPart]) -> None:
         self._directory = directory
@@ -277,9 +281,9 @@ class IndexCheck:
         self.bad_files: set[Path] = set()
 
     def add(self, found: IndexFaults, is_gap: Callable[[int], bool]) -> None:
-        """What a stretch says, in log order.
+        """Add the findings of a stretch, in log order.
 
-        :param is_gap: whether an offset lies where the log is damaged: that is told of already.
+        :param is_gap: returns whether an offset is in a damaged part of the log, which is already reported.
         """
         for fault in found.faults:
             if fault.commit_log_offset is not None and is_gap(fault.commit_log_offset):
@@ -293,14 +297,14 @@ class IndexCheck:
             self._unindexed_from = found.unindexed_from
 
     def add_file(self, faults: Sequence[IndexFault]) -> None:
-        """What a file says by itself."""
+        """Add the findings of a file by itself."""
         for fault in faults:
             self._tell(fault)
 
     def finish(self, scanned: int | None) -> None:
-        """Judge what is missing at the end.
+        """Judge the messages that are missing from the end of the index.
 
-        :param scanned: up to where the index is known to be complete; None when nobody says.
+        :param scanned: the log offset up to which the index is known to be complete; None if not known.
         """
         if self._unindexed_from < 0:
             return

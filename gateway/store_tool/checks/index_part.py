@@ -1,8 +1,8 @@
 """One key index file as the checks see it: its shape, its header, its entries as words.
 
-Files do not say how many slots and entries they have: the configured numbers are tried, then the usual four entries a
-slot. Files are only read, and never mapped: they are mostly holes, and touching a mapped hole takes room on a tmpfs, or
-kills when there is none.
+A file does not say how many slots and entries it has. The configured numbers are tried first, then the usual four
+entries for each slot. Files are read and never mapped. A file is mostly holes, and touching a mapped hole takes memory
+on a tmpfs, or kills the process if there is none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from wire.disk.index_file import ENTRY_BYTES, FIRST_ENTRY, HEAD, HEAD_BYTES, SLO
 from wire.errors import LayoutError, LocalError
 
 ENTRIES_PER_SLOT = 4
-"""Upstream's defaults, and what people keep to when they change them."""
+"""The entries for each slot in upstream's defaults, a ratio that people keep when they change the defaults."""
 ENTRY_WORDS = ENTRY_BYTES // 4
 HASH, OFFSET_HIGH, OFFSET_LOW, SECONDS, PREVIOUS = range(ENTRY_WORDS)
 """The words of an entry."""
@@ -39,20 +39,20 @@ class IndexPart:
 
     @property
     def entry_count(self) -> int:
-        """Entries in use."""
+        """The number of entries in use."""
         return min(self.head.next_entry, self.shape.entries) - FIRST_ENTRY
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedPart:
-    """An index file, and the lowest and the highest commit log offset of its entries."""
+    """An index file, with the lowest and the highest commit log offset of its entries."""
 
     part: IndexPart
     lowest: int
     highest: int
 
     def reaches(self, begin: int, end: int) -> bool:
-        """Whether an entry may belong to a message in [begin, end) of the log."""
+        """Return whether an entry may belong to a message in [begin, end) of the log."""
         return self.lowest < end and self.highest >= begin
 
 
@@ -60,8 +60,8 @@ class PlacedPart:
 class NearIndex:
     """The index files with entries near a stretch of the log.
 
-    ``end`` is the highest commit log offset that any file says it has, −1 when none has one. ``exists`` says whether
-    there is a file at all.
+    ``end`` is the highest commit log offset that any file says it has; −1 if no file has one. ``exists`` is True if
+    there is an index file at all.
     """
 
     files: tuple[PlacedPart, ...] = ()
@@ -71,7 +71,7 @@ class NearIndex:
 
 @dataclass(frozen=True, slots=True)
 class IndexFault:
-    """Something wrong in an index file; ``position`` is the byte of it, None when that cannot be told."""
+    """A fault in an index file. ``position`` is the byte of the fault; None if not known."""
 
     path: Path
     position: int | None
@@ -80,7 +80,7 @@ class IndexFault:
 
 
 def shape_of(size: int, configured: IndexShape) -> IndexShape | None:
-    """How many slots and entries a file of a size has; None when neither guess fits."""
+    """Return how many slots and entries a file of this size has; None if neither guess fits."""
     if size == configured.file_bytes:
         return configured
     slots, rest = divmod(size - HEAD_BYTES, SLOT_BYTES + ENTRIES_PER_SLOT * ENTRY_BYTES)
@@ -91,7 +91,7 @@ def shape_of(size: int, configured: IndexShape) -> IndexShape | None:
 
 
 def read_part(file: DiskFile, configured: IndexShape) -> IndexPart | str:
-    """The file, or what is wrong with it as a whole."""
+    """Return the file with its shape and header, or what is wrong with the file as a whole."""
     shape = shape_of(file.size, configured)
     if shape is None:
         return (
@@ -110,12 +110,12 @@ def read_part(file: DiskFile, configured: IndexShape) -> IndexPart | str:
 
 
 def in_head(part: IndexPart, name: str, what: str) -> IndexFault:
-    """Something wrong with a field of the header."""
+    """Return a fault of a header field."""
     return IndexFault(part.path, HEAD.offset(name), what)
 
 
 def in_entry(part: IndexPart, entry: int, what: str, offset: int | None = None) -> IndexFault:
-    """Something wrong with an entry."""
+    """Return a fault of an entry."""
     return IndexFault(part.path, part.shape.entry_position(entry), what, offset)
 
 
@@ -123,7 +123,7 @@ def in_entry(part: IndexPart, entry: int, what: str, offset: int | None = None) 
 
 
 class IndexWords:
-    """Reads a file's slots and entries as big-endian int32 numbers."""
+    """Read a file's slots and entries as big-endian int32 numbers."""
 
     __slots__ = ("_fd", "_shape")
 
@@ -132,17 +132,17 @@ class IndexWords:
         self._shape = shape
 
     def slots(self) -> array[int]:
-        """The newest entry of each slot."""
+        """Return the newest entry of each slot."""
         return words(_FILES.pread(self._fd, self._shape.slots * SLOT_BYTES, HEAD_BYTES))
 
     def entries(self, first: int, count: int) -> array[int]:
-        """Entries, ``ENTRY_WORDS`` words each."""
+        """Return entries, with ``ENTRY_WORDS`` words for each."""
         return words(_FILES.pread(self._fd, count * ENTRY_BYTES, self._shape.entry_position(first)))
 
 
 @contextmanager
 def reading(part: IndexPart) -> Iterator[IndexWords]:
-    """The file, open."""
+    """Open the file for reading."""
     fd = open_to_read(part.path)
     try:
         yield IndexWords(fd, part.shape)
@@ -151,7 +151,7 @@ def reading(part: IndexPart) -> Iterator[IndexWords]:
 
 
 def words(data: bytes) -> array[int]:
-    """Big-endian int32 numbers."""
+    """Return big-endian int32 numbers as an array."""
     found = array("i", data)
     if _SWAP:
         found.byteswap()
@@ -159,7 +159,7 @@ def words(data: bytes) -> array[int]:
 
 
 def offsets_of(entries: array[int]) -> array[int]:
-    """The commit log offset of each entry."""
+    """Return the commit log offset of each entry."""
     pairs = array("i", bytes(8 * (len(entries) // ENTRY_WORDS)))
     first, second = (OFFSET_LOW, OFFSET_HIGH) if _SWAP else (OFFSET_HIGH, OFFSET_LOW)
     pairs[0::2], pairs[1::2] = entries[first::ENTRY_WORDS], entries[second::ENTRY_WORDS]

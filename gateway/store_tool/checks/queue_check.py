@@ -1,8 +1,8 @@
-"""Consume queues against the log: each visible message has its unit, each unit leads to its message.
+"""Check consume queues against the log: each visible message has its unit, and each unit leads to its message.
 
-``QueueCheck`` is fed the units that the records of the log ask for, in log order, and compares them with the files as
-bytes; only where these differ it looks at single units. A topic that was deleted and made again has several rows of
-messages in the log, of which the last one counts. Files are only read.
+``QueueCheck`` gets the units that the log's records need, in log order, and compares them with the files as bytes.
+Single units are looked at only if the bytes differ. A topic that was deleted and made again has several rows of
+messages in the log; only the last row counts. Files are only read.
 """
 
 from __future__ import annotations
@@ -39,18 +39,21 @@ from wire.message.record import StoredMessage, parse_record
 
 MAX_OPEN_EXTENSION_FILES = 16
 MAX_WAITING_BYTES = 32 << 20
-"""Units of all queues that wait to be compared: those of one queue are compared together, with one look at its file."""
+"""The largest size of the units, over all queues, that wait for the comparison.
+
+The units of one queue are compared at once, with one look at its file.
+"""
 _CHUNK_UNITS = 50_000
 _UNWRITTEN = (0, 0, 0)
 
 Unit = tuple[int, int, int]
 Place = tuple[str, int, int]
-"""topic, queue id, queue offset"""
+"""The topic, queue id and queue offset of a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueRun:
-    """Neighbours in one queue: the units of the messages from ``first`` on, as they should be."""
+    """Neighbours in one queue: the correct units of the messages from ``first`` on."""
 
     topic: str
     queue_id: int
@@ -59,15 +62,16 @@ class QueueRun:
 
     @property
     def end(self) -> int:
-        """The queue offset after the last."""
+        """The queue offset after the last message."""
         return self.first + len(self.units) // UNIT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A message that the log should have and has not, or ``count`` of them from ``place`` on.
+    """A message that is missing from the log, or ``count`` missing messages from ``place`` on.
 
-    Its unit says where it lay; without units ``size`` is 0 and they lay between ``after`` and ``before``.
+    A message's unit says where the message was: at ``after``, with ``size`` bytes. Without units ``size`` is 0, and the
+    messages were between ``after`` and ``before``.
     """
 
     place: Place
@@ -79,12 +83,12 @@ class Orphan:
 
 @dataclass(slots=True)
 class Row:
-    """What the log says of one queue.
+    """The messages that the log has of one queue.
 
-    Messages ``first`` … ``end`` without those in ``missing``: (first, end, and between which log offsets).
-    ``wrong`` are offsets whose unit differs from what the
-    log asks for: (offset, expected, found). ``bare`` are offsets whose unit in the extension cannot be read.
-    ``waiting`` are units that wait to be compared, from the offset ``waiting_first`` on.
+    The row has the messages ``first`` … ``end`` without those in ``missing``: (first, end, and between which log
+    offsets). ``wrong`` has the offsets whose unit differs from the correct one: (offset, expected, found). ``bare`` has
+    the offsets whose unit in the extension cannot be read. ``waiting`` has the units that wait for the comparison, from
+    the offset ``waiting_first`` on.
     """
 
     topic: str
@@ -103,10 +107,10 @@ class Row:
 
 
 class QueueCheck:
-    """Feed it with ``add``, in log order, then ``finish``.
+    """Check all queues: call ``add`` in log order, then ``finish``.
 
-    :param known_topics: the topics of topics.json; None when nobody knows.
-    :param delay_of: the delay of a level in milliseconds.
+    :param known_topics: the topics of topics.json; None if not known.
+    :param delay_of: returns the delay of a level in milliseconds.
     """
 
     def __init__(
@@ -143,7 +147,7 @@ class QueueCheck:
     # --- feeding -------------------------------------------------------------------------------------------------
 
     def add(self, run: QueueRun) -> None:
-        """The next messages of a queue."""
+        """Take the next messages of a queue."""
         name = (run.topic, run.queue_id)
         if UNIT.unpack_from(run.units)[0] < self._deleted.not_below(run.topic, run.queue_id):
             return  # of a topic that was deleted, and perhaps made again
@@ -171,14 +175,14 @@ class QueueCheck:
         row.last_log_offset = UNIT.unpack_from(run.units, len(run.units) - UNIT_BYTES)[0]
 
     def _stands_at(self, row: Row, run: QueueRun) -> bool:
-        """Whether the unit that comes next in the queue leads to the (only) record of a run."""
+        """Return whether the next unit in the queue leads to the only record of a run."""
         if len(run.units) != UNIT_BYTES:
             return False
         expected = UNIT.unpack_from(run.units)
         return self._reader.unit(row.topic, row.queue_id, row.end)[:2] == expected[:2]
 
     def _wait(self, name: tuple[str, int], row: Row, run: QueueRun) -> None:
-        """Compare a run later, with its neighbours."""
+        """Keep a run for a later comparison with its neighbours."""
         before = self._waiting.get(name)
         if before is None or before is not row:  # what an earlier topic of the name waits for says nothing
             self._waiting[name] = row
@@ -198,7 +202,7 @@ class QueueCheck:
         self._waiting.clear()
 
     def _compare(self, row: Row) -> None:
-        """Compare what waits of a queue with its files."""
+        """Compare the waiting units of a queue with its files."""
         first, units = row.waiting_first, row.waiting
         row.waiting = bytearray()
         self._waiting_bytes -= len(units)
@@ -233,10 +237,10 @@ class QueueCheck:
     # --- judging -------------------------------------------------------------------------------------------------
 
     def finish(self, log_end: int, tell: Callable[[int], None]) -> None:
-        """Say what is wrong.
+        """Report what is wrong.
 
-        :param log_end: where the log ends; units from there on are ahead of it.
-        :param tell: called with the bytes of each queue that is done.
+        :param log_end: the end of the log; units from there on are ahead of the log.
+        :param tell: called with the bytes of each finished queue.
         """
         self._compare_all()
         for name, row in self.rows.items():
@@ -249,7 +253,7 @@ class QueueCheck:
             tell(sum(file.size for file in folder.files))
 
     def _was_deleted(self, name: QueueName, row: Row) -> bool:
-        """Whether a queue has no message in its files because it was deleted."""
+        """Return whether a queue has no message in its files because it was deleted."""
         if not row.wrong:
             return False
         if self._reader.has_units(name):
@@ -322,7 +326,10 @@ class QueueCheck:
                 self._add(row, (offset, offset), FindingKind.UNIT, what, log_offset=wanted[0])
 
     def _judge_delays(self, row: Row) -> None:
-        """All messages of a level wait equally long; a changed messageDelayLevel may have made several groups."""
+        """Report delayed messages with a wrong time of delivery.
+
+        All messages of a level wait equally long. A changed messageDelayLevel may have made several groups.
+        """
         times = Counter(delay for _, delay, _ in row.delays)
         configured = self._delay_of(row.queue_id + 1)
         for offset, delay, unit in row.delays:
@@ -331,7 +338,7 @@ class QueueCheck:
                 self._add(row, (offset, offset), FindingKind.UNIT, what, log_offset=unit[0])
 
     def _judge_missing(self, row: Row) -> None:
-        """Offsets that no record claims: either the record is damaged, or it claims another place."""
+        """Judge the offsets that no record claims: either the record is damaged, or it claims another place."""
         for first, end, after, before in row.missing:
             if (end - first) * MIN_PART_BYTES > before - after:
                 what = (
@@ -347,7 +354,7 @@ class QueueCheck:
                     self._add(row, (low, high), FindingKind.QUEUE, f"{what} not in the log")
 
     def _look_for(self, row: Row, first: int, end: int, after: int, before: int) -> list[int]:
-        """Note as orphans the messages [first, end) that are gone; which ones have a record after all."""
+        """Note as orphans the messages [first, end) that are gone; return the offsets that do have a record."""
         elsewhere: list[int] = []
         unplaced = first
         for offset, unit in self._reader.between(row.topic, row.queue_id, first, end):
@@ -367,7 +374,7 @@ class QueueCheck:
         return elsewhere
 
     def _lose(self, row: Row, first: int, end: int, after: int, before: int) -> None:
-        """Note messages without units."""
+        """Note missing messages without units."""
         if first < end:
             self.orphans.append(Orphan((row.topic, row.queue_id, first), after, before, 0, end - first))
 
@@ -403,7 +410,7 @@ class QueueCheck:
             self._add_file(folder, file, "something is written behind the end of the queue", position=position)
 
     def _judge_others(self, folder: QueueFolder, row: Row | None, log_end: int) -> None:
-        """Units of messages that the log does not have: fine when they are older than it."""
+        """Judge the units whose messages are not in the log. A unit older than the log is fine."""
         log_min = self._directory.log_min
         stray: list[int] = []
         ahead: list[int] = []
@@ -492,14 +499,14 @@ class QueueCheck:
 
 
 class UnitReader:
-    """Reads units of any queue; what no file holds reads as zeros."""
+    """Read units of any queue. Units that no file has read as zeros."""
 
     def __init__(self, directory: StoreDirectory) -> None:
         self._directory = directory
         self._file_bytes = directory.queue_file_bytes
 
     def read(self, topic: str, queue_id: int, offset: int, count: int) -> bytes:
-        """``count`` units from ``offset`` on."""
+        """Return ``count`` units from ``offset`` on."""
         folder = self._directory.queues.get((topic, queue_id))
         parts = []
         position, end = offset * UNIT_BYTES, (offset + count) * UNIT_BYTES
@@ -512,28 +519,28 @@ class UnitReader:
         return b"".join(parts)
 
     def unit(self, topic: str, queue_id: int, offset: int) -> Unit:
-        """One unit; zeros when there is none."""
+        """Return one unit; zeros if there is none."""
         unit: Unit = UNIT.unpack_from(self.read(topic, queue_id, offset, 1))
         return unit
 
     def written(self, folder: QueueFolder, skip: tuple[int, int]) -> Iterator[tuple[int, Unit]]:
-        """The written units of a queue with their offsets, without those in [skip)."""
+        """Yield the written units of a queue with their offsets, without the units in [skip)."""
         for file in folder.files:
             first = file.start // UNIT_BYTES
             for low, high in _without(first, first + self._used_units(file), skip):
                 yield from self._written(folder, low, high)
 
     def has_units(self, name: QueueName) -> bool:
-        """Whether anything is written in the files of a queue."""
+        """Return whether the files of a queue have any written unit."""
         folder = self._directory.queues.get(name)
         return folder is not None and any(map(self._used_units, folder.files))
 
     def covered_end(self) -> int:
-        """The log offset after the last message that any queue has; −1 when none has one."""
+        """Return the log offset after the last message that any queue has; −1 if no queue has one."""
         return max(map(self.end_of, self._directory.queues), default=-1)
 
     def end_of(self, name: QueueName) -> int:
-        """The log offset after the last message of a queue; −1 when it has none."""
+        """Return the log offset after the last message of a queue; −1 if it has none."""
         folder = self._directory.queues.get(name)
         for file in reversed(folder.files) if folder is not None else ():
             if used := self._used_units(file):
@@ -542,7 +549,7 @@ class UnitReader:
         return -1
 
     def between(self, topic: str, queue_id: int, first: int, end: int) -> Iterator[tuple[int, Unit]]:
-        """The written units of [first, end) with their offsets; the work grows with what the files hold."""
+        """Yield the written units of [first, end) with their offsets. The work grows with the content of the files."""
         folder = self._directory.queues.get((topic, queue_id))
         if folder is None:
             return
@@ -559,7 +566,7 @@ class UnitReader:
                     yield number, unit
 
     def behind_end(self, folder: QueueFolder) -> tuple[DiskFile, int] | None:
-        """File and position of what is written behind the first unit that is not; None when nothing is."""
+        """Return the file and position of data after the first unwritten unit; None if there is no such data."""
         ended = False
         for file in folder.files:
             with file.path.open("rb") as opened:
@@ -572,12 +579,12 @@ class UnitReader:
         return None
 
     def _used_units(self, file: DiskFile) -> int:
-        """How many units a file has up to the last that is written; what it has too much is not looked at."""
+        """Return how many units a file has up to the last written unit. Bytes after the usual size are ignored."""
         return -(-data_end(file.path, min(file.size, self._file_bytes)) // UNIT_BYTES)
 
 
 def _unwritten_at(data: bytes) -> int:
-    """The position of the first unit that is not written."""
+    """Return the position of the first unwritten unit, or the length of the data."""
     position = data.find(_ZERO_UNIT)
     while position >= 0 and position % UNIT_BYTES:
         position = data.find(_ZERO_UNIT, position + 1)
@@ -595,13 +602,13 @@ def _pread(folder: QueueFolder, start: int, size: int, position: int) -> bytes:
 
 
 def _place_of(message: StoredMessage) -> str:
-    """What a record says of its place."""
+    """Return the place that a record names, as text."""
     hidden = " and hides from queues" if message.sys_flag & HIDDEN else ""
     return f"{message.topic} queue {message.queue_id} offset {message.queue_offset}{hidden}"
 
 
 def _is_further_unit(topic: str, queue_id: int, offset: int, message: StoredMessage) -> bool:
-    """Whether a message has a unit here besides the one at its own offset: in a light queue, or for its batch."""
+    """Return if a message has a unit here besides the one at its own offset: in a light queue, or for its batch."""
     if topic.startswith(LIGHT_QUEUE_PREFIX):
         return True  # units do not name their record's topic
     is_own = (message.topic, message.queue_id) == (topic, queue_id)
@@ -609,7 +616,7 @@ def _is_further_unit(topic: str, queue_id: int, offset: int, message: StoredMess
 
 
 def _record_at(directory: StoreDirectory, unit: Unit) -> StoredMessage | None:
-    """The intact record that a unit leads to."""
+    """Return the intact record that a unit leads to; None if there is none."""
     file = directory.log_file_at(unit[0])
     if (
         file is None
@@ -636,7 +643,7 @@ def _difference(wanted: Sequence[int], unit: Sequence[int]) -> str:
 
 
 def _ranges(numbers: list[int]) -> list[tuple[int, int]]:
-    """Rising numbers as ranges, both ends included."""
+    """Return rising numbers as ranges, with both ends included."""
     found: list[tuple[int, int]] = []
     for number in numbers:
         if found and number == found[-1][1] + 1:

@@ -1,4 +1,4 @@
-"""What a stretch of the commit log asks of the key index: an entry for each key and each tag of its messages."""
+"""The key index entries that a stretch of the commit log needs: one for each key and each tag of its messages."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from gateway.store.index.index_entries import TopicHashes
 from wire.message.properties import PropertyName
 
 _TAG_IS_NONE = bytes((1, 0))
-"""Turns 0 and 1 around."""
+"""A translation that swaps 0 and 1."""
 
 
 class StretchKeys:
-    """The entries as columns, in the order in which servers make them; a 1 in ``are_tags`` for each that is of a tag.
+    """The entries as columns, in the order in which servers make them. ``are_tags`` has a 1 for each entry of a tag.
 
-    A plain class: it is asked for every record.
+    A plain class, because every record uses it.
     """
 
     __slots__ = ("_topics", "are_tags", "hashes", "offsets", "times")
@@ -27,7 +27,7 @@ class StretchKeys:
         self._topics: dict[str, TopicHashes] = {}
 
     def add(self, topic: str, properties: Mapping[str, str], offset: int, stored_at_ms: int) -> None:
-        """Add what a message asks for."""
+        """Add the entries that a message needs."""
         hashes = self._topics.get(topic)
         if hashes is None:
             hashes = self._topics[topic] = TopicHashes(topic)
@@ -47,7 +47,7 @@ class StretchKeys:
             self.times.append(stored_at_ms)
 
     def without_tags(self) -> StretchKeys:
-        """The same without the entries of tags, which Apache RocketMQ makes since 5.5."""
+        """Return a copy without the entries of tags, which Apache RocketMQ makes since 5.5."""
         keys, wanted = StretchKeys(), self.are_tags.translate(_TAG_IS_NONE.ljust(256, b"\x00"))
         keys.hashes.extend(compress(self.hashes, wanted))
         keys.offsets.extend(compress(self.offsets, wanted))

@@ -1,7 +1,7 @@
-"""Walks through a stretch of the commit log: where records are, where they are not, and what they say of other files.
+"""Walk through a stretch of the commit log: where records are, where none are, and what they say about other files.
 
-Made for a process pool: a ``LogStretch`` goes out, a ``WalkResult`` of plain values comes back. Intact records are
-walked as a recovery walks them (``gateway.store.log.log_walk``); here is what lies between them.
+Made for a process pool: a ``LogStretch`` goes out, and a ``WalkResult`` of plain values comes back. Intact records are
+walked in the way of a recovery (``gateway.store.log.log_walk``). This module handles the bytes between intact records.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from wire.message.tags import tags_code
 
 @dataclass(frozen=True, slots=True)
 class LogStretch:
-    """Bytes ``begin`` … ``end`` of a commit log file that starts at ``start`` and has ``size`` bytes.
+    """The bytes ``begin`` … ``end`` of a commit log file that starts at ``start`` and has ``size`` bytes.
 
-    The walk begins with the first intact record at or after ``begin`` (at ``begin`` itself when that is 0), and ends
-    with the last one that starts before ``end``. ``index``: the index files to compare with.
+    The walk starts with the first intact record at or after ``begin`` (at ``begin`` itself if it is 0). The walk ends
+    with the last record that starts before ``end``. ``index`` has the index files for the comparison.
     """
 
     path: Path
@@ -45,7 +45,10 @@ class LogStretch:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A stretch [position, end) of a file without an intact record; ``followed``: an intact one starts at ``end``."""
+    """A part [position, end) of a file without an intact record.
+
+    ``followed`` is True if an intact record starts at ``end``.
+    """
 
     position: int
     end: int
@@ -55,12 +58,12 @@ class Gap:
 
 @dataclass(slots=True)
 class WalkResult:
-    """What one stretch holds, and what its messages' keys say of the index.
+    """The content of one stretch, and what the keys of its messages show about the index.
 
-    ``begin``, ``end`` and ``last_end`` are positions in the file: of the first record, where the walk stopped, and
-    after the last record (0: there is none). ``is_filled``: the filler was reached.
-    ``runs`` are in the order in which their first messages lie in the log; units of delayed messages have the store
-    time where their files have the time of delivery.
+    ``begin``, ``end`` and ``last_end`` are positions in the file: of the first record, of the end of the walk, and
+    after the last record (0: there is none). ``is_filled`` is True if the filler was reached. ``runs`` are in the order
+    of their first messages in the log. Units of delayed messages have the store time where the files have the time of
+    delivery.
     """
 
     begin: int
@@ -87,7 +90,7 @@ def walk(stretch: LogStretch, tell: Callable[[int], None] | None = None) -> Walk
 
 
 class _Walk:
-    """One walk."""
+    """One walk through a stretch."""
 
     def __init__(self, stretch: LogStretch, tell: Callable[[int], None] | None) -> None:
         self._stretch = stretch
@@ -99,7 +102,7 @@ class _Walk:
         self.result = WalkResult(stretch.begin, stretch.begin)
 
     def run(self) -> WalkResult:
-        """See ``walk``."""
+        """Implement ``walk``."""
         stretch, result, base = self._stretch, self.result, self._stretch.start
         collector = UnitCollector(
             unit_code=_unit_code, special_topics=(SCHEDULE_TOPIC,), inner_batches=False, seen=self._see
@@ -131,7 +134,10 @@ class _Walk:
     def _see(
         self, topic: str, queue_offset: int, sys_flag: int, offset: int, stored_at_ms: int, properties: bytes
     ) -> None:
-        """What every record says of other files."""
+        """Note what a record says about other files.
+
+        :raises RecordError: the queue offset is negative.
+        """
         if queue_offset < 0:
             raise RecordError(f"the queue offset {queue_offset} is negative")
         result = self.result
@@ -146,7 +152,7 @@ class _Walk:
             self._keys.add(topic, parse_properties(properties), offset, stored_at_ms)
 
     def _no_record(self, position: int, problem: str | None) -> int:
-        """Where to go on from a place at which no intact record starts."""
+        """Return where to go on after a place at which no intact record starts."""
         stretch, result = self._stretch, self.result
         left = stretch.size - position
         if left < END_OF_FILE_BYTES:
@@ -163,7 +169,10 @@ class _Walk:
         return found
 
     def _next(self, position: int) -> int:
-        """Where the first intact record or filler at or after a position starts; the end of the file without one."""
+        """Return where the first intact record or filler at or after a position starts.
+
+        The end of the file if there is none.
+        """
         start = self._stretch.start
         found = next_record(self._log, start + position - 1, or_filler=True)
         return self._stretch.size if found is None else found - start

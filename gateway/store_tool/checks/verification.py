@@ -1,7 +1,7 @@
-"""Everything in a store directory against everything else: the commit log first, then what is derived from it.
+"""Compare everything in a store directory: the commit log first, then the files that are derived from it.
 
-The log is walked in stretches by several processes; their results are put together here in log order. A killed
-server's directory may lack the last units and entries and have a torn tail: that is *unsettled*, not damage.
+Several processes walk the log in stretches, and their results are joined here in log order. The directory of a killed
+server may lack the last units and entries, and may have a torn tail. Such findings are *unsettled* and no damage.
 """
 
 from __future__ import annotations
@@ -34,16 +34,18 @@ from gateway.store_tool.progress import Progress
 from wire.disk.index_file import ENTRY_BYTES, IndexShape
 
 STRETCH_BYTES = 64 << 20
-"""What one process walks through at a time, small enough that all end at nearly the same time; its result takes up to
-a twentieth of it."""
+"""The part of the log that one process walks at once, small enough that all processes end at nearly the same time.
+
+The result of a stretch takes up to a twentieth of this size.
+"""
 POOL_FROM_BYTES = 64 << 20
-"""A smaller log is walked in this process: starting others would take longer."""
+"""The size of work from which other processes are started. For less work, starting them would take longer."""
 _TICK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class LogGap:
-    """A stretch of the log without an intact record. ``followed``: intact records come later."""
+    """A part of the log without an intact record. ``followed`` is True if intact records come later."""
 
     file: DiskFile
     begin: int
@@ -54,7 +56,7 @@ class LogGap:
 
 @dataclass(slots=True)
 class LogOutline:
-    """What the walk through the log found. ``end`` is where it ends: behind the last intact record."""
+    """The findings of the walk through the log. ``end`` is the end of the log, after the last intact record."""
 
     end: int = 0
     records: int = 0
@@ -67,10 +69,10 @@ class LogOutline:
 
 
 class Verification:
-    """One verification; afterwards the parts hold what repair needs.
+    """One verification. Afterwards its parts hold the facts that a repair needs.
 
-    :param jobs: processes; 0 for one per core.
-    :param delay_of: the delay of a level in milliseconds.
+    :param jobs: the number of processes; 0 for one per core.
+    :param delay_of: returns the delay of a level in milliseconds.
     """
 
     def __init__(
@@ -94,7 +96,7 @@ class Verification:
         self._index_results: list[IndexFaults] = []
 
     def run(self) -> Findings:
-        """Check everything."""
+        """Check everything, and return all findings."""
         directory, findings = self.directory, self.findings
         self._check_kinds()
         if not directory.log_files and directory.queues:
@@ -171,7 +173,11 @@ class Verification:
                     self.findings.note(f"{path} is not a commit log file; a server leaves it alone")
 
     def _check_begin(self) -> None:
-        """Deletion notes where the log begins before it removes a file: one that is gone otherwise is lost."""
+        """Report a lost start of the log.
+
+        A deletion notes the new start of the log before it removes a file, so a file that is missing without a note is
+        lost.
+        """
         directory = self.directory
         expected, begin = expected_begin(directory), directory.log_min
         if not directory.log_files or not begin > expected >= 0:
@@ -183,7 +189,7 @@ class Verification:
         self.findings.add(Finding(kind=FindingKind.LOG_FILE, path=path, what=what, remedy=remedy))
 
     def _stretch_places(self) -> list[tuple[DiskFile, int, int]]:
-        """The stretches of the log files: begin and end in each file."""
+        """Return the stretches of the log files: file, start and end in the file."""
         found: list[tuple[DiskFile, int, int]] = []
         for file in self.directory.log_files:
             end = data_end(file.path, self._size(file))
@@ -192,7 +198,7 @@ class Verification:
         return found
 
     def _stretches(self, places: Sequence[tuple[DiskFile, int, int]], files: Sequence[FileFaults]) -> list[LogStretch]:
-        """The stretches with the index files near each. A walk goes on to the end of the log file at most."""
+        """Return the stretches with the index files near each. A walk goes on at most to the end of its log file."""
         index_end = max((part.head.end_commit_log_offset for part in self.parts if part.entry_count), default=-1)
         placed = [PlacedPart(file.part, file.lowest, file.highest) for file in files]
         found: list[LogStretch] = []
@@ -207,7 +213,10 @@ class Verification:
         return found
 
     def _size(self, file: DiskFile) -> int:
-        """What is looked at of a file: what it has too much, which is a finding, can be very much, and is nothing."""
+        """Return how many bytes of a file are looked at.
+
+        Bytes after the usual size are ignored: they are a finding, there can be very many, and they mean nothing.
+        """
         return min(file.size, self.directory.log_file_bytes)
 
     def _take_results(self, stretches: Sequence[LogStretch], results: Iterator[WalkResult]) -> None:
@@ -249,7 +258,7 @@ class Verification:
             outline.end = file.start + result.last_end
 
     def _judge_gaps(self) -> None:
-        """A gap is a torn tail when nothing intact comes after it."""
+        """Report each gap: as a torn tail if nothing intact follows, otherwise as damage."""
         outline = self.outline
         outline.gaps = _joined(outline.gaps, outline.end)
         for gap in outline.gaps:
@@ -293,7 +302,7 @@ class Verification:
         )
 
     def _note_links(self) -> None:
-        """Symbolic links are followed, so what they lead to has to be there when a server starts."""
+        """Note symbolic links, because a server follows them and their targets must exist when it starts."""
         links = links_in(self.directory.paths.consume_queue)
         dangling = [link for link in links if not link.exists()]
         for found, what in ((links, "are followed; copies have what they lead to"), (dangling, "lead nowhere")):
@@ -325,7 +334,7 @@ class Verification:
 
 
 def _joined(gaps: list[LogGap], log_end: int) -> list[LogGap]:
-    """Gaps in a row as one: stretches meet in damage; the tail is one."""
+    """Join adjacent gaps, because stretches may meet inside damage. The whole tail becomes one gap."""
     joined: list[LogGap] = []
     for gap in sorted(gaps, key=lambda gap: gap.begin):
         last = joined[-1] if joined else None
@@ -348,7 +357,7 @@ _done: Synchronized[int] | None = None
 
 
 def _remember(done: Synchronized[int]) -> None:
-    """In each process of the pool: where to count the bytes that are done."""
+    """Remember, in each process of the pool, where to count the finished bytes."""
     global _done
     _done = done
     gc.disable()  # millions of numbers in lists, nothing in circles, and the process ends soon
@@ -365,7 +374,7 @@ def _in_pool(function: Callable[[Any, Callable[[int], None]], Any], item: Any) -
 
 
 class _Pool:
-    """Runs a function for many items, in this process or several, and gives results in order."""
+    """Run a function for many items, in this process or in several, and return the results in order."""
 
     def __init__(self, jobs: int, progress: Progress) -> None:
         self._progress = progress
@@ -385,7 +394,10 @@ class _Pool:
             self._executor.shutdown(cancel_futures=True)
 
     def map(self, function: Callable[..., Any], items: Sequence[Any]) -> Iterator[Any]:
-        """``function(item, tell)`` for each; no more results are held than twice the processes."""
+        """Yield ``function(item, tell)`` for each item.
+
+        At most twice as many results are held as there are processes.
+        """
         if self._executor is None:
             for item in items:
                 yield function(item, self._tell)

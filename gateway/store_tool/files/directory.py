@@ -1,8 +1,8 @@
-"""The files of a store directory as they lie there, and the lock that keeps servers out meanwhile.
+"""The files of a store directory as they are, and the lock that keeps servers out during the work.
 
-Opening changes nothing. A reader takes a shared lock on the file ``lock``, which both the gateway's and Apache
-RocketMQ's exclusive locks respect; a writer takes the store's own. What is wrong with the files is the business of the
-checks: here a file of a wrong size is listed like any other.
+Opening changes nothing. A reader takes a shared lock on the file ``lock``, which the exclusive locks of both the
+gateway and Apache RocketMQ respect. A writer takes the store's own lock. This module does not judge the files: a file
+with a wrong size is listed like any other, and the checks report it.
 """
 
 from __future__ import annotations
@@ -31,18 +31,21 @@ from wire.errors import RecordError
 from wire.message.record import StoredMessage, parse_record
 
 _SIGNS = ("commitlog", "consumequeue", "checkpoint", "config", "index", "gateway-queues")
-"""A directory with one of these is a store."""
+"""The names that show a store: a directory with any of them is a store."""
 _MAX_DEPTH = 4
-"""Of the deepest file: consumequeue/TOPIC/QUEUE/FILE."""
+"""The number of names in the path of the deepest file: consumequeue/TOPIC/QUEUE/FILE."""
 _LARGEST_BYTES = (1 << 31) - 1
-"""Of a file of the log or of a queue, as the settings of their sizes allow; a larger one says nothing of the others."""
+"""The largest size that the settings allow for a file of the log or of a queue.
+
+A larger file does not show the size of the other files.
+"""
 _BUSY = frozenset({errno.EAGAIN, errno.EACCES})
 _FLOCK = struct.Struct("hhqqi")  # struct flock of 64-bit Linux
 
 
 @dataclass(frozen=True, slots=True)
 class DiskFile:
-    """One file: what it is named after, its size with and without holes."""
+    """One file: the offset in its name, and its size with and without holes."""
 
     path: Path
     start: int
@@ -60,7 +63,7 @@ class QueueFolder:
 
 
 class StoreDirectory:
-    """What lies in a store directory. ``log_file_bytes`` and ``queue_file_bytes`` are what most files have."""
+    """The content of a store directory. Most files have ``log_file_bytes`` or ``queue_file_bytes``."""
 
     def __init__(self, root: Path, settings: StoreSettings) -> None:
         self.paths = StorePaths(root, settings.commit_log_below(root))
@@ -89,11 +92,11 @@ class StoreDirectory:
 
     @property
     def log_min(self) -> int:
-        """The first offset the log still has; 0 without files."""
+        """The first offset that the log still has; 0 without files."""
         return self.log_files[0].start if self.log_files else 0
 
     def log_file_at(self, commit_log_offset: int) -> DiskFile | None:
-        """The file that covers an offset of the log."""
+        """Return the file that covers an offset of the log; None if no file does."""
         for file in self.log_files:
             if file.start <= commit_log_offset < file.start + file.size:
                 return file
@@ -102,11 +105,11 @@ class StoreDirectory:
 
 @contextmanager
 def opened(root: Path, settings: StoreSettings, *, write: bool = False, live: bool = False) -> Iterator[StoreDirectory]:
-    """The directory, with servers kept out until the end.
+    """Open the directory, and keep servers out until the end.
 
-    :param write: nobody else may read either; the directory must be writable.
-    :param live: look even though a server has it open: figures may be a moment apart.
-    :raises CannotRun: not a store, not accessible, or in use.
+    :param write: keep other readers out as well; the directory must be writable.
+    :param live: look even if a server has the directory open; figures may then be of slightly different moments.
+    :raises CannotRun: the directory is not a store, not accessible, or in use.
     """
     _check_is_store(root, settings)
     try:
@@ -125,7 +128,7 @@ def opened(root: Path, settings: StoreSettings, *, write: bool = False, live: bo
 
 
 def holder_of(root: Path) -> str | None:
-    """Who has the directory open, for people; None when nobody has."""
+    """Return who has the directory open, as text for people; None if nobody has."""
     path = StorePaths(root).lock
     if RealFiles().kind(path) is not EntryKind.FILE:
         return None
@@ -157,7 +160,7 @@ def _check_is_store(root: Path, settings: StoreSettings) -> None:
 
 
 def _directory_of(file: Path) -> str:
-    """What to give instead of a file: the store that it belongs to, when one is near."""
+    """Return what to give instead of a file: the store that the file belongs to, if there is one near."""
     for parent in list(file.resolve().parents)[:_MAX_DEPTH]:
         if (parent / "commitlog").is_dir():
             return f"it belongs to the store {parent}; give that"
@@ -179,9 +182,10 @@ def _why_not(root: Path, names: set[str]) -> str:
 
 
 def _lock(paths: StorePaths, *, write: bool) -> int:
-    """A descriptor whose lock keeps others out; −1 without a lock file where nothing will be written.
+    """Return a descriptor whose lock keeps others out; −1 if there is no lock file and nothing will be written.
 
-    −1 also where something else than a file has its name, which keeps every server from starting: checks tell of it.
+    Also −1 if the name of the lock file belongs to something other than a file. Every server then fails to start, and
+    the checks report the entry.
     """
     if RealFiles().kind(paths.lock) not in (EntryKind.FILE, EntryKind.MISSING):
         return -1
@@ -221,7 +225,10 @@ def _holder(fd: int) -> str:
 
 
 def _locking_pid(fd: int) -> int:
-    """Who holds the record lock of byte 0; 0 when that cannot be told (another container, another system)."""
+    """Return the process that holds the record lock of byte 0.
+
+    0 if the process cannot be found, because it runs in another container or on another system.
+    """
     if sys.platform != "linux":
         return 0
     asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
@@ -230,7 +237,7 @@ def _locking_pid(fd: int) -> int:
 
 
 def _written_pid(fd: int) -> int:
-    """What the gateway writes into its lock file: ``lock pid 123``."""
+    """Return the process id that the gateway wrote into its lock file as ``lock pid 123``; 0 without one."""
     word = os.pread(fd, 64, 0).decode("ascii", "replace").rpartition(" ")[2]
     return int(word) if word.isdecimal() else 0
 
@@ -239,9 +246,9 @@ def _written_pid(fd: int) -> int:
 
 
 def open_to_read(path: Path) -> int:
-    """Open a file to read it; what is no file is not waited for.
+    """Open a file for reading, without waiting for an entry that is not a file.
 
-    :raises OSError: there is no such file, or it is none: a pipe, a socket or a device has its name.
+    :raises OSError: there is no such file, or the name belongs to a pipe, a socket or a device.
     """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     if stat.S_ISREG(os.fstat(fd).st_mode):
@@ -251,20 +258,24 @@ def open_to_read(path: Path) -> int:
 
 
 class ReadOnlyFiles(RealFiles):
-    """The operating system's files, never changed: what ``CheckpointFile.load`` would put right stays as it is."""
+    """The operating system's files, never changed.
+
+    Content that ``CheckpointFile.load`` would correct stays as it is.
+    """
 
     def open(self, path: Path, *, create: bool = False) -> int:  # noqa: ARG002 (as every file layer)
-        """A descriptor for reading; nothing is made."""
+        """Open a file for reading. No file is made."""
         return open_to_read(path)
 
     def truncate(self, fd: int, size: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def log_part(path: Path, start: int, size: int) -> MappedFileQueue:
-    """One file of a commit log, to be walked through as if it was all of the log.
+    """Return one commit log file as a log of its own, so that a walk can read it alone.
 
-    :param start: the offset of its first byte; ``size`` of its bytes are looked at.
+    :param start: the commit log offset of the file's first byte.
+    :param size: how many bytes of the file are looked at.
     """
     part = MappedFileQueue(ReadOnlyFiles(), path.parent, size)
     part.list = [MappedFile(ReadOnlyFiles(), path, start, size)]
@@ -272,7 +283,7 @@ def log_part(path: Path, start: int, size: int) -> MappedFileQueue:
 
 
 def record_at(path: Path, position: int, *, check_crc: bool) -> StoredMessage | None:
-    """The message whose record starts at a byte of a log file, however large it is; None when there is none."""
+    """Return the message whose record starts at a byte of a log file, however large; None if there is none."""
     try:
         size = path.stat().st_size
     except FileNotFoundError:
@@ -287,9 +298,9 @@ def record_at(path: Path, position: int, *, check_crc: bool) -> StoredMessage | 
 
 
 def read_part(path: Path, position: int, size: int) -> bytes:
-    """Bytes of a file; fewer where it ends.
+    """Return bytes of a file; fewer at the end of the file.
 
-    :raises OSError: it cannot be read, or is no file.
+    :raises OSError: the file cannot be read, or the name belongs to something other than a file.
     """
     fd = open_to_read(path)
     try:
@@ -299,7 +310,7 @@ def read_part(path: Path, position: int, size: int) -> bytes:
 
 
 def disk_file(path: Path, start: int) -> DiskFile:
-    """The figures of one file."""
+    """Return the figures of one file."""
     status = path.stat()
     return DiskFile(path, start, status.st_size, status.st_blocks * 512)
 
@@ -312,7 +323,7 @@ def _listed(directory: Path) -> list[Path]:
 
 
 def links_in(directory: Path) -> list[Path]:
-    """The symbolic links among topics and queues: they are followed, as servers do."""
+    """Return the symbolic links among topics and queues. Servers and this tool follow such links."""
     topics = _listed(directory)
     return [path for path in (*topics, *(queue for topic in topics for queue in _listed(topic))) if path.is_symlink()]
 
@@ -337,7 +348,10 @@ def _queue_folders(directory: Path) -> dict[tuple[str, int], QueueFolder]:
 
 
 def _common_size(files: list[DiskFile], configured: int) -> int:
-    """What most files have, as a server takes it; the configured size when there is none, or one has it."""
+    """Return the size that most files have, as a server finds it.
+
+    The configured size is returned if there are no files, or if any file has the configured size.
+    """
     sizes = Counter(file.size for file in files if 0 < file.size <= _LARGEST_BYTES)
     if not sizes or configured in sizes:
         return configured
@@ -346,5 +360,5 @@ def _common_size(files: list[DiskFile], configured: int) -> int:
 
 
 def data_end(path: Path, size: int) -> int:
-    """The position after the last byte of a file that is not zero; 0 for a file of zeros."""
+    """Return the position after the last byte of a file that is not zero; 0 for a file of zeros."""
     return MappedFile(ReadOnlyFiles(), path, 0, size).data_end(0)

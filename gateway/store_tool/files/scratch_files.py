@@ -1,7 +1,8 @@
-"""A store directory as a server sees it, and nothing of it is changed: what would be written goes somewhere else.
+"""A store directory as a server sees it, without any change to its files: every write goes elsewhere.
 
-For commands that only look, and need what a server's start makes of the files: recovery, queues, state stores. A file
-is copied without its holes when the first byte of it would change; until then it is only read. Locks are the caller's.
+For commands that only look, but need what a server's start makes from the files: recovery, queues, state stores. A file
+is copied without its holes right before its first byte would change; until then the file is only read. The caller holds
+the locks.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from gateway.store_tool.files.sparse_copy import copy_sparsely
 
 
 class ScratchFiles(RealFiles):
-    """A ``FileLayer``.
+    """A ``FileLayer`` that writes only to copies.
 
     :param scratch: an empty directory elsewhere; the caller removes it.
     """
@@ -30,7 +31,7 @@ class ScratchFiles(RealFiles):
         self._read_only: dict[int, Path] = {}
 
     def open(self, path: Path, *, create: bool = False) -> int:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.open``."""
         where = self._now_at.get(path, path)
         if where is not None and where.exists():
             if path in self._now_at:
@@ -44,33 +45,33 @@ class ScratchFiles(RealFiles):
         return super().open(where, create=True)
 
     def close(self, fd: int) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.close``."""
         self._read_only.pop(fd, None)
         super().close(fd)
 
     def pwrite(self, fd: int, data: Buffer, offset: int) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.pwrite``."""
         self._make_writable(fd)
         super().pwrite(fd, data, offset)
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], offset: int) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.pwritev``."""
         self._make_writable(fd)
         super().pwritev(fd, buffers, offset)
 
     def truncate(self, fd: int, size: int) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.truncate``."""
         self._make_writable(fd)
         super().truncate(fd, size)
 
     def fdatasync(self, fd: int) -> None:
-        """See ``FileLayer``; nothing here has to outlive the command."""
+        """Do nothing, because nothing here has to outlive the command."""
 
     def fsync_directory(self, path: Path) -> None:
-        """See ``FileLayer``."""
+        """Do nothing, because nothing here has to outlive the command."""
 
     def rename(self, source: Path, target: Path) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.rename``."""
         where = self._now_at.get(source, source)
         if where is None or not where.exists():
             raise FileNotFoundError(2, os.strerror(2), str(source))
@@ -78,17 +79,17 @@ class ScratchFiles(RealFiles):
         self._now_at[source] = None
 
     def unlink(self, path: Path) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.unlink``."""
         self._now_at[path] = None
 
     def make_directory(self, path: Path) -> None:
-        """See ``FileLayer``; names are all that counts here."""
+        """Do nothing, because only the names of files count here."""
 
     def remove_directory(self, path: Path) -> None:
-        """See ``FileLayer``."""
+        """Do nothing, because only the names of files count here."""
 
     def list(self, path: Path) -> list[str]:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.list``."""
         names = set(super().list(path))
         for changed, where in self._now_at.items():
             if changed.parent == path:
@@ -96,21 +97,21 @@ class ScratchFiles(RealFiles):
         return sorted(names)
 
     def exists(self, path: Path) -> bool:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.exists``."""
         where = self._now_at.get(path, path)
         return where is not None and where.exists()
 
     def kind(self, path: Path) -> EntryKind:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.kind``."""
         where = self._now_at.get(path, path)
         return EntryKind.MISSING if where is None else super().kind(where)
 
     def modified_at_ms(self, path: Path) -> int:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.modified_at_ms``."""
         return super().modified_at_ms(self._now_at.get(path, path) or path)
 
     def modified_all(self, directory: Path, names: Sequence[str]) -> Sequence[int]:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer.modified_all``."""
         found = super().modified_all(directory, names)
         if not self._now_at:
             return found
@@ -124,11 +125,11 @@ class ScratchFiles(RealFiles):
         return -1 if where is None else super().modified_all(where.parent, [where.name])[0]
 
     def lock(self, fd: int) -> bool:  # noqa: ARG002 (others are kept out by who uses this)
-        """See ``FileLayer``."""
+        """Return True without a lock, because the caller keeps others out."""
         return True
 
     def copied_database(self, path: Path) -> Path:
-        """A copy of a SQLite file with its write-ahead log, for SQLite itself to open."""
+        """Copy a SQLite file with its write-ahead log, and return the copy for SQLite to open."""
         copy = self._new_name()
         for ending in ("", "-wal"):
             if (part := path.with_name(path.name + ending)).exists():
@@ -136,7 +137,7 @@ class ScratchFiles(RealFiles):
         return copy
 
     def _make_writable(self, fd: int) -> None:
-        """Copy the file of a descriptor, and let every descriptor of it be one of the copy."""
+        """Copy the file of a read-only descriptor, and move every descriptor of the file to the copy."""
         path = self._read_only.get(fd)
         if path is None:
             return

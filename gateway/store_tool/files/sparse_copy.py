@@ -1,4 +1,4 @@
-"""Copies a file without its holes, and reads the copy back."""
+"""Copy a file without its holes, and read the copy back."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _CHUNK_BYTES = 1 << 20
 def copy_sparsely(source: Path, target: Path, tell: Callable[[int], None]) -> None:
     """Make ``target``, which must not exist, equal to ``source``; durable when this returns.
 
-    :param tell: told the bytes read, now and then.
-    :raises CannotRun: what is read back is not what was written.
-    :raises OSError: either disk says so.
+    :param tell: called now and then with the number of bytes read since the last call.
+    :raises CannotRun: the bytes read back differ from the bytes written.
+    :raises OSError: either disk reports an error.
     """
     files = RealFiles()
     reading = open_to_read(source)

@@ -1,4 +1,4 @@
-"""What a store directory contains: an overview of its files, and its messages as lines of JSON.
+"""The content of a store directory: an overview of its files, and its messages as lines of JSON.
 
-Open ``inspection`` first, for messages ``dump``. Not here: whether the files are right (``checks``).
+Open ``inspection`` first; ``dump`` reads messages. Not here: whether the files are right (``checks``).
 """

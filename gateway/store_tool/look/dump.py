@@ -1,8 +1,8 @@
-"""Reads messages out of a store directory, in log order, by queue, offset, time or key.
+"""Read messages from a store directory, in log order, by queue, offset, time or key.
 
-With a topic the consume queues say where to look, and after a kill the end of the log, of which they miss the newest
-messages; without one, or when the queues are not to be trusted, the log is walked. Damaged records are told of and
-passed over. Files are only read.
+If a topic is named, the consume queues say where its messages are. After a kill the queues lack the newest messages, so
+the end of the log is also read. Without a topic, or if the queues are not to be trusted, the whole log is walked.
+Damaged records are reported and skipped. Files are only read.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from wire.message.properties import PropertyName
 from wire.message.record import StoredMessage, check_record, parse_record
 
 SYSTEM_TOPICS = frozenset({HALF_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TOPIC})
-"""Bookkeeping of transactions: shown only when asked for."""
+"""The topics with the bookkeeping of transactions, shown only on request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpSelection:
-    """Which messages are wanted; all conditions have to hold.
+    """The wanted messages. All conditions have to hold.
 
-    ``first_offset`` … ``end_offset`` are queue offsets, ``from_ms`` … ``to_ms`` store times, both without the end.
+    ``first_offset`` … ``end_offset`` are queue offsets, and ``from_ms`` … ``to_ms`` store times, both without the end.
     """
 
     topic: str | None = None
@@ -47,7 +47,7 @@ class DumpSelection:
     system: bool = False
 
     def takes(self, message: StoredMessage) -> bool:
-        """Whether a message is wanted."""
+        """Return whether a message is wanted."""
         if self.topic is not None and message.topic != self.topic:
             return False
         if self.queue_id is not None and message.queue_id != self.queue_id:
@@ -64,9 +64,9 @@ class DumpSelection:
 
 
 class Dump:
-    """One dump; ``damaged`` counts what could not be read.
+    """One dump. ``damaged`` counts the records that could not be read.
 
-    :param tell: told of each damaged record: path, byte, reason.
+    :param tell: called with a text for each damaged record: path, byte, reason.
     """
 
     def __init__(self, directory: StoreDirectory, selection: DumpSelection, tell: Callable[[str], None]) -> None:
@@ -77,16 +77,16 @@ class Dump:
         self.damaged = 0
 
     def messages(self, *, scan: bool = False) -> Iterator[StoredMessage]:
-        """The messages that are wanted, oldest first.
+        """Return the wanted messages, oldest first.
 
-        :param scan: walk through the log even though a topic is named.
+        :param scan: walk through the log even if a topic is named.
         """
         selection = self._selection
         found = self._queued() if selection.topic is not None and not scan else self._scanned()
         return filter(selection.takes, found if selection.system else filter(self._exists, found))
 
     def _exists(self, message: StoredMessage) -> bool:
-        """Whether its topic was not deleted since it was stored."""
+        """Return whether a message's topic was not deleted after the message was stored."""
         return message.commit_log_offset >= self._deleted.not_below(message.topic, message.queue_id)
 
     # --- by the queues -------------------------------------------------------------------------------------------
@@ -118,7 +118,10 @@ class Dump:
                 yield position, size
 
     def _behind_queues(self) -> Iterator[tuple[int, int]]:
-        """The messages of the topic that no queue leads to: a server that was killed had their units in memory."""
+        """Yield offset and size of the topic's messages that no queue leads to.
+
+        A killed server had the units of such messages in memory.
+        """
         directory = self._directory
         reader = UnitReader(directory)
         empty = EmptyQueues(directory, reader.covered_end(), known_topics(directory))
@@ -139,8 +142,9 @@ class Dump:
                 yield offset, message.total_size
 
     def _ended_lives(self) -> int:
-        """The log offset below which the topic's messages were deleted for certain: the queue of the last of them
-        begins at 0 once more.
+        """Return the log offset below which the topic's messages were certainly deleted.
+
+        A deletion shows if a queue starts at offset 0 again.
         """
         ended = NOTHING
         last: dict[int, int] = {}
@@ -151,7 +155,7 @@ class Dump:
         return ended
 
     def _logged(self, start: int) -> Iterator[StoredMessage]:
-        """The messages of the topic that the log has from an offset on."""
+        """Yield the messages of the topic that the log has from an offset on."""
         for file in self._directory.log_files:
             for message in self._walk(file, max(start - file.start, 0), quiet=True):
                 if message.topic == self._selection.topic and not message.sys_flag & HIDDEN:
@@ -181,12 +185,12 @@ class Dump:
             yield from self._walk(file)
 
     def _is_before(self, following: DiskFile) -> bool:
-        """Whether all messages before a file are too old: store times never fall."""
+        """Return whether all messages before a file are too old. Store times never fall."""
         first = next(iter(self._walk(following, quiet=True)), None) if self._selection.from_ms else None
         return first is not None and first.stored_at_ms < self._selection.from_ms
 
     def _walk(self, file: DiskFile, start: int = 0, *, quiet: bool = False) -> Iterator[StoredMessage]:
-        """The messages of a file, from a byte on at which a record begins."""
+        """Yield the messages of a file, from a byte on at which a record starts."""
         file_size = self._size(file)
         end = data_end(file.path, file_size) if start < file_size else 0
         log = log_part(file.path, file.start, file_size)
@@ -202,7 +206,7 @@ class Dump:
             position = next_record(log, scan.end)
 
     def _size(self, file: DiskFile) -> int:
-        """How many bytes of a file are looked at: what it has too much is nothing."""
+        """Return how many bytes of a file are looked at. Bytes after the usual size are ignored."""
         return min(file.size, self._directory.log_file_bytes)
 
     def _damage(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""What lies in a store directory, without reading the messages: sizes, offsets, times, queues, marks."""
+"""An overview of a store directory without reading the messages: sizes, offsets, times, queues, marks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LogSegment:
-    """One commit log file; ``data_end`` is the position after its last byte that is not zero."""
+    """One commit log file. ``data_end`` is the position after its last byte that is not zero."""
 
     file: DiskFile
     data_end: int
@@ -29,7 +29,7 @@ class LogSegment:
 
 @dataclass(frozen=True, slots=True)
 class QueueBounds:
-    """One queue: its messages are ``min_offset`` … ``max_offset`` − 1."""
+    """One queue, with the messages ``min_offset`` … ``max_offset`` − 1."""
 
     topic: str
     queue_id: int
@@ -39,7 +39,7 @@ class QueueBounds:
 
 
 class Inspection:
-    """Everything a look shows. ``topic``: only the queues of this one."""
+    """All facts of the overview. With ``topic``, only the queues of this topic are listed."""
 
     def __init__(self, directory: StoreDirectory, topic: str | None = None) -> None:
         self.directory = directory
@@ -58,7 +58,7 @@ class Inspection:
 
     @property
     def state(self) -> str:
-        """In a word: how the last server left it."""
+        """The state in which the last server left the directory, in a few words."""
         if self.holder is not None:
             return f"in use by {self.holder}"
         return "killed: the next start recovers" if self.directory.killed else "closed properly"
@@ -66,7 +66,7 @@ class Inspection:
     # --- for programs --------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """All figures."""
+        """Return all figures, for programs."""
         directory, times, marks = self.directory, self.times, self.marks
         return {
             "directory": str(directory.root),
@@ -116,7 +116,7 @@ class Inspection:
     # --- for people ----------------------------------------------------------------------------------------------
 
     def lines(self) -> list[str]:
-        """Tables."""
+        """Return the overview as lines of tables, for people."""
         lines = [f"{self.directory.root}: {self.state}", ""]
         lines += self._log_lines()
         lines += ["", *self._queue_lines(), "", *self._index_lines(), "", *self._checkpoint_lines()]
@@ -177,7 +177,7 @@ class Inspection:
 
 
 def table(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Aligned columns."""
+    """Return rows as lines with aligned columns."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
@@ -197,7 +197,7 @@ def _first_stored_ms(path: Path) -> int:
 
 
 def _range(reader: UnitReader, folder: QueueFolder, log_min: int) -> QueueBounds:
-    """Ends by halving: units of a queue are in log order."""
+    """Return the bounds of a queue, found with a binary search, because units of a queue are in log order."""
     if not folder.files:
         return QueueBounds(folder.topic, folder.queue_id, 0, 0, 0)
     low = folder.files[0].start // UNIT_BYTES

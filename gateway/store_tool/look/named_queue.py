@@ -1,4 +1,4 @@
-"""A topic or queue that a person named on the command line: whether the directory has it, and what was meant if not."""
+"""The check of a topic or queue that a person named on the command line, with suggestions for a wrong name."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from gateway.store_tool.errors import CannotRun
 from gateway.store_tool.files.directory import StoreDirectory
 
 MAX_NAMED = 20
-"""Queue ids, or topics, that an error names."""
+"""The largest number of queue ids, or topics, that an error names."""
 _LEAST_ALIKE = 0.6
 
 
 def refuse_unknown(directory: StoreDirectory, topic: str | None, queue_id: int | None = None) -> None:
-    """Do nothing when the topic has a queue, or stands in topics.json, and has the queue if one is named.
+    """Check that a topic has queues or is in topics.json, and that it has the named queue if there is one.
 
     :param topic: None for all topics.
-    :raises CannotRun: there is nothing of this name; the text has the names that are near.
+    :raises CannotRun: the topic or queue does not exist; the text has similar names.
     """
     queues = sorted(name for name in directory.queues if topic in (None, name[0]))
     if topic is not None and not queues:

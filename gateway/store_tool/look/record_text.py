@@ -21,7 +21,7 @@ _KINDS = {
 
 
 def record_values(message: StoredMessage) -> dict[str, Any]:
-    """The members of the JSON object. ``body`` is text when it is UTF-8, else there is ``body_base64``."""
+    """Return the members of the JSON object. ``body`` is text if it is UTF-8, otherwise there is ``body_base64``."""
     values: dict[str, Any] = {
         "topic": message.topic,
         "queue_id": message.queue_id,
@@ -55,7 +55,7 @@ def record_values(message: StoredMessage) -> dict[str, Any]:
 
 
 def record_line(message: StoredMessage) -> str:
-    """One line of JSON, without the line break."""
+    """Return one line of JSON, without the line break."""
     return safe_json(record_values(message))
 
 

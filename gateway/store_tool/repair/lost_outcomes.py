@@ -1,7 +1,7 @@
-"""What a repair could not save of transactions: which of them are pending again because their op record was damaged.
+"""The transactions that a repair could not save: those that are pending again because their op record was damaged.
 
-An op record says which half messages are settled. A commit is known without it, by its final message; of a rollback
-nothing else tells, so after the repair those half messages are pending, and their producers are asked again.
+An op record says which half messages are settled. A commit is also known by its final message. A rollback is known by
+nothing else. After the repair such half messages are pending, and their producers are asked again.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from gateway.transaction.tables.outcomes import Outcomes
 
 
 class SavedOffsets:
-    """Consumer offsets as their file has them; nothing is written."""
+    """The consumer offsets of their file. Nothing is written."""
 
     def __init__(self, table: Mapping[str, Mapping[int, int]]) -> None:
         self._table = table
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
-        """The next offset, -1 when there is none."""
+        """Return the next offset; -1 if there is none."""
         return self._table.get(f"{topic}@{group}", {}).get(queue_id, -1)
 
 
@@ -50,9 +50,12 @@ class _Halves:
 
 
 def lost_outcomes(store: MessageStore, root: Path, lost: Iterable[Place]) -> list[str]:
-    """A line for each transaction that may be pending again, behind one that says why; none without lost op records.
+    """Return a line for each transaction that may be pending again, after a line with the reason.
 
-    :param store: repaired and open; :param lost: places of messages that could not be saved.
+    The list is empty if no op record was lost.
+
+    :param store: the repaired store, open.
+    :param lost: the places of messages that could not be saved.
     """
     if not any(topic == OP_HALF_TOPIC for topic, _, _ in lost):
         return []

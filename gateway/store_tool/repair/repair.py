@@ -1,11 +1,11 @@
-"""Carries out a repair plan: everything that is changed is kept first, then the log is mended, then a store opens.
+"""Carry out a repair plan: everything that changes is kept first, then the log is mended, then a store opens.
 
     recovered/repair-<time>/        the bytes and files as they were, at the same places below it
     recovered/repair-<time>/report  what was found and what was done, one line each
 
-A kill in between leaves a directory that says "was killed": the next start, or the next repair, goes on from there, and
-reads the whole log, as the checkpoint is gone, or says that no queue is on disk. Derived files are made again by
-opening the store as a server does, so there is one way to make them.
+A kill during the repair leaves a directory that says "was killed", and the next start, or the next repair, goes on from
+there. Either reads the whole log, because the checkpoint is gone or says that no queue is on disk. Derived files are
+made again by opening the store in the way of a server, so there is only one way to make them.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ from wire.safe_text import safe_text
 
 _REPORT = "report"
 SLACK_BYTES = 1 << 20
-"""Room for the report, the checkpoint, lists and blocks that are used in part."""
+"""The disk space for the report, the checkpoint, lists, and partly used blocks."""
 
 
 class Repair:
-    """Carries out one plan.
+    """Carry out one plan.
 
-    :param plan: made from the directory as it is now; its lock is held for writing.
-    :param now_ms: names the folder of the originals.
+    :param plan: the plan, made from the directory as it is now; the directory's lock is held for writing.
+    :param found: the findings, for the report.
+    :param now_ms: the time that names the folder of the originals.
     """
 
     def __init__(self, plan: RepairPlan, found: Sequence[str], now_ms: int) -> None:
@@ -57,8 +58,8 @@ class Repair:
     def run(self) -> None:
         """Keep the originals and change the files.
 
-        :raises CannotRun: there is no room for it; nothing was changed.
-        :raises OSError: as far as it came, originals are kept, and running it again goes on.
+        :raises CannotRun: there is not enough disk space; nothing was changed.
+        :raises OSError: a step failed. The originals of all changes so far are kept, and another run goes on.
         """
         plan, files = self._plan, self._files
         self._refuse_full_disk()
@@ -76,7 +77,12 @@ class Repair:
         files.fsync_directory(self._paths.root)
 
     def _refuse_full_disk(self) -> None:
-        """A repair that ends halfway is worse than none; what is renamed takes no room, what is made again does."""
+        """Refuse a repair without enough disk space, because a half-done repair is worse than none.
+
+        A renamed file takes no space, but a file that is made again does.
+
+        :raises CannotRun: there is not enough disk space.
+        """
         plan, directory = self._plan, self._plan.directory
         again = [file for name in plan.queues for file in directory.queues[name].files]
         again += [file for file in directory.index_files if file.path in plan.index_files]
@@ -100,7 +106,7 @@ class Repair:
             self._move(path)
 
     def _clear_derived(self) -> None:
-        """Move away what is to be made again."""
+        """Move away the files that are made again."""
         plan = self._plan
         for topic, queue_id in plan.queues:
             # Not the directories: they may be links to another disk, and stay these.
@@ -113,7 +119,7 @@ class Repair:
             self._distrust_checkpoint()
 
     def report_more(self, lines: Sequence[str]) -> None:
-        """Add what turned out when the directory was opened again."""
+        """Add to the report what the opening of the repaired directory showed."""
         path = self.kept / _REPORT
         if lines:
             self._write(
@@ -129,7 +135,7 @@ class Repair:
         self._write(self.kept / _REPORT, "\n".join(map(safe_text, lines)).encode() + b"\n")
 
     def _keep_deletions(self) -> None:
-        """Note what was deleted: files of queues say nothing of that when they are made again."""
+        """Note what was deleted, because queue files that are made again do not show deletions."""
         plan, path = self._plan, self._paths.deleted_topics
         if path.is_file():
             self._write(self.kept / path.name, path.read_bytes())
@@ -142,12 +148,15 @@ class Repair:
             QueueJournal(self._files, self._paths).begin()
 
     def _mark_killed(self) -> None:
-        """From now on a start recovers."""
+        """Write the file ``abort``, so that every start from now on recovers."""
         self._write(self._paths.abort, b"")
         self._files.fsync_directory(self._paths.root)
 
     def _distrust_checkpoint(self) -> None:
-        """From now on a start walks through the whole log; what is said of the index holds, or goes with the file."""
+        """Let every start from now on walk through the whole log.
+
+        The checkpoint's marks of the index stay, or are moved away with the file.
+        """
         path = self._paths.checkpoint
         if not self._plan.keeps_checkpoint:
             self._move(path)
@@ -190,7 +199,10 @@ class Repair:
     # --- other files ---------------------------------------------------------------------------------------------
 
     def _move(self, path: Path) -> None:
-        """A file to the same place below the folder of originals; links above it stay, and may lead to another disk."""
+        """Move a file to the same place below the folder of originals.
+
+        Links in its path stay, and may lead to another disk.
+        """
         if not path.is_file():
             return
         target = self._kept_path(path)
@@ -205,7 +217,7 @@ class Repair:
         self._files.fsync_directory(path.parent)
 
     def _move_entry(self, path: Path) -> None:
-        """Whatever it is, as a whole; of a link, the link."""
+        """Move an entry of any kind as a whole. A link is moved as a link."""
         target = self._kept_path(path)
         self._files.rename(path, target)
         self._files.fsync_directory(target.parent)
@@ -240,7 +252,7 @@ class Repair:
 
     @contextmanager
     def _opened(self, path: Path) -> Iterator[int]:
-        """A descriptor of a file, made when there is none; errors name the file, which a descriptor does not."""
+        """Open a file, which is made if missing, and add its path to errors, because a descriptor does not name it."""
         fd = self._files.open(path, create=True)
         try:
             yield fd
@@ -254,11 +266,11 @@ class Repair:
 def rebuild(
     plan: RepairPlan, clock_ms: Milliseconds, delay_of: Callable[[int], int | None], progress: Progress
 ) -> Sequence[str]:
-    """Open the store as a server does, let it make what is missing, and close it properly; what it has to say.
+    """Open the store in the way of a server, let it make what is missing, and close it properly; return its remarks.
 
-    The lock must be given back before: the store takes its own.
+    The caller must release the lock before, because the store takes its own lock.
 
-    :raises StoreError: it cannot be opened, or what was rebuilt cannot be brought to the disk.
+    :raises StoreError: the store cannot be opened, or the rebuilt files cannot be flushed to the disk.
     """
     directory = plan.directory
     # All that is cut is kept: here a person waits, and asked for it.

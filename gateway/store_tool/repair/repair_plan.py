@@ -1,9 +1,9 @@
-"""What a repair would do, decided from what a verification found; nothing is changed here.
+"""The plan of a repair, decided from the findings of a verification. Nothing is changed here.
 
-log       a gap between intact records is filled with stand-ins (``stand_in``), a gap at the end of a file with a
-          filler; a record that names another place than its unit gets the unit's; a cut file gets its size back; a
-          file behind the end, which can only be a copy of another one, is moved away
-derived   consume queues and index files that differ from the log are moved away, to be made again from it
+log       a gap between intact records is filled with stand-ins (``stand_in``), a gap at the end of a file with
+          a filler; a record that names another place than its unit gets the unit's; a cut file gets its size
+          back; a file after the end, which can only be a copy of another one, is moved away
+derived   consume queues and index files that differ from the log are moved away, and made again from the log
 config    an unreadable file is replaced by its backup
 """
 
@@ -36,12 +36,12 @@ from wire.disk.index_file import IndexShape
 from wire.message.record import END_OF_FILE_BYTES, build_blank, reposition
 
 MAX_MADE_FILES = 10_000
-"""Commit log files that a repair makes between two others: 10 TiB of log."""
+"""The largest number of commit log files that a repair makes between two others: 10 TiB of log."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogChange:
-    """New bytes for a place of a commit log file; ``replaced`` bytes from there on are kept aside first."""
+    """New bytes for a place of a commit log file. The ``replaced`` old bytes from there on are kept aside first."""
 
     path: Path
     position: int
@@ -53,7 +53,7 @@ class LogChange:
 
 @dataclass(slots=True)
 class RepairPlan:
-    """Everything a repair would do, in this order."""
+    """All steps of a repair, in their order."""
 
     directory: StoreDirectory
     misfits: list[Misfit] = field(default_factory=list)
@@ -61,25 +61,26 @@ class RepairPlan:
     changes: list[LogChange] = field(default_factory=list)
     cut_tail: bool = False
     surplus: list[Path] = field(default_factory=list)
-    """Commit log files behind the end, the last first."""
+    """The commit log files after the end of the log, the last first."""
     lost_begin: tuple[int, int] | None = None
-    """Where the log should begin, and where it does."""
+    """The offset at which the log should start, and the offset at which it does; None if no start of the log is lost.
+    """
     hidden: Mapping[QueueName, int] = field(default_factory=dict)
-    """Queues that were deleted, and nothing notes it: the log offset below which their messages are gone."""
+    """The deleted queues whose deletion is noted nowhere: the log offset below which their messages are gone."""
     another: bool = False
-    """Whether another broker served the directory last."""
+    """True if another broker served the directory last."""
     queues: list[tuple[str, int]] = field(default_factory=list)
     index_files: list[Path] = field(default_factory=list)
     checkpoint: bool = False
     keeps_checkpoint: bool = False
-    """Whether its marks of the index hold: then index files that are intact stay."""
+    """True if the checkpoint's marks of the index hold. Intact index files then stay."""
     configs: list[ConfigState] = field(default_factory=list)
     lost_messages: list[Place] = field(default_factory=list)
     index_shape: IndexShape | None = None
 
     @property
     def rebuilds(self) -> bool:
-        """Whether derived files have to be made again from the log."""
+        """True if derived files have to be made again from the log."""
         return bool(
             self.misfits
             or self.resized
@@ -94,11 +95,11 @@ class RepairPlan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to do."""
+        """True if there is nothing to do."""
         return not (self.rebuilds or self.configs)
 
     def lines(self) -> list[str]:
-        """The plan for people."""
+        """Return the plan as lines for people."""
         lines = [f"move {misfit.path} away: it {misfit.what}" for misfit in self.misfits]
         lines += [f"give {path} its size of {size} bytes again" for path, size in self.resized]
         lines += [
@@ -126,9 +127,9 @@ class RepairPlan:
 
 
 def make_plan(verification: Verification) -> RepairPlan:
-    """The plan that removes all that was found.
+    """Make the plan that removes everything that was found.
 
-    :raises CannotRun: something cannot be repaired here; the text says what to do instead.
+    :raises CannotRun: a finding cannot be repaired here; the text says what to do instead.
     """
     directory = verification.directory
     plan = RepairPlan(directory)
@@ -154,9 +155,10 @@ def make_plan(verification: Verification) -> RepairPlan:
 
 
 def _index_files(plan: RepairPlan, verification: Verification) -> list[Path]:
-    """The bad files and all later ones; with the first changed message the file that knows it, too.
+    """Return the bad index files and all later ones.
 
-    All of them when the marks of the index do not hold: a start would not believe the files.
+    The file that knows the first changed message counts as bad. All files are returned if the index marks do not hold,
+    because a start would not believe the files.
     """
     files = [file.path for file in verification.directory.index_files]
     if plan.rebuilds and not plan.keeps_checkpoint:
@@ -174,7 +176,7 @@ def _index_files(plan: RepairPlan, verification: Verification) -> list[Path]:
 
 
 def _index_marks_hold(verification: Verification) -> bool:
-    """Whether a start after a kill takes over the index files that are there, going by the checkpoint as it is."""
+    """Return whether a start after a kill would keep the present index files, according to the present checkpoint."""
     if not verification.directory.paths.checkpoint.is_file():
         return False
     times, marks = read_checkpoint(verification.directory)
@@ -185,7 +187,10 @@ def _index_marks_hold(verification: Verification) -> bool:
 
 
 def _surplus(verification: Verification) -> list[Path]:
-    """Files behind the end of the log that were written to: copies of other ones, or these under a wrong name."""
+    """Return the written files after the end of the log that can only be copies of other files.
+
+    A file whose right name is free is left out, because such a file is no copy but has the wrong name.
+    """
     directory, end = verification.directory, verification.outline.end
     starts = {file.start for file in directory.log_files}
     found = []
@@ -202,7 +207,10 @@ def _surplus(verification: Verification) -> list[Path]:
 
 
 def _with_missing_files(plan: RepairPlan, verification: Verification) -> list[LogGap]:
-    """The gaps that are to be filled: those of files cut short reach to their full size, missing files are one."""
+    """Return the gaps to fill. A cut file's gap reaches to the full size, and a missing file is one gap.
+
+    :raises CannotRun: a file is too long and written to, has the wrong name, or too many files are missing.
+    """
     directory, outline = verification.directory, verification.outline
     size = directory.log_file_bytes
     gaps = [gap for gap in outline.gaps if gap.begin < outline.end]
@@ -239,7 +247,10 @@ def _with_missing_files(plan: RepairPlan, verification: Verification) -> list[Lo
 
 
 def _refuse_far_files(files: Sequence[DiskFile], size: int) -> None:
-    """:raises CannotRun: there would be more files to make than a repair makes."""
+    """Refuse to make too many files between two others.
+
+    :raises CannotRun: more files are missing than a repair makes.
+    """
     for before, file in pairwise(files):
         missing = (file.start - before.start) // size - 1
         if missing > MAX_MADE_FILES:
@@ -250,7 +261,10 @@ def _refuse_far_files(files: Sequence[DiskFile], size: int) -> None:
 
 
 def _refuse_misnamed(gap: LogGap) -> None:
-    """A whole file of intact records of another place is not damaged: it has the wrong name."""
+    """Refuse a file whose intact records belong to another place. The file is not damaged but has the wrong name.
+
+    :raises CannotRun: the file has the wrong name.
+    """
     if gap.begin != gap.file.start or not gap.file.path.exists():
         return
     message = record_at(gap.file.path, 0, check_crc=True)
@@ -263,7 +277,7 @@ def _refuse_misnamed(gap: LogGap) -> None:
 
 
 class _Filling:
-    """Fills gaps with stand-ins."""
+    """Fill gaps with stand-ins."""
 
     def __init__(self, plan: RepairPlan, verification: Verification) -> None:
         self._plan = plan
@@ -314,7 +328,7 @@ class _Filling:
         )
 
     def _slots(self, gap: LogGap, reserved: int) -> list[tuple[int, int, Place]]:
-        """(log offset, size, place) of the messages that stood in a gap, as far as anything tells."""
+        """Return (log offset, size, place) of the messages that were in a gap, as far as they are known."""
         slots: list[tuple[int, int, Place]] = []
         position, end = gap.begin, gap.end - reserved
         for orphan in self._placed:
@@ -333,7 +347,7 @@ class _Filling:
     def _new_slots(
         self, gap: LogGap, placed: Sequence[tuple[int, int, Place]], end: int
     ) -> list[tuple[int, int, Place]]:
-        """Places for messages of which only the neighbours in their queues are known, in the room that is left."""
+        """Return slots, in the room that is left, for messages of which only their queue neighbours are known."""
         slots: list[tuple[int, int, Place]] = []
         rooms = _rooms(gap.begin, end, placed)
         most = (end - gap.begin) // least_stand_in_bytes("")
@@ -352,7 +366,7 @@ class _Filling:
         return slots
 
     def _unplaced_in(self, gap: LogGap) -> Iterator[Place]:
-        """The messages that may have stood in a gap and have no place yet."""
+        """Yield the messages that may have been in a gap and have no slot yet."""
         for orphan in self._unplaced:
             if orphan.after < gap.begin < orphan.before:
                 topic, queue_id, first = orphan.place
@@ -360,7 +374,7 @@ class _Filling:
                 yield from (place for place in places if place not in self._taken)
 
     def _own_place(self, gap: LogGap, end: int) -> tuple[int, int, Place] | None:
-        """What a record of which only the body is damaged says of itself."""
+        """Return offset, size and place from a record of which only the body is damaged; None without such a record."""
         message = record_at(gap.file.path, gap.begin - gap.file.start, check_crc=False)
         if message is None or message.commit_log_offset != gap.begin or message.sys_flag & 4:
             return None
@@ -370,7 +384,7 @@ class _Filling:
         return gap.begin, message.total_size, place
 
     def _stored_ms(self, gap: LogGap) -> int:
-        """When the next intact message was stored, so that store times do not fall."""
+        """Return when the next intact message was stored, so that store times do not fall."""
         for offset in (gap.end, gap.file.start + gap.file.size):  # a filler may come between
             file = self._directory.log_file_at(offset)
             following = None if file is None else record_at(file.path, offset - file.start, check_crc=False)
@@ -380,7 +394,7 @@ class _Filling:
 
 
 def _rooms(begin: int, end: int, placed: Sequence[tuple[int, int, Place]]) -> list[list[int]]:
-    """[begin, end] of the parts of a stretch that nothing was put in."""
+    """Return [begin, end] of the free parts of a stretch."""
     rooms = []
     for start, size, _ in placed:
         if start > begin:

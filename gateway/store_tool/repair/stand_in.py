@@ -1,10 +1,12 @@
-"""Records that take the place of damaged ones, so that both brokers read over the damage.
+"""Records that replace damaged ones, so that both brokers read over the damage.
 
 The commit log is a chain of sizes: a damaged record cannot be left out, and a filler may only end a file. A consume
-queue has to stay dense: Apache's broker appends a unit where the last one ended, whatever offset a record names, and
-skips the rest of a log file for a unit that leads nowhere. So what stood in a queue is replaced by a message of the
-same place and size that says what happened; what stood in none, or nobody knows, by a record of the rolled back kind,
-which no queue and no index shows. Consumers that subscribe to a tag never see a stand-in.
+queue must stay dense. Apache's broker appends a unit where the last one ended, whatever offset a record names. For a
+unit that leads nowhere, Apache's broker skips the rest of a log file.
+
+A damaged message of a queue is thus replaced by a message with the same place and size, whose text says what happened.
+Bytes of no queue, or of unknown content, are replaced by a record of the rolled back kind, which no queue and no index
+shows. Consumers that subscribe to a tag never see a stand-in.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from wire.message.record import OutgoingMessage, build_record, record_size
 
 STAND_IN_TAG = "STORE_REPAIR_STAND_IN"
 HIDDEN_TOPIC = "RMQ_SYS_STORE_REPAIR"
-"""The topic of records that only fill room. No queue of it is ever made."""
+"""The topic of records that only fill space. No queue of this topic is ever made."""
 MAX_HIDDEN_BYTES = 1 << 20
 _HOST = pack_host("127.0.0.1", 0)
 _TEXT = b"This message was damaged on disk; rocketmq-gateway store repair put this text in its place. "
@@ -26,7 +28,7 @@ _MAX_CHECKS = "2147483647"
 
 
 def build_stand_in(place: Place, commit_log_offset: int, size: int, stored_at_ms: int) -> bytes:
-    """A message of exactly ``size`` bytes for a queue.
+    """Build a message of exactly ``size`` bytes for a queue.
 
     :param size: at least ``least_stand_in_bytes`` of the topic.
     """
@@ -41,17 +43,17 @@ def build_stand_in(place: Place, commit_log_offset: int, size: int, stored_at_ms
 
 
 def least_stand_in_bytes(topic: str) -> int:
-    """The least room a stand-in of a topic takes: that of a message without body and properties."""
+    """Return the smallest size of a topic's stand-in: that of a message without body and properties."""
     return record_size(_message(topic, 0, 0, b"", 0))
 
 
 def good_stand_in_bytes(topic: str) -> int:
-    """Room for the tag and a sentence."""
+    """Return the size of a topic's stand-in with the tag and a sentence."""
     return record_size(_message(topic, 0, 0, _properties(topic, 0)[0], 0)) + len(_TEXT)
 
 
 def build_hidden(commit_log_offset: int, size: int, stored_at_ms: int) -> bytes:
-    """Records that nothing shows, of ``size`` bytes together; at least ``LEAST_HIDDEN_BYTES``."""
+    """Build records that nothing shows, with ``size`` bytes in all; at least ``LEAST_HIDDEN_BYTES``."""
     parts = []
     while size:
         part = min(size, MAX_HIDDEN_BYTES)
@@ -70,7 +72,7 @@ def _message(topic: str, queue_id: int, sys_flag: int, properties: bytes, stored
 
 
 def _properties(topic: str, queue_id: int) -> list[bytes]:
-    """From what is best to nothing: the first that fits is taken."""
+    """Return properties from the best to none. The caller takes the first that fit."""
     needed: dict[str, str] = {}
     if topic == SCHEDULE_TOPIC:
         # Both brokers drop a delayed message whose real topic is this one, instead of trying it for ever.

@@ -1,4 +1,4 @@
-"""Hands a check to a producer: one one-way request over a living connection of the group."""
+"""Hand a check to a producer: one one-way request over a live connection of the group."""
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
 
@@ -15,9 +15,9 @@ MAX_PRODUCERS_TRIED = 8
 
 
 class Asking:
-    """Asks the producers of one broker.
+    """Ask the producers of one broker.
 
-    :param broker_name: told to producers with each check, as brokers of 5.x do.
+    :param broker_name: the name that producers get with each check, as from brokers of 5.x.
     """
 
     def __init__(self, producers: ProducerChoice, broker_name: str | None) -> None:
@@ -29,7 +29,12 @@ class Asking:
         return self._producers.pick(group) is not None
 
     def ask(self, group: str, half: StoredMessage) -> tuple[str, int] | None:
-        """Hand the check to one producer of the group; its address and port, None when none takes it."""
+        """Hand the check to one producer of the group; return the producer's address and port.
+
+        None if none of up to 8 connections takes the check.
+
+        :raises ValueError: the half message does not name its real topic.
+        """
         body = check_body(half)
         if body is None:
             raise ValueError("the half message does not name its real topic")

@@ -1,14 +1,15 @@
-"""How often each half message was checked, when it is due next, and how far the log is known to be settled.
+"""A journal of how often each half message was checked, when its next check is due, and up to where the log is settled.
 
-A small file of our own beside the commit log: nothing is appended to the log for a check. Records of 32
-bytes, appended as checks go out; when the file has grown to a multiple of what is still needed it is written
-anew. It is not synced for each check: after a power cut a few checks may not be counted, nothing else.
+The journal is a small file of our own beside the commit log, so a check appends nothing to the log. Each check appends
+one record of 32 bytes. The file is written anew after it has grown to a multiple of what is still needed. The file is
+not synced for each check: after a power failure a few checks may not be counted, and nothing else is lost.
 
     head     8 bytes, ``RMQGCHK1``
     record   half-queue offset int64 · commit log offset int64 · due time int64 (ms) · checks int32 · crc32
 
-A record with the half-queue offset −1 is a mark: every final message below its commit log offset has its op
-record, so the search for others at the next start begins there. A torn or damaged end is cut off.
+A record with the half-queue offset −1 is a mark: every final message below the mark's commit log offset has its op
+record. The next start therefore searches for final messages without op records from the mark on. A torn or damaged end
+of the file is cut off.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -36,24 +37,28 @@ RECORD_BYTES = _RECORD.size
 MARK = -1
 
 REWRITE_BYTES = 1 << 20
-"""The file is written anew when it is larger than this and than four times what is needed."""
+"""The size above which the file is written anew, if the file is also larger than four times what is needed."""
 MAX_BYTES = 256 << 20
-"""What is read of a file: eight million checks. Transactions whose checks lie behind are counted anew."""
+"""The largest part of a file that is read: eight million checks.
+
+Records after that part are cut off, and the checks of their transactions are counted anew.
+"""
 
 Check = tuple[int, int, int, int]
-"""Half-queue offset, commit log offset, due time, checks."""
+"""The half-queue offset, commit log offset, due time (ms) and number of checks of one half message."""
 
 
 def build_check(check: Check) -> bytes:
-    """One record."""
+    """Build one record."""
     fields = _FIELDS.pack(*check)
     return fields + _CRC.pack(zlib.crc32(fields))
 
 
 class Checks(Mapping[int, Check]):
-    """The newest check of each half-queue offset, unpacked when it is asked for: a start may find a million.
+    """The newest check of each half-queue offset, unpacked on access, because a start may find a million checks.
 
-    :param data: the bytes of a file; ``positions`` says where in them each record lies.
+    :param data: the bytes of a file.
+    :param positions: the position of each record in ``data``, by half-queue offset.
     """
 
     __slots__ = ("_data", "_positions")
@@ -74,7 +79,7 @@ class Checks(Mapping[int, Check]):
 
 
 def parse_checks(data: bytes) -> tuple[Checks, int]:
-    """The newest checks of a file, the mark among them, and how many of its bytes are good."""
+    """Return the newest checks of a file, the mark among them, and how many bytes of the file are good."""
     if not data.startswith(HEAD):
         return Checks(b"", {}), 0
     positions: dict[int, int] = {}
@@ -90,7 +95,7 @@ def parse_checks(data: bytes) -> tuple[Checks, int]:
 
 
 class CheckJournal:
-    """The open file. Losing it costs counts, never an outcome; so a failing disk is logged and lived with.
+    """The open file. A lost file costs counts and never an outcome, so errors of the disk are only logged.
 
     :param in_thread: runs the rewriting of the file.
     """
@@ -106,7 +111,7 @@ class CheckJournal:
         self.mark = 0
 
     def load(self) -> Mapping[int, Check]:
-        """Open the file and read it: the newest check of each half-queue offset, the mark at −1; blocks.
+        """Open and read the file; return the newest check of each half-queue offset, with the mark at −1; blocks.
 
         :raises OSError: the file cannot be opened or made.
         """
@@ -128,20 +133,20 @@ class CheckJournal:
         return checks
 
     def checked(self, offset: int, log_offset: int, due_at_ms: int, checks: int) -> None:
-        """A check went out; written with the next ``write``."""
+        """Note that a check was sent. The next ``write`` appends the record."""
         self._unwritten.append(build_check((offset, log_offset, due_at_ms, checks)))
 
     def settled_below(self, log_offset: int) -> None:
-        """Every final message below this commit log offset has its op record."""
+        """Note that every final message below this commit log offset has its op record."""
         if log_offset > self.mark:
             self.mark = log_offset
             self._unwritten.append(build_check((MARK, log_offset, 0, 0)))
 
     def write(self, needed: int, snapshot: Callable[[], Iterable[Check]]) -> None:
-        """Append what was gathered; start to write the file anew when that is worth it.
+        """Append the gathered records, and start to write the file anew if the file has grown enough.
 
-        :param needed: half messages whose check count still matters.
-        :param snapshot: gives their records; what it returns is gone through in the thread.
+        :param needed: the number of half messages whose check count still matters.
+        :param snapshot: returns the checks of these half messages. A thread iterates over the result.
         """
         if not self._unwritten or self._fd < 0:
             return
@@ -159,7 +164,7 @@ class CheckJournal:
             self._rewrite(snapshot())
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         if self._fd >= 0:
             self._files.close(self._fd)
             self._fd = -1
@@ -171,7 +176,7 @@ class CheckJournal:
         self._in_thread(partial(self._write_anew, target, HEAD + mark, checks), partial(self._rewritten, target))
 
     def _write_anew(self, target: Path, start: bytes, checks: Iterable[Check]) -> int:
-        """Write a whole file, in a thread; its length in bytes."""
+        """Write a whole new file in a thread; return its length in bytes."""
         data = bytearray(start)
         for check in checks:
             data += build_check(check)
@@ -208,6 +213,9 @@ class CheckJournal:
         self._in_thread(lambda: self._files.fsync_directory(self.path.parent), self._renamed)
 
     def _renamed(self, result: Failed | None) -> None:
-        """Until the directory is on disk a power cut may bring the former file back: a few counts, nothing else."""
+        """Log a failed sync of the directory.
+
+        Until the directory is on disk, a power failure may bring the former file back. Only a few counts would be lost.
+        """
         if isinstance(result, Failed):
             log.error("rewritten check journal not synced", path=self.path, error=str(result.error))

@@ -1,10 +1,11 @@
-"""Asks producers what became of half messages they did not settle: the I/O around ``phases`` and ``verdict``.
+"""Ask producers for the outcomes of half messages that they did not settle: the I/O around ``phases`` and ``verdict``.
 
-Wakes when the next half message is due, once a second while something waits for an answer or a producer,
-and not at all when nothing is pending. A check is one one-way request over the connection of a live
-producer; if that cannot take it, the next one of the group is tried. Nothing is written to the commit log.
-Upstream: ``TransactionalMessageServiceImpl.check``, which reads the half queue in rounds and writes every
-checked message again.
+The service wakes when the next half message is due, and once a second while an answer or a producer is awaited. No
+sleep is longer than 60 s while anything is pending. While nothing is pending, the service does not wake at all.
+
+A check is one one-way request over the connection of a live producer. If the connection cannot take the request, the
+next connection of the group is tried. Nothing is written to the commit log. Upstream's
+``TransactionalMessageServiceImpl.check`` reads the half queue in rounds and writes every checked message again.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -45,13 +46,14 @@ if TYPE_CHECKING:
 log = EventLog("transaction")
 
 GATHER_MS = 10
-"""Answers make room for further checks: those that come in this time make it together. A turn for each of them cost
-more than the check it sends.
+"""The time in which answers gather before the room that they made is used.
+
+A separate turn for each answer would cost more than the check that the turn sends.
 """
 MAX_DUE_A_TURN = 20_000
-"""Half messages that become due together are taken out in parts of this size: a turn stays short."""
+"""The number of due half messages at which a turn takes no further bucket, so that a turn stays short."""
 MAX_CHECKS_A_TURN = 100
-"""Records that are read together; also those of ``half_reader.MAX_READ_BYTES`` at most."""
+"""The largest number of records that are read at once. ``half_reader.MAX_READ_BYTES`` also limits such a batch."""
 MAX_DISCARDS_A_TURN = 100
 
 # Looked up for every check, which for an attribute of an enumeration takes as long as a call.
@@ -61,11 +63,11 @@ _ASLEEP: Final = CheckPhase.ASLEEP
 _IN_TURN: Final = CheckPhase.IN_TURN
 
 Chosen = tuple[ProducerGroup, int]
-"""Whose turn it is: the group and the half offset."""
+"""The group whose turn it is, and the half offset."""
 
 
 class CheckService:
-    """Checks what is due."""
+    """Check the half messages that are due."""
 
     def __init__(
         self,
@@ -92,24 +94,24 @@ class CheckService:
     # -- life -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to check."""
+        """Start to check."""
         self._happened(CheckEvent.START)
         self._sleep()
 
     def stop(self) -> None:
-        """Check nothing more."""
+        """Stop all checks."""
         self._happened(CheckEvent.STOP)
         if self._call is not None:
             self._call.cancel()
         self._call = None
 
     def _happened(self, event: CheckEvent) -> CheckPhase:
-        """Go over to the phase that follows, and return it."""
+        """Change to the phase that follows the event, and return the new phase."""
         self._phase = CHECK_TRANSITIONS[self._phase][event]
         return self._phase
 
     def _sleep(self) -> None:
-        """Sleep until there is something to do; without an end when nothing is pending."""
+        """Sleep until there is something to do; without a time limit if nothing is pending."""
         turns, next_ms, now_ms = self._tables.turns, self._tables.due_times.next_ms, self._clock_ms()
         work = CheckWork(
             is_any_pending=self._tables.pending.count > 0,
@@ -122,7 +124,7 @@ class CheckService:
             self._wake_in(wait_ms, now_ms)
 
     def _wake_in(self, wait_ms: int, now_ms: int) -> None:
-        """Let the next turn begin after ``wait_ms``, unless it begins before."""
+        """Let the next turn start after ``wait_ms``, unless an earlier turn is planned."""
         wake_at_ms = now_ms + wait_ms
         if self._call is not None:
             if self._wake_at_ms <= wake_at_ms:
@@ -134,25 +136,25 @@ class CheckService:
     # -- what happens ---------------------------------------------------------------------------------------
 
     def due(self, due_at_ms: int) -> None:
-        """Hear that a half message has a due time from now on; it is among the due times already."""
+        """Wake up for a new due time. The caller has already added the half message to the due times."""
         if self._call is None or due_at_ms < self._wake_at_ms:
             self._sleep()
 
     def check_now(self, offset: int) -> None:
-        """Start the checks of a pending half message again, beginning at once."""
+        """Count the checks of a pending half message from 0 again, with the first check at once."""
         due_at_ms = self._be_due(offset, 0)
         self._journal.checked(offset, self._tables.pending.place(offset)[0], due_at_ms, 0)
 
     def ask_now(self, offset: int) -> None:
-        """Let a pending half message be due at once; its checks are counted on.
+        """Let a pending half message be due at once, and keep its count of checks.
 
-        One that has had all its checks is asked about once more rather than given up.
+        A half message that has had all its checks is asked about once more and not given up.
         """
         tables = self._tables
         self._be_due(offset, min(tables.pending.checks(offset), max(tables.limits.check_max - 1, 0)))
 
     def answered(self, offset: int, *, knows: bool) -> None:
-        """Hear that a producer answered a check, with an outcome or without one."""
+        """Note that a producer answered a check, with an outcome (``knows``) or without one."""
         turns = self._tables.turns
         if not knows:
             self._tables.counts.checks_unknown.value += 1
@@ -160,14 +162,14 @@ class CheckService:
             self._wake_in(GATHER_MS, self._clock_ms())
 
     def _reopened(self, offset: int) -> None:
-        """Put off a half message that is pending again: its outcome could not be stored."""
+        """Postpone the next check of a half message that is pending again after its outcome could not be stored."""
         pending, limits = self._tables.pending, self._tables.limits
         self._schedule(offset, self._clock_ms() + limits.check_interval_ms, pending.checks(offset))
 
     def _be_due(self, offset: int, checks: int) -> int:
-        """Let a half message be due at once, and return since when it is.
+        """Let a half message be due at once, and return its due time.
 
-        One that is due has its turn already, or waits for it: somebody who asks again and again gets it no second one.
+        A half message that is already due has its turn or waits for a turn. Asking again does not add a second turn.
         """
         now_ms, due_at_ms = self._clock_ms(), self._tables.pending.due_at_ms(offset)
         if due_at_ms <= now_ms:
@@ -197,7 +199,7 @@ class CheckService:
         self._sleep()
 
     def _look(self, now_ms: int) -> None:
-        """Ask about what is due; while a batch is read, nobody else is chosen."""
+        """Ask about what is due. While a batch is being read, no other half message is chosen."""
         if now_ms >= self._next_watch_ms:
             self._next_watch_ms = now_ms + WATCH_MS
             self._tables.counts.checks_lost.value += self._tables.turns.expire(now_ms)
@@ -224,7 +226,7 @@ class CheckService:
                     turns.push(pending.group(offset), offset)
 
     def _read(self, offsets: list[int], done: Callable[[list[Found]], None]) -> None:
-        """Read half messages in one batch, and go on with them now, or later in a turn of their own."""
+        """Read half messages in one batch, and go on with them now, or later in a separate turn."""
         if not offsets:
             return
         pending = self._tables.pending
@@ -246,7 +248,7 @@ class CheckService:
     # -- checking -------------------------------------------------------------------------------------------
 
     def _send_checks(self, now_ms: int) -> None:
-        """Choose whose turn it is, read their records, and ask."""
+        """Choose the half messages whose turn it is, read their records, and ask."""
         tables = self._tables
         chosen: list[Chosen] = []
         read_bytes = 0
@@ -266,7 +268,7 @@ class CheckService:
         return self._tables.pending.due_at_ms(offset) <= now_ms or self._is_old(offset, now_ms)
 
     def _check(self, chosen: list[Chosen], found: list[Found]) -> None:
-        """Ask about those that were read, in the order of their turns."""
+        """Ask about the half messages that were read, in the order of their turns."""
         tables, now_ms = self._tables, self._clock_ms()
         waiting: list[Chosen] = []
         without_producer: set[int] = set()
@@ -282,7 +284,7 @@ class CheckService:
             tables.turns.park(group, offset)
 
     def _has_judged(self, group: ProducerGroup, offset: int, half: Found, now_ms: int) -> bool:
-        """Check or give up one half message; False when no producer of its group can be asked."""
+        """Check or give up one half message; return False if no producer of its group can be asked."""
         try:
             return self._judge(group, offset, half, now_ms)
         except Exception as error:  # noqa: BLE001 - a service loop: one half message must not stop the others
@@ -317,9 +319,9 @@ class CheckService:
         return True
 
     def _readable(self, offset: int, found: Found) -> StoredMessage | None:
-        """The half message; when its record is gone, it is given up, as nobody could ever commit it.
+        """Return the half message; give it up if its record is gone, because nobody could ever commit it.
 
-        :raises Exception: it could not be read.
+        :raises Exception: the record could not be read.
         """
         if isinstance(found, Failed):
             raise found.error
@@ -337,7 +339,7 @@ class CheckService:
     # -- giving up ------------------------------------------------------------------------------------------
 
     def _give_up_old(self, now_ms: int) -> None:
-        """Discard what is over the age limit; the oldest half message is always the base."""
+        """Discard the half messages that are over the age limit. The oldest half message is always the base."""
         tables = self._tables
         pending = tables.pending
         if not pending.count or not self._is_old(pending.base, now_ms):

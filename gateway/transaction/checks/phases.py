@@ -1,6 +1,6 @@
-"""What the check service is doing, as one table (phase, event, next phase), and when it wakes by itself; pure.
+"""The phases of the check service as one table (phase, event, next phase), and when the service wakes by itself; pure.
 
-A pair that the table does not have is a bug of ours.
+A pair that is missing from the table is a bug of ours.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -12,32 +12,32 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 WATCH_MS: Final = 1_000
-"""How often overdue answers, parked groups and old half messages are looked at while there are any."""
+"""The interval at which overdue answers, parked groups and old half messages are looked for, while there are any."""
 LONGEST_SLEEP_MS: Final = 60_000
 
 
 class CheckPhase(Enum):
-    """What the check service is doing now."""
+    """The present activity of the check service."""
 
     STOPPED = "stopped"
-    """Nothing: the service was not started, or was stopped. A batch that a thread still reads is thrown away."""
+    """Nothing: the service was not started, or was stopped. A batch that a thread is still reading is thrown away."""
     ASLEEP = "asleep"
     """Waiting for the timer, an answer, or a half message that is due earlier."""
     IN_TURN = "in turn"
-    """Choosing half messages and asking about them; the records that are in memory are read meanwhile."""
+    """Choosing half messages and asking about them. Records that are in memory are read during the turn."""
     READING = "reading"
-    """A thread reads a batch from the disk. The timer goes on, but no other half message is chosen."""
+    """A thread reads a batch from the disk. The timer continues, but no other half message is chosen."""
 
 
 class CheckEvent(Enum):
-    """What can happen to the check service."""
+    """An event that can happen to the check service."""
 
     START = "start"
     STOP = "stop"
     WAKE = "wake"
     """The timer has ended."""
     COLD = "cold"
-    """Some of the records that the turn needs are not in memory: a thread reads the batch."""
+    """Some of the records that the turn needs are not in memory, so a thread reads the batch."""
     READ = "read"
     """The thread has read the batch."""
     REST = "rest"
@@ -71,21 +71,21 @@ CHECK_TRANSITIONS: Mapping[CheckPhase, Mapping[CheckEvent, CheckPhase]] = {
 
 
 class CheckWork(NamedTuple):
-    """What there is to do."""
+    """The work that the check service has."""
 
     is_any_pending: bool
     is_turn_waiting: bool
-    """Whether a half message could be checked now, as far as the limits go."""
+    """True if a half message could be checked now within the limits."""
     is_watching: bool
-    """Whether checks are unanswered, or groups wait for a producer."""
+    """True if checks are unanswered, or groups wait for a producer."""
     due_in_ms: int | None
-    """When the next half message is due; None when none has a due time."""
+    """The time until the next half message is due; None if none has a due time."""
 
 
 def next_wake_ms(phase: CheckPhase, work: CheckWork) -> int | None:
     """Return after how many milliseconds the service wakes by itself; None for never.
 
-    The end of a turn asks again, so a turn itself needs no timer.
+    A turn needs no timer, because this function is called again at the end of the turn.
     """
     if phase is CheckPhase.STOPPED or phase is CheckPhase.IN_TURN or not work.is_any_pending:
         return None

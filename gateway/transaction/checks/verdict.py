@@ -1,8 +1,7 @@
-"""What to do with a pending half message now: a pure function of a few numbers.
+"""Decide what to do with a pending half message now: a pure function of a few numbers.
 
-Differs from upstream's ``TransactionalMessageServiceImpl.check`` on purpose: the age is taken from when the
-broker stored the message and not from the client's clock, and a check counts only once it was handed to a
-live connection.
+Two things differ from upstream's ``TransactionalMessageServiceImpl.check`` on purpose. The age starts when the broker
+stored the message, and the client's clock plays no part. A check counts only after a live connection took it.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -17,7 +16,7 @@ from gateway.transaction.limits import TransactionLimits
 
 
 class Act(Enum):
-    """What the check service does."""
+    """The action of the check service for one half message."""
 
     TOO_YOUNG = "too young"
     CHECK = "check"
@@ -26,17 +25,18 @@ class Act(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CheckVerdict:
-    """The act and, for a discard, its reason as a sentence a person can use."""
+    """The action and, for a discard, its reason as a sentence for people."""
 
     act: Act
     reason: str = ""
 
 
 class HalfFacts:
-    """What is known of a half message. Times in epoch milliseconds by the broker's clock. A plain class: one is made
-    for every check.
+    """The facts about a half message that decide. Times are epoch milliseconds of the broker's clock.
 
-    :param due_at_ms: when it may be checked: after its immunity, then an interval after each check.
+    A plain class, because every check makes one.
+
+    :param due_at_ms: when the half message may be checked: after its immunity, then an interval after each check.
     :param checks: how many checks reached a producer.
     """
 
@@ -53,7 +53,7 @@ _CHECK: Final = CheckVerdict(Act.CHECK)
 
 
 def verdict(half: HalfFacts, limits: TransactionLimits, now_ms: int) -> CheckVerdict:
-    """The age limit comes first, then the due time, then the number of checks."""
+    """Decide by the age limit first, then by the due time, then by the number of checks."""
     if now_ms - half.stored_at_ms > limits.max_age_ms:
         return CheckVerdict(Act.DISCARD, f"older than {_duration(limits.max_age_ms)} without an outcome")
     if now_ms < half.due_at_ms:
@@ -64,10 +64,10 @@ def verdict(half: HalfFacts, limits: TransactionLimits, now_ms: int) -> CheckVer
 
 
 def immunity_ms(text: str | None, limits: TransactionLimits) -> int:
-    """How long after its storing a half message is left alone.
+    """Return how many milliseconds after its storing a half message is not checked.
 
-    :param text: its CHECK_IMMUNITY_TIME_IN_SECONDS, None when it has none; what is not a number of seconds
-        counts as none, as upstream.
+    :param text: the property CHECK_IMMUNITY_TIME_IN_SECONDS of the half message; None if it has none. A text that is
+        not a number of seconds counts as none, as upstream.
     """
     if not text or not text.isascii() or not text.isdigit() or len(text) > _MAX_SECONDS_DIGITS:
         return limits.timeout_ms

@@ -1,7 +1,7 @@
-"""Operators: what people see of transactions, and the record of what people did to them.
+"""Operators: what people see of transactions, and the record of what people did to transactions.
 
 Open ``overview`` first (pages and figures), then ``interventions`` (what people decide) and ``audit`` (the file of
 actions).
 
-Not here: the requests that ask for all this (``gateway.broker.requests.transaction_control``).
+Not here: the requests of the operators' commands (``gateway.broker.requests.transaction_control``).
 """

@@ -1,10 +1,12 @@
-"""What people did to transactions: an append-only file, one JSON object a line, on disk before it is acted on.
+"""The audit log of what people did to transactions: an append-only file with one JSON object in each line.
+
+A line is on disk before the action is carried out.
 
     {"time": "2026-05-04T10:11:12.345Z", "event": "asked", "operator": "alice", "remote": "127.0.0.1:40212", …}
     {"time": …, "event": "done", …, "code": "SUCCESS", "state": "COMMITTED"}
 
-Two lines for each action: a kill between them leaves the first. A file that has grown to its limit is renamed
-to ``audit.jsonl.1``, the one before to ``.2``; the oldest goes.
+Each action has two lines; a kill between the two leaves the first. A file that has grown to its limit is renamed to
+``audit.jsonl.1``, and the former ``.1`` to ``.2``. The oldest file is deleted.
 """
 
 from __future__ import annotations
@@ -22,15 +24,15 @@ from wire.safe_text import safe_json
 FILE_NAME = "audit.jsonl"
 MAX_FILE_BYTES = 10 << 20
 KEPT_FILES = 5
-"""Full files kept beside the one that is written: with it, some hundred thousand actions."""
+"""The number of full files kept beside the current file. Together they hold some hundred thousand actions."""
 MAX_TEXT_CHARACTERS = 2_000
-"""A longer value is cut."""
+"""The length at which a longer value is cut."""
 
 
 class AuditLog:
-    """The file, opened for each line: an action is rare.
+    """The audit file. Each line opens the file anew, because actions are rare.
 
-    :param directory: made when it is missing.
+    :param directory: made if missing.
     :param in_thread: runs the writes.
     """
 
@@ -44,7 +46,7 @@ class AuditLog:
         self._lock = threading.Lock()
 
     def write(self, facts: Mapping[str, object], done: Callable[[Failed | None], None]) -> None:
-        """Append a line; ``done`` is told None once it is on disk, or what kept it from there."""
+        """Append a line. ``done`` gets None after the line is on disk, or the failure that prevented the write."""
         moment = datetime.fromtimestamp(self._clock_ms() / 1_000, UTC).isoformat(timespec="milliseconds")
         line = safe_json(
             {"time": moment.replace("+00:00", "Z"), **{name: _shortened(value) for name, value in facts.items()}}
@@ -52,7 +54,7 @@ class AuditLog:
         self._in_thread(lambda: self._append(line.encode() + b"\n"), done)
 
     def _append(self, line: bytes) -> None:
-        """Runs in a thread; several may come at once."""
+        """Append a line in a thread. Several threads may call at once."""
         files = self._files
         with self._lock:
             files.make_directory(self.path.parent)

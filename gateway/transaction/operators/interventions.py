@@ -1,4 +1,4 @@
-"""What people do to transactions: decide an outcome, ask a producer now, make a given-up half message pending again."""
+"""The actions of people: decide an outcome, ask a producer now, make a given-up half message pending again."""
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
 
@@ -31,7 +31,7 @@ from wire.message.record import StoredMessage
 log = EventLog("transaction")
 
 MAX_RESUMED = 10_000
-"""Half messages resumed lately of which the place is remembered."""
+"""The number of recently resumed half messages whose half offset is remembered."""
 
 IS_CHECKED: Final = "the half message is being checked already"
 
@@ -57,25 +57,25 @@ class Interventions:
         self._resumed: dict[str, int] = {}
 
     def settle(self, half: StoredMessage, event: Event, source: Source, answer: Answer, reason: str = "") -> None:
-        """Decide an outcome by hand; it takes the same way as a producer's, and is refused for the same reasons.
+        """Decide an outcome by hand, in the same way as a producer's outcome, and with the same reasons for a refusal.
 
-        :param event: COMMIT, ROLLBACK or DISCARD, the last with a reason.
+        :param event: COMMIT, ROLLBACK or DISCARD. DISCARD needs a reason.
         """
         told = _OperatorsAnswer(self._tables.counts, answer)
         told.is_first = self._settling.ask(half, event, source, told.tell, reason)
 
     def ask_now(self, half_offset: int) -> bool:
-        """Let a pending half message be checked at once; False when it is not pending."""
+        """Let a pending half message be checked at once; return False if the half message is not pending."""
         if not self._tables.is_undecided(half_offset):
             return False
         self._checks.ask_now(half_offset)
         return True
 
     def resume(self, message: StoredMessage, answer: Answer, asker: Hashable = None) -> None:
-        """Begin the checks of a given-up half message anew, or of a pending one at once.
+        """Start the checks of a given-up half message again, or check a pending half message at once.
 
         :param message: a message of TRANS_CHECK_MAX_TIME_TOPIC, or a pending half message; with or without its body.
-        :param asker: who takes turns with others in reading the disk.
+        :param asker: the key by which askers take turns in reading the disk.
         :raises RequestRefused: too many reads of the disk wait.
         """
         offset = message.queue_offset
@@ -99,11 +99,11 @@ class Interventions:
             raise
 
     def resumed_offset(self, message: StoredMessage) -> int | None:
-        """Where the half message lies that was made of a given-up one lately; None when that is not known."""
+        """Return the half offset of the half message recently made from a given-up one; None if not known."""
         return message.queue_offset if message.topic == HALF_TOPIC else self._resumed.get(message.unique_key or "")
 
     def newest_state(self, key: str) -> State:
-        """Return the state of the newest half message with this unique key; blocks, for any thread."""
+        """Return the state of the newest half message with this unique key; blocks, and may run in any thread."""
         offsets = [
             half.queue_offset
             for half in self._store.query_by_key(HALF_TOPIC, key, MAX_COPIES, 0, END_OF_TIME_MS)
@@ -115,7 +115,7 @@ class Interventions:
     # -- resuming -------------------------------------------------------------------------------------------
 
     def _hasty_refusal(self, message: StoredMessage, key: str) -> str | None:
-        """Why a message cannot be resumed, as far as the message itself says."""
+        """Return why a message cannot be resumed, as far as the message itself shows; otherwise None."""
         if message.topic != CHECK_MAX_TOPIC:
             return f"a message of topic {message.topic} is not a half message that was given up"
         if real_place(message.property_map) is None or not key:
@@ -125,7 +125,7 @@ class Interventions:
         return None
 
     def _what_became_of(self, message: StoredMessage, key: str) -> StoredMessage | str:
-        """Return the whole message, or why it cannot be resumed: it would be delivered twice; blocks."""
+        """Return the whole message, or why it cannot be resumed: it would be delivered twice, or is damaged; blocks."""
         place = real_place(message.property_map)
         state = self.newest_state(key)
         if state in OPEN_STATES:
@@ -138,7 +138,7 @@ class Interventions:
         return "the message is damaged" if whole is None else whole
 
     def _looked(self, key: str, answer: Answer, found: StoredMessage | str | Failed) -> None:
-        """It is known what became of a given-up half message: store it anew, or say why not."""
+        """Store a given-up half message anew, or answer why that is not possible."""
         if isinstance(found, StoredMessage):
             self._store.append(resumed_of(found), partial(self._stored_anew, key, answer))
             return
@@ -160,7 +160,7 @@ class Interventions:
 
 
 class _OperatorsAnswer:
-    """The answer to an operator who gives an outcome; counts it if it was the first and is stored."""
+    """The answer to an operator who gives an outcome. The outcome is counted if it was the first and is stored."""
 
     __slots__ = ("_answer", "_counts", "is_first")
 

@@ -1,6 +1,6 @@
-"""Writes ``config/transactionMetrics`` at a stop, so that an Apache RocketMQ broker goes on counting correctly.
+"""Write ``config/transactionMetrics`` at a stop, so that an Apache RocketMQ broker continues with correct counts.
 
-The gateway itself never reads it: it counts what is pending at each start.
+The gateway itself never reads the file, because each start counts what is pending.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from wire.bodies.topics import DataVersion
 from wire.disk.transaction_metrics import TopicCount, TransactionMetricsFile
 
 FILE_NAME = "transactionMetrics"
-"""Never change: it is Apache RocketMQ's."""
+"""The name of Apache RocketMQ's file. Never change the name."""
 
 
 class MetricsFile:
     """The file of one store directory.
 
-    :param directory: its ``config``.
+    :param directory: the folder ``config`` of the store directory.
     """
 
     def __init__(self, directory: Path, counts: TransactionCounts, clock_ms: Milliseconds) -> None:
@@ -29,9 +29,9 @@ class MetricsFile:
         self._clock_ms = clock_ms
 
     def persist_now(self) -> None:
-        """Write it; blocks. Without any transaction since the start, only a file that is there is replaced.
+        """Write the file; blocks. If there was no transaction since the start, only an existing file is replaced.
 
-        :raises OSError: the old content is still there.
+        :raises OSError: the file could not be written and still has its old content.
         """
         if not self._counts.by_topic and not self._file.path.exists():
             return

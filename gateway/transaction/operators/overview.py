@@ -1,8 +1,8 @@
-"""What people are shown of transactions: pages of half messages, one of them in full, and figures.
+"""The view of transactions for people: pages of half messages, one half message in full, and figures.
 
-In two steps, since a record may have to come from the disk: ``Listed`` is what memory says, gathered on the
-reactor's thread within ``MAX_SCANNED`` and in turns; ``described`` adds what the record says, in any thread. Decides
-nothing.
+The work takes two steps, because a record may have to come from the disk. ``Listed`` is what memory says, gathered on
+the reactor's thread in turns, from at most ``MAX_SCANNED`` half messages. ``described`` adds what the record says, in
+any thread. Nothing is decided here.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from wire.message.properties import PropertyName
 from wire.message.record import StoredMessage, parse_records
 
 MAX_SCANNED = 10_000
-"""Half messages looked at for one page."""
+"""The largest number of half messages that are looked at for one page."""
 LISTED_PER_TURN = 50
-"""Those that are put on a page in one turn: a millisecond."""
+"""The number of half messages that are put on a page in one turn, which takes a millisecond."""
 MAX_SAME_KEY = 64
 MAX_READ_BYTES = 4 << 20
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """Which half messages a page shows; None and 0 select all."""
+    """The half messages that a page shows; None and 0 select all."""
 
     group: str | None = None
     topic: str | None = None
@@ -48,7 +48,10 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
-    """What memory says of one half message; place (commit log offset and size), age and checks only while pending."""
+    """The facts in memory about one half message.
+
+    ``place`` (commit log offset and size), ages and checks are known only while the half message is pending.
+    """
 
     offset: int
     place: tuple[int, int] | None
@@ -63,7 +66,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Overview:
-    """The transactions of one broker, for people."""
+    """The view of one broker's transactions, for people."""
 
     def __init__(
         self,
@@ -81,7 +84,10 @@ class Overview:
     # -- what memory says: on the reactor's thread ------------------------------------------------------------
 
     def page(self, selection: Selection) -> Work[tuple[list[Listed], int | None]]:
-        """Pending half messages, the oldest first, and after which offset the next page begins."""
+        """Return pending half messages, the oldest first, and the offset after which the next page starts.
+
+        The offset is None if no more follow.
+        """
         pending, now_ms = self._tables.pending, self._clock_ms()
         group = topic = None
         if selection.group is not None and (group := self._tables.turns.number(selection.group)) is None:
@@ -105,7 +111,7 @@ class Overview:
         return found, None
 
     def listed(self, offset: int) -> Listed:
-        """One half message, pending or not."""
+        """Return what memory says about one half message, pending or not."""
         state = self._tables.outcomes.state(offset)
         source = self._tables.sources.get(offset)
         asked = self._tables.asked.get(offset)
@@ -130,9 +136,9 @@ class Overview:
         )
 
     def statistics(self, max_groups: int, counts: dict[str, int]) -> TransactionStatistics:
-        """Figures of all transactions.
+        """Return the figures of all transactions.
 
-        :param max_groups: the groups with the most pending half messages.
+        :param max_groups: how many groups are listed: those groups with the most pending half messages.
         """
         groups = sorted(self._tables.turns.groups(), key=lambda group: group.open, reverse=True)
         return TransactionStatistics(
@@ -157,7 +163,7 @@ class Overview:
     # -- what records say: in any thread ----------------------------------------------------------------------
 
     def described(self, listed: Listed, half: StoredMessage | None = None) -> ListedTransaction:
-        """A half message with what its record says, as far as that can be read."""
+        """Return a half message with what its record says, as far as the record can be read."""
         if half is None and listed.place is not None:
             with suppress(RemoteError, OSError):
                 half = self._store.head_at(listed.place[0])
@@ -178,9 +184,9 @@ class Overview:
         return ListedTransaction(**known, **_of_record(half, listed.asked))  # type: ignore[arg-type]
 
     def find(self, text: str) -> StoredMessage | None:
-        """The half message an operator names by half offset, offset message id or unique key; blocks.
+        """Return the half message with this half offset, offset message id or unique key; None if there is none.
 
-        Of several with one key it is the newest. A large one comes without its body.
+        Blocks. If several half messages have the key, the newest is returned. A large half message may lack its body.
         """
         if text.isdecimal() and len(text) < _MAX_OFFSET_DIGITS:
             half = self._at_half_offset(int(text))
@@ -189,14 +195,14 @@ class Overview:
         return self._by_message_id(text, (HALF_TOPIC,)) or self._newest_of(HALF_TOPIC, text)
 
     def find_given_up(self, text: str) -> StoredMessage | None:
-        """The copy of a half message that was given up, or a half message, by message id or unique key; blocks."""
+        """Return the copy of a given-up half message, or a half message, by message id or unique key; blocks."""
         found = self._by_message_id(text, (CHECK_MAX_TOPIC, HALF_TOPIC)) or self._newest_of(CHECK_MAX_TOPIC, text)
         return found or self.find(text)
 
     def given_up(self, selection: Selection) -> tuple[list[ListedTransaction], int | None]:
-        """Half messages that were given up, the oldest first; blocks.
+        """Return half messages that were given up, the oldest first; blocks.
 
-        The half offset of each is its offset in TRANS_CHECK_MAX_TIME_TOPIC, which is what pages go by.
+        The half offset of each entry is its offset in TRANS_CHECK_MAX_TIME_TOPIC, and pages continue after that offset.
         """
         found: list[ListedTransaction] = []
         offset = max(selection.after + 1, self._store.min_offset(CHECK_MAX_TOPIC, HALF_QUEUE_ID), 0)

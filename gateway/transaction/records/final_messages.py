@@ -1,4 +1,4 @@
-"""Finds final messages in their real topics by key: the evidence of a commit that memory has forgotten."""
+"""Find final messages in their real topics by key: the evidence of a commit that memory has forgotten."""
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
 
@@ -12,17 +12,20 @@ from wire.message.flags import SysFlag, transaction_kind
 from wire.message.record import StoredMessage
 
 EVIDENCE_COUNT = 64
-"""Messages with one key looked at in the search for a final message."""
+"""The largest number of messages with one key that are looked at in the search for a final message."""
 
 
 class FinalMessages:
-    """The final messages in a log; every method blocks and may run in any thread."""
+    """The final messages in a log. Every method blocks and may run in any thread."""
 
     def __init__(self, store: LogAccess) -> None:
         self._store = store
 
     def outcome(self, half: StoredMessage) -> State:
-        """Return how a settled half message was settled: committed if its final message is found."""
+        """Return how a settled half message was settled: COMMITTED if its final message is found.
+
+        Otherwise return ROLLED_BACK.
+        """
         place = real_place(half.property_map)
         key = half.unique_key
         if place is not None and key is not None:
@@ -36,9 +39,9 @@ class FinalMessages:
         return bool(self._find(topic, unique_key))
 
     def _is_of(self, committed_at: int, half: StoredMessage) -> bool:
-        """Whether the half message committed at this commit log offset is this one, or the same one written again.
+        """Return whether the half message committed at this commit log offset is ``half`` or another copy of ``half``.
 
-        Others may have its unique key: a client that sends once more what was not answered in time.
+        Another half message may have the same unique key: a client sends again after an answer came too late.
         """
         if committed_at == half.commit_log_offset or is_rewritten(half.property_map):
             return True

@@ -1,7 +1,7 @@
-"""What a transactional message looks like on its way: half, final, discarded, resumed, and as a check's body.
+"""The forms of a transactional message: half, final, discarded, resumed, and the body of a check.
 
-Pure, after upstream's ``TransactionalMessageBridge`` and ``EndTransactionProcessor``. A half message is an
-ordinary record of the half topic, so that it gets a queue offset; its real place is in two properties.
+Pure, after upstream's ``TransactionalMessageBridge`` and ``EndTransactionProcessor``. A half message is an ordinary
+record of the half topic, so that the message gets a queue offset. Two properties name its real place.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -24,10 +24,10 @@ from wire.message.record import OutgoingMessage, StoredMessage, build_record, re
 
 HALF_QUEUE_ID: Final = 0
 DISCARD_REASON: Final = "TRANSACTION_DISCARD_REASON"
-"""Our property on a message in TRANS_CHECK_MAX_TIME_TOPIC: why it is there."""
+"""The name of our property on a message in TRANS_CHECK_MAX_TIME_TOPIC: why the message was given up."""
 
 _USUAL_QUEUE_IDS: Final = {str(queue_id): queue_id for queue_id in range(64)}
-"""By their text: most topics have no more queues."""
+"""Queue ids by their text, for the number of queues that most topics do not exceed."""
 _DELAYS: Final = frozenset({PropertyName.DELAY, *TIMER_PROPERTIES})
 _REWRITTEN: Final = frozenset({PropertyName.TRANSACTION_CHECK_TIMES, PropertyName.TRAN_PREPARED_QUEUE_OFFSET})
 _BROKERS_OWN: Final = frozenset(
@@ -40,13 +40,16 @@ _BROKERS_OWN: Final = frozenset(
         DISCARD_REASON,
     }
 )
-"""A client that sends a received message on sends these too; they mean nothing there."""
+"""The properties that only a broker sets.
+
+A client that forwards a received message sends them too, and they mean nothing there.
+"""
 
 
 def refuse_reason(properties: Mapping[str, str]) -> str | None:
-    """Why a half message with these properties cannot be taken, as a sentence, or None when it can.
+    """Return, as a sentence, why a half message with these properties is refused; None if it is taken.
 
-    Upstream takes a delayed one and loses it: the send and the commit are answered with success, and the
+    Upstream takes a delayed half message and loses it: the send and the commit are answered with success, and the
     schedule service throws the message away.
     """
     delay = properties.get(PropertyName.DELAY, "")
@@ -69,8 +72,9 @@ def refuse_reason(properties: Mapping[str, str]) -> str | None:
 
 
 def half_of(message: OutgoingMessage) -> OutgoingMessage:
-    """Make the half message that waits for the outcome out of ``message``: the same object, since one is made for
-    every transaction and the send path has no more use for the original.
+    """Turn ``message`` into the half message that waits for the outcome, and return the same object.
+
+    The object is reused because every transaction makes a half message, and the send path no longer needs the original.
     """
     raw = message.properties
     properties = message.property_map
@@ -94,7 +98,7 @@ def half_of(message: OutgoingMessage) -> OutgoingMessage:
 
 
 def real_place(properties: Mapping[str, str]) -> tuple[str, int] | None:
-    """Topic and queue id that a half message is meant for; None when its properties do not say."""
+    """Return the topic and queue id that a half message is meant for; None if its properties do not name them."""
     topic = properties.get(PropertyName.REAL_TOPIC)
     text = properties.get(PropertyName.REAL_QID, "")
     queue_id = _USUAL_QUEUE_IDS.get(text)
@@ -104,15 +108,15 @@ def real_place(properties: Mapping[str, str]) -> tuple[str, int] | None:
 
 
 def is_rewritten(properties: Mapping[str, str]) -> bool:
-    """Whether a half message was stored before: by Apache RocketMQ for a check, or because it was resumed."""
+    """Return whether a half message is a later copy: Apache RocketMQ wrote it again for a check, or it was resumed."""
     return not _REWRITTEN.isdisjoint(properties)
 
 
 def final_of(half: StoredMessage) -> OutgoingMessage | None:
-    """The message that consumers get after a commit; None when the half message has no real place.
+    """Return the message that consumers get after a commit; None if the half message has no real place.
 
-    The property string stays that of the half message, REAL_TOPIC and the rest included, as upstream leaves
-    it; only a delay, which a half message from an Apache RocketMQ directory may have, is taken out.
+    The final message keeps the property string of the half message, including REAL_TOPIC, as upstream does. Only a
+    delay is removed, which a half message from an Apache RocketMQ directory may have.
     """
     properties = half.property_map
     place = real_place(properties)
@@ -129,10 +133,10 @@ def final_of(half: StoredMessage) -> OutgoingMessage | None:
 
 
 def discarded_of(half: StoredMessage, checks: int, reason: str) -> OutgoingMessage:
-    """The copy of a half message that is given up, for TRANS_CHECK_MAX_TIME_TOPIC.
+    """Return the copy of a given-up half message for TRANS_CHECK_MAX_TIME_TOPIC.
 
-    The number of checks and the reason are added when they fit: a message whose properties are full is
-    given up without them rather than not at all.
+    The number of checks and the reason are added if there is room. If the properties are full, the half message is
+    still given up, but without them.
     """
     properties = {
         **half.property_map,
@@ -146,7 +150,7 @@ def discarded_of(half: StoredMessage, checks: int, reason: str) -> OutgoingMessa
 
 
 def resumed_of(discarded: StoredMessage) -> OutgoingMessage:
-    """A given-up half message as a new half message whose checks start again."""
+    """Return a new half message, made from a given-up one, whose checks start again."""
     properties = dict(discarded.property_map)
     properties.pop(DISCARD_REASON, None)
     properties[PropertyName.TRANSACTION_CHECK_TIMES] = "0"
@@ -158,9 +162,9 @@ def resumed_of(discarded: StoredMessage) -> OutgoingMessage:
 
 
 def check_body(half: StoredMessage) -> bytes | None:
-    """The body of CHECK_TRANSACTION_STATE: the half message as one record that names its real place.
+    """Return the body of CHECK_TRANSACTION_STATE: the half message as one record that names its real place.
 
-    None when the half message has no real place.
+    None if the half message has no real place.
     """
     place = real_place(half.property_map)
     if place is None:

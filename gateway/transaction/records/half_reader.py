@@ -1,8 +1,8 @@
-"""Reads the records of half messages: for checks many at once, for an outcome one, in a thread where that takes long.
+"""Read the records of half messages: many at once for checks, and one for an outcome.
 
-What is in memory is read where the reactor runs; a half message is checked long after it was written, so a broker
-with much traffic has let go of it by then. One batch is read at a time and handed over whole and in its order, so
-who is checked before whom does not depend on the disk.
+Records in memory are read on the reactor's thread, and longer reads run in another thread. A half message is checked
+long after its write, so a busy broker no longer has the record in memory. One batch is read at a time and handed over
+whole, in its order. The disk therefore does not change the order of checks.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -20,31 +20,34 @@ from wire.errors import RecordError
 from wire.message.record import StoredMessage
 
 MAX_READ_BYTES = 8 << 20
-"""A batch ends with the record that reaches so many bytes: a hundred of 4 MB would be too much to hold."""
+"""The size at which a batch ends, after the record that reaches the size.
+
+A hundred records of 4 MB would be too much.
+"""
 
 LONG_BYTES: Final = 64 * 1_024
-"""A record from this size on is read in a thread also when it is in memory: 4 MB take some milliseconds."""
+"""The record size from which a read runs in a thread even if the record is in memory: 4 MB take some milliseconds."""
 
 ReadInTurn: TypeAlias = Callable[[Callable[[], Any], Callable[[Any], None], Hashable], None]
-"""``read(work, done, holder)``: ``work`` runs in a thread, ``done`` gets its value or ``Failed``; holders take turns.
+"""A function ``read(work, done, holder)``: run ``work`` in a thread, then call ``done`` with its value or ``Failed``.
 
-It raises RequestRefused when too many reads wait.
+Holders take turns. The call raises RequestRefused if too many reads wait.
 """
 
 
 def without_turns(in_thread: InThread) -> ReadInTurn:
-    """Return a ``ReadInTurn`` that reads at once and lets everybody in."""
+    """Return a ``ReadInTurn`` without turns: every read starts at once and none is refused."""
     return lambda work, done, _holder: in_thread(work, done)
 
 
 Place: TypeAlias = tuple[int, int]
-"""Commit log offset and size."""
+"""The commit log offset and size of a record."""
 Found: TypeAlias = StoredMessage | Failed | None
-"""A record, why it could not be read, or None when there is none (any more)."""
+"""A record, or why it could not be read, or None if there is no such record (any more)."""
 
 
 class HalfReader:
-    """Reads for one broker; all methods belong to the reactor thread.
+    """Read half messages for one broker. All methods belong to the reactor thread.
 
     :param in_thread: runs a blocking function in a thread.
     """
@@ -56,7 +59,7 @@ class HalfReader:
         """A batch waits for the disk; no other may be read meanwhile."""
 
     def read(self, places: Sequence[Place], done: Callable[[list[Found]], None]) -> None:
-        """Call ``done`` with what lies at these places, at once when all of it is in memory."""
+        """Call ``done`` with the records at these places, at once if all of them are in memory."""
         assert not self.is_busy, "one batch at a time"
         found: list[Found] = [self._in_memory(place) for place in places]
         cold = [number for number, half in enumerate(found) if half is None]
@@ -67,7 +70,7 @@ class HalfReader:
         self._in_thread(partial(self._read_cold, places, cold, found), partial(self._ended, found, done))
 
     def _read_cold(self, places: Sequence[Place], cold: Sequence[int], found: list[Found]) -> None:
-        """In a thread."""
+        """Read the records that are not in memory, in a thread."""
         for number in sorted(cold, key=places.__getitem__):
             found[number] = self._on_disk(places[number])
 
@@ -88,9 +91,9 @@ class HalfReader:
 
 
 class WholeMessages:
-    """Reads messages of which head and properties have been read once more, with their bodies, one at a time.
+    """Read again, with their bodies, messages whose head and properties are known; one message in each call.
 
-    :param read: reads in a thread, those who ask in turn.
+    :param read: reads in a thread, with turns between the askers.
     """
 
     def __init__(self, store: LogAccess, read: ReadInTurn) -> None:
@@ -98,7 +101,7 @@ class WholeMessages:
         self._read = read
 
     def read(self, place: Place, holder: Hashable, done: Callable[[Found], None]) -> None:
-        """Call ``done`` with what lies there, at once when it is short and in memory.
+        """Call ``done`` with the record at a place, at once if the record is short and in memory.
 
         :raises RequestRefused: too many reads wait.
         """

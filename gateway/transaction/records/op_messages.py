@@ -1,14 +1,14 @@
 """Op records: which half messages are settled, as Apache RocketMQ writes and reads them.
 
-One record of the op topic lists the queue offsets of half messages, with the tag ``d``:
+One record of the op topic, with the tag ``d``, lists the queue offsets of half messages:
 
     body         12,13,15,      5.x form, written here; 4.9 writes ``12``, one half message a record
     TAGS         d
     TRANSACTION_OUTCOMES  crd   ours: one letter for each offset of the body, in the same order
     TRANSACTION_CHECKS  0,2,0   ours: how often each was checked, in the same order; missing if none was
 
-Readers of 5.x take both forms of the body and do not look at our properties. A record without letters says only
-that its half messages are settled, not how.
+Readers of 5.x take both forms of the body and ignore our properties. A record without letters only says that its half
+messages are settled, and not how.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -31,14 +31,20 @@ OP_QUEUE_ID: Final = 0
 OP_TAG: Final = "d"
 SEPARATOR: Final = ","
 OUTCOMES: Final = "TRANSACTION_OUTCOMES"
-"""Name of our property. Never change: it is on disk."""
+"""The name of our property with the outcomes. Never change the name: it is on disk."""
 CHECKS: Final = "TRANSACTION_CHECKS"
-"""Name of our property. Never change: it is on disk."""
+"""The name of our property with the counts of checks. Never change the name: it is on disk."""
 MAX_CHECKS_CHARACTERS: Final = 16_384
-"""Half of what properties may take: a longer list of checks is left out, since only reports read it."""
+"""The largest length of a list of checks: half of the space for properties.
+
+A longer list is left out, because only reports read it.
+"""
 
 MAX_ENTRIES: Final = 8_192
-"""Half messages of one op record: a letter for each fits its properties, beside the longest list of checks."""
+"""The largest number of half messages in one op record.
+
+A letter for each half message fits into the properties beside the longest list of checks.
+"""
 
 # On disk: never change.
 LETTERS: Final = {
@@ -54,17 +60,17 @@ _SEPARATOR: Final = SEPARATOR.encode()
 
 
 def entry_bytes(half_offset: i64) -> int:
-    """How many bytes of an op body one half message takes."""
+    """Return how many bytes one half message takes in the body of an op record."""
     return decimal_digits(half_offset) + len(SEPARATOR)
 
 
 def build_op(
     settled: Sequence[tuple[int, State]], *, host: bytes, now_ms: int, checks: Sequence[int] = ()
 ) -> OutgoingMessage:
-    """The op record of half messages (queue offset, terminal state) that are settled together.
+    """Build one op record for many settled half messages (queue offset, terminal state).
 
     :param host: the broker's packed address.
-    :param checks: how often each of them was checked; empty if nobody knows.
+    :param checks: how often each half message was checked; empty if not known.
     """
     body = BytesWriter()
     for offset, _ in settled:
@@ -95,9 +101,10 @@ def build_op(
 
 
 def parse_op(body: bytes, outcomes: str | None) -> list[tuple[int, State]]:
-    """The half offsets of an op record with their states; SETTLED where the record does not say which.
+    """Return the half offsets of an op record with their states; SETTLED if the record does not say which state.
 
-    Lenient as upstream: what is not a number is skipped. Letters that do not fit the list count as missing.
+    Lenient like upstream: an entry that is not a number is skipped. Letters count as missing if their number differs
+    from the number of entries.
     """
     texts = body.decode("utf-8", "replace").split(SEPARATOR)
     offsets = [int(text) for text in map(str.strip, texts) if text.isdecimal() and len(text) <= _MAX_DIGITS]

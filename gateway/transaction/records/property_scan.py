@@ -1,7 +1,7 @@
-"""What a start wants to know of a half message, taken out of its record without taking all of it apart.
+"""Take the facts that a start needs out of a half message's record, without parsing the whole record.
 
-A start with a million pending half messages reads a million records. Says the same as ``parse_record`` and
-``parse_properties`` for what it gives; tests compare them.
+A start with a million pending half messages reads a million records. For these facts the results equal those of
+``parse_record`` and ``parse_properties``; tests compare them.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -29,12 +29,12 @@ _find_pairs = re.compile(f"\x02({'|'.join(WANTED)})\x01([^\x02]+)").findall
 
 
 def scan_properties(raw: bytes) -> dict[str, str]:
-    """The wanted ones of the properties in ``raw``; for the others parse all of it."""
+    """Return those of the ``WANTED`` properties that ``raw`` has. Other properties need a full parse."""
     return dict(_find_pairs(f"\x02{str(raw, 'utf-8', 'replace')}"))
 
 
 Head: TypeAlias = tuple[Any, ...]
-"""The fixed fields of a record in their order."""
+"""The fixed fields of a record, in their order."""
 
 _FIELDS = HEAD_BY_BYTE[0].names
 TOTAL_SIZE = _FIELDS.index("total_size")
@@ -45,11 +45,11 @@ _MAGIC = _FIELDS.index("magic")
 _BODY_BYTES = _FIELDS.index("body_bytes")
 _UNPACK_BY_BYTE = tuple((head.unpack_from, head.size) for head in HEAD_BY_BYTE)
 _LENGTHS_BYTES = 3
-"""Before topic and properties stand their lengths, one byte and two."""
+"""The size of the two lengths in a record: one byte before the topic and two before the properties."""
 
 
 def parse_head(part: bytes, at: int) -> tuple[Head, bytes]:
-    """The fixed fields of the record that starts at ``at``, and its property string.
+    """Return the fixed fields and the property string of the record that starts at ``at``.
 
     :raises RecordError: the record is damaged.
     """

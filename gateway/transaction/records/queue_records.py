@@ -1,8 +1,8 @@
-"""Every record of a queue, none passed over: what is decided from a queue as a whole must not rest on a part of it.
+"""Read every record of a queue without gaps, because decisions about a whole queue must not rest on a part of it.
 
-A message that is not read as it was stored is looked for in the commit log, and its unit made again; when that does
-not help, the reading ends with an error. Messages that are in no part of the log (a recovery led over the gap, and
-said so) are counted instead.
+If a message cannot be read as it was stored, the message is searched in the commit log and its unit is made again. If
+that fails, the reading ends with an error. Messages that are in no part of the log are only counted, because a recovery
+skipped the gap and reported so.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ class MessageUnreadable(GatewayError):  # noqa: N818 (says what is, not that it 
 class QueueRecords:
     """One reading of a queue from ``offset`` to ``end``.
 
-    ``absent`` counts the messages in between that no log has any more; not known when ``choose`` chooses.
+    ``absent`` counts the messages between them that are no longer in any log. With ``choose``, ``absent`` is not
+    reliable.
 
-    :param choose: looks into records; None takes all.
+    :param choose: chooses records by their content; None takes all.
     """
 
     def __init__(
@@ -60,9 +61,9 @@ class QueueRecords:
         self.absent = 0
 
     def __iter__(self) -> Iterator[tuple[bytes, int]]:
-        """Each record as a buffer and where it starts in it.
+        """Yield each record as a buffer and the position of the record in the buffer.
 
-        :raises GatewayError: as ``parts``.
+        :raises GatewayError: a message cannot be read.
         """
         for part in self.parts():
             at = 0
@@ -74,7 +75,7 @@ class QueueRecords:
                 at += size
 
     def parts(self) -> Iterator[bytes]:
-        """The records, many in each buffer.
+        """Yield the records as buffers, with many records in each.
 
         :raises GatewayError: a message cannot be read.
         """
@@ -87,7 +88,10 @@ class QueueRecords:
             self._offset = result.next_begin_offset
 
     def _mended(self) -> GetResult:
-        """The same reading once the wrong units are made again."""
+        """Make the wrong units again, then read the same messages again and return the result.
+
+        :raises MessageUnreadable: a message still cannot be read.
+        """
         mend = self._store.mend_queue
         mend(self._topic, self._queue_id, self._offset, self._count)
         result = self._read()
@@ -108,7 +112,7 @@ class QueueRecords:
         )
 
     def _is_whole(self, result: GetResult, absent: int) -> bool:
-        """Whether the messages up to where the result ends are all in it, but for those that are nowhere."""
+        """Return whether a result has every message up to its end, except ``absent`` messages that are in no log."""
         examined = result.next_begin_offset - self._offset
         if examined <= 0 or result.status is GetStatus.MESSAGE_DAMAGED:
             return False
@@ -116,8 +120,9 @@ class QueueRecords:
 
 
 def log_offset(store: LogAccess, topic: str, queue_id: int, offset: int) -> int:
-    """Commit log offset of one message of a queue; ``END_OF_LOG`` when it cannot be read, so that a search for a
-    place begins before it rather than behind.
+    """Return the commit log offset of one message of a queue; ``END_OF_LOG`` if the message cannot be read.
+
+    With ``END_OF_LOG``, a binary search continues before the message and not after it.
     """
     result = store.get_messages(topic, queue_id, offset, 1, 1)
     if result.status is not GetStatus.FOUND or not result.parts:

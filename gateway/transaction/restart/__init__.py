@@ -2,5 +2,5 @@
 
 Open ``start`` first, then ``rebuild`` (what the log says), then ``progress`` (what is written for the next start).
 
-Not here: the state stores themselves (``gateway.transaction.state_stores``).
+Not here: the state stores (``gateway.transaction.state_stores``).
 """

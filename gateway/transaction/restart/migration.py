@@ -1,11 +1,11 @@
-"""Moves the pending transactions of a directory that nobody serves from one state store to another.
+"""Move the pending transactions of a directory, which nobody serves, from one state store to another.
 
-Half messages stay where they are, with the places their producers know; only what says that they are pending moves.
-The file ``state-store`` is replaced last: a move that is cut short leaves the directory as it was, and may be made
-again. To ``queue`` the op records that were never written are appended, so Apache RocketMQ can take over as well.
+Half messages keep the places that their producers know. Only the notes that say "pending" move. The file
+``state-store`` is replaced last: a move that is cut short leaves the directory as it was, and may be repeated. A move
+to ``queue`` appends the op records that were never written, so that Apache RocketMQ can take over as well.
 
-What the old state store has is not believed afterwards. Inside the directory it is emptied; a database outside is left
-as it is, since the directory may be a copy of one that goes by the same rows.
+The content of the old state store is not believed afterwards. A state store inside the directory is emptied. A database
+outside keeps its rows, because the directory may be a copy of another directory that uses the same rows.
 """
 
 from __future__ import annotations
@@ -37,10 +37,12 @@ from gateway.transaction.tables.outcomes import Outcomes
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be done.
+    """The work of a move.
 
-    :param has: where the pending transactions are; ``groups`` counts them by producer group.
-    :param oldest_ms: store time of the oldest; None without one.
+    :param has: the state store that has the pending transactions.
+    :param groups: how many pending transactions each producer group has.
+    :param oldest_ms: the store time of the oldest pending transaction; None without one.
+    :param is_done: True if the pending transactions are already in the wanted state store.
     """
 
     has: TransactionStateStore
@@ -49,31 +51,32 @@ class Plan:
     oldest_ms: int | None
     is_done: bool
     left: str | None = None
-    """A database outside the directory, which keeps its rows; None for none."""
+    """The database outside the directory that keeps its rows; None if there is none."""
 
     @property
     def count(self) -> int:
-        """Pending transactions."""
+        """The number of pending transactions."""
         return sum(self.groups.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenDirectory:
-    """A directory that nobody serves, opened to be moved."""
+    """A directory that nobody serves, opened for a move."""
 
     store: MessageStore
     offsets: ConsumerOffsets
-    """Loaded."""
+    """The consumer offsets, already loaded."""
     journal: CheckJournal
-    """Loaded."""
+    """The check journal, already loaded."""
     host: bytes
     """The broker's packed address, for op records."""
 
 
 class Migration:
-    """One move; ``plan`` looks, ``run`` does it.
+    """One move. ``plan`` finds what would move, and ``run`` moves it.
 
-    :param source: how the directory's present state store is made; ``target`` names the wanted one.
+    :param source: makes the directory's present state store.
+    :param target: makes the wanted state store.
     """
 
     def __init__(
@@ -102,7 +105,7 @@ class Migration:
         """Find what is pending; blocks.
 
         :raises GatewayError: the directory's state store cannot be read.
-        :raises OSError: its files cannot be read.
+        :raises OSError: files of the directory cannot be read.
         """
         source = self._source
         self._remembered = remembered = source.remembered.load()
@@ -132,11 +135,11 @@ class Migration:
 
     @property
     def _is_outside(self) -> bool:
-        """Whether the present state store is a database that a copy of the directory may go by as well."""
+        """True if the present state store is a database that a copy of the directory may use as well."""
         return self._remembered.store is TransactionStateStore.DATABASE and not self._source.has_own_database
 
     def _is_there(self, remembered: Remembered) -> bool:
-        """Whether the wanted state store is the present one, for databases by what they hold."""
+        """Return whether the wanted state store is the present one. Databases are compared by their content."""
         target, wanted = self._target, self._target.wanted
         is_same = remembered.store is wanted
         if wanted is not TransactionStateStore.DATABASE or (not is_same and target.has_own_database):
@@ -156,7 +159,7 @@ class Migration:
             states.close()
 
     def run(self) -> int:
-        """Do what ``plan`` found; how many op records were written. Blocks.
+        """Carry out what ``plan`` found; return how many op records were written. Blocks.
 
         :raises GatewayError: the wanted state store cannot be reached, or the store refuses op records.
         :raises OSError: a file cannot be written.
@@ -189,7 +192,7 @@ class Migration:
         return records
 
     def close(self) -> None:
-        """Give the present state store back."""
+        """Close the present state store."""
         if self._states is not None:
             self._states.close()
             self._states = None
@@ -201,14 +204,17 @@ class Migration:
         self._pending[half.offset] = Prepared(half.offset, half.log_offset, half.size, half.stored_at_ms, half.group)
 
     def closed(self, offset: int, state: State) -> None:
-        """Forget one that is settled after all."""
+        """Forget a half message that is settled after all."""
         self._pending.pop(offset, None)
         self._outcomes.put(offset, state)
 
     # -- inside ---------------------------------------------------------------------------------------------
 
     def _write_ops(self, base: int, end: int) -> int:
-        """Append op records for every half message that is settled; they are durable when this returns."""
+        """Append op records for every half message that is settled, and return their number when they are durable.
+
+        :raises GatewayError: an op record could not be stored, or did not reach the disk.
+        """
         count = 0
         for settled in cut(self._settled(base, end), self._limits):
             results: list[PutResult] = []
@@ -230,7 +236,7 @@ class Migration:
 
 
 def cut(settled: Iterable[tuple[int, State]], limits: TransactionLimits) -> Iterator[list[tuple[int, State]]]:
-    """Parts that fit into one op record each."""
+    """Yield parts of the settled half messages, each small enough for one op record."""
     part: list[tuple[int, State]] = []
     size = 0
     for offset, state in settled:

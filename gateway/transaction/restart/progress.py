@@ -1,8 +1,8 @@
-"""How far everything is settled, written where the next start and Apache RocketMQ look for it.
+"""The progress of outcomes: up to where everything is settled, written for the next start and for Apache RocketMQ.
 
-The half offset (the oldest open half message) and the op offset (the first op record still needed) go to the
-consumer offsets of CID_RMQ_SYS_TRANS, a mark of the commit log to the check journal. All three are only
-written once the log up to then is on disk: progress must never be ahead of what survives a power cut.
+The consumer offsets of CID_RMQ_SYS_TRANS get the half offset (the oldest open half message) and the op offset (the
+first op record still needed). The check journal gets a mark of the commit log. All three are written only after the
+log, up to the moment when they were read, is on disk. Progress must never be ahead of what survives a power failure.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 INTERVAL_MS = 1_000
 MARK_STEP_BYTES = 64 << 20
-"""The mark moves in steps like this: what a start may have to read in the search for final messages."""
+"""The step in which the mark moves, and so the part of the log that a start may have to search for final messages."""
 
 
 class OutcomeProgress:
-    """Follows the outcomes, a second behind; asleep while nothing happens."""
+    """Follow the outcomes, one second late; asleep while nothing happens."""
 
     def __init__(
         self,
@@ -51,17 +51,17 @@ class OutcomeProgress:
         settling.moved.append(self._moved)
 
     def start(self) -> None:
-        """Begin to follow."""
+        """Start to follow."""
         self._running = True
         self._moved()
 
     def _moved(self) -> None:
-        """Something was settled."""
+        """Plan the next look, because outcomes have moved."""
         if self._call is None and self._running:
             self._call = self._reactor.callLater(INTERVAL_MS / 1_000, self._look)
 
     def stop(self) -> None:
-        """Write where everything stands now, as far as it is on disk."""
+        """Write the present progress, as far as the log is on disk."""
         self._running = False
         if self._call is not None and self._call.active():
             self._call.cancel()
@@ -85,7 +85,7 @@ class OutcomeProgress:
         return base, op_offset, self._store.stored_end, self._settling.all_recorded
 
     def _write(self, *, every_step: bool = False) -> None:
-        """Write what was seen last if the log up to then is on disk."""
+        """Write the progress that was seen last, if the log up to there is on disk."""
         if self._seen is None or self._store.flushed_offset < self._seen[2]:
             return
         base, op_offset, log_end, all_recorded = self._seen

@@ -1,15 +1,15 @@
-"""What is pending and what was decided, found again from the log at start; before the first check.
+"""Find again in the log, at start and before the first check, what is pending and what was decided.
 
 1. Op records: which half messages are settled, and, in those written here, how.
 2. Half messages from the stored half offset on: those that no op record names are open.
-3. Final messages without op record, which a crash between the two leaves: their half messages are committed.
-   They can only be in the last part of the log, and only in the queues that open half messages are meant for.
-   State stores without op records (``state_stores``) say 1. themselves, and 3. is in the log behind their position.
+3. Final messages without an op record, left by a crash between the two: their half messages are committed.
+   Such messages can only be in the last part of the log, and in the queues that open half messages are meant for.
+   State stores without op records (``state_stores``) know 1. themselves, and 3. is in the log after their position.
 4. The check journal: how often the open ones were checked, and when they are due next.
 
-Directories of Apache RocketMQ (4.9 and 5.x) are understood: half messages below its stored half offset are
-settled; one that it wrote again for a check is the same transaction as its earlier copies, and the newest
-copy stands for all of them. Nothing is written here; ``LogFindings.unrecorded`` is for the caller.
+Directories of Apache RocketMQ (4.9 and 5.x) are understood. Half messages below its stored half offset are settled. A
+half message that Apache RocketMQ wrote again for a check is the same transaction as its earlier copies, and the newest
+copy stands for all copies. Nothing is written here: the caller writes op records for ``LogFindings.unrecorded``.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -62,31 +62,35 @@ from wire.message.record_fields import (
 log = EventLog("transaction")
 
 OFFSETS_GROUP = TRANSACTION_GROUP
-"""The group under which Apache RocketMQ keeps the progress of its checks. Never change: it is on disk."""
+"""The group of the consumer offsets in which Apache RocketMQ keeps the progress of its checks.
+
+Never change: on disk.
+"""
 REMEMBERED_OPS = 10_000
-"""Op records before the stored op offset that are read too, so that late repeats are recognised."""
+"""The number of op records before the stored op offset that are also read, so that late repeats are recognised."""
 OP_LAG_MS = 60_000
-"""How much later than its final message another broker's op record may come: 20 times the batch interval."""
+"""The longest time by which another broker's op record may follow its final message: 20 times the batch interval."""
 
 DOUBTED_UNITS = 64
-"""Looked at where a queue begins above what is needed of it."""
+"""The number of units that are checked before the start of a queue, if the queue starts after the stored offset."""
 MAX_TOLD = 20
-"""Half messages named in a line of the log."""
+"""The largest number of half messages that one line of the program's log names."""
 MAX_COPIES = 64
-"""Records with one key that are looked at: 15 checks make at most 16 copies."""
+"""The largest number of records with one key that are looked at. 15 checks make at most 16 copies."""
 SETTLED_STATES = frozenset(State) - OPEN_STATES - {State.NONE}
 
 _MAX_COUNT_DIGITS = 9
 _MAX_OFFSET_DIGITS = 19
 _USUAL_PROPERTIES = frozenset({PropertyName.PGROUP, PropertyName.REAL_TOPIC, PropertyName.REAL_QID})
-"""A half message that was never checked by another broker, and has no immunity time, has its group, topic and queue."""
+"""The properties of a half message that no other broker checked and that has no immunity time: group, topic and queue.
+"""
 _CHECK_TIMES = PropertyName.TRANSACTION_CHECK_TIMES
 _FIRST_OFFSET = PropertyName.TRAN_PREPARED_QUEUE_OFFSET
 
 
 @dataclass(slots=True)
 class OpenHalf:
-    """An open half message that was found. Not frozen: a million are made at a start."""
+    """An open half message that was found. Not frozen, because a start makes a million of them."""
 
     offset: int
     log_offset: int
@@ -100,15 +104,16 @@ class OpenHalf:
 
 @dataclass(slots=True)
 class LogFindings:
-    """What the log says.
+    """The findings in the log.
 
     :param half_start: half messages below are settled; ``half_end`` is the end of the half queue.
-    :param unrecorded: settled half messages without an op record, to be written.
-    :param position: the state store knows everything of the commit log below; ``prepared`` and ``settled``
-        are what the log says behind that.
-    :param lost_ops: op records that a repair replaced or that are in no log; ``uncertain`` are the pending half
-        messages that these may have said to be rolled back.
+    :param unrecorded: settled half messages whose op record is missing and has to be written.
     :param copies: unique key to the half offset of the copy that stands for the transaction.
+    :param position: the state store knows everything in the commit log below this offset.
+    :param prepared: half messages that the log has after ``position``.
+    :param settled: outcomes that the log has after ``position``.
+    :param lost_ops: the number of op records that a repair replaced, or that are in no log.
+    :param uncertain: pending half messages that a lost op record may have named as rolled back.
     """
 
     half_start: int = 0
@@ -128,36 +133,36 @@ class LogFindings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartSources:
-    """What a start reads."""
+    """The sources that a start reads."""
 
     store: LogAccess
     offsets: KnownOffsets
     topics: Mapping[str, TopicConfig]
-    """The topics that exist; a final message may be in another queue than its half message names."""
+    """The existing topics. A final message may be in another queue than the one its half message names."""
     mark: int = 0
-    """Every final message below this commit log offset has its op record (check journal)."""
+    """The commit log offset below which every final message has its op record (check journal)."""
     first: int = 0
-    """Half messages below were settled when the state store began."""
+    """The half offset below which everything was settled when the state store was begun."""
     states: TransactionStates | None = None
-    """Where pending half messages are kept instead of in op records."""
+    """The state store that keeps pending half messages instead of op records; None for op records."""
 
 
 class HalvesFound(Protocol):
-    """Hears of the half messages that a start finds."""
+    """A listener for the half messages that a start finds."""
 
     def opened(self, half: OpenHalf) -> None:
-        """Hear of an open half message; they come in the order of the half queue."""
+        """Take an open half message. The calls come in the order of the half queue."""
 
     def closed(self, offset: int, state: State) -> None:
-        """Hear that one of them turned out to be settled."""
+        """Note that an open half message is settled after all."""
 
 
 class Rebuild:
-    """Reads the queues of one store; blocks.
+    """Read the queues of one store; blocks.
 
-    :param outcomes: gets the states that op records tell; ``told`` puts the others.
+    :param outcomes: gets the states that op records name; ``told`` puts the other states there.
     :param ops: gets the places of the op records.
-    :param told: hears of the half messages.
+    :param told: is notified of the half messages.
     """
 
     def __init__(self, sources: StartSources, outcomes: Outcomes, ops: OpPositions, told: HalvesFound) -> None:
@@ -181,7 +186,10 @@ class Rebuild:
         self._families: dict[str, list[int]] = {}
 
     def run(self) -> LogFindings:
-        """Read everything; ``told`` hears of the half messages meanwhile."""
+        """Read everything, and notify ``told`` of the half messages during the reading.
+
+        :raises GatewayError: a message that decides about transactions cannot be read.
+        """
         found = self._found
         found.half_start, found.half_end = self._range(HALF_TOPIC, HALF_QUEUE_ID)
         found.half_start = min(max(found.half_start, self._first), found.half_end)
@@ -199,7 +207,7 @@ class Rebuild:
         return found
 
     def _range(self, topic: str, queue_id: int) -> tuple[int, int]:
-        """Where to read: from the stored offset, within what the queue still has and already has."""
+        """Return where to read: from the stored offset on, within the units that the queue has."""
         low = max(self._store.min_offset(topic, queue_id), 0)
         stored = self._offsets.query(OFFSETS_GROUP, topic, queue_id)
         if 0 <= stored < low:
@@ -226,7 +234,7 @@ class Rebuild:
             self._lost_op(END_OF_LOG, absent)
 
     def _read_ops_in(self, first: int, end: int) -> int:
-        """Note what the op records say; how many of them are in no log any more."""
+        """Note what the op records say; return how many of the records are no longer in any log."""
         records = QueueRecords(self._store, OP_HALF_TOPIC, OP_QUEUE_ID, first, end)
         for part, at in records:
             record = _parsed(part, at, OP_HALF_TOPIC)
@@ -243,7 +251,7 @@ class Rebuild:
         return records.absent
 
     def _lost_op(self, place: int, count: int) -> None:
-        """Op records that named nobody knows whom, up to this place of the log, are gone."""
+        """Note lost op records below this commit log offset; nobody knows which half messages they named."""
         self._found.lost_ops += count
         self._lost_below = max(self._lost_below, place)
 
@@ -257,7 +265,7 @@ class Rebuild:
         return self._outcomes.state(offset) in SETTLED_STATES
 
     def _ask_states(self, states: TransactionStates) -> None:
-        """What a state store knows; of everything behind its position the log is asked."""
+        """Take over what a state store knows. For everything after its position the log is read."""
         found = self._found
         known = self._known = states.load(found.half_start, found.half_end, self._store.max_commit_log_offset)
         found.position = known.position
@@ -314,7 +322,10 @@ class Rebuild:
             self._add_copy(parse_record(part, at, with_body=False))
 
     def _target_topic(self, target: tuple[str | None, str | None], properties: Mapping[str, str]) -> str:
-        """The real topic of an open half message, whose queue is looked through for final messages; empty for none."""
+        """Return the real topic of an open half message, or an empty text if it names none.
+
+        The queue that the half message names is noted, so that it is searched for final messages.
+        """
         place = real_place(properties)
         if place is None:
             return ""
@@ -326,7 +337,7 @@ class Rebuild:
         return place[0]
 
     def _note(self, states: TransactionStates, open_half: OpenHalf) -> None:
-        """Tell the state store of an open half message, or keep it to be told."""
+        """Notify the state store of an open half message, or keep the half message for a later notification."""
         place = open_half.log_offset
         half = Prepared(open_half.offset, place, open_half.size, open_half.stored_at_ms, open_half.group)
         if place >= self._known.position:
@@ -337,7 +348,7 @@ class Rebuild:
     # -- copies that Apache RocketMQ made -------------------------------------------------------------------
 
     def _note_family(self, part: bytes, at: int) -> None:
-        """A settled half message may itself be a copy: then its earlier copies are settled with it."""
+        """Note a settled half message that is a copy, because its earlier copies are settled with it."""
         if part.find(_CHECK_TIMES.encode(), at, at + total_size_at(part, at)) < 0:
             return
         try:
@@ -358,7 +369,7 @@ class Rebuild:
             family.append(int(first))
 
     def _join_copies(self) -> None:
-        """Let the newest copy of each transaction stand for all, or settle all when one is settled."""
+        """Let the newest copy of each transaction stand for all copies, or settle all copies if one is settled."""
         for key, offsets in self._families.items():
             members = sorted({*offsets, *self._earlier_copies(key, max(offsets))})
             if any(map(self._is_settled, members)):
@@ -372,9 +383,9 @@ class Rebuild:
                 self._close(offset, state)
 
     def _earlier_copies(self, key: str, newest: int) -> list[int]:
-        """The half offsets of the records with this key up to a copy, by the key index.
+        """Return the half offsets of the records with this key up to a copy, found with the key index.
 
-        A record with zero checks is where somebody resumed the transaction: what lies before is settled.
+        A record with zero checks is where somebody resumed the transaction. Everything before that record is settled.
         """
         found = [
             record
@@ -390,9 +401,9 @@ class Rebuild:
         return offsets
 
     def _close(self, offset: int, state: State, record: tuple[int, int] | None = None) -> None:
-        """An open half message is settled after all; its op record is missing.
+        """Settle an open half message whose op record is missing.
 
-        :param record: commit log offset and size of what settles it.
+        :param record: the commit log offset and size of the record that settles the half message.
         """
         index = bisect_left(self._open_offsets, offset)
         if index == len(self._open_offsets) or self._open_offsets[index] != offset:
@@ -427,7 +438,7 @@ class Rebuild:
             self._tell_uncertain()
 
     def _tell_uncertain(self) -> None:
-        """Which transactions may be pending again, because nothing but a lost op record told of their rollback."""
+        """Log which transactions may be pending again, because only a lost op record named their rollback."""
         found = self._found
         found.uncertain = pending = [
             offset
@@ -443,14 +454,14 @@ class Rebuild:
         )
 
     def _op_bound(self) -> int:
-        """Final messages below this commit log offset have their op records; 0 when that is not known."""
+        """Return the commit log offset below which final messages have their op records; 0 if not known."""
         if not self._op_times:
             return 0
         newest_ms = self._op_times[-1][0] - OP_LAG_MS
         return max((place for stored_at_ms, place in self._op_times if stored_at_ms < newest_ms), default=0)
 
     def _find_outcomes(self) -> None:
-        """Outcomes in the log behind what the state store knows."""
+        """Find the outcomes that the log has after the position of the state store."""
         first_open = next(
             (index for index, offset in enumerate(self._open_offsets) if not self._is_settled(offset)), None
         )
@@ -488,18 +499,18 @@ class Rebuild:
 
 
 def _is_copy(properties: Mapping[str, str]) -> bool:
-    """Whether a half message was written again by Apache RocketMQ; one that was resumed starts anew."""
+    """Return whether Apache RocketMQ wrote a half message again. A resumed half message starts anew and is no copy."""
     return properties.get(_CHECK_TIMES, "0") != "0" or _FIRST_OFFSET in properties
 
 
 def _checks(properties: Mapping[str, str]) -> int:
-    """The checks another broker counted in the half message itself."""
+    """Return the number of checks that another broker counted in the half message."""
     text = properties.get(_CHECK_TIMES, "")
     return int(text) if text.isdecimal() and len(text) < _MAX_COUNT_DIGITS else 0
 
 
 def _finals(data: bytes, start: int, units: bytes, _least: int) -> tuple[list[int], int]:
-    """Which of the records in a buffer were committed; all are looked into."""
+    """Return which records of a buffer were committed, and how many records were looked at: all."""
     kinds = [transaction_kind(sys_flag_at(data, position - start)) for position, _, _ in UNIT.iter_unpack(units)]
     return [number for number, kind in enumerate(kinds) if kind == SysFlag.TRANSACTION_COMMIT], len(kinds)
 
@@ -516,7 +527,10 @@ def _unreadable(part: bytes, at: int, topic: str, error: RecordError) -> Message
 
 
 def journal_check(check: Check | None, half: OpenHalf) -> tuple[int, int] | None:
-    """Due time and checks of an open half message from its journal entry; None without one of its own."""
+    """Return the due time and checks of an open half message from its journal entry.
+
+    None if the entry is missing or belongs to another half message.
+    """
     if check is None or check[1] != half.log_offset:
         return None
     return check[2], check[3]

@@ -25,7 +25,7 @@ OPENED_TOGETHER = 4_096
 
 
 class TransactionStart:
-    """One start; ``run`` does it.
+    """One start, carried out by ``run``.
 
     :param choice: where pending half messages are kept; None: in op records, whatever the directory says.
     """
@@ -53,7 +53,7 @@ class TransactionStart:
         """Find what is pending and what was decided; blocks.
 
         :raises OSError: the check journal, or a state table, cannot be used.
-        :raises GatewayError: the directory's pending transactions are in another state store than is asked for.
+        :raises GatewayError: the directory keeps its pending transactions in another state store than the wanted one.
         """
         tables = self._tables
         self._now_ms = self._needs.clock_ms()
@@ -74,7 +74,7 @@ class TransactionStart:
         return found
 
     def _find(self) -> LogFindings:
-        """Ask the state store the directory has, and go on with the one that is wanted."""
+        """Read the state store that the directory has, and go on with the wanted state store."""
         choice = self._choice
         remembered = Remembered() if choice is None else choice.remembered.load()
         states = None if choice is None else choice.make(remembered.store, remembered)
@@ -109,7 +109,7 @@ class TransactionStart:
             self._open_found()
 
     def _open_found(self) -> None:
-        """Take in the open half messages that were found; many at a time, since a start may find a million."""
+        """Take in the open half messages that were found, many at once, because a start may find a million."""
         tables = self._tables
         found, self._opening = self._opening, []
         journal, limits, now_ms = self._checks, tables.limits, self._now_ms
@@ -136,7 +136,7 @@ class TransactionStart:
         tables.outcomes.put_pending([half.offset for half in found])
 
     def closed(self, offset: int, state: State) -> None:
-        """Take an open half message out of the tables: it is settled after all."""
+        """Remove from the tables an open half message that is settled after all."""
         self._open_found()
         tables = self._tables
         group = tables.pending.group(offset)

@@ -1,10 +1,14 @@
-"""Where it is kept which half messages are pending, besides the op records of the ``queue`` store.
+"""State stores: where pending half messages are noted, besides the op records of the ``queue`` store.
 
-Half messages lie in the half topic with every store, so their places stay what producers were told. ``table`` and
-``database`` differ from ``queue`` in three things: an outcome's evidence in the log is the final message, or a hidden
-record of the rollback kind (``outcome_records``) instead of an op record; a ``follower`` brings what is durable in the
-log to files or rows of their own; and a start reads those and only the end of the log behind them. The log decides:
-files and rows that are lost or old are made again from it.
+With every store, half messages are in the half topic, so their places stay those that producers know. ``table`` and
+``database`` differ from ``queue`` in three ways:
 
-Not here: deciding outcomes (``settling``), and moving pending ones from one store to another (``migration``).
+- An outcome's evidence in the log is the final message or a hidden record of the rollback kind, not an op record
+  (``outcome_records``).
+- A ``follower`` brings what is durable in the log to separate files or rows.
+- A start reads these files or rows, and only the end of the log after them.
+
+The log decides: lost or old files and rows are made again from the log.
+
+Not here: deciding outcomes (``settling``), and moving pending half messages from one store to another (``migration``).
 """

@@ -1,4 +1,4 @@
-"""What a state store is told, and what it tells at a start: plain values, and the interface of a store."""
+"""The changes that a state store gets, the facts that it gives at a start, and the interface of a store."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gateway.errors import GatewayError
 from gateway.transaction.states import State
 
 UNKNOWN = -1
-"""The position of a store that does not know how far it goes."""
+"""The position of a store that does not know how far its content goes."""
 
 
 class Prepared(NamedTuple):
-    """A half message that was stored. Times in epoch milliseconds."""
+    """A half message that was stored. Times are epoch milliseconds."""
 
     offset: int
     place: int
@@ -28,7 +28,9 @@ class Prepared(NamedTuple):
 class Settled(NamedTuple):
     """A half message that has its outcome.
 
-    :param place: commit log offset of the half message; ``record_place`` and ``record_bytes`` of what settles it.
+    :param place: the commit log offset of the half message.
+    :param record_place: the commit log offset of the record that settles the half message.
+    :param record_bytes: the size of that record.
     """
 
     offset: int
@@ -40,13 +42,13 @@ class Settled(NamedTuple):
 
 @dataclass(slots=True)
 class Changes:
-    """Changes that go to a store together. Not frozen: it fills up.
+    """Changes that a store gets at once. Not frozen, because changes are added.
 
-    :param position: with these, the store knows everything of the commit log below.
+    :param position: with these changes, the store knows everything in the commit log below this offset.
     :param first: half messages below this half-queue offset are settled.
-    :param half_end: half messages from there on are none of the store's business yet.
-    :param log_end: the records that the changes speak of end here; all of them must be on disk first.
-    :param is_whole: ``prepared`` are all pending half messages, and whatever else the store has is wrong.
+    :param half_end: half messages from this half-queue offset on do not concern the store yet.
+    :param log_end: the end of the records that the changes name; all of these records must be on disk first.
+    :param is_whole: True if ``prepared`` has all pending half messages, and all other content of the store is wrong.
     """
 
     prepared: list[Prepared] = field(default_factory=list)
@@ -58,18 +60,18 @@ class Changes:
     is_whole: bool = False
 
     def drop_settled(self) -> None:
-        """Forget the half messages that both came and were settled here."""
+        """Remove the half messages that were both stored and settled within these changes."""
         both = {half.offset for half in self.prepared} & {half.offset for half in self.settled}
         self.prepared = [half for half in self.prepared if half.offset not in both]
         self.settled = [half for half in self.settled if half.offset not in both]
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What a store knows at a start.
+    """The knowledge of a store at a start.
 
-    :param position: it knows everything of the commit log below; ``UNKNOWN``: it knows nothing.
-    :param first: half messages below are settled.
-    :param settled: half messages from there on that have their outcome.
+    :param position: the store knows everything in the commit log below this offset; ``UNKNOWN``: it knows nothing.
+    :param first: half messages below this half-queue offset are settled.
+    :param settled: the half messages from ``first`` on that have their outcome.
     """
 
     position: int = UNKNOWN
@@ -78,45 +80,45 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class StatesLost(GatewayError):  # noqa: N818 (says what is, not that it is an error)
-    """A store does not have what it was told before: it must be told everything again."""
+    """A store lacks changes that it got before, so it must get everything again."""
 
 
 class StatesUnavailable(GatewayError):  # noqa: N818 (says what is, not that it is an error)
-    """A store cannot be reached now; the text says which and why."""
+    """A store cannot be reached now. The text says which store and why."""
 
 
 class TransactionStates(Protocol):
-    """A table or a database. All calls block, and never two of them at once."""
+    """A table or a database. All calls block, and two calls never run at once."""
 
     @property
     def keeps_settled(self) -> bool:
-        """Whether it has to hear of half messages that were settled meanwhile."""
+        """True if the store must also get half messages that were settled before it heard of them."""
 
     def load(self, first: int, end: int, log_end: int) -> Known:
-        """What is known of the half messages ``[first, end)`` of a commit log that ends at ``log_end``.
+        """Return what is known of the half messages ``[first, end)`` of a commit log that ends at ``log_end``.
 
-        :raises StatesUnavailable: it cannot be said; the store takes changes all the same, when it is back.
-        :raises GatewayError: it belongs to another broker.
-        :raises OSError: its files cannot be read.
+        :raises StatesUnavailable: the store cannot be read now. Once back, the store still takes changes.
+        :raises GatewayError: the store belongs to another broker.
+        :raises OSError: files of the store cannot be read.
         """
 
     def begin(self, first: int, position: int) -> None:
-        """Forget everything: half messages below ``first`` are settled, the log below ``position`` is done.
+        """Forget everything: half messages below ``first`` are settled, and the log below ``position`` is done.
 
-        :raises StatesUnavailable: it cannot be reached.
-        :raises OSError: its files cannot be written.
+        :raises StatesUnavailable: the store cannot be reached.
+        :raises OSError: files of the store cannot be written.
         """
 
     def apply(self, changes: Changes) -> None:
-        """Make changes durable, all or none; the same may be applied again.
+        """Make changes durable, all or none. The same changes may be applied again.
 
-        :raises StatesLost: it wants ``is_whole`` changes.
-        :raises StatesUnavailable: it cannot be reached.
-        :raises OSError: its files cannot be written.
+        :raises StatesLost: the store needs changes with ``is_whole``.
+        :raises StatesUnavailable: the store cannot be reached.
+        :raises OSError: files of the store cannot be written.
         """
 
     def found(self, prepared: Prepared) -> None:
-        """After ``load``: a half message that it left pending, as its record says."""
+        """Take, after ``load``, the record's facts about a half message that ``load`` left pending."""
 
     def close(self) -> None:
-        """Give everything back."""
+        """Close all files and connections."""

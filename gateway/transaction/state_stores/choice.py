@@ -1,4 +1,4 @@
-"""Which state store a broker uses, and how each of them is made."""
+"""The choice of a broker's state store, and how each store is made."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SQLITE_PREFIX = "sqlite:"
 
 
 class OtherStateStore(GatewayError):  # noqa: N818 (says what is, not that it is an error)
-    """The directory has pending transactions in another state store than the one that is asked for."""
+    """The directory has pending transactions in another state store than the wanted one."""
 
     def __init__(
         self, directory: Path, has: TransactionStateStore, wanted: TransactionStateStore, count: int, database: str = ""
@@ -38,12 +38,12 @@ class OtherStateStore(GatewayError):  # noqa: N818 (says what is, not that it is
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateChoice:
-    """A store directory's state stores.
+    """The state stores of one store directory.
 
     :param root: the store's directory.
-    :param wanted: which one is to be used.
-    :param limit: half messages that may wait for a table or database that fails.
-    :param database: as ``gateway.transactionDatabase`` names it.
+    :param wanted: the state store that the settings ask for.
+    :param limit: how many half messages may wait for a table or database that fails.
+    :param database: the database, in the form of ``gateway.transactionDatabase``.
     """
 
     root: Path
@@ -54,7 +54,7 @@ class StateChoice:
     file_units: int = FILE_UNITS
     make_identity: Callable[[], str] | None = None
     open_rows: Callable[[], Database] | None = None
-    """Instead of the database that is named: another one that has its rows."""
+    """The function that opens the rows in another database than the named one; None: the named database."""
     remembered: RememberedStore = field(init=False)
 
     def __post_init__(self) -> None:
@@ -63,7 +63,7 @@ class StateChoice:
 
     @classmethod
     def from_settings(cls, settings: Settings, files: FileLayer | None = None) -> StateChoice:
-        """What the broker's settings ask for."""
+        """Return the choice that the broker's settings ask for."""
         return cls(
             root=settings.store_path_root_dir,
             wanted=settings.transaction_state_store,
@@ -74,19 +74,19 @@ class StateChoice:
 
     @property
     def directory(self) -> Path:
-        """Where the files of state stores are."""
+        """The directory with the files of state stores."""
         return self.root / "transaction"
 
     @property
     def has_own_database(self) -> bool:
-        """Whether a copy of the directory has a copy of the database as well."""
+        """True if the database is inside the directory, so that a copy of the directory also copies the database."""
         file = database_file(self.database, self.directory)
         return file is not None and self.root.absolute() in file.absolute().parents
 
     def make(self, store: TransactionStateStore, remembered: Remembered) -> TransactionStates | None:
-        """A state store; None for ``queue``, which is the op records in the log.
+        """Make a state store; None for ``queue``, which keeps its states in the op records of the log.
 
-        :raises ConfigurationError: the database is named wrongly, or its driver is missing.
+        :raises ConfigurationError: the name of the database is wrong, or its driver is missing.
         """
         if store is TransactionStateStore.QUEUE:
             return None
@@ -97,7 +97,7 @@ class StateChoice:
         return self.make_rows(remembered)
 
     def make_rows(self, remembered: Remembered) -> DatabaseStates:
-        """The database; see ``make``."""
+        """Make the database, with the same errors as ``make``."""
         from gateway.transaction.state_stores.database import DatabaseStates
 
         database = open_database(self.database, self.directory) if self.open_rows is None else self.open_rows()
@@ -108,7 +108,7 @@ class StateChoice:
         return DatabaseStates(database, remembered.identity, remembered.tokens, elsewhere)
 
     def claim(self, has: Remembered, states: TransactionStates | None) -> None:
-        """Give the database of a start a new token, so that it is noticed when a copy of the directory uses it."""
+        """Give the database of a start a new token, so that its use by a copy of the directory is noticed."""
         from gateway.transaction.state_stores.database import DatabaseStates
 
         if not isinstance(states, DatabaseStates) or not states.is_reached:
@@ -118,7 +118,7 @@ class StateChoice:
         states.claim(tokens)
 
     def began(self, has: Remembered, first: int) -> Remembered:
-        """What is remembered when the wanted state store begins with everything below ``first`` settled."""
+        """Return what is remembered when the wanted state store starts with everything below ``first`` settled."""
         if self.wanted is not TransactionStateStore.DATABASE:
             return replace(has, store=self.wanted, first=first)
         tokens = (self.remembered.new_token(),)
@@ -135,9 +135,9 @@ class StateChoice:
     def switch(
         self, has: Remembered, states: TransactionStates | None, log: LogAccess, pending: Pending
     ) -> TransactionStates | None:
-        """Go over to the wanted state store, which is made anew: nothing may be pending.
+        """Change to the wanted state store, which is made anew. Nothing may be pending.
 
-        :raises OtherStateStore: something is.
+        :raises OtherStateStore: half messages are pending.
         """
         if pending.count:
             raise OtherStateStore(self.root, has.store, self.wanted, pending.count, self.database)
@@ -153,7 +153,10 @@ class StateChoice:
 
 
 def database_file(dsn: str, directory: Path) -> Path | None:
-    """The file that a DSN names, SQLite's in a directory when it names none; None for a server."""
+    """Return the file that a DSN names; None for a database server.
+
+    An empty DSN names SQLite's file in ``directory``.
+    """
     from gateway.transaction.state_stores.sqlite import FILE_NAME
 
     if dsn and not dsn.startswith(SQLITE_PREFIX):
@@ -162,7 +165,7 @@ def database_file(dsn: str, directory: Path) -> Path | None:
 
 
 def open_database(dsn: str, directory: Path) -> Database:
-    """The database that a DSN names; SQLite in a directory when it names none."""
+    """Open the database that a DSN names. An empty DSN names SQLite's file in ``directory``."""
     from gateway.transaction.state_stores.sqlite import SqliteDatabase
 
     file = database_file(dsn, directory)

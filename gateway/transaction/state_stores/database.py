@@ -1,13 +1,16 @@
-"""``transactionStateStore = database``: pending half messages as rows, as the 4.0 design has them.
+"""``transactionStateStore = database``: pending half messages as rows, after the 4.0 design.
 
     t_transaction             offset (primary key) · producerGroup · commitLogOffset · size · storeTimestamp
     t_transaction_progress    one row: owner · sequence · position · first · halfEnd
 
-``sequence`` grows with every change that is made: a database that comes back with another one than it should have (a
-copy was restored, another database answers under its name) is told everything again. ``owner`` is the identity of the
-store directory, a dot and a token of this one use of this database; the rows of another directory are never touched,
-and those behind another token are not believed: a copy of the directory wrote them, or they were left by a move.
-SQL here is what SQLite and PostgreSQL both take; connecting is theirs (``sqlite``, ``postgresql``).
+``sequence`` grows with every change. A database that returns with another sequence than expected gets everything again:
+a copy was restored, or another database answers under the same name.
+
+``owner`` is the identity of the store directory, a dot, and a token of this one use of this database. Rows of another
+directory are never touched. Rows with another token are not believed: a copy of the directory wrote them, or a move
+left them.
+
+The SQL here works with both SQLite and PostgreSQL. Connecting is in ``sqlite`` and ``postgresql``.
 """
 
 from __future__ import annotations
@@ -45,11 +48,11 @@ CREATE TABLE IF NOT EXISTS t_transaction_progress (
     "halfEnd" BIGINT NOT NULL)"""
 FETCH_ROWS = 10_000
 NEW = -1
-"""The sequence of a database that has no row of ours."""
+"""The sequence of a database that has no row of this directory."""
 
 
 class SqlTransaction(Protocol):
-    """One transaction of a database; ``?`` stands for a parameter in both."""
+    """One transaction of a database. ``?`` marks a parameter with SQLite and with PostgreSQL."""
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
         """Run a statement."""
@@ -58,24 +61,24 @@ class SqlTransaction(Protocol):
         """Run a statement for many rows."""
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-        """The rows of a query, fetched in parts."""
+        """Yield the rows of a query, which are fetched in parts."""
 
 
 class Database(Protocol):
-    """Where the rows are."""
+    """The database with the rows."""
 
     @property
     def name(self) -> str:
-        """For messages; without a password."""
+        """The name for messages, without a password."""
 
     def transaction(self) -> AbstractContextManager[SqlTransaction]:
-        """A transaction: durable when it is left, undone when that raises.
+        """Open a transaction. Leaving it makes its changes durable; an exception inside undoes them.
 
-        :raises StatesUnavailable: there is no connection, or it was lost on the way.
+        :raises StatesUnavailable: there is no connection, or the connection was lost during the transaction.
         """
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
 
 
 class ForeignDatabase(GatewayError):  # noqa: N818 (says what is, not that it is an error)
@@ -89,15 +92,15 @@ class ForeignDatabase(GatewayError):  # noqa: N818 (says what is, not that it is
 
 
 class OtherDatabase(GatewayError):  # noqa: N818 (says what is, not that it is an error)
-    """The database that is named does not have what the directory goes by, and is not to be filled with it."""
+    """The named database lacks the rows that the directory uses, and must not be filled with them."""
 
 
 class DatabaseStates:
-    """Pending half messages of one store directory in a database.
+    """The pending half messages of one store directory in a database.
 
-    :param identity: of the store directory.
-    :param tokens: what the database is known by, the first the one that it gets; see ``Remembered``.
-    :param elsewhere: why it is wrong to go on with a database that is not known by a token; None when it is right.
+    :param identity: the identity of the store directory.
+    :param tokens: the tokens by which the database is known; it gets the first token (see ``Remembered``).
+    :param elsewhere: why a database without a known token must not be used; None if it may be used.
     """
 
     def __init__(
@@ -120,7 +123,7 @@ class DatabaseStates:
     # -- TransactionStates ----------------------------------------------------------------------------------
 
     def load(self, first: int, end: int, log_end: int) -> Known:
-        """See ``TransactionStates``; a database that cannot be reached knows nothing, for now."""
+        """Implement ``TransactionStates.load``. A database that cannot be reached counts as knowing nothing for now."""
         try:
             with self._database.transaction() as sql:
                 progress = self._progress(sql)
@@ -146,21 +149,21 @@ class DatabaseStates:
         return Known(position, first, _absent(first, half_end, pending))
 
     def is_ours(self) -> bool:
-        """Whether these are the rows that the directory goes by, whatever the database is called.
+        """Return whether the rows are those that the directory uses, whatever the name of the database.
 
-        :raises StatesUnavailable: it cannot be said now.
-        :raises ForeignDatabase: they are another directory's.
+        :raises StatesUnavailable: the database cannot be read now.
+        :raises ForeignDatabase: the rows belong to another directory.
         """
         with self._database.transaction() as sql:
             progress = self._progress(sql)
         return progress is not None and progress[0] in self._owners
 
     def check_free(self) -> None:
-        """Nobody else goes by the rows of this database.
+        """Check that no other directory uses the rows of this database.
 
-        :raises StatesUnavailable: it cannot be said now.
-        :raises ForeignDatabase: another directory does.
-        :raises OtherDatabase: a copy of the directory may.
+        :raises StatesUnavailable: the database cannot be read now.
+        :raises ForeignDatabase: another directory uses the rows.
+        :raises OtherDatabase: a copy of the directory may use the rows.
         """
         with self._database.transaction() as sql:
             progress = self._progress(sql)
@@ -171,19 +174,19 @@ class DatabaseStates:
             )
 
     def claim(self, tokens: Sequence[str]) -> None:
-        """Let these be the tokens from now on; the database gets the first with the next changes."""
+        """Use these tokens from now on. The database gets the first token with the next changes."""
         self._owners = tuple(_owner(self._identity, token) for token in tokens)
 
     def found(self, prepared: Prepared) -> None:
-        """See ``TransactionStates``: rows say everything already."""
+        """Implement ``TransactionStates.found``: do nothing, because a row has all facts already."""
 
     def begin(self, first: int, position: int) -> None:
-        """See ``TransactionStates``."""
+        """Implement ``TransactionStates.begin``."""
         whole = Changes(position=position, first=first, half_end=first, is_whole=True)
         self.apply(whole)
 
     def apply(self, changes: Changes) -> None:
-        """See ``TransactionStates``."""
+        """Implement ``TransactionStates.apply``."""
         with self._database.transaction() as sql:
             found = self._progress(sql)
             owner, sequence = ("", NEW) if found is None else found[:2]
@@ -201,23 +204,23 @@ class DatabaseStates:
         self._sequence = self._tried
 
     def close(self) -> None:
-        """See ``TransactionStates``."""
+        """Implement ``TransactionStates.close``."""
         self._database.close()
 
     # -- inside ---------------------------------------------------------------------------------------------
 
     def _check_place(self) -> None:
-        """The database does not have what the directory goes by.
+        """Check whether this database, which has no known token, may be used all the same.
 
-        :raises OtherDatabase: because another one has it.
+        :raises OtherDatabase: another database has the rows that the directory uses.
         """
         if self._elsewhere is not None:
             raise OtherDatabase(self._elsewhere)
 
     def _progress(self, sql: SqlTransaction) -> tuple[str, int, int, int, int] | None:
-        """Owner, sequence, position, first and end of the half messages; None in a new database.
+        """Return owner, sequence, position, first and end of the half messages; None in a new database.
 
-        :raises ForeignDatabase: it is not ours.
+        :raises ForeignDatabase: the database belongs to another directory.
         """
         sql.execute(ROWS_TABLE)
         sql.execute(PROGRESS_TABLE)
@@ -261,18 +264,21 @@ class DatabaseStates:
 
 
 def _column(group: str) -> str:
-    """A group as every database takes it: one in a directory from elsewhere may have any length and any character."""
+    """Return a group in a form that every database takes.
+
+    A group in a directory from elsewhere may have any length and any character.
+    """
     text = group.replace("\0", "\N{REPLACEMENT CHARACTER}")
     return text[:MAX_GROUP_CHARACTERS].encode("utf-8", "replace").decode()
 
 
 def _owner(identity: str, token: str) -> str:
-    """As the database has it."""
+    """Return the owner as the database stores it."""
     return f"{identity}.{token}" if token else identity
 
 
 def _absent(first: int, end: int, pending: array[int]) -> Iterator[tuple[int, State]]:
-    """Half messages without a row: how they were settled, the log knows."""
+    """Yield the half messages without a row, as SETTLED. Only the log knows how each was settled."""
     offset = first
     for there in chain(islice(pending, bisect_left(pending, first), None), (end,)):
         for absent in range(offset, min(there, end)):

@@ -1,9 +1,9 @@
-"""Brings what happens to half messages to a table or a database, a moment behind the log and never ahead of the disk.
+"""Bring the changes of half messages to a table or a database, shortly after the log and never ahead of the disk.
 
-Changes gather, are closed into a batch, wait until the log records they speak of are on disk, and are applied in a
-thread, one batch after the other. While the store cannot be reached they are kept in memory up to a named limit;
-beyond it half messages are refused. Nothing can be lost by that: the log has all of it, and the next start reads
-what the store does not know. Asleep while nothing happens.
+Changes gather and are closed into a batch. The batch waits until its log records are on disk, and is then applied in a
+thread, one batch after the other. While the store cannot be reached, changes stay in memory up to a limit; after that
+half messages are refused. Nothing can be lost: the log has everything, and the next start reads what the store does not
+know. Asleep while nothing happens.
 """
 
 from __future__ import annotations
@@ -24,19 +24,22 @@ if TYPE_CHECKING:
 log = EventLog("transaction")
 
 GATHER_MS = 100
-"""How long changes gather: half messages that are settled meanwhile cost a database nothing."""
+"""The time in which changes gather. Half messages that are settled within this time cost a database nothing."""
 RETRY_MS = 1_000
 POSITION_STEP_BYTES = 64 << 20
-"""The position moves on at least every so many bytes of log, since a start reads what lies behind it."""
+"""The number of log bytes after which the position moves on in any case, because a start reads what follows it."""
 CHANGES_LIMIT = 10_000
 COMPACT_PART = 10
-"""While a store fails, what waits is gone through when a tenth as many outcomes came in."""
+"""The divisor that decides when waiting changes are compacted while a store fails.
+
+Compaction starts once new outcomes are a tenth of the waiting half messages.
+"""
 
 
 class StateFollower:
-    """Follows one broker's transactions.
+    """Follow the transactions of one broker.
 
-    :param limit: half messages that may wait for a store that cannot be reached.
+    :param limit: how many half messages may wait for a store that cannot be reached.
     """
 
     def __init__(
@@ -63,18 +66,18 @@ class StateFollower:
     # -- life -----------------------------------------------------------------------------------------------
 
     def begin(self, states: TransactionStates, prepared: Sequence[Prepared], settled: Sequence[Settled]) -> None:
-        """Bring changes to this store from now on, and first those that a start found."""
+        """Bring changes to this store from now on, starting with the changes that a start found."""
         self._states = states
         self._gathered.prepared += prepared
         self._gathered.settled += settled
         self._visible = self._store.max_commit_log_offset
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start to work."""
         self._wake()
 
     def stop(self, stopped: Callable[[], None]) -> None:
-        """Apply what is left, if that can be done at once, and close the store."""
+        """Apply what is left, if that is possible at once, and close the store; then call ``stopped``."""
         self._stopped = stopped
         if self._call is not None and self._call.active():
             self._call.cancel()
@@ -84,7 +87,7 @@ class StateFollower:
 
     @property
     def refusal(self) -> str | None:
-        """Why half messages cannot be taken now, as a sentence; None when they can."""
+        """The reason, as a sentence, why half messages are refused now; None if they are taken."""
         if self._failing_since_ms is None or self.waiting <= self._limit:
             return None
         self._compact()
@@ -98,11 +101,11 @@ class StateFollower:
 
     @property
     def waiting(self) -> int:
-        """Half messages that the store was not told of yet."""
+        """The number of half messages that the store does not know yet."""
         return len(self._gathered.prepared) + (len(self._batch.prepared) if self._batch is not None else 0)
 
     def _compact(self) -> None:
-        """Drop what a store need not hear of any more, each time that enough came in to be worth it."""
+        """Drop the changes that a store no longer needs, whenever enough outcomes came in to be worth the work."""
         gathered, states = self._gathered, self._states
         grown = len(gathered.settled) - self._compacted
         if states is not None and not states.keeps_settled and grown * COMPACT_PART >= len(gathered.prepared):
@@ -112,17 +115,17 @@ class StateFollower:
     # -- what happens ---------------------------------------------------------------------------------------
 
     def prepared(self, half: Prepared) -> None:
-        """A half message is stored and visible."""
+        """Note a half message that is stored and visible."""
         self._gathered.prepared.append(half)
         self._reach(half.place + half.size)
 
     def settled(self, half: Settled) -> None:
-        """A half message has its outcome, and what settles it is stored."""
+        """Note that a half message has its outcome, and that the record that settles it is stored."""
         self._gathered.settled.append(half)
         self._reach(half.record_place + half.record_bytes)
 
     def visible(self, log_end: int) -> None:
-        """Everything below is visible, and was told here as far as it concerns transactions."""
+        """Note that everything below ``log_end`` is visible and that its changes of transactions were noted here."""
         self._visible = log_end
         if log_end - self._position >= POSITION_STEP_BYTES:
             self._wake()
@@ -152,9 +155,9 @@ class StateFollower:
             self._wake()
 
     def _close_batch(self) -> None:
-        """Let what was gathered be the next batch, unless there is one.
+        """Make the gathered changes the next batch, unless a batch waits already.
 
-        Called from the reactor and never from the store's callbacks, so everything visible was told.
+        Only the reactor calls this, and never a callback of the store, so everything visible has been noted.
         """
         gathered = self._gathered
         moved = self._visible - self._position
@@ -188,7 +191,7 @@ class StateFollower:
             self._after(RETRY_MS)
 
     def _tell_everything(self) -> None:
-        """Replace the batch by all that is pending; what was gathered meanwhile is part of that."""
+        """Replace the batch by all pending half messages, which include the changes that have gathered since."""
         whole = Changes(prepared=list(self._all_pending()), is_whole=True)
         whole.position = self._visible
         whole.first, whole.half_end = self._tables.pending.base, self._tables.pending.end
@@ -222,7 +225,7 @@ class StateFollower:
     # -- ending ---------------------------------------------------------------------------------------------
 
     def _end(self) -> None:
-        """Apply the last batch if its log is on disk and the store works, then close."""
+        """Apply the last batch if its log records are on disk and the store works, then close the store."""
         self._close_batch()
         batch = self._batch
         can_apply = self._states is not None and self._failing_since_ms is None

@@ -1,8 +1,9 @@
-"""The evidence of an outcome in the commit log, without op records: as 3.1.x to 4.2 leave it.
+"""The evidence of an outcome in the commit log without op records, as 3.1.x to 4.2 write it.
 
-A commit is the final message itself. Every other outcome is a record of the rollback kind without a body, which no
-queue shows; both name their half message's commit log offset as ``preparedTransactionOffset``. Our property
-``TRANSACTION_OUTCOMES`` says whether it was rolled back or given up.
+A commit is the final message. Every other outcome is a record of the rollback kind without a body, which no queue
+shows. Final messages and hidden records name the commit log offset of their half message as
+``preparedTransactionOffset``. Our property ``TRANSACTION_OUTCOMES`` says whether the half message was rolled back or
+given up.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class TailDamaged(GatewayError):  # noqa: N818 (says what is, not that it is an 
 
 
 def build_outcome(place: int, state: State, *, host: bytes, now_ms: int) -> OutgoingMessage:
-    """The record that settles the half message at ``place`` of the commit log, other than by a commit.
+    """Build the record that settles the half message at ``place`` of the commit log, for any outcome except a commit.
 
     :param host: the broker's packed address.
     """
@@ -52,7 +53,7 @@ def build_outcome(place: int, state: State, *, host: bytes, now_ms: int) -> Outg
 
 
 def state_of(record: StoredMessage) -> State | None:
-    """The outcome that a record is evidence of; None for all others."""
+    """Return the outcome that a record is evidence of; None for all other records."""
     kind = transaction_kind(record.sys_flag)
     if kind == SysFlag.TRANSACTION_COMMIT:
         return State.COMMITTED
@@ -62,7 +63,7 @@ def state_of(record: StoredMessage) -> State | None:
 
 
 def outcomes_from(store: LogAccess, position: int) -> Iterator[tuple[StoredMessage, State]]:
-    """The evidence in the commit log from a position on, in order; blocks.
+    """Yield the evidence in the commit log from a position on, in order; blocks.
 
     :raises TailDamaged: a record on the way is damaged.
     """
@@ -79,9 +80,11 @@ def outcomes_from(store: LogAccess, position: int) -> Iterator[tuple[StoredMessa
 
 
 class Evidence:
-    """What goes to the log with outcomes instead of an op record, and tells the follower once that is stored.
+    """The records that go into the log with outcomes instead of an op record.
 
-    :param place_of: commit log offset and size of a pending half message.
+    The follower is notified once they are stored.
+
+    :param place_of: returns the commit log offset and size of a pending half message.
     """
 
     def __init__(self, follower: StateFollower, place_of: Callable[[int], tuple[int, int]]) -> None:
@@ -89,7 +92,7 @@ class Evidence:
         self._place_of = place_of
 
     def records(self, settled: Iterable[tuple[int, State]], *, host: bytes, now_ms: int) -> list[OutgoingMessage]:
-        """The records that go behind the final messages of these half messages."""
+        """Return the records that follow the final messages of these half messages."""
         return [
             build_outcome(self._place_of(offset)[0], state, host=host, now_ms=now_ms)
             for offset, state in settled
@@ -97,7 +100,10 @@ class Evidence:
         ]
 
     def stored(self, settled: Iterable[tuple[int, State]], results: Iterable[PutResult]) -> None:
-        """Final messages and records are stored; the half messages are still among the pending ones."""
+        """Notify the follower that final messages and records are stored.
+
+        The half messages must still be in the pending table.
+        """
         by_place = {
             result.message.prepared_transaction_offset: result
             for result in results

@@ -1,7 +1,7 @@
 """PostgreSQL through psycopg 3 and its pool, for ``gateway.transactionDatabase = postgresql://…``.
 
-Comes with the extra ``postgres``. The pool connects again by itself; a connection that broke is noticed before it is
-used. The password comes from where libpq looks for it (``PGPASSWORD``, ``PGPASSFILE``, a service file).
+The extra ``postgres`` installs the driver. The pool reconnects by itself, and a broken connection is noticed before its
+next use. The password comes from where libpq looks for it (``PGPASSWORD``, ``PGPASSFILE``, a service file).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT_S = 5
 STATEMENT_TIMEOUT_MS = 10_000
 POOL_TIMEOUT_S = 6.0
-"""How long a change waits for a connection before the database counts as unavailable."""
+"""The longest wait of a change for a connection. After that the database counts as unavailable."""
 RECONNECT_TIMEOUT_S = 5.0
 MAX_CONNECTIONS = 2
-"""Changes use one; another one is made while a broken one is being replaced."""
+"""The largest number of connections: one for changes, and one that replaces a broken connection."""
 
 
 class PostgresDatabase:
-    """A database and schema, as a DSN names them.
+    """The database and schema that a DSN names.
 
     :raises ConfigurationError: the extra is not installed, or the DSN makes no sense.
     """
@@ -55,7 +55,7 @@ class PostgresDatabase:
         """Why the last attempt to connect failed: the pool itself only says that it waited."""
 
         class Telling(psycopg.Connection[tuple[Any, ...]]):
-            """A connection whose failure to come about is remembered here."""
+            """A connection that remembers why it could not be made."""
 
             @classmethod
             def connect(cls, conninfo: str = "", **kwargs: Any) -> Self:
@@ -89,12 +89,12 @@ class PostgresDatabase:
 
     @property
     def name(self) -> str:
-        """See ``Database``."""
+        """Implement ``Database.name``."""
         return self._name
 
     @contextmanager
     def transaction(self) -> Iterator[PostgresSql]:
-        """See ``Database``."""
+        """Implement ``Database.transaction``."""
         try:
             if not self._is_open:
                 self._pool.open()
@@ -106,41 +106,44 @@ class PostgresDatabase:
             raise StatesUnavailable(f"{self.name}: {self._reason(error)}") from error
 
     def close(self) -> None:
-        """See ``Database``."""
+        """Implement ``Database.close``."""
         if self._is_open:
             self._pool.close()
 
     def _reason(self, error: Exception) -> str:
-        """What went wrong, in one line."""
+        """Return what went wrong, in one line."""
         why = self._connect_error if isinstance(error, self._pool_timeout) else None
         text = " ".join(str(error if why is None else why).split())
         return text or type(error).__name__
 
 
 def _configure(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
-    """A server set up for speed must not acknowledge what is not on disk, and none may keep us for ever."""
+    """Set a connection so that it acknowledges only what is on disk, and limits the time of each statement.
+
+    The server may be set up for speed, and no server may block us for ever.
+    """
     connection.execute("SET synchronous_commit = on")
     connection.execute(f"SET statement_timeout = {STATEMENT_TIMEOUT_MS}")
     connection.commit()
 
 
 class PostgresSql:
-    """See ``Sql``."""
+    """Implement ``SqlTransaction``."""
 
     def __init__(self, connection: Connection[tuple[Any, ...]]) -> None:
         self._connection = connection
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
-        """See ``Sql``."""
+        """Implement ``SqlTransaction.execute``."""
         self._connection.execute(_placed(statement), parameters)
 
     def execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        """See ``Sql``."""
+        """Implement ``SqlTransaction.execute_many``."""
         with self._connection.cursor() as cursor:
             cursor.executemany(_placed(statement), rows)
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-        """See ``Sql``."""
+        """Implement ``SqlTransaction.rows``."""
         with self._connection.cursor() as cursor:
             cursor.execute(_placed(statement), parameters)
             while part := cursor.fetchmany(FETCH_ROWS):
@@ -148,5 +151,5 @@ class PostgresSql:
 
 
 def _placed(statement: str) -> bytes:
-    """With psycopg's mark for parameters; bytes, since the statements are all written here."""
+    """Return a statement with psycopg's mark for parameters, as bytes. All statements are written in this package."""
     return statement.replace("?", "%s").encode()

@@ -1,10 +1,13 @@
-"""Which state store a directory uses: one small file, so that pending transactions are never looked for in another.
+"""The state store that a directory uses, in one small file.
+
+Pending transactions are thus never searched in another store.
 
     transaction/state-store     key=value lines: store, first (half-queue offset), identity, tokens, database
 
-Half messages below ``first`` were settled when the store began. A directory without the file uses the op records
-(``queue``), as Apache RocketMQ's do. ``tokens`` are also in the database: a database without one of them has not the
-transactions of this directory, whatever its name is. Files of earlier versions end with ``identity``.
+Half messages below ``first`` were settled when the store was begun. A directory without the file uses the op records
+(``queue``), as directories of Apache RocketMQ do. ``tokens`` are also in the database: a database without one of these
+tokens does not have the transactions of this directory, whatever its name. Files of earlier versions end with
+``identity``.
 """
 
 from __future__ import annotations
@@ -23,19 +26,22 @@ from gateway.store.disk.files import FileLayer, RealFiles
 FILE_NAME = "state-store"
 MAX_BYTES = 65_536
 OTHERS = "tablemark", "transactions.db"
-"""What a table and SQLite leave. The file is written before them, so without it they are left over from a loss."""
+"""The files that a table and SQLite leave.
+
+The file ``state-store`` is written before them, so without it they are left over from a loss.
+"""
 NO_TOKEN = ""
-"""Of a database that was begun by an earlier version: it has the identity alone."""
+"""The token of a database that an earlier version began, and that has the identity alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """The content.
+    """The content of the file.
 
-    :param identity: names the directory to a database; copies of the directory have the same.
-    :param tokens: the database has one of them; the first is the one it is to get. Renewed at each start, so what a
-        copy of the directory does to the database is noticed.
-    :param database: ``gateway.transactionDatabase``, which has no password; None: not known.
+    :param identity: the name of the directory in a database; copies of the directory have the same identity.
+    :param tokens: the database has one of the tokens and gets the first one. Each start renews the tokens, so that
+        changes by a copy of the directory are noticed.
+    :param database: the value of ``gateway.transactionDatabase``, which has no password; None: not known.
     """
 
     store: TransactionStateStore = TransactionStateStore.QUEUE
@@ -45,7 +51,7 @@ class Remembered:
     database: str | None = None
 
     def build(self) -> bytes:
-        """As the file has it."""
+        """Return the content as the file has it."""
         lines = [f"store={self.store}", f"first={self.first}", f"identity={self.identity}"]
         if self.tokens != (NO_TOKEN,):
             lines.append(f"tokens={','.join(self.tokens)}")
@@ -55,9 +61,9 @@ class Remembered:
 
     @classmethod
     def parse(cls, text: str) -> Remembered:
-        """The content of a file.
+        """Return the content of a file.
 
-        :raises ValueError: it is damaged; the text says where.
+        :raises ValueError: the file is damaged; the text says where.
         """
         values: dict[str, str] = {}
         for number, line in enumerate(text.splitlines(), 1):
@@ -78,9 +84,10 @@ class Remembered:
 
 
 def migrate_command(root: Path, wanted: TransactionStateStore, *, now: str | None, to: str | None = None) -> str:
-    """The command that moves a directory's pending transactions.
+    """Return the command that moves a directory's pending transactions.
 
-    :param now: the database they are in, as the setting names it; ``to`` the one to move to, None for the same.
+    :param now: the database that has them, in the form of the setting; None or empty: the command does not name it.
+    :param to: the database to move to; None for the same database.
     """
     words = ["rocketmq-gateway", "store", "migrate-transactions", str(root), "--to", str(wanted)]
     if to is not None:
@@ -91,10 +98,10 @@ def migrate_command(root: Path, wanted: TransactionStateStore, *, now: str | Non
 
 
 class RememberedStore:
-    """The file.
+    """The file ``state-store`` of a directory.
 
-    :param directory: ``transaction`` below the store's directory.
-    :param make_identity: a name that no other directory has.
+    :param directory: the folder ``transaction`` below the store's directory.
+    :param make_identity: returns a name that no other directory has.
     """
 
     def __init__(
@@ -105,10 +112,11 @@ class RememberedStore:
         self.path = directory / FILE_NAME
 
     def load(self) -> Remembered:
-        """What the file says; a directory without it gets an identity with the next ``save``.
+        """Return what the file says. A directory without the file gets an identity with the next ``save``.
 
-        :raises GatewayError: it cannot be understood, or is missing although another store than the queue was used.
-        :raises OSError: it cannot be read.
+        :raises GatewayError: the file cannot be understood, or is missing although another store than ``queue`` was
+            used.
+        :raises OSError: the file cannot be read.
         """
         if not self._files.exists(self.path):
             for name in OTHERS:
@@ -133,13 +141,14 @@ class RememberedStore:
             ) from error
 
     def new_token(self) -> str:
-        """A token that no database has yet."""
+        """Return a token that no database has yet."""
         return self._make_identity()
 
     def save(self, remembered: Remembered) -> None:
-        """Replace the file; on disk when this returns.
+        """Replace the file. The file is on disk when this method returns.
 
-        :raises OSError: it cannot be written.
+        :raises OSError: the file cannot be written.
+        :raises GatewayError: the content is longer than 65,536 bytes.
         """
         files, fresh = self._files, self.path.with_name(f"{FILE_NAME}.new")
         files.make_directory(self.path.parent)

@@ -1,6 +1,6 @@
-"""SQLite: a file in the store's directory, or wherever ``gateway.transactionDatabase`` says. Nothing to install.
+"""SQLite: a file in the store's directory, or where ``gateway.transactionDatabase`` says. Nothing to install.
 
-A write-ahead log, and every transaction is on disk before it counts (``synchronous = FULL``).
+SQLite keeps a write-ahead log, and every transaction is on disk before it counts (``synchronous = FULL``).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from gateway.transaction.state_stores.database import FETCH_ROWS
 
 FILE_NAME = "transactions.db"
 BUSY_TIMEOUT_S = 5.0
-"""Somebody else may look at the file; what takes longer counts as unavailable."""
+"""The longest wait for another program that uses the file. After that the database counts as unavailable."""
 DAMAGED = frozenset({"SQLITE_NOTADB", "SQLITE_CORRUPT"})
-"""What SQLite calls a file whose content makes no sense."""
+"""SQLite's names for a file whose content makes no sense."""
 
 
 class SqliteDatabase:
-    """One file. Connects when it is used, again after an error."""
+    """One SQLite file. Connects on first use, and again after an error."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -30,12 +30,12 @@ class SqliteDatabase:
 
     @property
     def name(self) -> str:
-        """See ``Database``."""
+        """Implement ``Database.name``."""
         return f"SQLite file {self._path}"
 
     @contextmanager
     def transaction(self) -> Iterator[SqliteSql]:
-        """See ``Database``."""
+        """Implement ``Database.transaction``."""
         try:
             connection = self._connected()
             connection.execute("BEGIN IMMEDIATE")
@@ -51,7 +51,7 @@ class SqliteDatabase:
             raise StatesUnavailable(f"{self.name}: {error}{_remedy(error)}") from error
 
     def close(self) -> None:
-        """See ``Database``."""
+        """Implement ``Database.close``."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -70,7 +70,7 @@ class SqliteDatabase:
 
 
 def _remedy(error: Exception) -> str:
-    """What to do about a damaged file: nothing is in it that the log does not have."""
+    """Return what to do about a damaged file. The log has everything that the file had."""
     if getattr(error, "sqlite_errorname", "") in DAMAGED:
         return (
             "; stop the server, delete this file and those that begin with its name, and it is made again from the log"
@@ -79,21 +79,21 @@ def _remedy(error: Exception) -> str:
 
 
 class SqliteSql:
-    """See ``Sql``."""
+    """Implement ``SqlTransaction``."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
-        """See ``Sql``."""
+        """Implement ``SqlTransaction.execute``."""
         self._connection.execute(statement, parameters)
 
     def execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        """See ``Sql``."""
+        """Implement ``SqlTransaction.execute_many``."""
         self._connection.executemany(statement, rows)
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-        """See ``Sql``."""
+        """Implement ``SqlTransaction.rows``."""
         cursor = self._connection.execute(statement, parameters)
         while part := cursor.fetchmany(FETCH_ROWS):
             yield from part

@@ -4,9 +4,9 @@
     redolog/TRANSACTION_REDOLOG_TOPIC_XXXX/0/<offset>   20 bytes for every half message and every outcome
     tablemark               how far both go
 
-The redo log is on disk before the mark says so. The table is not synced while the store is open: after a kill or a
-power failure it is thrown away and made again from the redo log, as 3.1.x does. Units of the redo log beyond the mark
-are not looked at either; the end of the commit log says what they say. A unit's number in the table is the half
+The redo log is on disk before the mark says so. The table is not synced while the store is open. After a kill or a
+power failure the table is thrown away and made again from the redo log, as 3.1.x does. Units of the redo log after the
+mark are ignored, because the end of the commit log has the same facts. A unit's number in the table is the half
 message's offset in the half queue.
 """
 
@@ -35,12 +35,15 @@ log = EventLog("transaction")
 MARK_NAME = "tablemark"
 
 MAX_PLACES = 10_000
-"""Places of the redo log remembered, so that its oldest files can go; beyond this every second one is forgotten."""
+"""The number of remembered places in the redo log, which let its oldest files be deleted.
+
+Above this number every second place is forgotten.
+"""
 FILL_UNITS = 4_096
-"""Units completed at once after they were made again."""
+"""The number of units that are completed at once after they were made again."""
 
 GAP_UNIT = state_table.build_unit(0, 0, 0, 0, state_table.SETTLED)
-"""Where the record of a half message could not be read: nobody could ever settle it."""
+"""The unit of a half message whose record could not be read, and that nobody could ever settle."""
 
 _ON_DISK = {
     State.COMMITTED: state_table.COMMITTED,
@@ -57,10 +60,10 @@ _FROM_DISK = {
 
 
 class TableStates:
-    """The three of one store.
+    """The state table, redo log and mark of one store.
 
-    :param directory: where they are, ``transaction`` below the store's directory.
-    :param file_units: of both kinds of files.
+    :param directory: the folder ``transaction`` below the store's directory.
+    :param file_units: how many units a file has, of the table and of the redo log.
     """
 
     def __init__(
@@ -87,7 +90,7 @@ class TableStates:
     # -- TransactionStates ----------------------------------------------------------------------------------
 
     def load(self, first: int, end: int, log_end: int) -> Known:
-        """See ``TransactionStates``."""
+        """Implement ``TransactionStates.load``."""
         mark = self._read_mark()
         if mark is None or mark.position > log_end or mark.half_end > end:
             if mark is not None:
@@ -104,14 +107,14 @@ class TableStates:
         return Known(mark.position, first, self._settled(first, mark.half_end))
 
     def found(self, prepared: Prepared) -> None:
-        """See ``TransactionStates``: the redo log does not have all that a unit says."""
+        """Implement ``TransactionStates.found``, because the redo log lacks some facts of a unit."""
         if self._incomplete is not None:
             self._incomplete.append(prepared)
             if len(self._incomplete) >= FILL_UNITS:
                 self._fill()
 
     def begin(self, first: int, position: int) -> None:
-        """See ``TransactionStates``."""
+        """Implement ``TransactionStates.begin``."""
         self._table.remove()
         self._redo.remove()
         self._incomplete = None
@@ -120,7 +123,7 @@ class TableStates:
         self._write_mark(is_whole=False)
 
     def apply(self, changes: Changes) -> None:
-        """See ``TransactionStates``."""
+        """Implement ``TransactionStates.apply``."""
         if changes.is_whole:
             self.begin(changes.first, 0)
         self._fill()
@@ -153,7 +156,7 @@ class TableStates:
         self._table.remove(self._mark.settled_below)
 
     def close(self) -> None:
-        """See ``TransactionStates``."""
+        """Implement ``TransactionStates.close``."""
         if self._mark_fd >= 0:
             self._fill()
             self._table.sync()
@@ -166,7 +169,7 @@ class TableStates:
     # -- inside ---------------------------------------------------------------------------------------------
 
     def _redo_units(self, changes: Changes) -> tuple[bytearray, int]:
-        """The units of changes, and the end of the half messages with them."""
+        """Return the redo units of changes, and the end of the half messages after the changes."""
         redo = bytearray()
         half_end = self._mark.half_end
         for offset, place, size, _, _ in changes.prepared:
@@ -180,21 +183,21 @@ class TableStates:
         return redo, max(half_end, changes.half_end)
 
     def _first_needed(self, first: int) -> tuple[int, int]:
-        """Where the redo log has to begin: a half message at or below ``first``, and its unit or an earlier one."""
+        """Return where the redo log starts: a half message at or below ``first``, with its unit or an earlier one."""
         places = self._redo_places
         while len(places) > 1 and places[1][0] <= first:
             places.popleft()
         return places[0]
 
     def _write_gaps(self, prepared: Sequence[Prepared], begin: int, end: int) -> None:
-        """Write units for those half messages from ``begin`` to ``end`` that are left out."""
+        """Write units for the half messages from ``begin`` to ``end`` that ``prepared`` leaves out."""
         for offset in [*(half.offset for half in prepared), end]:
             if offset > begin:
                 self._table.write(begin, GAP_UNIT * (offset - begin))
             begin = offset + 1
 
     def _write_units(self, prepared: Sequence[Prepared]) -> None:
-        """Write units in as few pieces as possible."""
+        """Write units in as few writes as possible."""
         start = 0
         for index in range(1, len(prepared) + 1):
             if index == len(prepared) or prepared[index].offset != prepared[index - 1].offset + 1:
@@ -219,7 +222,10 @@ class TableStates:
                     yield number + index, state
 
     def _rebuild(self, first: int) -> None:
-        """Make the table from the redo log, for half messages from ``first`` on; of the settled ones only that."""
+        """Make the table from the redo log, for half messages from ``first`` on.
+
+        Of a settled half message only the fact that it is settled comes back.
+        """
         mark = self._mark
         self._table.remove()
         self._incomplete = []
@@ -272,5 +278,5 @@ def _group_hash(group: str) -> int:
 
 
 def _again(place: int, size: int) -> bytes:
-    """The unit of a half message as far as the redo log knows it."""
+    """Return the unit of a half message as far as the redo log knows it."""
     return GAP_UNIT if redo_log.is_gap(place, size) else state_table.build_unit(place, size, 0, 0)

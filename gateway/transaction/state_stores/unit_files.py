@@ -1,7 +1,7 @@
-"""Files of fixed-width units that are addressed by number: what the state table and the redo log lie in.
+"""Files of fixed-width units that are addressed by number, for the state table and the redo log.
 
-Each file holds the same number of units and is named after the byte offset of its first one. Files grow as they are
-written and may have holes, which read as zeros. Blocks; for one thread at a time.
+Each file holds the same number of units, and its name is the byte offset of its first unit. Files grow with writes and
+may have holes, which read as zeros. All calls block, and only one thread may call at a time.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import offset_name, parse_offset_name
 
 READ_UNITS = 65_536
-"""Read at once."""
+"""The largest number of units in one read."""
 MAX_OPEN = 16
-"""Descriptors kept; the one that was opened first goes."""
+"""The largest number of open descriptors. The descriptor that was opened first is closed first."""
 
 
 class UnitFiles:
     """The files of one directory.
 
-    :param root: the directory that is known to be on disk.
+    :param root: a directory above ``directory`` whose name is known to be on disk.
     """
 
     def __init__(self, files: FileLayer, root: Path, directory: Path, unit_bytes: int, file_units: int) -> None:
@@ -39,7 +39,7 @@ class UnitFiles:
         self.write_at(first * self._unit_bytes, data)
 
     def write_at(self, position: int, data: bytes | bytearray) -> None:
-        """Write bytes at a position of the files as a whole."""
+        """Write bytes at a byte position, counted over all files."""
         view = memoryview(data)
         while view:
             start = position // self._file_bytes * self._file_bytes
@@ -50,7 +50,10 @@ class UnitFiles:
             view = view[len(part) :]
 
     def read(self, first: int, end: int) -> Iterator[tuple[int, bytes]]:
-        """The units from ``first`` to ``end`` in slices: number of the first, bytes; what is missing is zeros."""
+        """Yield the units from ``first`` to ``end`` in slices: the number of the first unit, and bytes.
+
+        Missing units are zeros.
+        """
         while first < end:
             position = first * self._unit_bytes
             start = position // self._file_bytes * self._file_bytes
@@ -64,7 +67,7 @@ class UnitFiles:
             first += count
 
     def sync(self) -> None:
-        """Return when all that was written is on disk, names included."""
+        """Sync everything that was written, names included; return when it is on disk."""
         for start in sorted(self._unsynced):
             self._files.fdatasync(self._descriptor(start))
         self._unsynced.clear()
@@ -73,7 +76,7 @@ class UnitFiles:
             self._new_name = False
 
     def remove(self, first: int | None = None) -> None:
-        """Remove the files that end below unit ``first``; all of them when it is left out."""
+        """Remove the files that end at or below unit ``first``; all files if ``first`` is None."""
         for name in self._files.list(self.directory):
             start = parse_offset_name(name)
             if start is None or (first is not None and start + self._file_bytes > first * self._unit_bytes):
@@ -85,7 +88,7 @@ class UnitFiles:
             self._files.unlink(self.directory / name)
 
     def close(self) -> None:
-        """Give the descriptors back."""
+        """Close the descriptors."""
         for fd in self._open.values():
             self._files.close(fd)
         self._open.clear()
@@ -112,7 +115,7 @@ class UnitFiles:
 
 
 def sync_names(files: FileLayer, root: Path, directory: Path) -> None:
-    """Return when what was made in a directory below ``root``, and the directory itself, are on disk."""
+    """Sync a directory and its parents up to ``root``, so that new names in them are on disk."""
     while True:
         files.fsync_directory(directory)
         if directory == root:

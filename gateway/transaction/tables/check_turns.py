@@ -1,10 +1,11 @@
-"""Whose turn it is to be checked: fair between producer groups, bounded in flight.
+"""The turns in which half messages are checked: fair between producer groups, with a limit on checks in flight.
 
-Each group has a queue of half messages that are due and a window of checks it may have unanswered. The
-window grows by one with each answer and halves with each check that stays unanswered, so a group that is
-silent or drowning soon holds one place and leaves the others to the rest. A group without a living
-producer is parked: it takes no turn and loses nothing. One that answers again and again that it does not know
-is asked in longer intervals (``ProducerGroup.patience``). Pure; times are arguments.
+Each group has a queue of half messages that are due, and a window: the number of checks that may be unanswered. The
+window grows by one with each answer and halves with each check that stays unanswered. A silent or overloaded group thus
+soon holds one place and leaves the other places to the rest.
+
+A group without a live producer is parked: the group takes no turn and loses nothing. A group that often answers without
+an outcome is asked at longer intervals (``ProducerGroup.patience``). Pure; times are arguments.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -15,17 +16,18 @@ from collections import deque
 
 FIRST_WINDOW = 16
 PATIENCE = ((64, 4), (16, 2))
-"""So many answers without an outcome in a row, and how many times the usual interval passes until the next check of
-one of the group's half messages: asking at full speed would not help a group whose database is down, nor its broker.
+"""Pairs of a number of answers in a row without an outcome, and the number of usual intervals until the next check.
+
+Asking at full speed would help neither a group whose database is down nor its broker.
 """
 
 
 class ProducerGroup:
-    """One group with open half messages. A plain class: it changes with every check.
+    """One group with open half messages. A plain class, because it changes with every check.
 
-    ``open`` counts its half messages without outcome, ``ready`` are those due now, ``in_flight`` the checks
-    sent and not answered, ``held`` places for checks that are about to be sent, ``unknowns`` the answers without an
-    outcome since the last one that had one.
+    ``open`` counts the group's half messages without outcome, and ``ready`` has those that are due now. ``in_flight``
+    counts the checks that were sent and not answered, and ``held`` the places for checks about to be sent. ``unknowns``
+    counts the answers without an outcome since the last answer with an outcome.
     """
 
     __slots__ = ("held", "in_flight", "name", "number", "open", "parked", "queued", "ready", "unknowns", "window")
@@ -44,12 +46,12 @@ class ProducerGroup:
 
     @property
     def has_room(self) -> bool:
-        """Whether the window takes one more check."""
+        """True if the window allows one more check."""
         return self.in_flight + self.held < self.window
 
     @property
     def patience(self) -> int:
-        """How many check intervals pass between two checks of one half message."""
+        """The number of check intervals between two checks of one half message."""
         for unknowns, intervals in PATIENCE:
             if self.unknowns >= unknowns:
                 return intervals
@@ -59,8 +61,8 @@ class ProducerGroup:
 class CheckTurns:
     """The groups, their turns and the checks in flight.
 
-    :param max_in_flight: checks of all groups together.
-    :param answer_timeout_ms: a check counts as in flight for this long at most.
+    :param max_in_flight: the largest number of checks in flight, over all groups.
+    :param answer_timeout_ms: the longest time for which a check counts as in flight.
     """
 
     def __init__(self, *, max_in_flight: int, answer_timeout_ms: int) -> None:
@@ -77,11 +79,11 @@ class CheckTurns:
     # -- groups ---------------------------------------------------------------------------------------------
 
     def join(self, name: str) -> int:
-        """One more open half message of a group; the group's number."""
+        """Count one more open half message of a group; return the group's number."""
         return self.join_many(name, 1)
 
     def join_many(self, name: str, count: int) -> int:
-        """More open half messages of a group; the group's number."""
+        """Count more open half messages of a group; return the group's number."""
         number = self._numbers.get(name)
         if number is None:
             number = self._numbers[name] = self._next_number
@@ -91,7 +93,7 @@ class CheckTurns:
         return number
 
     def leave(self, number: int, offset: int) -> None:
-        """A half message of the group is settled."""
+        """Note that a half message of the group is settled."""
         self.answered(offset)
         group = self._groups[number]
         group.open -= 1
@@ -102,43 +104,43 @@ class CheckTurns:
             group.ready.clear()
 
     def name(self, number: int) -> str:
-        """The name of a group."""
+        """Return the name of a group."""
         return self._groups[number].name
 
     def group(self, number: int) -> ProducerGroup:
-        """A group with open half messages."""
+        """Return a group with open half messages."""
         return self._groups[number]
 
     def number(self, name: str) -> int | None:
-        """The number of a group; None when it has no open half message."""
+        """Return the number of a group; None if it has no open half message."""
         return self._numbers.get(name)
 
     def groups(self) -> list[ProducerGroup]:
-        """The groups with open half messages."""
+        """Return the groups with open half messages."""
         return list(self._groups.values())
 
     @property
     def group_count(self) -> int:
-        """Groups with open half messages."""
+        """The number of groups with open half messages."""
         return len(self._groups)
 
     def parked(self) -> list[ProducerGroup]:
-        """The groups that wait for a producer to connect."""
+        """Return the groups that wait for a producer to connect."""
         return list(self._parked.values())
 
     # -- turns ----------------------------------------------------------------------------------------------
 
     def push(self, number: int, offset: int) -> None:
-        """A half message is due."""
+        """Note that a half message is due."""
         group = self._groups[number]
         group.ready.append(offset)
         self._queue(group)
 
     def next_turn(self) -> tuple[ProducerGroup, int] | None:
-        """The next half message to check, of another group each time; None when the limits allow no more now.
+        """Return the next half message to check, from another group each time; None if the limits allow no more now.
 
-        The caller says ``sent`` or ``park``, or neither when the half message needs no check any more; what it cannot
-        say at once it says between ``hold`` and ``release``.
+        The caller then calls ``sent`` or ``park``, or neither if the half message needs no check any more. A caller
+        that needs time to decide calls ``hold`` before and ``release`` after.
         """
         while self.is_waiting:
             group = self._round.popleft()
@@ -150,46 +152,47 @@ class CheckTurns:
         return None
 
     def hold(self, group: ProducerGroup) -> None:
-        """Keep a place in flight for the half message whose turn it was."""
+        """Reserve a place in flight for the half message whose turn it is."""
         group.held += 1
         self._held += 1
 
     def release(self, group: ProducerGroup) -> None:
-        """Give the place back: the check was sent, or is not to be."""
+        """Give the reserved place back, after the check was sent or is no longer needed."""
         group.held -= 1
         self._held -= 1
         self._queue(group)
 
     def park(self, group: ProducerGroup, offset: int) -> None:
-        """The group has no producer that can be asked; the half message keeps its place."""
+        """Park a group without a producer that can be asked. The half message goes back to the front of the group."""
         group.ready.appendleft(offset)
         group.parked = True
         if self._groups.get(group.number) is group:
             self._parked[group.number] = group
 
     def unpark(self, group: ProducerGroup) -> None:
-        """The group has a producer again."""
+        """Let a group take turns again, because it has a producer."""
         group.parked = False
         self._parked.pop(group.number, None)
         self._queue(group)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a group could take a turn now, as far as the limits go."""
+        """True if a group could take a turn now within the limits."""
         return bool(self._round) and len(self._in_flight) + self._held < self._max_in_flight
 
     # -- in flight ------------------------------------------------------------------------------------------
 
     def sent(self, group: ProducerGroup, offset: int, now_ms: int) -> None:
-        """A check left for a producer."""
+        """Note that a check was sent to a producer."""
         self.answered(offset)
         self._in_flight[offset] = now_ms, group
         group.in_flight += 1
 
     def answered(self, offset: int, *, knows: bool | None = None) -> bool:
-        """An answer to a check came in; False when none was in flight.
+        """Note an answer to a check; return False if no check was in flight.
 
-        :param knows: whether it has an outcome; None when it is no answer of the group, but settled otherwise.
+        :param knows: True if the answer has an outcome; None if the group did not answer, but the half message was
+            settled otherwise.
         """
         entry = self._in_flight.pop(offset, None)
         if entry is None:
@@ -203,7 +206,7 @@ class CheckTurns:
         return True
 
     def expire(self, now_ms: int) -> int:
-        """Stop waiting for the answers that are overdue; how many."""
+        """Stop waiting for overdue answers; return their number."""
         overdue = 0
         while self._in_flight:
             offset = next(iter(self._in_flight))
@@ -219,7 +222,7 @@ class CheckTurns:
 
     @property
     def in_flight(self) -> int:
-        """Checks sent and not answered."""
+        """The number of checks that were sent and not answered."""
         return len(self._in_flight)
 
     def _queue(self, group: ProducerGroup) -> None:

@@ -1,7 +1,7 @@
-"""Which half messages become due when: buckets of a tenth of a second, none of them ever searched.
+"""The due times of half messages, in buckets of a tenth of a second that are never searched.
 
-An entry is never removed early. Whoever takes it out when its time comes looks whether the half message is
-still open and still due then; most are settled long before.
+An entry is never removed early. The caller that takes an entry at its time checks whether the half message is still
+open and still due. Most half messages are settled long before.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -25,7 +25,7 @@ class DueTimes:
         self._order: list[int] = []
 
     def add(self, offset: int, due_at_ms: int) -> None:
-        """Remember a half message; it comes out at ``due_at_ms`` or less than a bucket later, never early."""
+        """Add a half message. It comes out at ``due_at_ms`` or less than 100 ms later, and never early."""
         number = -(-due_at_ms // BUCKET_MS)
         bucket = self._buckets.get(number)
         if bucket is None:
@@ -35,12 +35,12 @@ class DueTimes:
             bucket.append(offset)
 
     def take(self, now_ms: int) -> array[int] | None:
-        """Take out the offsets of the earliest bucket whose time has come; None when there is none."""
+        """Take out the offsets of the earliest bucket whose time has come; None if there is no such bucket."""
         if not self._order or self._order[0] * BUCKET_MS > now_ms:
             return None
         return self._buckets.pop(heapq.heappop(self._order))
 
     @property
     def next_ms(self) -> int | None:
-        """When the earliest bucket's time comes; None when nothing waits."""
+        """The time of the earliest bucket; None if nothing waits."""
         return self._order[0] * BUCKET_MS if self._order else None

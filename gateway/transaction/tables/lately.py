@@ -1,4 +1,4 @@
-"""What was noted lately by number: a dictionary that forgets the oldest half when it is full."""
+"""A dictionary of recent values by number, which forgets the oldest half when it is full."""
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
 
@@ -12,9 +12,9 @@ V = TypeVar("V")
 class Lately(Generic[V]):
     """The newest values by number.
 
-    Half of them go at a time: taking the oldest out of a large dictionary one by one is slow.
+    Half of the values are dropped at once, because removing the oldest entries of a large dictionary singly is slow.
 
-    :param limit: values kept at most; half as many at least.
+    :param limit: the largest number of values. A full dictionary keeps at least half as many.
     """
 
     __slots__ = ("_half", "_newer", "_older")
@@ -32,11 +32,11 @@ class Lately(Generic[V]):
         self._newer[number] = value
 
     def get(self, number: int) -> V | None:
-        """The value noted last; None when there is none any more."""
+        """Return the value noted last for a number; None if there is none (any more)."""
         value = self._newer.get(number)
         return self._older.get(number) if value is None else value
 
     def forget(self, number: int) -> None:
-        """Nothing is noted for this number any more."""
+        """Remove what was noted for a number."""
         self._newer.pop(number, None)
         self._older.pop(number, None)

@@ -1,8 +1,8 @@
-"""Where in the op queue the records begin that are still needed: what Apache RocketMQ calls the op offset.
+"""The position in the op queue from which records are still needed: the op offset of Apache RocketMQ.
 
-An op record is needed while it names a half message at or above the oldest open one. Kept by ranges of 4096
-half messages, so the answer may be a little earlier than it must; the extra records only name half messages
-that are below the half offset, and every reader skips those.
+An op record is needed while it names a half message at or above the oldest open half message. Positions are kept for
+ranges of 4096 half messages, so the answer may be a little too early. The extra records only name half messages below
+the half offset, which every reader skips.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -18,7 +18,7 @@ RANGE_BITS: Final = 12
 class OpPositions:
     """The first op record that names a half message of each range.
 
-    ``end`` is the offset after the newest op record known.
+    ``end`` is the offset after the newest known op record.
     """
 
     __slots__ = ("_answer", "_answer_range", "_first", "end")
@@ -30,7 +30,7 @@ class OpPositions:
         self.end = 0
 
     def note(self, half_offset: int, op_offset: int) -> None:
-        """The op record at ``op_offset`` names a half message."""
+        """Note that the op record at ``op_offset`` names a half message."""
         number = half_offset >> RANGE_BITS
         if op_offset < self._first.get(number, op_offset + 1):
             self._first[number] = op_offset
@@ -40,7 +40,7 @@ class OpPositions:
             self.end = op_offset + 1
 
     def note_all(self, half_offsets: Iterable[int], op_offset: int) -> None:
-        """The op record at ``op_offset`` names these half messages."""
+        """Note that the op record at ``op_offset`` names these half messages."""
         last = -1
         for half_offset in half_offsets:
             number = half_offset >> RANGE_BITS
@@ -49,7 +49,7 @@ class OpPositions:
                 last = number
 
     def needed_from(self, base: int) -> int:
-        """The first op record that may name a half message at or above ``base``."""
+        """Return the offset of the first op record that may name a half message at or above ``base``."""
         number = base >> RANGE_BITS
         if number != self._answer_range:
             self._first = {key: first for key, first in self._first.items() if key >= number}

@@ -1,8 +1,8 @@
-"""The state of every half message by queue offset, in a byte while its page has open ones, a quarter later.
+"""The state of every half message by queue offset: one byte while its page has open ones, about a quarter byte later.
 
-Half-queue offsets are dense, so states are pages of 4096 bytes. A full page in which all is settled is kept
-compressed; only so many outcomes are remembered. Of an older half message the state is NONE: it is settled,
-and the log knows how (``settling``).
+Half-queue offsets are dense, so states are stored in pages of 4096 bytes. A full page without open half messages is
+compressed. The number of remembered outcomes is limited. An older half message has the state NONE: it is settled, and
+the log knows how (``settling``).
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -27,7 +27,7 @@ _IS_OPEN: Final = tuple(state in OPEN_STATES for state in State)
 
 
 class _Page:
-    """The states of 4096 half messages, and how many of them are open."""
+    """The states of 4096 half messages, and the number of open half messages among them."""
 
     __slots__ = ("open", "states")
 
@@ -37,9 +37,9 @@ class _Page:
 
 
 class Outcomes:
-    """States by half-queue offset.
+    """The states by half-queue offset.
 
-    :param remembered: how many settled half messages are kept at most, in steps of 4096.
+    :param remembered: the largest number of settled half messages that are kept, in steps of 4096.
     """
 
     __slots__ = ("_end", "_max_sealed", "_pages", "_sealed")
@@ -51,7 +51,7 @@ class Outcomes:
         self._end = 0
 
     def state(self, offset: i64) -> State:
-        """The state of a half message; NONE when it was never seen or is forgotten."""
+        """Return the state of a half message; NONE if it was never seen or is forgotten."""
         number = offset >> PAGE_BITS  # negative when there is no such half message
         page = self._pages.get(number)
         if page is not None:
@@ -75,7 +75,7 @@ class Outcomes:
             self._seal(number)
 
     def put_pending(self, offsets: Iterable[int]) -> None:
-        """``put`` for many half messages that are pending and were not known before."""
+        """Do what ``put`` does, for many pending half messages that were not known before."""
         number, page = -1, _Page(b"")
         for offset in offsets:
             if offset >> PAGE_BITS != number:
@@ -89,14 +89,14 @@ class Outcomes:
                 self._end = offset + 1
 
     def seal(self) -> None:
-        """Compress every full page without open half messages; for after the start."""
+        """Compress every full page without open half messages; called after the start."""
         for number in sorted(self._pages):
             if self._pages[number].open == 0 and self._end >> PAGE_BITS > number:
                 self._seal(number)
 
     @property
     def end(self) -> int:
-        """Nothing was put at this offset or behind it."""
+        """The offset after the highest offset that was put."""
         return self._end
 
     def _unsealed(self, number: int) -> _Page:

@@ -1,8 +1,8 @@
-"""The half messages without an outcome: where each lies, when it is due, how often it was checked.
+"""The half messages without an outcome: the place of each, when its check is due, how often it was checked.
 
-About 46 bytes each, in small pages of arrays indexed by queue offset. A page goes when its last half
-message is settled, so one that stays open for days does not keep millions of settled ones around. ``base``
-is the oldest open half message; it moves up.
+A half message takes about 46 bytes, in small pages of arrays indexed by queue offset. A page is deleted after its last
+half message is settled. A half message that stays open for days thus does not keep millions of settled ones in memory.
+``base`` is the oldest open half message, and moves up.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -17,7 +17,7 @@ from mypy_extensions import i32, i64
 
 PAGE_BITS: Final = 7
 PAGE: Final = 1 << PAGE_BITS
-"""Small, so that a half message that stays alone in its page for days takes 5 KiB and no more."""
+"""The number of entries of a page. A half message that stays alone in its page for days takes no more than 5 KiB."""
 _MASK: Final = PAGE - 1
 _ZEROS: Final = [0] * PAGE  # made of another sequence, a vec takes twice the room
 
@@ -39,9 +39,9 @@ class _Page:
 
 
 class Pending:
-    """The open half messages. Asking for one that is not open is a mistake (KeyError).
+    """The open half messages. Asking for a half message that is not open is a mistake (KeyError).
 
-    ``end`` is the offset after the newest half message seen; ``base`` the oldest open one, or ``end``.
+    ``end`` is the offset after the newest half message seen. ``base`` is the oldest open half message, or ``end``.
     """
 
     __slots__ = ("_pages", "base", "count", "end")
@@ -67,7 +67,10 @@ class Pending:
                     yield first + index
 
     def behind(self, after: int) -> Iterator[int]:
-        """The open half messages with a higher offset than ``after``, in order; the pages are chosen at the call."""
+        """Return the open half messages with a higher offset than ``after``, in order.
+
+        The pages are chosen at the call.
+        """
         first = after + 1
         return _behind(sorted(page for page in self._pages.items() if page[0] >= first >> PAGE_BITS), first)
 
@@ -76,9 +79,9 @@ class Pending:
     ) -> None:
         """Add a half message that is open from now on.
 
-        :param place: commit log offset and size of its record.
-        :param group: the number of its producer group (``CheckTurns``); ``topic`` of its real topic
-            (``TransactionCounts``).
+        :param place: the commit log offset and size of its record.
+        :param group: the number of its producer group (``CheckTurns``).
+        :param topic: the number of its real topic (``TransactionCounts``).
         """
         number, index = offset >> PAGE_BITS, offset & _MASK
         page = self._pages.get(number) or self._new_page(number)
@@ -100,14 +103,17 @@ class Pending:
         return page
 
     def reach(self, end: int) -> None:
-        """Every half message below ``end`` was seen, the settled ones too."""
+        """Note that every half message below ``end`` was seen, the settled ones too."""
         if end > self.end:
             self.end = end
         if self.count == 0:
             self.base = self.end
 
     def remove(self, offset: i64) -> tuple[i64, i32, i32]:
-        """The half message is settled; when it was stored, the numbers of its group and its topic."""
+        """Remove a settled half message; return when it was stored (ms) and the numbers of its group and its topic.
+
+        :raises KeyError: the half message is not open.
+        """
         number = offset >> PAGE_BITS
         page = self._pages[number]
         index = offset & _MASK
@@ -152,39 +158,39 @@ class Pending:
         return page
 
     def place(self, offset: int) -> tuple[int, int]:
-        """Commit log offset and size of its record."""
+        """Return the commit log offset and size of a half message's record."""
         page = self._page(offset)
         return page.log_offset[offset & _MASK], page.size[offset & _MASK]
 
     def stored_at_ms(self, offset: int) -> int:
-        """When the broker stored it."""
+        """Return when the broker stored a half message."""
         return self._page(offset).stored_at_ms[offset & _MASK]
 
     def due_at_ms(self, offset: int) -> int:
-        """When it may be checked next."""
+        """Return when a half message may be checked next."""
         return self._page(offset).due_at_ms[offset & _MASK]
 
     def checks(self, offset: int) -> int:
-        """Checks that reached a producer."""
+        """Return how many checks of a half message reached a producer."""
         return self._page(offset).checks[offset & _MASK]
 
     def group(self, offset: int) -> int:
-        """The number of its producer group."""
+        """Return the number of a half message's producer group."""
         return self._page(offset).group[offset & _MASK]
 
     def topic(self, offset: int) -> int:
-        """The number of its real topic."""
+        """Return the number of a half message's real topic."""
         return self._page(offset).topic[offset & _MASK]
 
     def checked(self) -> Iterator[tuple[int, int, int, int]]:
-        """Offset, commit log offset, due time and checks of each half message that was checked.
+        """Yield offset, commit log offset, due time and checks of each half message that was checked.
 
-        The pages are chosen at the call; the rest may happen in another thread while entries change.
+        The pages are chosen at the call. The iteration may run in another thread while entries change.
         """
         return _checked(sorted(self._pages.items()))
 
     def schedule(self, offset: int, due_at_ms: int, checks: int) -> None:
-        """Set when it may be checked next, and how often it was."""
+        """Set when a half message may be checked next, and how often it was checked."""
         page = self._page(offset)
         page.due_at_ms[offset & _MASK] = due_at_ms
         page.checks[offset & _MASK] = checks

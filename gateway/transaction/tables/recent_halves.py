@@ -1,8 +1,8 @@
-"""Half messages stored a moment ago, kept as they are: most outcomes come while theirs is still here.
+"""Half messages stored a moment ago, kept unchanged in memory, because most outcomes come soon.
 
-A commit then needs neither to read the record from the log nor to parse it. One that was read for a check is kept
-as well, since the answer follows in a moment. A copy beside the log and nothing more: what is not here is read there.
-The oldest go first when the limit is reached.
+A commit of a kept half message needs neither a read of the log nor parsing. A half message that was read for a check is
+also kept, because the answer follows in a moment. Each entry is only a copy: a half message without an entry is read
+from the log. At the limit the oldest entries are dropped first.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -17,15 +17,18 @@ from wire.checksum import crc32
 from wire.message.record import MAGIC_V1, StoredMessage
 
 ENTRY_BYTES: Final = 2_048
-"""What an entry takes beside its record: the decoded properties of a stock client's message, measured."""
+"""The memory of an entry besides its record: the decoded properties of a stock client's message, measured."""
 LARGEST_SHARE: Final = 64
-"""A record over this share of the limit is not kept: it would drive out many, and reading it is cheap for its size."""
+"""The divisor of the limit that gives the largest record that is kept.
+
+A larger record would push out many others, and reading it is cheap for its size.
+"""
 
 
 class RecentHalves:
     """Stored half messages by half-queue offset.
 
-    :param limit_bytes: of records and what belongs to them; 0 keeps none.
+    :param limit_bytes: the largest memory for records and their properties; 0 keeps none.
     """
 
     __slots__ = ("_bytes", "_kept", "_largest", "_limit")
@@ -38,7 +41,7 @@ class RecentHalves:
         self._kept: OrderedDict[int, Dispatched | StoredMessage] = OrderedDict()
 
     def keep(self, stored: Dispatched) -> None:
-        """A half message was stored."""
+        """Keep a half message that was just stored."""
         size = stored.size
         if size > self._largest:
             return
@@ -49,7 +52,7 @@ class RecentHalves:
             self._drop_oldest()
 
     def keep_asked(self, half: StoredMessage) -> None:
-        """A producer was asked about a half message; nothing happens when it is kept already."""
+        """Keep a half message that a producer was just asked about, unless it is kept already."""
         offset, size = half.queue_offset, half.total_size
         if size > self._largest or offset in self._kept:
             return
@@ -63,13 +66,13 @@ class RecentHalves:
             self._bytes -= _size(oldest) + ENTRY_BYTES
 
     def forget(self, half_offset: int) -> None:
-        """It is settled."""
+        """Drop a half message that is settled."""
         stored = self._kept.pop(half_offset, None)
         if stored is not None:
             self._bytes -= _size(stored) + ENTRY_BYTES
 
     def find(self, half_offset: int, commit_log_offset: int) -> StoredMessage | None:
-        """The half message at these two offsets as a reader of the log would get it; None when it is not kept."""
+        """Return the half message at these two offsets, as a reader of the log would get it; None if it is not kept."""
         stored = self._kept.get(half_offset)
         if stored is None or stored.commit_log_offset != commit_log_offset:
             return None

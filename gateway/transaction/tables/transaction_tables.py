@@ -1,4 +1,4 @@
-"""Every table about the transactions of one broker, as one value for all who work on them."""
+"""All tables about the transactions of one broker, as one value."""
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
 
@@ -20,15 +20,15 @@ from gateway.transaction.tables.recent_halves import RecentHalves
 from wire.message.record import StoredMessage
 
 MAX_REMEMBERED_SOURCES = 10_000
-"""Outcomes of which it is remembered who asked for them, for the log line of a contradiction."""
+"""The number of outcomes whose asker is remembered, for the log line of a contradiction."""
 MAX_REMEMBERED_ASKED = 100_000
-"""Half messages of which it is remembered who was asked last, for people who look."""
+"""The number of half messages whose last asked producer is remembered, for people who look."""
 
 _PENDING: Final = State.PENDING
 
 
 class TransactionTables:
-    """What memory knows about half messages; it changes on the reactor's thread only."""
+    """The knowledge in memory about half messages. It changes only on the reactor's thread."""
 
     __slots__ = (
         "asked",
@@ -64,26 +64,26 @@ class TransactionTables:
         """Unique key to half offset, of half messages that stand for earlier copies of themselves."""
 
     def is_undecided(self, offset: int) -> bool:
-        """Return whether a half message is pending and no outcome of it is on its way to the log."""
+        """Return whether a half message is pending and none of its outcomes is on the way to the log."""
         return offset in self.pending and self.outcomes.state(offset) is _PENDING
 
     def is_of(self, offset: int, commit_log_offset: int, group: str) -> bool:
-        """Return whether a pending half message lies there and is this producer group's."""
+        """Return whether a pending half message has this commit log offset and this producer group."""
         pending = self.pending
         return pending.place(offset)[0] == commit_log_offset and self.turns.name(pending.group(offset)) == group
 
     def stored_at_ms(self, half: StoredMessage) -> int:
-        """Return when a half message was stored, by the broker's steady clock as long as it is pending."""
+        """Return when a half message was stored, by the broker's steady clock while the half message is pending."""
         offset = half.queue_offset
         return self.pending.stored_at_ms(offset) if offset in self.pending else half.stored_at_ms
 
     def joined_topic(self, name: str, count: int = 1) -> int:
-        """Return the number of a real topic that has ``count`` more open half messages."""
+        """Count ``count`` more open half messages of a real topic; return the topic's number."""
         number = self.counts.topic(name)
         self.counts.by_topic[number].half_messages.value += count
         return number
 
     def oldest_age_ms(self, now_ms: int) -> int:
-        """Return the age of the oldest pending half message; 0 without one."""
+        """Return the age of the oldest pending half message in milliseconds; 0 if none is pending."""
         pending = self.pending
         return now_ms - pending.stored_at_ms(pending.base) if pending.count else 0

@@ -1,4 +1,4 @@
-"""Bodies that only tools of operators ask for: figures, times, units of queues, replicas, transactions.
+"""Bodies for operators' tools only: figures, times, units of queues, replicas, transactions.
 
-Open ``statistics`` first. Bodies that producers and consumers use too are one folder up.
+Open ``statistics`` first. Bodies for producers and consumers too are one folder up.
 """

@@ -1,4 +1,4 @@
-"""The units of a consume queue, for tools that look for a message that is missing."""
+"""The units of a consume queue, for tools that search for a missing message."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from wire.bodies.subscriptions import SubscriptionData
 
 
 class QueueUnit(JsonObject):
-    """One unit: where its message lies, and whether a group's filter lets it through.
+    """One unit: the place of its message, and whether a group's filter accepts the message.
 
-    ``text`` says what the group's filter could not be asked about.
+    ``text`` says why the group's filter could not be applied.
     """
 
     physic_offset: int
@@ -24,9 +24,9 @@ class QueueUnit(JsonObject):
 
 
 class QueueUnits(Body):
-    """Units of a queue with its bounds (upstream ``QueryConsumeQueueResponseBody``).
+    """The units of a queue and the queue's bounds (upstream ``QueryConsumeQueueResponseBody``).
 
-    ``filter_data`` describes the group's property filter, or why there is none.
+    ``filter_data`` describes the group's property filter, or says why there is none.
     """
 
     units: Sequence[QueueUnit] = field(default=(), name="queueData")

@@ -1,4 +1,4 @@
-"""How far the replicas of a broker have come."""
+"""The progress of a broker's replicas."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from wire.bodies.declare import Body, JsonObject, field
 
 
 class ReplicaConnection(JsonObject):
-    """One replica as its master sees it; offsets of the commit log."""
+    """One replica as its master sees it; the offsets are offsets of the commit log."""
 
     addr: str
     slave_ack_offset: int = 0
@@ -19,7 +19,7 @@ class ReplicaConnection(JsonObject):
 
 
 class ReplicationState(Body):
-    """A master with its replicas (upstream ``HARuntimeInfo``)."""
+    """A master and its replicas (upstream ``HARuntimeInfo``)."""
 
     master: bool = True
     master_commit_log_max_offset: int = 0

@@ -1,4 +1,4 @@
-"""Where queues and groups stand, as tools ask for it."""
+"""The positions of queues and groups, for tools."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wire.bodies.topics import DataVersion
 
 
 class TopicOffset(JsonObject):
-    """The first offset of a queue, the next one, and when its last message was stored (ms, 0 for none)."""
+    """The first and the next offset of a queue, and the store time of its last message (ms, 0 for none)."""
 
     min_offset: int
     max_offset: int
@@ -18,14 +18,14 @@ class TopicOffset(JsonObject):
 
 
 class TopicStatsTable(Body):
-    """The queues of a topic; ``topic_put_tps`` is of 5.x."""
+    """The queues of a topic; only 5.x has ``topic_put_tps``."""
 
     offset_table: Mapping[MessageQueue, TopicOffset] = field(default_factory=dict)
     topic_put_tps: float = 0.0
 
 
 class OffsetWrapper(JsonObject):
-    """How far a group is in a queue; ``last_timestamp`` is the store time of its last consumed message."""
+    """The position of a group in a queue; ``last_timestamp`` is the store time of the last consumed message."""
 
     broker_offset: int
     consumer_offset: int
@@ -34,14 +34,14 @@ class OffsetWrapper(JsonObject):
 
 
 class ConsumeStats(Body):
-    """How far a group is in its queues, and its rate in messages a second."""
+    """The positions of a group in its queues, and its rate in messages a second."""
 
     offset_table: Mapping[MessageQueue, OffsetWrapper] = field(default_factory=dict)
     consume_tps: float = 0.0
 
 
 class ConsumeStatsList(Body):
-    """The statistics of all groups: a list of maps from group to its tables."""
+    """The statistics of all groups: a list of maps from a group to its tables."""
 
     broker_addr: str | None = None
     consume_stats_list: Sequence[Mapping[str, Sequence[ConsumeStats]]] = ()
@@ -56,7 +56,7 @@ class GroupList(Body):
 
 
 class ResetOffsetBody(Body):
-    """Where the consumers of a group shall go on, for Java clients."""
+    """The offsets at which the consumers of a group go on, for Java clients."""
 
     offset_table: Mapping[MessageQueue, int] = field(default_factory=dict)
 
@@ -71,7 +71,7 @@ class QueueOffset(JsonObject):
 
 
 class ResetOffsetBodyForC(Body):
-    """The same as a list, for clients that cannot read objects as keys."""
+    """The offsets at which the consumers of a group go on, as a list, for clients that cannot read objects as keys."""
 
     offset_table: Sequence[QueueOffset] = ()
 
@@ -87,13 +87,13 @@ class ConsumerOffsetTable(Body):
 
 
 class CorrectionOffsets(Body):
-    """Smallest offsets of other groups by queue (upstream ``QueryCorrectionOffsetBody``)."""
+    """The smallest offsets of other groups, by queue (upstream ``QueryCorrectionOffsetBody``)."""
 
     correction_offsets: Mapping[int, int] = field(default_factory=dict)
 
 
 class BrokerStatsItem(JsonObject):
-    """A count over a time: its sum, its rate a second, and what one call contributed."""
+    """A count over a period: the sum, the rate a second, and the average contribution of a call."""
 
     sum: int = 0
     tps: float = 0.0

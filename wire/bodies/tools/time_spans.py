@@ -1,4 +1,4 @@
-"""Between which times the messages of a topic were stored, and up to which a group has consumed them."""
+"""The store times of a topic's messages, and the store time up to which a group has consumed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from wire.bodies.message_queue import MessageQueue
 
 
 class QueueTimeSpan(JsonObject):
-    """One queue; times in epoch milliseconds, −1 where there is no message, and the delay in milliseconds.
+    """The times of one queue in epoch milliseconds, −1 if there is no message; the delay is in milliseconds.
 
-    The texts are of the times as ``yyyy-MM-dd#HH:mm:ss:SSS``, for people; Java clients make them anew.
+    The texts are the same times as ``yyyy-MM-dd#HH:mm:ss:SSS``, for people. Java clients make the texts again.
     """
 
     message_queue: MessageQueue

@@ -1,4 +1,4 @@
-"""Transactions as the gateway tells its own command line of them; Apache RocketMQ has nothing like it."""
+"""Transactions for the gateway's own command line; Apache RocketMQ has nothing like these bodies."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from wire.bodies.declare import Body, JsonObject, field
 
 
 class ListedTransaction(Body, kw_only=True):
-    """One half message, or the copy of one that was given up.
+    """One half message, or the copy of a half message that was given up.
 
-    ``message_id`` says where the record lies, ``transaction_id`` is the unique key its producer gave it. Without a
-    next check (``next_check_in_ms``) it is settled. ``waits_for_producer``: its group has no connection that could be
-    asked. ``decided_by`` is known for the newest outcomes only. ``checks`` is None for a settled one: the broker no
-    longer keeps its count. Ages and intervals are by the broker's clock.
+    ``message_id`` says where the record lies, and ``transaction_id`` is the unique key from its producer. A half
+    message without a next check (``next_check_in_ms``) is settled. ``waits_for_producer`` is True if the group has no
+    connection that could be asked. ``decided_by`` is known only for the newest outcomes. ``checks`` is None for a
+    settled half message, because the broker no longer keeps its count. Ages and intervals are measured by the broker's
+    clock.
     """
 
     half_offset: int
@@ -39,16 +40,16 @@ class ListedTransaction(Body, kw_only=True):
 
 
 class TransactionList(Body, kw_only=True):
-    """A page; ``next_after`` is where the next one begins, None when this is the last."""
+    """A page of transactions; ``next_after`` is the start of the next page, None on the last page."""
 
     transactions: Sequence[ListedTransaction] = ()
     next_after: int | None = None
 
 
 class TransactionGroup(JsonObject, kw_only=True):
-    """The half messages of one producer group: without outcome, due now, and checks that were not answered yet.
+    """Figures of one producer group: half messages without an outcome, half messages due now, and unanswered checks.
 
-    ``unknowns`` are its answers without an outcome in a row; they lengthen the time between checks.
+    ``unknowns`` counts the group's last answers in a row that gave no outcome; these lengthen the time between checks.
     """
 
     group: str
@@ -60,7 +61,7 @@ class TransactionGroup(JsonObject, kw_only=True):
 
 
 class TransactionStatistics(Body, kw_only=True):
-    """All transactions of a broker in figures; ``counts`` are since its start, by metric name."""
+    """Figures about all transactions of a broker; ``counts`` are counts since the broker's start, by metric name."""
 
     pending: int = 0
     oldest_age_ms: int = 0

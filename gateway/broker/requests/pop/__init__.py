@@ -1,4 +1,4 @@
-"""Requests of consumers that pop messages, lite topics included: take messages, acknowledge them, keep them for longer.
+"""Requests of consumers that pop: take messages, acknowledge them, keep them for longer; lite topics included.
 
-Check points and positions live in ``gateway.delivery.pop``. Begin with ``pop``.
+Check points and positions live in ``gateway.delivery.pop``. Open ``pop`` first.
 """

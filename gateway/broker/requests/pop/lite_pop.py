@@ -1,8 +1,8 @@
-"""POP_LITE_MESSAGE: messages of the lite topics that a client subscribes to, in order within each (5.5).
+"""POP_LITE_MESSAGE: messages of the lite topics that a client subscribes to, in order within each topic (5.5).
 
-A pop takes of the lite topics that have something for the client, those first that have waited longest, and closes
-each to the group until its messages are acknowledged or visible again. Checks, codes and the answer follow upstream's
-``PopLiteMessageProcessor``.
+A pop takes messages from lite topics that have some for the client, and starts with those that have waited longest. A
+lite topic is then closed to the group until its messages are acknowledged or visible again. Checks, codes and the
+answer follow upstream's ``PopLiteMessageProcessor``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ if TYPE_CHECKING:
 
 
 class _LitePop(Pop):
-    """A pop of lite topics: whose, the one it looks at, and those that have still something, unseen."""
+    """A pop of lite topics, with its client.
+
+    The pop knows the lite topic that it looks at, and those that it left although they have messages.
+    """
 
     __slots__ = ("client", "looks_at", "passed_by")
 
@@ -67,16 +70,16 @@ class PopLite:
         self._taking = PopTaking(desk, self._finished, lambda _: None, self._give_up)
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers_directly(RequestCode.POP_LITE_MESSAGE, self.pop, Right.SUBSCRIBE | Right.CONSUME, Size.LARGE)
 
     def use(self, settings: Settings) -> None:
-        """Go on with changed settings."""
+        """Use the changed settings from now on."""
         self._permission = settings.broker_permission
         self._taking.use(settings)
 
     def pop(self, request: Request) -> None:
-        """Check, take what is there, and answer or hold."""
+        """Check a pop, take messages, and answer or hold."""
         header = read_header(PopLiteMessageRequest, request.command)
         now_ms = self._clock_ms()
         born_ms = header.born_time or now_ms
@@ -124,7 +127,7 @@ class PopLite:
         self._taking.go_on(pop)
 
     def _sources(self, pop: _LitePop) -> Iterator[Source]:
-        """The lite topics that are ready."""
+        """Yield the lite topics that are ready."""
         client = pop.client
         if client is None:
             return
@@ -146,7 +149,7 @@ class PopLite:
             pop.passed_by.append(queue)
 
     def _settle(self, pop: _LitePop) -> None:
-        """A lite topic that has still something, unseen, is ready as before."""
+        """Make lite topics ready again that have messages which this pop left."""
         self._pass_by(pop)
         client, attempt_id = pop.client, pop.header.attempt_id
         if client is None:
@@ -158,7 +161,7 @@ class PopLite:
         client.attempt = (attempt_id, taken) if attempt_id and taken else None
 
     def _give_up(self, stopped: Pop) -> None:
-        """Lite topics that a pop looked at and does not give out are ready as before: the client asks again."""
+        """Make all lite topics ready again that a stopped pop looked at: the client asks again."""
         assert isinstance(stopped, _LitePop)
         self._pass_by(stopped)
         if stopped.client is not None:
@@ -179,7 +182,7 @@ class PopLite:
             self._hold(pop)
 
     def _keep(self, pop: Pop) -> None:
-        """Write down what was taken; answered when that is in the log."""
+        """Write to the log what was taken, then answer once it is in the log."""
         self._taking.waiting_bytes += pop.bytes
         infos, states = self._taking.close_in_order(pop)
 
@@ -260,9 +263,10 @@ class PopLite:
 
 
 def check_bound(groups: Groups, attributes: Mapping[str, str], topic: str, group: str) -> Mapping[str, str]:
-    """Let a group pass that consumes the lite topics of this parent; its attributes.
+    """Refuse a group that does not consume the lite topics of this parent.
 
-    :param attributes: of the topic.
+    :param attributes: the attributes of the topic.
+    :return: the attributes of the group.
     :raises RequestRefused: INVALID_PARAMETER, as upstream.
     """
     if not is_parent(attributes):
@@ -274,6 +278,6 @@ def check_bound(groups: Groups, attributes: Mapping[str, str], topic: str, group
 
 
 def _count_text(info: OrderInfo, offset: int) -> str:
-    """How often a message was popped before, as the proxy reads it."""
+    """Return how often a message was popped before, in the form that the proxy reads."""
     times = info.counts.get(offset, 0)
     return f"{NORMAL} qo{LIGHT_QUEUE_ID}%{offset} {times}" if times else "0"

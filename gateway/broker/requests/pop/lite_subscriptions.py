@@ -1,8 +1,9 @@
-"""LITE_SUBSCRIPTION_CTL: clients tell which lite topics they subscribe to (5.5).
+"""LITE_SUBSCRIPTION_CTL: clients report which lite topics they subscribe to (5.5).
 
-Single ones come and go (PARTIAL); all of them are told every 30 seconds (COMPLETE), so that a broker that started anew
-knows them again, and forgets those of clients that are gone. Upstream: ``LiteSubscriptionCtlProcessor``, which takes
-subscriptions of groups that are not bound to the topic and never has messages for them.
+Single subscriptions come and go (PARTIAL). Every 30 seconds a client reports all of its subscriptions (COMPLETE), so
+that a restarted broker knows them again, and forgets those of clients that are gone. Upstream:
+``LiteSubscriptionCtlProcessor``. Upstream also accepts subscriptions of groups that are not bound to the topic, and
+never has messages for such groups.
 """
 
 from __future__ import annotations
@@ -42,19 +43,19 @@ if TYPE_CHECKING:
     from gateway.remoting.turns import Turns, Work
 
 MAX_CHANGES: Final = 1_000
-"""Of one request; clients send one."""
+"""The largest number of subscription changes in one request; clients send one."""
 MAX_NAME_CHARACTERS: Final = 255
-"""Of a client id."""
+"""The largest number of characters in a client id."""
 LEAST_NAMES: Final = 1_000
-"""Lite topics that one request may name in any case."""
+"""The number of lite topics that one request may name whatever the settings say."""
 BYTES_OF_A_NAME: Final = 20
-"""Of a request that waits, so many bytes count as a lite topic, whatever they are."""
+"""The number of bytes of a waiting request that count as one lite topic, whatever the bytes are."""
 RESET_STEPS: Final = 20
-"""An offset that is set counts like so many names: it may be written to the log."""
+"""The number of steps for setting an offset, which may be written to the log; a name takes one step."""
 
 
 class _Wish:
-    """One request, and what tells it that it is carried out."""
+    """One request, and the Deferred that fires when the request is carried out."""
 
     __slots__ = ("answered", "changes", "names", "request")
 
@@ -68,7 +69,7 @@ class _Wish:
 class _Line:
     """The requests of one connection that are not carried out yet.
 
-    :ivar names: of lite topics in all of them, or as many as their bodies have room for.
+    :ivar names: the number of lite topics in all of these requests, or as many as their bodies have room for.
     """
 
     __slots__ = ("names", "wishes")
@@ -78,17 +79,17 @@ class _Line:
         self.names = 0
 
     def put(self, wish: _Wish) -> None:
-        """One more comes."""
+        """Add a request at the end of the line."""
         self.wishes.append(wish)
         self.names += wish.names + 1
 
     def take(self) -> None:
-        """The first is carried out."""
+        """Remove the first request, which is carried out."""
         self.names -= self.wishes.popleft().names + 1
 
 
 class _Pace:
-    """Lets others have their turn after so many steps."""
+    """Lets others have their turn after a number of steps."""
 
     __slots__ = ("_channel", "_steps", "_turns")
 
@@ -98,7 +99,7 @@ class _Pace:
         self._steps = 0
 
     async def step(self, count: int = 1) -> None:
-        """Count some steps, and wait for another turn when they are many.
+        """Count some steps, and wait for another turn after many of them.
 
         :raises RequestRefused: the connection is closed, or too much long work waits.
         """
@@ -108,7 +109,7 @@ class _Pace:
             await self._turns.run(_pause(), self._channel)
 
     async def follow(self, work: Work[None]) -> None:
-        """Do work that is in pieces."""
+        """Do work that comes in pieces, and wait for another turn after each piece."""
         for _ in work:
             self._steps = 0
             await self._turns.run(_pause(), self._channel)
@@ -133,13 +134,13 @@ class LiteSubscriptionRequests:
         self._lines: dict[Channel, _Line] = {}
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers(RequestCode.LITE_SUBSCRIPTION_CTL, None, self.change, Right.SUBSCRIBE | Right.CONSUME)
 
     def change(self, request: Request, _header: None) -> Deferred[Answer]:
-        """Carry out what clients wish, one after the other, up to the first that is refused.
+        """Carry out the changes of a request one after the other, up to the first that is refused.
 
-        What comes over one connection is carried out in its order; long work is done in pieces.
+        Requests of one connection are carried out in the order of their arrival. Long work is done in pieces.
         """
         body = request.command.body
         changes = LiteSubscriptionChanges.parse(body).subscription_set if body else ()
@@ -176,7 +177,7 @@ class LiteSubscriptionRequests:
             )
 
     async def _carry_out_all(self, channel: Channel, line: _Line) -> None:
-        """Carry out what waits in the line of a connection, until nothing does."""
+        """Carry out the requests in the line of a connection until none is left."""
         pace = _Pace(self._turns, channel)
         while line.wishes:
             wish = line.wishes[0]
@@ -222,7 +223,7 @@ class LiteSubscriptionRequests:
             await pace.follow(self._lite.offering(client, queues))
 
     def _attributes(self, change: LiteSubscriptionChange) -> Mapping[str, str]:
-        """The attributes of a group that may subscribe to lite topics of this parent."""
+        """Return the attributes of the group; refuse a group that may not subscribe to lite topics of this parent."""
         config = self._topics.get(change.topic)
         if config is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic [{change.topic}] not exist, apply first please!")
@@ -275,7 +276,7 @@ class LiteSubscriptionRequests:
             await pace.step(RESET_STEPS)
 
     async def _offset(self, queue: str, group: str, option: OffsetOption) -> int | None:
-        """Where the group shall go on; None: where it is."""
+        """Return the offset at which the group goes on; None to stay at the group's present offset."""
         end = self._store.max_offset(queue, LIGHT_QUEUE_ID)
         if option.type == OffsetKind.POLICY:
             return {POLICY_MIN: 0, POLICY_MAX: end}.get(option.value)
@@ -291,7 +292,7 @@ class LiteSubscriptionRequests:
         raise _illegal(f"offset option {option.type[:32]!r} is none of {', '.join(OffsetKind)}")
 
     def _check_known(self, client: LiteClient) -> None:
-        """Refuse what is left of a long request whose client unsubscribed over another connection meanwhile."""
+        """Refuse the rest of a long request if its client unsubscribed over another connection meanwhile."""
         if self._lite.subscriptions.find(client.group, client.client_id) is not client:
             raise _illegal("the client unsubscribed from everything meanwhile")
 

@@ -1,9 +1,9 @@
 """POP_MESSAGE: messages of any queue of a topic, hidden from the rest of the group for a while.
 
-Checks, codes and the order of the sources follow upstream's ``PopMessageProcessor``: now and then the group's retry
-topic first, then the topic's queues from a random one on, then the retry topic. What is popped is answered when its
-check points are in the log. What is in memory is read at once, anything else in a thread, while other pops pass the
-queue by.
+Checks, codes and the order of the sources follow upstream's ``PopMessageProcessor``. Now and then a pop looks first at
+the group's retry topic; otherwise the retry topic comes last. The topic's queues are looked at from a random one on. A
+pop is answered when its check points are in the log. Messages in memory are read at once. All others are read in a
+thread, and other pops skip the queue meanwhile.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from gateway.settings import Settings
 
 MAX_ATTEMPT_CHARACTERS: Final = 255
-"""Characters of an attempt's id; clients send a UUID."""
+"""The largest number of characters in the id of an attempt; clients send a UUID."""
 LATE_MS: Final = 500
-"""A pop that arrives this long after its poll time is over is not tried any more, as upstream."""
+"""A pop that arrives more than this many milliseconds after the end of its poll time is not tried, as upstream."""
 
 
 class PopMessage:
@@ -76,18 +76,18 @@ class PopMessage:
         self._taking = PopTaking(desk, self._finished, self._was_read)
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers_directly(RequestCode.POP_MESSAGE, self.pop, Right.SUBSCRIBE | Right.CONSUME, Size.LARGE)
 
     def use(self, settings: Settings) -> None:
-        """Go on with changed settings."""
+        """Use the changed settings from now on."""
         self._settings = settings
         self._points.shares.resize(settings.pop_check_points_limit)
         self._sources.settings = settings
         self._taking.use(settings)
 
     def pop(self, request: Request) -> None:
-        """Check, take what is there, and answer or hold; in a later turn where filters have used up this one."""
+        """Check a pop, take messages, and answer or hold; in a later turn if filters have used up the current turn."""
         header = read_header(PopMessageRequest, request.command)
         if self._turns.is_busy and self._takes_turns(header):
             popped = partial(answer_failures, request, partial(self._pop_with_room, request, header))
@@ -99,7 +99,7 @@ class PopMessage:
         return bool(header.exp and not is_tag_type(header.exp_type)) or self._sources.are_many(header)
 
     def _pop_with_room(self, request: Request, header: PopMessageRequest) -> None:
-        """Go on with a pop that waited for its turn: there may be no room for its answer any more."""
+        """Go on with a pop that waited for its turn, as soon as there is room for its answer."""
         if request.channel.must_wait:
             wait_for_room(request, partial(answer_failures, request, partial(self.pop, request)))
         else:
@@ -147,7 +147,7 @@ class PopMessage:
         self._taking.go_on(pop)
 
     def _was_read(self, key: Key) -> None:
-        """Whoever waits for this very queue passed it by."""
+        """Wake a held pop that waits for this queue, because it may have skipped the queue during the read."""
         if self._held.count(key):
             self._soon(lambda: self._held.wake(*key))
 
@@ -166,14 +166,17 @@ class PopMessage:
     # -- keeping and answering ------------------------------------------------------------------------------
 
     def _when_saved(self, pop: Pop, go_on: Callable[[], None]) -> None:
-        """Go on when it is on disk where a new group begins; after a kill it would begin at another end."""
+        """Go on once the offset at which a new group starts is on disk.
+
+        Without the offset on disk the group would start at another end after a kill.
+        """
         if pop.begins:
             self._positions.save(lambda _failure: answer_failures(pop.request, go_on))
         else:
             go_on()
 
     def _keep(self, pop: Pop) -> None:
-        """Write down what was taken; answered when that is in the log."""
+        """Write to the log what was taken, then answer once it is in the log."""
         self._taking.waiting_bytes += pop.bytes
         if pop.header.order:
             self._keep_order(pop)
@@ -234,7 +237,7 @@ class PopMessage:
         self._wake_next(pop)
 
     def _wake_next(self, pop: Pop) -> None:
-        """More is there: someone else who waits may have it."""
+        """Wake another held pop if more messages may be there."""
         if pop.rest or pop.was_cut:
             self._wake_another(pop)
 
@@ -271,7 +274,7 @@ class PopMessage:
         pop.request.send_parts([build_frame_head(response, size), *parts])
 
     def _renamed(self, pop: Pop, taken: Taken, revive_queue_id: int) -> Iterator[bytes]:
-        """Messages of a retry topic as the client knows them: under its own topic, each with its receipt."""
+        """Yield messages of a retry topic under the client's own topic, each with its receipt."""
         for message in parse_records(b"".join(taken.parts)):
             raw = message.properties
             if PropertyName.POP_CK not in message.property_map:
@@ -333,7 +336,7 @@ class PopMessage:
             answer_failures(request, again)
 
     def _again(self, pop: Pop) -> None:
-        """Look once more: there may be something."""
+        """Try a held pop again, because there may be messages now."""
         request, now_ms = pop.request, self._clock_ms()
         if now_ms - pop.deadline_ms > LATE_MS:
             self._wake_another(pop)
@@ -355,9 +358,9 @@ class PopMessage:
 
 
 def check_attempt(attempt_id: str | None) -> None:
-    """Let the id of an attempt pass, which is kept until the messages of an ordered pop are done.
+    """Refuse an attempt id that is too long: the id is kept until the messages of an ordered pop are done.
 
-    :raises RequestRefused: INVALID_PARAMETER.
+    :raises RequestRefused: INVALID_PARAMETER: the id has more than ``MAX_ATTEMPT_CHARACTERS`` characters.
     """
     if attempt_id is not None and len(attempt_id) > MAX_ATTEMPT_CHARACTERS:
         raise RequestRefused(
@@ -367,5 +370,5 @@ def check_attempt(attempt_id: str | None) -> None:
 
 
 def refuse_unstored(request: Request) -> None:
-    """Answer a pop whose records could not be written."""
+    """Refuse a pop whose records could not be written."""
     request.answer(ResponseCode.SYSTEM_ERROR, remark="the store takes nothing now: nothing was popped")

@@ -1,9 +1,9 @@
-"""What clients do with popped messages: acknowledge them, one by one or by the batch, or hide them for longer.
+"""Requests for popped messages: acknowledge them, one by one or in a batch, or hide them for longer.
 
-Acknowledgements of one reactor turn that belong to the same pop become one record of the revive topic, and are
-answered when it is stored. A receipt that names nothing, or something that was given out again since, is told so; one
-that is used twice is not. Upstream: ``AckMessageProcessor`` and ``ChangeInvisibleTimeProcessor``, which take any
-receipt that can be read.
+Acknowledgements that come in one turn of the reactor for the same pop become one record of the revive topic. Their
+senders are answered when the record is stored. A receipt is refused if it names no message, or a message that was given
+out again since. A receipt that is used twice is not refused. Upstream: ``AckMessageProcessor`` and
+``ChangeInvisibleTimeProcessor``, which accept every readable receipt.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
     from gateway.remoting.dispatch import Dispatch, Request
 
 MAX_INVISIBLE_MS: Final = 259_200_000
-"""Three days: upstream's timers reach no further (timerMaxDelaySec)."""
+"""The longest invisible time, three days in milliseconds: upstream's timers reach no further (timerMaxDelaySec)."""
 MAX_BATCH: Final = 10_000
-"""Entries of one BATCH_ACK_MESSAGE."""
+"""The largest number of entries in one BATCH_ACK_MESSAGE."""
 MAX_BATCH_MESSAGES: Final = 32_768
-"""Messages that the entries of one BATCH_ACK_MESSAGE name; each takes two microseconds, also an unknown one."""
+"""The largest number of messages that one BATCH_ACK_MESSAGE names; each takes 2 µs, even if it is unknown."""
 SUCCESS_FORM: Final = AnswerForm(ResponseCode.SUCCESS, {})
 
 Done = Callable[[bool], None]
 
 
 class _Acks:
-    """What is acknowledged of one check point in this turn."""
+    """The acknowledgements of one check point in this turn."""
 
     __slots__ = ("bits", "offsets", "waiting")
 
@@ -82,7 +82,7 @@ class PopAcks:
         self._order_writing: Counter[OrderKey] = Counter()
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers_directly(RequestCode.ACK_MESSAGE, self.ack, Right.SUBSCRIBE | Right.CONSUME)
         dispatch.answers_directly(RequestCode.BATCH_ACK_MESSAGE, self.ack_batch, Right.SUBSCRIBE | Right.CONSUME)
         dispatch.answers_directly(
@@ -92,7 +92,7 @@ class PopAcks:
     # -- one ------------------------------------------------------------------------------------------------
 
     def ack(self, request: Request) -> None:
-        """A message is done."""
+        """Acknowledge one message."""
         header = read_header(AckMessageRequest, request.command)
         topic, queue_id, offset = header.topic, header.queue_id, header.offset
         if header.lite_topic:
@@ -141,7 +141,7 @@ class PopAcks:
         self._order_changed(key, done)
 
     def _order_changed(self, key: OrderKey, done: Done) -> None:
-        """Write the group's state at the end of the turn; the next pop need not wait for that."""
+        """Write the group's state at the end of the turn; the next pop need not wait for the write."""
         if not (self._turn or self._order_turn):
             self._soon(self._write)
         self._order_turn.setdefault(key, []).append(done)
@@ -152,7 +152,7 @@ class PopAcks:
     # -- many -----------------------------------------------------------------------------------------------
 
     def ack_batch(self, request: Request) -> None:
-        """Messages of any topics and groups are done; what is unknown is passed over, as upstream does."""
+        """Acknowledge messages of any topics and groups; unknown messages are skipped, as upstream."""
         batch = BatchAckMessage.parse(request.command.body)
         if not batch.acks:
             raise RequestRefused(ResponseCode.NO_MESSAGE, "the batch names no messages")
@@ -228,7 +228,7 @@ class PopAcks:
     # -- hiding ---------------------------------------------------------------------------------------------
 
     def change(self, request: Request) -> None:
-        """A message comes again at another time than it would."""
+        """Change the time at which a message becomes visible again."""
         header = read_header(ChangeInvisibleTimeRequest, request.command)
         if header.lite_topic:
             header = replace(header, topic=lite_queue(header.topic, header.lite_topic), queue_id=LIGHT_QUEUE_ID)
@@ -281,9 +281,10 @@ class PopAcks:
         self._log.append([again, point.settling([offset], self._broker_name)], point.revive_queue_id, done)
 
     def _find_lite_topic(self, request: Request, header: ChangeInvisibleTimeRequest) -> None:
-        """The proxy of 5.5.0 leaves out the lite topic; the receipt says where the message lies in the log.
+        """Find the lite topic of a message by the place in the log that its receipt names, then change the message.
 
-        Upstream then hides nothing: the message comes again when it would have.
+        The proxy of 5.5.0 leaves the lite topic out. Upstream then hides nothing: the message comes again when it would
+        have come anyway.
         """
         receipt = parse_receipt(header.extra_info, self._broker_name, header.queue_id, header.offset)
         at = receipt.commit_log_offset
@@ -299,7 +300,7 @@ class PopAcks:
         self._cold_reads.read(lambda: self._store.head_at(at), found, request.channel)
 
     def _free_moment(self, key: PointKey) -> int:
-        """A time at which nothing was popped there: a check point is named by its time."""
+        """Return a time in milliseconds at which nothing was popped at this place: check points are named by time."""
         *place, moment_ms = key
         while self._points.find((*place, moment_ms)) or self._points.is_settled((*place, moment_ms)):  # type: ignore[arg-type]
             moment_ms += 1
@@ -349,7 +350,7 @@ class PopAcks:
 
 
 class _BatchAnswer:
-    """Answers a batch when everything it set off is stored."""
+    """Answers a batch once all of its acknowledgements are stored."""
 
     __slots__ = ("_request", "_stored", "_waits")
 
@@ -359,12 +360,12 @@ class _BatchAnswer:
         self._stored = True
 
     def expect(self) -> Done:
-        """One thing more to wait for."""
+        """Wait for one acknowledgement more; the result is called when the acknowledgement is stored or has failed."""
         self._waits += 1
         return self.arrived
 
     def arrived(self, stored: bool) -> None:
-        """One of them is done."""
+        """Note the outcome of one acknowledgement, and answer after the last."""
         self._stored = self._stored and stored
         self._waits -= 1
         if not self._waits:
@@ -372,9 +373,9 @@ class _BatchAnswer:
 
 
 def check_invisible(invisible_ms: int) -> None:
-    """Let an invisible time pass.
+    """Refuse an invisible time that is out of range.
 
-    :raises RequestRefused: INVALID_PARAMETER: it is negative or too long.
+    :raises RequestRefused: INVALID_PARAMETER: the time is negative or longer than ``MAX_INVISIBLE_MS``.
     """
     if not 0 <= invisible_ms <= MAX_INVISIBLE_MS:
         raise RequestRefused(

@@ -1,8 +1,9 @@
-"""Where a pop takes messages from: whether its group may, and in which order queues and retry topics are looked at.
+"""The sources of a pop: whether its group may pop, and in which order queues and retry topics are looked at.
 
-Upstream: ``PopMessageProcessor``. Now and then the group's retry topic first, then the topic's queues from a random one
-on, then the retry topic. In topics of type PRIORITY (5.5) queues are priorities: the most urgent one comes first. In
-topics with very many queues those that are known to be at their end are left out, which changes nothing else.
+Upstream: ``PopMessageProcessor``. Now and then a pop looks first at the group's retry topic; otherwise the retry topic
+comes last. The topic's queues are looked at from a random one on. In topics of type PRIORITY (5.5) queues are
+priorities, and the most urgent queue comes first. In topics with very many queues the broker skips queues that are
+known to be at their end, which changes nothing else.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Source(NamedTuple):
-    """A queue to pop from; ``unread`` has its mark, where not all queues are looked at."""
+    """A queue to pop from; ``unread`` has the queue's mark if only queues with a mark are looked at."""
 
     topic: str
     queue_id: int
@@ -38,11 +39,11 @@ class Source(NamedTuple):
 
 
 Watched = list[tuple[Unread, int]]
-"""Marks that are looked through, with their changes before."""
+"""The marks that a pop goes by, each with its number of changes before the pop."""
 
 
 class Place(NamedTuple):
-    """A topic, or retry topic, to pop from."""
+    """A topic, or a retry topic, to pop from, with the number of its queues."""
 
     topic: str
     retry: str
@@ -50,17 +51,20 @@ class Place(NamedTuple):
 
 
 def has_changed(watched: Watched) -> bool:
-    """Whether a queue may have something that had nothing when it was looked at."""
+    """Return whether a queue may have got messages since a look found none in it."""
     return any(unread.changes != changes for unread, changes in watched)
 
 
 def is_wide(places: Iterable[Place]) -> bool:
-    """Whether there are so many queues that not all of them are looked at each time."""
+    """Return whether there are so many queues that a pop does not look at all of them each time."""
     return any(place.queues > NARROW for place in places)
 
 
 def places_of(topics: Topics, topic: str, group: str, forms: Iterable[str]) -> list[Place]:
-    """A topic, or what comes again of it to a group, in these forms."""
+    """Return the existing places of a topic for a group, in order of ``forms``.
+
+    NORMAL is the topic itself; the other forms are the group's retry topics.
+    """
     found: list[Place] = []
     for form in forms:
         name = topic if form == NORMAL else pop_retry_topic(topic, group, form)
@@ -71,9 +75,9 @@ def places_of(topics: Topics, topic: str, group: str, forms: Iterable[str]) -> l
 
 
 class PopSources:
-    """The order for each pop.
+    """The order of the sources for each pop.
 
-    :param random_below: a number below another.
+    :param random_below: returns a random number below its argument.
     """
 
     def __init__(
@@ -91,7 +95,7 @@ class PopSources:
         self._unread = unread
 
     def of(self, header: PopMessageRequest, watched: Watched) -> Iterator[Source]:
-        """Where messages are looked for, in this order; ``watched`` gets the marks that this goes by."""
+        """Yield the queues in which a pop looks for messages, in order; ``watched`` gets the marks that are used."""
         settings, chance = self.settings, self._random_below(100)
         config = self._topics.get(header.topic)
         by_priority = config is not None and self._is_by_priority(config, header, chance)
@@ -116,14 +120,17 @@ class PopSources:
             yield from self._within(retry, header.consumer_group, watched if wide else None)
 
     def are_many(self, header: PopMessageRequest) -> bool:
-        """Whether a pop may have to look at very many queues."""
+        """Return whether a pop may have to look at very many queues."""
         forms = [NORMAL] if header.queue_id < 0 else []
         if not header.order:
             forms += (RETRY_V1, RETRY_V2)
         return is_wide(places_of(self._topics, header.topic, header.consumer_group, forms))
 
     def _is_by_priority(self, config: TopicConfig, header: PopMessageRequest, chance: int) -> bool:
-        """Whether the most urgent queue comes first; a group's factor lets the others have their turn too."""
+        """Return whether the most urgent queue comes first.
+
+        A group's factor lets other queues come first now and then.
+        """
         if header.order or type_of_topic(config.attributes) != PRIORITY:
             return False
         group = self._groups.get(header.consumer_group)
@@ -139,7 +146,10 @@ class PopSources:
     def _within(
         self, place: Place, group: str, watched: Watched | None, first: int = 0, *, down: bool = False
     ) -> Iterator[Source]:
-        """The queues of a topic from ``first`` on, or downwards from the last; with ``watched`` those with a mark."""
+        """Yield the queues of a topic from ``first`` on, or downwards from the last.
+
+        With ``watched`` only queues with a mark are yielded.
+        """
         topic, retry, count = place
         first = first % count if count else 0
         if watched is None:
@@ -161,8 +171,9 @@ class PopSources:
 def check_pop_place(
     topics: Topics, groups: Groups, broker_permission: int, topic: str, queue_id: int, group: str
 ) -> TopicConfig:
-    """Let a group and the queue it wants to pop from pass.
+    """Refuse a group that may not pop, or a queue from which it may not pop.
 
+    :return: the topic's configuration.
     :raises RequestRefused: with upstream's code for the first check that fails.
     """
     if not broker_permission & Permission.READ:

@@ -1,7 +1,7 @@
-"""Taking messages of queues for a pop, one queue after the other, and closing those that are popped in order.
+"""Taking messages of queues for a pop, one queue after the other, and closing queues that are popped in order.
 
-What pops of topics and of lite topics have in common. What is in memory is read at once, anything else in a thread,
-while other pops pass the queue by. A look at very many queues takes turns with others.
+Pops of topics and pops of lite topics share this code. Messages in memory are read at once. All others are read in a
+thread, and other pops skip the queue meanwhile. A look at very many queues takes turns with other work.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 log = EventLog("pop")
 
 INIT_FROM_LAST: Final = 1
-"""``initMode`` of a group that is new to a queue: 0 from its first message, 1 from its last."""
+"""The ``initMode`` with which a group that is new to a queue starts at the last message; 0 starts at the first."""
 
 LOOKS: Final = 256
-"""Queues that a pop looks at before others have their turn, and no more once it has something."""
+"""The number of queues that a pop looks at before others have their turn; a pop that has messages then ends."""
 LOOK_STEPS: Final = 15
-"""Steps of a look at one queue, beside those of its filter."""
+"""The steps of a look at one queue, besides the steps of its filter."""
 
 
 class Taken(NamedTuple):
-    """What was taken of one queue."""
+    """The messages that were taken from one queue."""
 
     source: Source
     start_offset: int
@@ -57,7 +57,7 @@ class Taken(NamedTuple):
 
 
 class Pop:
-    """One pop under way. A plain class: one is made for each."""
+    """One pop under way. A plain class, because every pop needs an object."""
 
     __slots__ = (
         "accepts",
@@ -101,15 +101,15 @@ class Pop:
 
 
 MAX_WAITING_BYTES = 64 * 1024 * 1024
-"""Bytes of messages that are popped and wait for the disk, before they are given out; further pops come later."""
+"""Bytes of popped messages that may wait for the disk before they are given out; above them no pop takes messages."""
 
 
 class PopTaking:
-    """Takes messages of queues.
+    """Takes messages from queues.
 
-    :param finish: told of a pop that has what it gets.
-    :param was_read: told of a queue that others passed by while it was read from the disk.
-    :param give_up: told of a pop that an error ends, or that has to wait until its peer has read, perhaps for ever.
+    :param finish: gets a pop that has taken all it gets.
+    :param was_read: gets a queue that other pops skipped while it was read from the disk.
+    :param give_up: gets a pop that an error ends, or that waits until its peer has read, perhaps for ever.
     """
 
     def __init__(
@@ -133,21 +133,21 @@ class PopTaking:
         """Bytes of messages that were taken and wait for the disk."""
 
     def use(self, settings: Settings) -> None:
-        """Go on with changed settings."""
+        """Use the changed settings from now on."""
         self._max_bytes = settings.max_transfer_bytes_on_message_in_memory
         self._max_bytes_cold = settings.max_transfer_bytes_on_message_in_disk
 
     @property
     def has_too_much(self) -> bool:
-        """Whether so much waits for the disk that nothing more is taken."""
+        """True if so many bytes wait for the disk that no more messages are taken."""
         return self.waiting_bytes > MAX_WAITING_BYTES
 
     def is_full(self, pop: Pop) -> bool:
-        """Whether a pop has as much as it may have."""
+        """Return whether a pop has as many messages or bytes as it may have."""
         return pop.count >= pop.header.max_msg_nums or pop.bytes >= self._max_bytes
 
     def go_on(self, pop: Pop) -> None:
-        """Take from the sources that are left, until one has to be waited for."""
+        """Take messages from the remaining sources, until the pop has to wait for a source or for its turn."""
         try:
             self._take_what_is_left(pop)
         except Exception:
@@ -167,7 +167,10 @@ class PopTaking:
         self._finish(pop)
 
     def _is_cut(self, pop: Pop) -> bool:
-        """Let others have their turn after many looks, with what there is or before anything is taken."""
+        """Let others have their turn after many looks: end a pop that has messages, or go on with an empty one later.
+
+        :return: whether the pop was interrupted.
+        """
         self._turns.spend(LOOKS * LOOK_STEPS)
         if pop.taken:
             pop.was_cut = True
@@ -193,7 +196,7 @@ class PopTaking:
             self.go_on(pop)
 
     def _take(self, pop: Pop, source: Source) -> bool:
-        """Take what there is in a queue; False when the disk has to be waited for."""
+        """Take the messages of a queue; return False if the pop has to wait for the disk."""
         group, order = pop.header.consumer_group, pop.header.order
         key = (source.topic, group, source.queue_id)
         if self._positions.is_read(key):
@@ -217,7 +220,7 @@ class PopTaking:
         return self._read(pop, source, key, offset)
 
     def _begin_at(self, key: Key, source: Source, pop: Pop) -> int:
-        """Where a group begins that is new to a queue; remembered at once."""
+        """Return the offset at which a group that is new to a queue starts, and store the offset at once."""
         store, (topic, _, queue_id) = self._store, key
         least = max(0, store.min_offset(topic, queue_id))
         offset = least
@@ -289,7 +292,10 @@ class PopTaking:
         pop.rest += max(0, result.max_offset - next_offset)
 
     def close_in_order(self, pop: Pop) -> tuple[list[OrderInfo], list[ReviveRecord]]:
-        """Close the queues of what was taken to the group: what it has in hand of each, and the records that say so."""
+        """Close the queues of the taken messages to the group.
+
+        :return: the messages that the group has in hand for each queue, and the records that say so.
+        """
         header = pop.header
         infos: list[OrderInfo] = []
         states: list[ReviveRecord] = []
@@ -303,7 +309,7 @@ class PopTaking:
 
 
 def _queue_offsets(parts: Sequence[bytes]) -> list[int]:
-    """The offsets of records, in their order."""
+    """Return the queue offsets of records, in their order."""
     offsets: list[int] = []
     for part in parts:
         at, end = 0, len(part)

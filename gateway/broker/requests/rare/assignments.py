@@ -47,13 +47,16 @@ class Assignments:
         self._balances = desk.settings.server_load_balancer_enable
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers(RequestCode.QUERY_ASSIGNMENT, None, self.query, Right.SUBSCRIBE | Right.CONSUME)
         dispatch.answers(RequestCode.SET_MESSAGE_REQUEST_MODE, None, self.set_mode, Right.ADMIN)
         dispatch.answers(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, None, self.all_modes, Right.ADMIN, Size.LIST)
 
     async def query(self, request: Request, _header: None) -> Answer:
-        """The queues of one client; none when the broker cannot say, and the client keeps what it has."""
+        """Answer with the queues of one client; with no queues if the broker cannot say.
+
+        A client that gets no queues keeps those that it has.
+        """
         asked = QueryAssignmentRequest.parse(request.command.body)
         mode = self._mode(asked.topic, asked.consumer_group)
         queues = await self._queues(asked.topic)
@@ -102,7 +105,7 @@ class Assignments:
         return assigned(asked.strategy_name, clients, asked.client_id, queues)
 
     async def set_mode(self, request: Request, _header: None) -> Answer:
-        """How a group consumes a topic from now on; clients learn it when they ask next."""
+        """Set how a group consumes a topic from now on; clients learn the mode with their next query."""
         mode = MessageRequestMode.parse(request.command.body)
         if mode.topic.startswith(RETRY_TOPIC_PREFIX):
             raise RequestRefused(ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode")
@@ -119,7 +122,7 @@ class Assignments:
         return Answer()
 
     async def all_modes(self, request: Request, _header: None) -> Answer:
-        """Every mode that was set."""
+        """Answer with every mode that was set."""
         what, modes = "all request modes", self._desk.modes.all()
         tables = ((topic, table_text(what, _of_topic(modes.get(topic, {})))) for topic in sorted(modes))
         text: Any = await self._desk.turns.run(table_of_texts(what, tables), request.channel)

@@ -1,4 +1,4 @@
-"""What the broker tells tools about itself: its settings and its running figures.
+"""Settings and running figures of the broker, for tools.
 
 Upstream: ``AdminBrokerProcessor``.
 """
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from gateway.remoting.dispatch import Dispatch, Request
 
 QUEUE_CAPACITIES = {"send": 10_000, "pull": 100_000, "litePull": 100_000, "query": 20_000, "ack": 100_000}
-"""Of upstream's thread pools by default: tools divide by them."""
+"""The default capacities of the queues of upstream's thread pools: tools divide by these numbers."""
 VERSION_TEXT = "V5_5_0"
 """The version that tools show."""
 NO_POOL = 2**31 - 1
-"""What upstream says of buffers that are left where it has none."""
+"""The number of buffers that upstream reports as left if it has no buffers."""
 
 
 class BrokerInfo:
@@ -50,13 +50,16 @@ class BrokerInfo:
         self._booted_ms, self._booted_log_end = desk.booted
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers(RequestCode.UPDATE_BROKER_CONFIG, None, self.update_config, Right.ADMIN)
         dispatch.answers(RequestCode.GET_BROKER_CONFIG, None, self.config, Right.ADMIN)
         dispatch.answers(RequestCode.GET_BROKER_RUNTIME_INFO, None, self.runtime_info, Right.ADMIN)
 
     def update_config(self, request: Request, _header: None) -> Answer:
-        """Change settings that can change now: properties text, all of it or nothing."""
+        """Change settings that may change while the broker runs: all settings of the request, or none.
+
+        The body is properties text.
+        """
         try:
             entries = parse_properties_file(request.command.body, "the request")
         except SettingsError as error:
@@ -65,7 +68,7 @@ class BrokerInfo:
         return Answer()
 
     def config(self, request: Request, _header: None) -> Answer:
-        """Every setting in effect, as properties text."""
+        """Answer with every setting in effect, as properties text."""
         current, reached_at = self._desk.live.current, request.channel.local[0]
         in_effect = current.in_effect() | {
             "broker_ip1": current.advertised.host or reached_at,
@@ -79,7 +82,7 @@ class BrokerInfo:
         return Answer(header=GetBrokerConfigResponse(version=version), body="\n".join(lines).encode())
 
     async def runtime_info(self, _request: Request, _header: None) -> Answer:
-        """The figures that mqadmin and the dashboard show."""
+        """Answer with the figures that mqadmin and the dashboard show."""
         if not self._store_id:
             file = JsonFile(self._desk.live.current.store_path_root_dir / "config" / FILE_NAME)
             self._store_id = store_identity(file, lambda: uuid4().hex)
@@ -145,7 +148,7 @@ class BrokerInfo:
         }
 
     def _put_figures(self) -> dict[str, object]:
-        """What messages took, in milliseconds, and their bytes in the commit log since the start."""
+        """Return the times of puts and reads in milliseconds, and the bytes in the commit log since the start."""
         traffic = self._desk.traffic
         count, size = traffic.stored_messages, self._desk.store.stored_end - self._booted_log_end
         return {
@@ -158,7 +161,10 @@ class BrokerInfo:
         }
 
     def _queues(self) -> dict[str, object]:
-        """Upstream's thread pools and timer; here requests wait in no queue, and timer messages enter at once."""
+        """Return the figures of upstream's thread pools and timer.
+
+        Requests wait in no such queue here, and timer messages enter the timer at once.
+        """
         waiting = {
             f"{kind}ThreadPoolQueue{figure}": value
             for kind, capacity in QUEUE_CAPACITIES.items()
@@ -184,7 +190,7 @@ def _duration(elapsed_ms: int) -> str:
 
 
 def _disk_ratio(directory: Path) -> float:
-    """Part of the disk that is in use, 0 to 1; -1 when that cannot be found out."""
+    """Return the part of the disk that is in use, 0 to 1; -1 if the disk cannot be measured."""
     try:
         usage = disk_usage(directory)
     except OSError:

@@ -1,6 +1,6 @@
-"""What running consumers know of themselves: their state, their offsets, and how they like a message.
+"""The state of running consumers, their offsets, and their outcome for a message.
 
-The broker only passes the question on, and the client's answer back.
+The broker only passes the question on to the client, and the client's answer back.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ConsumerState:
         self._desk = desk
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers(
             RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, GetConsumerStatusRequest, self.offsets, Right.ADMIN
         )
@@ -61,8 +61,9 @@ class ConsumerState:
         )
 
     async def offsets(self, request: Request, header: GetConsumerStatusRequest) -> Answer:
-        """The offsets that the clients of a group, or one of them, have in memory; those that do not answer are left
-        out.
+        """Answer with the offsets that the clients of a group, or one of them, have in memory.
+
+        Clients that do not answer are left out.
         """
         members = members_of(self._desk.consumers, header.group)
         if not members:
@@ -85,14 +86,14 @@ class ConsumerState:
         return Answer(body=GetConsumerStatusBody(consumer_table=text).build())
 
     async def running_info(self, _request: Request, header: GetConsumerRunningInfoRequest) -> Answer:
-        """A consumer's settings, queues and statistics, and its thread dump when it is asked for."""
+        """Answer with a consumer's settings, queues and statistics, and with its thread dump on request."""
         client = find_consumer(
             self._desk.consumers, header.consumer_group, header.client_id, since_version=RUNNING_INFO_SINCE_VERSION
         )
         return _passed_on(await ask_client(client, RequestCode.GET_CONSUMER_RUNNING_INFO, header))
 
     async def consume(self, _request: Request, header: ConsumeMessageDirectlyResultRequest) -> Answer:
-        """Let a consumer's listener have one message now, whatever its offset; the outcome changes nothing here."""
+        """Hand one message to a consumer's listener now, whatever the offset; the outcome changes nothing here."""
         client = find_consumer(
             self._desk.consumers,
             header.consumer_group,

@@ -1,4 +1,4 @@
-"""How far groups are behind, in messages and in time; what they subscribe to and what they may read."""
+"""The progress of groups: how far they are behind in messages and in time, what they subscribe to and may read."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ALL_PROGRESS: Final = "progress of all groups"
 
 
 class _Slice(NamedTuple):
-    """Some queues of a topic that a group consumes; ``pair`` counts groups with their topics."""
+    """Some queues of a topic that a group consumes; ``pair`` is the number of the group with this topic."""
 
     pair: int
     group: str
@@ -46,7 +46,7 @@ class _Slice(NamedTuple):
 
 
 class _Progress:
-    """How far all groups are, as text: one table for each group and topic."""
+    """The progress of all groups as text: one table for each group and topic."""
 
     def __init__(self) -> None:
         self.tables: list[str] = []
@@ -54,7 +54,7 @@ class _Progress:
         self._bytes = 0
 
     def add(self, told: list[tuple[_Slice, str, int, int]]) -> None:
-        """Keep what was read of some slices, which come in their order.
+        """Keep what was read of some slices, which come in order.
 
         :raises RequestRefused: SYSTEM_ERROR: the text does not fit into a frame.
         """
@@ -80,7 +80,7 @@ class Consumption:
         self._broker_name = desk.settings.broker_name
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers(
             RequestCode.QUERY_CONSUME_TIME_SPAN, QueryConsumeTimeSpanRequest, self.time_span, Right.ADMIN, Size.LIST
         )
@@ -102,7 +102,7 @@ class Consumption:
         )
 
     async def time_span(self, _request: Request, header: QueryConsumeTimeSpanRequest) -> Answer:
-        """When the first, the last and the last consumed message of each queue were stored."""
+        """Answer with the store times of each queue's first, last and last consumed message."""
         config = self._existing(header.topic)
         offsets = self._desk.offsets.of_topic(header.group, header.topic)
         topic = header.topic
@@ -117,7 +117,7 @@ class Consumption:
         return Answer(body=ConsumeTimeSpans(text).build())
 
     async def all_groups(self, request: Request, header: GetConsumeStatsInBrokerRequest) -> Answer:
-        """Every group with what it has consumed of each topic; with ``is_order`` of ordered topics only."""
+        """Answer with every group's progress in each topic; with ``is_order`` only in ordered topics."""
         pairs = self._consumed(header.is_order)
         check_rows(ALL_PROGRESS, sum(config.write_queue_nums for _, config in pairs))
         progress = _Progress()
@@ -138,13 +138,13 @@ class Consumption:
         return Answer(body=body.build())
 
     def subscription(self, _request: Request, header: QuerySubscriptionByConsumerRequest) -> Answer:
-        """What a connected group wants of a topic; without ``subscription`` when it does not subscribe it."""
+        """Answer with a connected group's subscription to a topic; without ``subscription`` if the group has none."""
         topic = header.topic or ""
         found = self._desk.consumers.subscription(header.group, topic)
         return Answer(body=QuerySubscriptionAnswer(header.group, topic, found).build())
 
     async def forbidden(self, _request: Request, header: UpdateGroupForbiddenRequest) -> Answer:
-        """Forbid a group to read a topic, or allow it again (when ``readable`` is given); says what holds."""
+        """Forbid or allow a group to read a topic, if ``readable`` is given; answer with the rule in force."""
         if header.readable is not None:
             if header.readable is False:
                 check_group_name(header.group)
@@ -157,7 +157,10 @@ class Consumption:
     # -- figures --------------------------------------------------------------------------------------------
 
     def _consumed(self, ordered_only: bool) -> list[tuple[str, TopicConfig]]:
-        """Every group with each topic that it has offsets in, by name; topics it no longer subscribes left out."""
+        """Return every group with each topic in which it has offsets, sorted by name.
+
+        Topics to which a connected group no longer subscribes are left out.
+        """
         known, pairs = self._desk.groups.table(), []
         for group, topic in sorted(self._desk.offsets.pairs()):
             config = self._desk.topics.get(topic)
@@ -169,7 +172,7 @@ class Consumption:
         return pairs
 
     def _by_group(self, pairs: list[tuple[str, TopicConfig]], tables: list[str]) -> Work[PreparedText]:
-        """The text of all groups with their topics; there is a table for each pair."""
+        """Make the text of all groups with their topics from one table for each pair."""
         groups: list[Any] = []
         at = 0
         for group, of_group in groupby(pairs, key=lambda pair: pair[0]):
@@ -185,7 +188,7 @@ class Consumption:
         return (yield from list_text(ALL_PROGRESS, groups, advice="ask for single groups"))
 
     def _slice(self, some: _Slice) -> tuple[_Slice, str, int, int]:
-        """The text of some queues of a group's topic, and how far it is behind there; runs in a thread."""
+        """Return the text of some queues of a group's topic, and how far the group is behind; runs in a thread."""
         texts: list[str] = []
         behind = in_flight = 0
         for number in some.queues:
@@ -196,7 +199,7 @@ class Consumption:
         return some, ",".join(texts), behind, in_flight
 
     def _progress(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:
-        """How far a group is in a queue; reads a store time, so it runs in a thread."""
+        """Return a group's progress in a queue; runs in a thread, because it reads a store time."""
         store = self._desk.store
         consumed = max(self._desk.offsets.query(group, topic, queue_id), 0)
         return OffsetWrapper(
@@ -213,7 +216,7 @@ class Consumption:
         return config
 
     def _span(self, topic: str, queue_id: int, consumed: int) -> QueueTimeSpan:
-        """One queue; runs in a thread."""
+        """Return the times of one queue; runs in a thread."""
         store = self._desk.store
         end = store.max_offset(topic, queue_id)
         first_ms = store.earliest_stored_at_ms(topic, queue_id)
@@ -236,7 +239,7 @@ class Consumption:
 
 
 def _batches(pairs: list[tuple[str, TopicConfig]]) -> Iterator[list[_Slice]]:
-    """Divide all queues of these groups and topics into works of about ``ENTRIES_PER_TURN`` queues."""
+    """Divide all queues of these groups and topics into pieces of about ``ENTRIES_PER_TURN`` queues."""
     some: list[_Slice] = []
     rows = 0
     for pair, (group, config) in enumerate(pairs):
@@ -252,5 +255,5 @@ def _batches(pairs: list[tuple[str, TopicConfig]]) -> Iterator[list[_Slice]]:
 
 
 def _text(moment_ms: int) -> str:
-    """A time as upstream writes it here, in local time."""
+    """Return a time in upstream's form for this answer, in local time."""
     return datetime.fromtimestamp(moment_ms / 1000).strftime("%Y-%m-%d#%H:%M:%S:") + f"{moment_ms % 1000:03d}"

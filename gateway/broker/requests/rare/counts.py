@@ -1,4 +1,4 @@
-"""What came in to a topic and what a group got of it, under the names that tools ask by."""
+"""Counts of what a topic received and what a group got from a topic, under the names that tools ask for."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SIZE_SUFFIX = "_SIZE"
 LATENCY_SUFFIX = "_LATENCY"
 KEY_SEPARATOR = "@"
-"""Between topic and group in a key."""
+"""The character between topic and group in a key."""
 
 
 class Counts:
@@ -30,8 +30,8 @@ class Counts:
 
     The statistics are TOPIC_PUT_NUMS and TOPIC_PUT_SIZE (key: a topic), GROUP_GET_NUMS, GROUP_GET_SIZE and
     SNDBCK_PUT_NUMS (``topic@group``), BROKER_PUT_NUMS, BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC and BROKER_GET_NUMS (the
-    cluster). TOPIC_PUT_LATENCY (``queue@topic``) and GROUP_GET_LATENCY (``queue@topic@group``) are milliseconds; they
-    are counted for all queues together, whichever is asked for.
+    cluster). TOPIC_PUT_LATENCY (``queue@topic``) and GROUP_GET_LATENCY (``queue@topic@group``) are in milliseconds.
+    Both latencies cover all queues, whichever queue the key names.
     """
 
     def __init__(self, desk: Desk) -> None:
@@ -39,11 +39,11 @@ class Counts:
         self._cluster = desk.settings.broker_cluster_name
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers(RequestCode.VIEW_BROKER_STATS_DATA, ViewBrokerStatsDataRequest, self.view, Right.ADMIN)
 
     def view(self, _request: Request, header: ViewBrokerStatsDataRequest) -> Answer:
-        """One statistic over the last minute, hour and day."""
+        """Answer with one statistic over the last minute, hour and day."""
         find = self._finders().get(header.stats_name)
         flows = [] if find is None else find(header.stats_key)
         if not flows:

@@ -1,4 +1,4 @@
-"""The offsets of groups as a whole: copied to another group, compared between groups, or all of them."""
+"""The offsets of whole groups: copied to another group, compared between groups, or listed for all groups."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from gateway.remoting.dispatch import Dispatch, Request
 
 NO_CORRECTION = 2**63 - 1
-"""Java's largest long: the compared group is behind all the others. Never change: tools compare with it."""
+"""Java's largest long, which says that the compared group is behind all the others.
+
+Never change this value, because tools compare with it.
+"""
 
 
 class GroupOffsets:
@@ -36,7 +39,7 @@ class GroupOffsets:
         self._desk = desk
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers(RequestCode.GET_ALL_CONSUMER_OFFSET, None, self.all_offsets, Right.ADMIN, Size.LIST)
         dispatch.answers(RequestCode.GET_ALL_DELAY_OFFSET, None, self.all_delay_offsets, Right.ADMIN, Size.LIST)
         dispatch.answers(
@@ -47,7 +50,7 @@ class GroupOffsets:
         )
 
     def all_offsets(self, request: Request, _header: None) -> Deferred[Answer]:
-        """Every offset of every group."""
+        """Answer with every offset of every group."""
         return self._desk.turns.run(self._all_offsets(), request.channel)
 
     def _all_offsets(self) -> Work[Answer]:
@@ -57,13 +60,14 @@ class GroupOffsets:
         return Answer(body=ConsumerOffsetTable(text, version).build())
 
     def all_delay_offsets(self, _request: Request, _header: None) -> Answer:
-        """How far each delay level has come, as its file says it."""
+        """Answer with the offset that each delay level has reached, in the form of the file of delay offsets."""
         return Answer(body=DelayOffsetsFile(dict(self._desk.delays.offsets())).build())
 
     async def correction(self, request: Request, header: QueryCorrectionOffsetRequest) -> Answer:
-        """The lowest offset of any group in each queue of a topic, for a group that shall not be behind it.
+        """Answer with the lowest offset of any group in each queue of a topic, for a group that shall not be behind it.
 
-        Groups of ``filter_groups`` (separated by commas) do not count, nor do offsets whose messages are gone.
+        Groups in ``filter_groups`` (separated by commas) do not count. Offsets whose messages are deleted do not count
+        either.
         """
         left_out = frozenset((header.filter_groups or "").split(","))
         groups = [group for group in self._desk.offsets.groups_of(header.topic) if group not in left_out]
@@ -74,7 +78,7 @@ class GroupOffsets:
         return Answer(body=CorrectionOffsets(lowest).build())
 
     def _lowest(self, topic: str, groups: list[str]) -> Work[dict[int, int]]:
-        """The lowest offset of some groups in each queue of a topic."""
+        """Return the lowest offset of some groups in each queue of a topic."""
         first: dict[int, int] = {}
         lowest: dict[int, int] = {}
         looked_at = 0
@@ -90,7 +94,10 @@ class GroupOffsets:
         return lowest
 
     async def clone(self, request: Request, header: CloneGroupOffsetRequest) -> Answer:
-        """Copy a group's offsets in a topic, or in all its topics, to another group; queues it has not stay."""
+        """Copy a group's offsets in a topic, or in all its topics, to another group.
+
+        The other group keeps its offsets in queues in which the first group has none.
+        """
         check_group_name(header.dest_group)
         check_movable(header.dest_group)
         if SEPARATOR in header.dest_group:

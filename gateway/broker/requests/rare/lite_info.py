@@ -1,4 +1,4 @@
-"""What tools are told of lite topics, and the request that offers them to clients once more (5.5).
+"""Figures of lite topics for tools, and the request that offers lite topics to clients once more (5.5).
 
 Upstream: ``LiteManagerProcessor``; `mqadmin` has ``getBrokerLiteInfo``, ``getParentTopicInfo``, ``getLiteTopicInfo``,
 ``getLiteClientInfo``, ``getLiteGroupInfo`` and ``triggerLiteDispatch``.
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from gateway.remoting.turns import Work
 
 MAX_RETURNED: Final = 10_000
-"""Lite topics of one answer, as upstream (``MAX_RETURN_COUNT``)."""
+"""The largest number of lite topics in one answer, as upstream (``MAX_RETURN_COUNT``)."""
 STORE_TYPE: Final = "default"
 """Upstream's name of the store with files."""
 
 Lag: TypeAlias = tuple[int, str, int]
-"""How many messages a group is behind, in which queue, and the offset of the first of them."""
+"""The number of messages that a group is behind, the queue, and the offset of the first of these messages."""
 
 
 class LiteInfo:
@@ -60,7 +60,7 @@ class LiteInfo:
         self._most_light_queues = desk.settings.max_lmq_consume_queue_num
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers(RequestCode.GET_BROKER_LITE_INFO, None, self.broker, Right.ADMIN, Size.LIST)
         dispatch.answers(
             RequestCode.GET_PARENT_TOPIC_INFO, GetParentTopicInfoRequest, self.parent, Right.ADMIN, Size.LIST
@@ -73,7 +73,7 @@ class LiteInfo:
         dispatch.answers(RequestCode.TRIGGER_LITE_DISPATCH, TriggerLiteDispatchRequest, self.trigger, Right.ADMIN)
 
     async def broker(self, request: Request, _header: None) -> Answer:
-        """All of it in numbers."""
+        """Answer with the figures of all lite topics of the broker."""
         info = await self._desk.turns.run(self._numbers(), request.channel)
         return Answer(body=info.build())
 
@@ -101,7 +101,7 @@ class LiteInfo:
         )
 
     async def parent(self, request: Request, header: GetParentTopicInfoRequest) -> Answer:
-        """One parent topic."""
+        """Answer with the figures of one parent topic."""
         minutes = self._minutes(header.topic)
         topic = header.topic or ""
         queues: list[str] = await self._desk.turns.run(self._desk.lite.queues_of(topic), request.channel)
@@ -118,7 +118,7 @@ class LiteInfo:
         return Answer(body=info.build())
 
     async def topic(self, _request: Request, header: GetLiteTopicInfoRequest) -> Answer:
-        """One lite topic; one that is not there has no messages."""
+        """Answer with the figures of one lite topic; a lite topic that does not exist has no messages."""
         self._minutes(header.parent_topic)
         parent, lite_topic = header.parent_topic or "", header.lite_topic or ""
         queue = lite_queue(parent, lite_topic)
@@ -133,7 +133,7 @@ class LiteInfo:
         return Answer(body=info.build())
 
     async def client(self, request: Request, header: GetLiteClientInfoRequest) -> Answer:
-        """What a client subscribes to; −1 lite topics for one that tells none."""
+        """Answer with a client's subscriptions; the number of lite topics is −1 if the client reports none."""
         parent, group, client_id = header.parent_topic or "", header.group or "", header.client_id or ""
         config = self._desk.groups.get(group)
         if config is None or bound_topic(config.attributes) != parent:
@@ -161,7 +161,10 @@ class LiteInfo:
         return Answer(body=info.build())
 
     async def group(self, request: Request, header: GetLiteGroupInfoRequest) -> Answer:
-        """How far a group is behind: in one lite topic, or in all of its own, of which the worst are named."""
+        """Answer how far a group is behind: in one lite topic, or in all of its lite topics.
+
+        For all lite topics, the answer names those in which the group is furthest behind.
+        """
         group = header.group or ""
         parent = self._parent_of(group)
         if header.lite_topic:
@@ -174,7 +177,7 @@ class LiteInfo:
         return Answer(body=info.build())
 
     def _lags(self, parent: str, group: str) -> Work[list[Lag]]:
-        """How far a group is behind in each of its lite topics in which it is."""
+        """Return how far a group is behind in each of its lite topics; those in which it is not behind are left out."""
         queues = yield from self._wanted(parent, group)
         lags: list[Lag] = []
         for number, queue in enumerate(queues, 1):
@@ -187,7 +190,7 @@ class LiteInfo:
         return lags
 
     def _lag_info(self, group: str, parent: str, lags: list[Lag], top: int) -> LiteGroupInfo:
-        """In a thread, as the times of the messages are in the log."""
+        """Return the answer about a group; runs in a thread, because the times of the messages are in the log."""
         oldest = sorted(map(self._timed, lags), key=lambda lag: lag.earliest_unconsumed_timestamp)
         return LiteGroupInfo(
             group=group,
@@ -215,7 +218,7 @@ class LiteInfo:
         return Answer(body=info.build())
 
     async def trigger(self, request: Request, header: TriggerLiteDispatchRequest) -> Answer:
-        """Offer all lite topics that have something to the clients of a group, or to one."""
+        """Offer all lite topics with messages to the clients of a group, or to one client."""
         group = header.group or ""
         self._parent_of(group)
         clients = self._desk.lite.subscriptions.of_group(group)
@@ -228,7 +231,7 @@ class LiteInfo:
     # -- inside ---------------------------------------------------------------------------------------------
 
     def _minutes(self, parent: str | None) -> int:
-        """For how long lite topics of a parent stay."""
+        """Return for how many minutes the lite topics of a parent live."""
         config = self._desk.topics.get(parent or "")
         if config is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"Topic [{parent}] not exist.")
@@ -244,7 +247,7 @@ class LiteInfo:
         return parent
 
     def _wanted(self, parent: str, group: str) -> Work[list[str]]:
-        """The lite topics of a parent that a group has consumed of, or subscribes to."""
+        """Return the lite topics of a parent from which a group has consumed, or to which it subscribes."""
         queues = yield from self._desk.lite.queues_of(parent)
         subscribed: set[str] = set()
         for number, client in enumerate(self._desk.lite.subscriptions.of_group(group), 1):
@@ -266,7 +269,7 @@ class LiteInfo:
         return max(self._desk.offsets.query(group, queue, LIGHT_QUEUE_ID), self._desk.lite.min_offset(queue))
 
     async def _stored_at_ms(self, queue: str, offset: int) -> int:
-        """When a message was stored; 0 for none."""
+        """Return when a message was stored, in epoch milliseconds; 0 if there is no such message."""
         if offset < 0:
             return 0
         store = self._desk.store

@@ -1,4 +1,4 @@
-"""Where pops are kept, as operators of Apache RocketMQ may change it."""
+"""The place where pops are kept, which operators of Apache RocketMQ may change."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ if TYPE_CHECKING:
 
 
 class PopStore:
-    """Answers POP_ROLLBACK (200056): check points that are in RocksDB go back to the revive topic.
+    """Answers POP_ROLLBACK (200056): check points in RocksDB go back to the revive topic.
 
-    They are always there, so nothing has to be done. Upstream answers SUCCESS, too, also without such a database.
+    Here all check points are in the revive topic, so nothing has to be done. Upstream also answers SUCCESS without such
+    a database.
     """
 
     def __init__(self, _desk: Desk) -> None:
-        """Nothing of a desk is needed."""
+        """Take no part of the desk, because none is needed."""
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers(RequestCode.POP_ROLLBACK, None, self.roll_back, Right.ADMIN)
 
     def roll_back(self, _request: Request, _header: None) -> Answer:
-        """Everything is where it is asked to be."""
+        """Answer SUCCESS: all check points are in the revive topic already."""
         return Answer()

@@ -1,8 +1,8 @@
-"""Whether there is something to pop: NOTIFICATION waits for it, POLLING_INFO counts who waits, PEEK_MESSAGE looks.
+"""Requests about messages to pop: NOTIFICATION waits for some, POLLING_INFO counts waiting pops, PEEK_MESSAGE looks.
 
-None of them changes anything. In topics with very many queues those that are known to be at their end are left out,
-and a look at the others takes turns. Upstream: ``NotificationProcessor``, ``PollingInfoProcessor``,
-``PeekMessageProcessor``.
+None of these requests changes anything. In topics with very many queues the broker skips queues that are known to be at
+their end, and a look at the other queues takes turns with other work. Upstream: ``NotificationProcessor``,
+``PollingInfoProcessor``, ``PeekMessageProcessor``.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 
 
 _Queue: TypeAlias = tuple[str, int, Unread | None]
-"""Topic, queue, and where its mark is."""
+"""A topic, a queue of the topic, and the marks among which the queue's mark is."""
 
 
 class _Begin(NamedTuple):
-    """A queue that is not at its end for a group, and where the group is."""
+    """A queue that has messages for a group, and the group's offset there."""
 
     topic: str
     queue_id: int
@@ -60,7 +60,7 @@ class _Begin(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Queues of one topic from ``start`` to before ``end``: all of them, or those with a mark."""
+    """Queues of one topic from ``start`` to before ``end``: all of them, or only those with a mark."""
 
     topic: str
     start: int
@@ -68,7 +68,7 @@ class _Part(NamedTuple):
     unread: Unread | None
 
     def queues(self) -> Iterator[_Queue]:
-        """One after the other."""
+        """Yield the queues one after the other."""
         numbers = (
             range(self.start, self.end) if self.unread is None else marked(self.unread.to_see, self.start, self.end)
         )
@@ -77,7 +77,7 @@ class _Part(NamedTuple):
 
 
 class _Look:
-    """A look for messages of a group, and the queues that are left of it."""
+    """A look for messages of a group, and the queues that are not looked at yet."""
 
     def __init__(self, group: str, parts: list[_Part], watched: Watched) -> None:
         self.group = group
@@ -88,7 +88,7 @@ class _Look:
         self.was_cut = False
 
     def begin_in_the_middle(self, random_below: Callable[[int], int]) -> None:
-        """Begin with a random queue, and look at those before it in the end."""
+        """Start with a random queue, and look at the queues before it at the end."""
         count = sum(part.end - part.start for part in self.parts)
         first = random_below(count) if count else 0
         for number, part in enumerate(self.parts):
@@ -105,7 +105,7 @@ def _queues_of(parts: list[_Part]) -> Iterator[_Queue]:
 
 
 class _Waits:
-    """One who waits for messages."""
+    """A request that waits for messages."""
 
     def __init__(
         self, request: Request, header: NotificationRequest, accepts: MessageFilter, deadline_ms: int, wait_ms: int
@@ -136,11 +136,11 @@ class PopWaiting:
         self._random_below = desk.random_below
 
     def use(self, settings: Settings) -> None:
-        """Go on with changed settings."""
+        """Use the changed settings from now on."""
         self._permission = settings.broker_permission
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers(RequestCode.NOTIFICATION, NotificationRequest, self.notify, Right.SUBSCRIBE | Right.CONSUME)
         dispatch.answers(RequestCode.POLLING_INFO, PollingInfoRequest, self.polling, Right.SUBSCRIBE | Right.CONSUME)
         dispatch.answers(
@@ -150,7 +150,7 @@ class PopWaiting:
     # -- notification ---------------------------------------------------------------------------------------
 
     def notify(self, request: Request, header: NotificationRequest) -> None:
-        """Answer when there is something to pop, or when the time is over."""
+        """Answer when there is a message to pop, or when the time is over."""
         now_ms = self._clock_ms()
         born_ms = header.born_time or now_ms
         if now_ms - born_ms - header.poll_time > LATE_MS:
@@ -174,7 +174,7 @@ class PopWaiting:
         return self._look_through(header.topic, header.consumer_group, header.queue_id, forms)
 
     def _look(self, waits: _Waits, look: _Look) -> None:
-        """Answer when some queue is not at its end for the group, and open to it; hold who asks when none is."""
+        """Answer if some queue is open to the group and has messages for it; otherwise hold the request."""
         request, header = waits.request, waits.header
         if request.channel.closed:
             return
@@ -236,7 +236,10 @@ class PopWaiting:
         return _Look(group, parts, watched)
 
     def _unread_in(self, look: _Look) -> Iterator[_Begin | None]:
-        """Queues that are not at their end for the group; None: after many others, somebody else may have a turn."""
+        """Yield queues that have messages for the group.
+
+        None comes after many queues, so that others may have their turn.
+        """
         store, positions = self._store, self._positions
         for topic, queue_id, unread in look.left:
             offset = max(positions.committed((topic, look.group, queue_id)), 0)
@@ -252,13 +255,13 @@ class PopWaiting:
     # -- the others -----------------------------------------------------------------------------------------
 
     def polling(self, _request: Request, header: PollingInfoRequest) -> Answer:
-        """How many pops wait for a queue, or (-1) for any."""
+        """Answer with the number of pops that wait for a queue, or for any queue if the queue id is -1."""
         self._check(header.topic, header.queue_id, header.consumer_group)
         count = self._held.count((header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE)))
         return Answer(header=PollingInfoResponse(polling_num=count))
 
     async def peek(self, request: Request, header: PeekMessageRequest) -> Answer | None:
-        """Messages from where the group is, and nothing happens to them."""
+        """Answer with messages from the group's offset on, without popping them."""
         self._check(header.topic, header.queue_id, header.consumer_group)
         if not 1 <= header.max_msg_nums <= MAX_MESSAGES:
             raise RequestRefused(
@@ -279,7 +282,10 @@ class PopWaiting:
         return None
 
     async def _begins(self, request: Request, header: PeekMessageRequest) -> list[_Begin]:
-        """Queues that have something for the group, from a random one on: all, or of very many the first."""
+        """Return the queues that have messages for the group, from a random queue on.
+
+        All such queues are returned; if there are very many queues, only the first ones.
+        """
         look = self._look_through(header.topic, header.consumer_group, header.queue_id, (NORMAL, RETRY_V1, RETRY_V2))
         look.begin_in_the_middle(self._random_below)
         begins: list[_Begin] = []

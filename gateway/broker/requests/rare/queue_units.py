@@ -1,4 +1,4 @@
-"""The units of a consume queue as they are on disk, and whether a group's tags let their messages through."""
+"""The units of a consume queue as they are on disk, and whether a group's tags accept their messages."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from wire.bodies.subscriptions import SubscriptionData
 
 MAX_UNITS = 10_000
-"""In one answer."""
+"""The largest number of units in one answer."""
 
 
 Unit = tuple[int, int, int]
 
 
 class _Extension(Body):
-    """What the extension of a queue has for a message; the bytes of the bit map are signed."""
+    """The entry for a message in a queue's extension; the bytes of the bit map are signed."""
 
     filter_bit_map: Sequence[int] | None
     msg_store_time: int
@@ -42,17 +42,17 @@ class _Extension(Body):
 
 
 class QueueUnitRequests:
-    """Answers QUERY_CONSUME_QUEUE (321). Without an online group nothing is said to be accepted, as upstream."""
+    """Answers QUERY_CONSUME_QUEUE (321). Without an online group no message is shown as accepted, as upstream."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers(RequestCode.QUERY_CONSUME_QUEUE, QueryConsumeQueueRequest, self.units, Right.ADMIN, Size.LIST)
 
     async def units(self, request: Request, header: QueryConsumeQueueRequest) -> Answer:
-        """``count`` units from an offset on, as far as there are any."""
+        """Answer with ``count`` units from an offset on, or with fewer if the queue ends before."""
         topic, queue_id = header.topic or "", header.queue_id
         config = self._desk.topics.get(topic)
         if config is None or not 0 <= queue_id < max(config.read_queue_nums, config.write_queue_nums):
@@ -80,7 +80,7 @@ class QueueUnitRequests:
         return Answer(body=body.build())
 
     def _read(self, topic: str, queue_id: int, offset: int, count: int) -> list[tuple[Unit, ExtensionUnit | None]]:
-        """The units, each with what the queue's extension has for it."""
+        """Return the units, each with its entry in the queue's extension."""
         units = parse_units(self._desk.store.queue_units(topic, queue_id, offset, count))
         return [
             (unit, self._desk.store.extension_unit(topic, queue_id, unit[2]) if is_address(unit[2]) else None)

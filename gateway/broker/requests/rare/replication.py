@@ -1,4 +1,4 @@
-"""The state of the replicas: a gateway is a master without any."""
+"""The state of the replicas: a gateway is a master without replicas."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Replication:
         self._store = desk.store
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers(RequestCode.GET_BROKER_HA_STATUS, None, self.state, Right.ADMIN)
 
     def state(self, _request: Request, _header: None) -> Answer:
-        """Where the log ends; there is nobody to compare it with."""
+        """Answer with the end of the log; there are no replicas to compare it with."""
         end = self._store.max_commit_log_offset
         return Answer(body=ReplicationState(master_commit_log_max_offset=end).build())

@@ -1,8 +1,8 @@
-"""Setting a group back, or forward: to a time, to an offset, or to the end.
+"""Resetting a group's offsets, back or forward: to a time, to an offset, or to the end of the queues.
 
-The broker's own way, upstream's since 5.x: the offsets are set here, for a group that is online or not, and the next
-pull of a running consumer is answered that its offset moved (``ConsumerOffsets.resets``). The older way
-(useServerSideResetOffset=false): the running clients are told their new offsets and commit them.
+By default the broker sets the offsets itself, as upstream does since 5.x, whether the group is online or not. The next
+pull of a running consumer is then answered that its offset moved (``ConsumerOffsets.resets``). In the older way
+(useServerSideResetOffset=false) the broker sends running clients their new offsets, and the clients commit them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 ALL_QUEUES = -1
 MAX_TOLD_BYTES = 67_108_864
-"""Bytes of new offsets that all clients of a group are sent: 64 MiB are 1,000 clients and 1,000 queues."""
+"""Bytes of new offsets that are sent to all clients of a group: 64 MiB do for 1,000 clients and 1,000 queues."""
 TOLD_SINCE_VERSION = 28
 """V3_0_7_SNAPSHOT: older clients do not know RESET_CONSUMER_CLIENT_OFFSET."""
 
@@ -48,13 +48,13 @@ class ResetOffsets:
         self._by_server = desk.settings.use_server_side_reset_offset
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers(
             RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ResetOffsetRequest, self.reset, Right.ADMIN, Size.CHANGING_LIST
         )
 
     async def reset(self, request: Request, header: ResetOffsetRequest) -> Answer:
-        """Set the queues of a topic, or one of them, and say where they are now."""
+        """Set the queues of a topic, or one of them, and answer with the new offsets."""
         check_movable(header.group)
         topic = self._desk.topics.get(header.topic)
         if topic is None:
@@ -100,7 +100,7 @@ class ResetOffsets:
                 self._desk.held.wake(topic, queue_id)
 
     async def _targets(self, header: ResetOffsetRequest, topic: TopicConfig) -> dict[int, int]:
-        """Queue to its new offset."""
+        """Return the new offset of each queue."""
         if header.queue_id == ALL_QUEUES:
             return await self._at_time(header, range(topic.read_queue_nums))
         if not 0 <= header.queue_id < topic.read_queue_nums:
@@ -120,7 +120,7 @@ class ResetOffsets:
         return {header.queue_id: min(header.offset, end)}
 
     async def _at_time(self, header: ResetOffsetRequest, queue_ids: range) -> dict[int, int]:
-        """The offsets that belong to the header's time, or the ends of the queues when it is negative."""
+        """Return the offsets for the header's time, or the ends of the queues if the time is negative."""
         store, topic, timestamp = self._desk.store, header.topic, header.timestamp
         if timestamp < 0:
             offsets = await read_rows(
@@ -179,7 +179,7 @@ class ResetOffsets:
 
 
 def _check_told_bytes(group: str, members: int, body: bytes) -> None:
-    """Let a reset pass whose notices fit into memory while they wait to be sent."""
+    """Refuse a reset whose notices would not fit into memory while they wait to be sent."""
     if members * len(body) > MAX_TOLD_BYTES:
         raise RequestRefused(
             ResponseCode.SYSTEM_ERROR,

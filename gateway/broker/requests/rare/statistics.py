@@ -1,4 +1,4 @@
-"""Where queues and groups stand, for tools: topic statistics, a group's progress, who consumes what.
+"""Offsets of queues and groups, for tools: topic statistics, a group's progress, which group consumes which topic.
 
 Upstream: ``AdminBrokerProcessor``, version 5.3.3.
 """
@@ -40,7 +40,7 @@ class StatisticsRequests:
         self._broker_name = desk.settings.broker_name
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers(
             RequestCode.GET_TOPIC_STATS_INFO, GetTopicStatsInfoRequest, self.topic_stats, Right.ADMIN, Size.LIST
         )
@@ -63,7 +63,7 @@ class StatisticsRequests:
         )
 
     async def topic_stats(self, _request: Request, header: GetTopicStatsInfoRequest) -> Answer:
-        """First and next offset of every queue, and when its last message was stored."""
+        """Answer with the first and the next offset of every queue, and the store time of its last message."""
         config = self._desk.topics.get(header.topic)
         if config is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
@@ -78,7 +78,7 @@ class StatisticsRequests:
         return Answer(body=TopicStatsTable(table).build())
 
     async def consume_stats(self, _request: Request, header: GetConsumeStatsRequest) -> Answer:
-        """How far a group is in each queue of the topics asked for, or of all it consumes."""
+        """Answer with a group's progress in each queue of the requested topics, or of all topics it consumes."""
         group = header.consumer_group
         connected = self._desk.consumers.group(group)
         places: list[tuple[str, int]] = []
@@ -102,7 +102,7 @@ class StatisticsRequests:
         return Answer(body=ConsumeStats(offset_table=table, consume_tps=per_second).build())
 
     async def groups_of_topic(self, request: Request, header: QueryTopicConsumeByWhoRequest) -> Answer:
-        """The groups that subscribe a topic now, or have offsets in it."""
+        """Answer with the groups that subscribe to a topic now, or have offsets in it."""
         return await self._desk.turns.run(self._groups_of_topic(header.topic), request.channel)
 
     def _groups_of_topic(self, topic: str) -> Work[Answer]:
@@ -111,7 +111,7 @@ class StatisticsRequests:
         return Answer(body=GroupList(text).build())
 
     async def topics_of_group(self, request: Request, header: QueryTopicsByConsumerRequest) -> Answer:
-        """The topics in which a group has offsets."""
+        """Answer with the topics in which a group has offsets."""
         return await self._desk.turns.run(self._topics_of_group(header.group), request.channel)
 
     def _topics_of_group(self, group: str) -> Work[Answer]:
@@ -147,5 +147,5 @@ class StatisticsRequests:
         )
 
     def _stored_at_ms(self, topic: str, queue_id: int, offset: int) -> int:
-        """When a message was stored; 0 when there is no such message."""
+        """Return when a message was stored, in epoch milliseconds; 0 if there is no such message."""
         return max(self._desk.store.stored_at_ms(topic, queue_id, offset), 0) if offset >= 0 else 0

@@ -1,4 +1,4 @@
-"""The state of the timer, as slaves ask for it."""
+"""The state of the timer, for slaves that ask for it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class TimerState:
         self._timers = desk.timers
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers(RequestCode.GET_TIMER_CHECK_POINT, None, self.checkpoint, Right.ADMIN)
 
     def checkpoint(self, _request: Request, _header: None) -> Answer:
-        """The 56 bytes as they were saved last."""
+        """Answer with the 56 bytes of the check point that was saved last."""
         if self._timers is None:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "there is no timer: timerWheelEnable is false")
         return Answer(body=self._timers.checkpoint())

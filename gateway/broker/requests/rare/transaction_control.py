@@ -1,9 +1,9 @@
 """The gateway's own requests about transactions (19001 to 19006), for its command line: look, and decide by hand.
 
-A decision takes the way of a producer's: the first outcome of a half message wins, a contradicting one is
-refused. It is written to the audit log before it is acted on and once more with its result; when that file
-cannot be written, nothing is done. There is no authentication: ``gateway.operatorAccess`` says from where
-these requests are taken. Upstream has nothing of the kind.
+A decision follows the rules for a producer's outcome: the first outcome of a half message wins, and a contradicting one
+is refused. The decision is written to the audit log before it is carried out, and once more with its result. If the
+audit log cannot be written, nothing is done. There is no authentication: ``gateway.operatorAccess`` says from which
+hosts these requests are accepted. Upstream has no such requests.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 log = EventLog("transaction")
 
 MAX_LISTED = 500
-"""Half messages of one page: each is a record that is read."""
+"""The largest number of half messages on one page: a record is read for each."""
 MAX_GROUPS = 1_000
 EVENTS = {"commit": Event.COMMIT, "rollback": Event.ROLLBACK, "discard": Event.DISCARD}
 DEFAULT_REASON = "an operator gave it up"
@@ -56,7 +56,7 @@ class TransactionControl:
         self._audit = AuditLog(directory, desk.clock, in_thread=desk.in_thread)
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers(
             RequestCode.GATEWAY_LIST_TRANSACTIONS,
             ListTransactionsRequest,
@@ -79,7 +79,7 @@ class TransactionControl:
     # -- looking ----------------------------------------------------------------------------------------------
 
     async def list(self, request: Request, header: ListTransactionsRequest) -> Answer:
-        """A page of half messages, pending or given up."""
+        """Answer with a page of half messages that are pending or given up."""
         selection = Selection(
             group=header.producer_group,
             topic=header.topic,
@@ -102,11 +102,11 @@ class TransactionControl:
         return Answer(body=await self._desk.cold_reads.result(described, TOOLS, is_long=True))
 
     async def show(self, _request: Request, header: ShowTransactionRequest) -> Answer:
-        """One half message in full."""
+        """Answer with one half message in full."""
         return await self._shown(await self._found(header.id))
 
     def statistics(self, _request: Request, header: TransactionStatisticsRequest) -> Answer:
-        """Figures of all transactions."""
+        """Answer with the figures of all transactions."""
         count = max(0, min(header.max_num, MAX_GROUPS))
         return Answer(
             body=self._desk.transactions.overview.statistics(
@@ -188,7 +188,7 @@ class TransactionControl:
         return Answer(body=described.build())
 
     async def _ended(self, facts: dict[str, object], reply: Reply, half_offset: int) -> Answer:
-        """Write the result of an action to the audit log and the event log, and answer it."""
+        """Write the result of an action to the audit log and the event log, and answer with it."""
         code, remark = reply.code, reply.remark
         state = self._desk.transactions.tables.outcomes.state(half_offset).name
         result = {**facts, "code": code.name, "state": state, **({} if remark is None else {"remark": remark})}
@@ -201,8 +201,8 @@ class TransactionControl:
     async def _written(self, facts: dict[str, object], *, must: bool = True) -> None:
         """Wait until a line of the audit log is on disk.
 
-        :param must: refuse the request when it cannot be; else only the event log tells of it.
-        :raises RequestRefused: SERVICE_NOT_AVAILABLE.
+        :param must: refuse the request if the line cannot be written; otherwise only the event log reports the failure.
+        :raises RequestRefused: SERVICE_NOT_AVAILABLE: the line cannot be written.
         """
         waiting: Deferred[Failed | None] = Deferred()
         self._audit.write(facts, waiting.callback)

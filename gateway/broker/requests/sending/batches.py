@@ -1,4 +1,4 @@
-"""Batches: what the header of one may not ask for, how it is stored, and what its sender is told.
+"""Batches: which header properties are refused, how a batch is stored, and how its sender is answered.
 
 A batch is a row of records, or one record in topics with batch queues. Upstream: the inner batches of BatchCQ topics,
 which ``MessageExtEncoder.encode`` makes for batches.
@@ -35,23 +35,28 @@ if TYPE_CHECKING:
     from wire.bodies.topics import TopicConfig
 
 MAX_TOPIC_BYTES = 127
-"""Never change: a version 1 record has one signed byte for the length."""
+"""The largest number of bytes in a batch's topic.
+
+Never change this limit: a version 1 record has one signed byte for the length.
+"""
 MAX_IDS_IN_FORM: Final = 1_000
-"""Answers to larger batches are not made from a form: their headers are too long for one."""
+"""The number of message ids up to which an answer is made from a form; headers with more are too long for a form."""
 
 _PUT_OK: Final = PutStatus.PUT_OK
 _PLACES: Final = (PropertyName.LITE_TOPIC, PropertyName.PRIORITY)
 _EACH_ITS_OWN: Final = PropertyName.INNER_MULTI_DISPATCH
-"""Counts in the record of a batch, where the batch is one record. So do TAGS and KEYS, which are left alone elsewhere:
-Java clients with ``setAutoBatch`` have them in the header and in each message.
+"""A property that counts in the header of a batch only if the batch is one record.
+
+TAGS and KEYS count there, too. In other batches TAGS and KEYS of the header are left alone, because Java clients with
+``setAutoBatch`` have them in the header and in each message.
 """
 _ACTED_UPON: Final = frozenset({PropertyName.TRAN_MSG, PropertyName.DELAY, *TIMER_PROPERTIES, *_PLACES, _EACH_ITS_OWN})
 
 
 class Batches:
-    """Stores batches and answers them.
+    """Stores batches and answers their senders.
 
-    :param answer_ext: what every answer about a message carries.
+    :param answer_ext: the fields that every answer about a message carries.
     """
 
     def __init__(self, store: MessageStore, properties: StoredProperties, answer_ext: Mapping[str, str]) -> None:
@@ -70,10 +75,10 @@ class Batches:
     ) -> None:
         """Store a batch, then answer.
 
-        :param batch: topic, queue and times of all messages, and as body the row of messages.
+        :param batch: topic, queue and times of all messages; the row of messages is its body.
         :param text: the properties in the header.
-        :param check: see ``MessageRun``.
-        :raises RequestRefused: MESSAGE_ILLEGAL.
+        :param check: the check that ``MessageRun`` makes of each message's properties.
+        :raises RequestRefused: MESSAGE_ILLEGAL: the batch cannot be stored as a batch.
         """
         if len(batch.topic.encode()) > MAX_TOPIC_BYTES:
             raise _refused(f"message topic length over {MAX_TOPIC_BYTES} bytes")
@@ -126,11 +131,11 @@ class Batches:
 
 
 def check_header_properties(properties: Mapping[str, str], *, is_one_record: bool) -> None:
-    """Refuse the properties in a batch's header on which a single send acts, and a batch cannot.
+    """Refuse properties in a batch's header that a batch cannot obey although a single send does.
 
-    Without this a delayed batch would be acknowledged and delivered at once.
+    Without this check a delayed batch would be acknowledged and delivered at once.
 
-    :param is_one_record: the batch is stored as one record, whose properties those of the header are.
+    :param is_one_record: whether the batch is stored as one record, which gets the properties of the header.
     :raises RequestRefused: MESSAGE_ILLEGAL, with the name of the property.
     """
     if _ACTED_UPON.isdisjoint(properties):
@@ -150,9 +155,9 @@ def check_header_properties(properties: Mapping[str, str], *, is_one_record: boo
 
 
 def as_one_record(batch: OutgoingMessage, count: int) -> OutgoingMessage:
-    """The batch as one message that holds the ``count`` messages of its body, for topics with batch queues.
+    """Turn the batch into one message that holds the ``count`` messages of its body, for topics with batch queues.
 
-    :raises RequestRefused: MESSAGE_ILLEGAL, they are too many.
+    :raises RequestRefused: MESSAGE_ILLEGAL: the batch has too many messages.
     """
     if count > MAX_INNER_MESSAGES:
         raise _refused(f"the batch holds more than {MAX_INNER_MESSAGES} messages")

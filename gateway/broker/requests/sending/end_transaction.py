@@ -1,13 +1,14 @@
-"""END_TRANSACTION: a producer's outcome for a half message; and RESUME_CHECK_HALF_MESSAGE, an operator's.
+"""END_TRANSACTION, a producer's outcome for a half message, and RESUME_CHECK_HALF_MESSAGE, which operators send.
 
-The checks and their order follow upstream's ``EndTransactionProcessor``. What differs on purpose: the first
-outcome of a half message wins, a repeated one is answered with success and not applied, a contradicting one
-is refused (``gateway.transaction``), the immunity time counts from when the broker stored the message, not
-from the client's clock, and a value that stands for no outcome at all is refused where upstream stays silent.
-Clients send outcomes one-way; the answers are for tools and tests.
+The checks and their order follow upstream's ``EndTransactionProcessor``. The differences on purpose are:
 
-What a request names is looked at without its body, which may have 4 MB: most of what is refused, repeated or rolled
-back needs none.
+- The first outcome of a half message wins. A repeated outcome is answered with success and not applied. A
+  contradicting outcome is refused (``gateway.transaction``).
+- The immunity time starts when the broker stored the message, and not at a time of the client's clock.
+- A value that stands for no outcome at all is refused, where upstream does not answer.
+
+Clients send outcomes one-way; the answers are for tools and tests. The broker looks at the named message without its
+body, which may have 4 MB: most outcomes that are refused, repeated or rolled back need no body.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -58,14 +59,14 @@ class EndTransaction:
         self._refusals = Repeats(desk.steady_ms)
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers_directly(RequestCode.END_TRANSACTION, self.end, Right.PUBLISH)
         dispatch.answers_directly(RequestCode.RESUME_CHECK_HALF_MESSAGE, self.resume, Right.ADMIN)
 
     def end(self, request: Request) -> None:
-        """Apply an outcome; answered once it is durable. An unknown outcome is never answered, as upstream.
+        """Apply an outcome, then answer once it is durable. An unknown outcome is never answered, as upstream.
 
-        :raises RequestRefused: the request does not fit the half message it names, or its outcome is none.
+        :raises RequestRefused: the request does not fit the half message that it names, or its value is no outcome.
         :raises FieldError: a header field is missing or malformed.
         """
         read = request.command.header  # with the command
@@ -83,7 +84,7 @@ class EndTransaction:
             self._apply(request, header, half)
 
     def _apply(self, request: Request, header: EndedHeader, half: StoredMessage | None) -> None:
-        """Apply an outcome to what lies where it says."""
+        """Apply an outcome to the message at the place that the header names."""
         checked = self._checked_half(header, request, half)
         if header.from_transaction_check:
             self._checks.answered(header.tran_state_table_offset, knows=True)
@@ -93,7 +94,13 @@ class EndTransaction:
         self._settling.ask(checked, event, source, answer)
 
     def _unknown(self, header: EndedHeader, request: Request) -> None:
-        """A producer does not know yet. What it names is looked up in memory only: one settled meanwhile is nothing."""
+        """Note that a producer does not know the outcome yet.
+
+        The half message is looked up only in memory: if it was settled meanwhile, nothing is left to do.
+
+        :raises RequestRefused: the value is no outcome, or the request does not fit the pending half message that it
+            names.
+        """
         kind, offset, group = header.commit_or_rollback, header.tran_state_table_offset, header.producer_group
         refused: RequestRefused | None = None
         if kind != SysFlag.TRANSACTION_NONE:
@@ -112,9 +119,9 @@ class EndTransaction:
         log.debug("no outcome yet", half_offset=offset, group=group)
 
     def resume(self, request: Request) -> None:
-        """Check a given-up half message again.
+        """Check a half message again that the broker had given up.
 
-        :raises RequestRefused: the message id names no message.
+        :raises RequestRefused: no message has this message id.
         :raises RemoteError: the message id cannot be read.
         """
         header = read_header(ResumeCheckHalfMessageRequest, request.command)
@@ -129,7 +136,7 @@ class EndTransaction:
         self._interventions.resume(message, partial(_answer, request), request.channel)
 
     def _checked_half(self, header: EndedHeader, request: Request, half: StoredMessage | None) -> StoredMessage:
-        """The half message an outcome is for; a refusal is logged."""
+        """Return the half message that an outcome is for; log and raise a refusal."""
         try:
             if half is None or half.topic != HALF_TOPIC:
                 raise RequestRefused(
@@ -147,7 +154,7 @@ class EndTransaction:
         return half
 
     def _log_refusal(self, header: EndedHeader, request: Request, refused: RequestRefused) -> None:
-        """One line for many refusals of a group: one-way senders never hear of them."""
+        """Log one line for many refusals of a group, because one-way senders never hear of them."""
         left_out = self._refusals.due((header.producer_group, refused.code))
         if left_out is not None:
             log.warning(
@@ -161,10 +168,10 @@ class EndTransaction:
 
 
 def check_outcome(header: EndedHeader, half: StoredMessage, age_ms: int, limits: TransactionLimits) -> None:
-    """Whether an outcome fits the half message that was found at its place; pure.
+    """Refuse an outcome that does not fit the half message found at its place; pure.
 
-    :raises RequestRefused: ILLEGAL_OPERATION, it comes after the immunity time without being asked for;
-        SYSTEM_ERROR, the group or one of the two offsets is another one's.
+    :raises RequestRefused: ILLEGAL_OPERATION: the outcome comes after the immunity time and is no answer to a check;
+        SYSTEM_ERROR: the group or one of the two offsets is wrong.
     """
     properties = half.property_map
     immunity = properties.get(PropertyName.CHECK_IMMUNITY_TIME_IN_SECONDS)
@@ -183,7 +190,7 @@ def check_outcome(header: EndedHeader, half: StoredMessage, age_ms: int, limits:
 
 
 def not_an_outcome(kind: int) -> RequestRefused:
-    """The refusal of a ``commitOrRollback`` that is none of its three values."""
+    """Return the refusal of a ``commitOrRollback`` that is none of its three values."""
     return RequestRefused(
         ResponseCode.ILLEGAL_OPERATION,
         f"commitOrRollback {kind} is no outcome: {SysFlag.TRANSACTION_COMMIT} commits, "

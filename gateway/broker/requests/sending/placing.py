@@ -1,7 +1,7 @@
-"""Where a message goes that somebody sends: may it be sent there, to which queue, and where it waits before.
+"""The place of a sent message: whether it may go to its topic, which queue gets it, and where it waits before.
 
-Only decisions: what they need of the broker is an argument, nothing is looked up, stored or created here. Codes and
-remarks follow upstream's ``SendMessageProcessor`` and ``HookUtils``.
+Only decisions are here: everything that they need of the broker is an argument, and nothing is looked up, stored or
+created. Codes and remarks follow upstream's ``SendMessageProcessor`` and ``HookUtils``.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from wire.message.record import OutgoingMessage
 
 PLACING: Final = frozenset({PropertyName.TRAN_MSG, PropertyName.DELAY, *TIMER_PROPERTIES})
-"""Most messages have none of these and go where they are sent."""
+"""The properties that send a message to another place; most messages have none of them and go where they are sent."""
 
 
 class StoredIn(Enum):
-    """Where a message is stored at first."""
+    """The place where a message is stored at first."""
 
     ITS_TOPIC = "its topic"
     HALF_TOPIC = "the topic of half messages"
@@ -43,18 +43,18 @@ class StoredIn(Enum):
 
 
 def refuse_system_topic(name: str) -> None:
-    """Let the name of a topic pass to which clients may send.
+    """Refuse the name of a topic to which clients must not send.
 
-    :raises RequestRefused: NO_PERMISSION.
+    :raises RequestRefused: NO_PERMISSION: clients must not send to this system topic.
     """
     if name in NOT_ALLOWED_SEND_TOPICS:
         raise RequestRefused(ResponseCode.NO_PERMISSION, f"sending message to topic[{name}] is forbidden: system topic")
 
 
 def refuse_order(topic: TopicConfig, name: str, broker_permission: int) -> None:
-    """Let a topic pass that takes messages while the broker has a permission: an ordered one needs WRITE.
+    """Refuse an ordered topic while the broker's permission lacks WRITE.
 
-    :raises RequestRefused: NO_PERMISSION.
+    :raises RequestRefused: NO_PERMISSION: the topic is ordered, and the broker lacks WRITE.
     """
     if topic.order and not broker_permission & Permission.WRITE:
         raise RequestRefused(
@@ -63,9 +63,11 @@ def refuse_order(topic: TopicConfig, name: str, broker_permission: int) -> None:
 
 
 def queue_of(message: OutgoingMessage, topic: TopicConfig, random_below: Callable[[int], int]) -> int:
-    """Return the queue a message goes to: one that consumers can read; for a negative one, any that has both sides.
+    """Return the id of the queue that a message goes to, which is a queue that consumers can read.
 
-    :raises RequestRefused: INVALID_PARAMETER, there is no such queue; SYSTEM_ERROR, nobody could read the message.
+    A negative queue id asks for any queue that can be both read and written; such a queue is chosen at random.
+
+    :raises RequestRefused: INVALID_PARAMETER: there is no such queue; SYSTEM_ERROR: nobody could read the message.
     """
     queue_id, readable = message.queue_id, topic.read_queue_nums
     queues = max(readable, topic.write_queue_nums)
@@ -87,9 +89,9 @@ def queue_of(message: OutgoingMessage, topic: TopicConfig, random_below: Callabl
 
 
 def put_into_lite_topic(message: OutgoingMessage, *, fills_light_queues: bool) -> None:
-    """Have a message to a parent of lite topics put into the lite topic it names, too.
+    """Add the lite topic that a message to a parent of lite topics names, so that the message goes there, too.
 
-    :raises RequestRefused: MESSAGE_ILLEGAL: it can be put into none.
+    :raises RequestRefused: MESSAGE_ILLEGAL: lite topics are off, or no lite topic can have this name.
     """
     properties = message.property_map
     lite_topic = properties[PropertyName.LITE_TOPIC]
@@ -113,7 +115,7 @@ def put_into_lite_topic(message: OutgoingMessage, *, fills_light_queues: bool) -
 def put_by_priority(message: OutgoingMessage, topic: TopicConfig) -> None:
     """Give a message the queue that stands for its priority.
 
-    By what the message is, not its topic, as upstream; a message of another type loses the property.
+    The message's type decides, and not its topic's type, as upstream. A message of another type loses the property.
     """
     properties = message.property_map
     priority = priority_of(properties)
@@ -129,7 +131,7 @@ def put_by_priority(message: OutgoingMessage, topic: TopicConfig) -> None:
 
 
 def put_to_dead_letters(message: OutgoingMessage, group: str) -> None:
-    """Have a message go to the dead letters of a group, at once."""
+    """Redirect a message to the dead letters of a group, without a delay."""
     properties = message.property_map
     properties[PropertyName.DELAY] = "-1"
     message.topic = dead_letter_topic(group)
@@ -138,10 +140,10 @@ def put_to_dead_letters(message: OutgoingMessage, group: str) -> None:
 
 
 def place_of(message: OutgoingMessage, *, takes_halves: bool) -> StoredIn:
-    """Return where a message is stored, as its properties ask.
+    """Return the place where a message is stored, as its properties ask.
 
     :param takes_halves: whether the broker takes transactional messages.
-    :raises RequestRefused: a delay that is none, or a half message that cannot be taken.
+    :raises RequestRefused: the delay level is not a number, or the broker cannot take the half message.
     """
     properties = message.property_map
     if PLACING.isdisjoint(properties):

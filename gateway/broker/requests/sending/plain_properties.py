@@ -1,10 +1,10 @@
-"""Properties of plain messages, and of half messages, read by what they have in common.
+"""Properties of plain messages, and of half messages, read by their common form.
 
     UNIQ_KEY 0x01 key 0x02 ending
     TRAN_MSG 0x01 true 0x02 UNIQ_KEY 0x01 key 0x02 ending
 
-Stock producers write the unique key first, or behind the mark of a half message, and an ending that is the same in most
-of their messages. Messages are plain when they are of the type NORMAL and go where they are sent.
+Stock producers write the unique key first, or directly after the mark of a half message. The ending is the same in most
+of a producer's messages. A message is plain if its type is NORMAL and it goes where it is sent.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -17,23 +17,24 @@ from typing import Final
 from wire.message.properties import PropertyName, parse_properties
 
 MAX_KNOWN: Final = 256
-"""Endings that are remembered; all are forgotten when there are more."""
+"""The number of endings that are remembered; all of them are forgotten when one more comes."""
 MAX_ENDING_CHARACTERS: Final = 512
-"""Longer ones are not remembered."""
+"""The largest number of characters of an ending that is remembered."""
 
 HALF_MARK: Final = "TRAN_MSG\x01true\x02"
-"""Before the unique key of a half message."""
+"""The text before the unique key of a half message."""
 
 _UNIQ_KEY: Final = PropertyName.UNIQ_KEY
 
 
 class PlainProperties:
-    """What endings mean, learned from the messages that have them.
+    """The meanings of endings, learned from the messages that have these endings.
 
     :param added: properties that every message gets.
-    :param special: names that no such message has in its ending.
-    :param mark: what stands before the unique key.
-    :param takes: whether messages with the properties of an ending are such ones; all of them when left out.
+    :param special: names of properties that a plain message never has in its ending.
+    :param mark: the text before the unique key.
+    :param takes: returns whether messages with the given properties of an ending are taken as plain; all are when left
+        out.
     """
 
     __slots__ = ("_added", "_known", "_last", "_marks", "_special", "_takes", "start")
@@ -56,9 +57,9 @@ class PlainProperties:
         self._last = ""
 
     def of(self, text: str) -> dict[str, str] | None:
-        """The properties of such a message, those that are added among them; None when it has to be looked at.
+        """Return the properties of a plain message, the added ones included; None if the text has to be parsed.
 
-        ``text`` then ends with 0x02.
+        ``text`` ends with 0x02 unless None is returned.
         """
         start = len(self.start)
         if not text.startswith(self.start):
@@ -69,7 +70,7 @@ class PlainProperties:
         return self.of_key(text[start:end], text[end + 1 :])
 
     def of_key(self, key: str, ending: str) -> dict[str, str] | None:
-        """The same of ``start``, a key, 0x02 and an ending."""
+        """Return what ``of`` returns for a text that consists of ``start``, a key, 0x02 and an ending."""
         known = self._known.get(ending)
         if known is None:
             known = self._learned(ending)
@@ -80,7 +81,10 @@ class PlainProperties:
         return properties
 
     def _learned(self, ending: str) -> dict[str, str]:
-        """What an ending means, once two messages one after the other have had it: some are never the same."""
+        """Return the properties of an ending; empty for an ending that is new or not plain.
+
+        An ending is learned once two messages in a row have it, because some endings never come again.
+        """
         if ending != self._last or len(ending) > MAX_ENDING_CHARACTERS:
             self._last = ending
             return {}

@@ -1,4 +1,4 @@
-"""What a sender is told of a message that was stored, or was not, and when.
+"""Answers to the sender of a message, stored or not, and the time of the answer.
 
 Upstream: ``SendMessageProcessor.handlePutMessageResult``.
 """
@@ -44,9 +44,11 @@ _HASTY: Final = WaitFor.WRITE
 
 
 def wait_for(properties: dict[str, str]) -> WaitFor:
-    """When the sender is answered. Without WAIT, or with WAIT=true: when the message is on disk; upstream reads every
-    other value as false (``Message.isWaitStoreMsgOK``). A half message is never answered early: its producer would run
-    the local transaction.
+    """Return when the sender is answered.
+
+    Without WAIT, or with WAIT=true, the answer comes when the message is on disk. Upstream reads every other value as
+    false (``Message.isWaitStoreMsgOK``). The sender of a half message is never answered early, because the producer
+    would then run the local transaction.
     """
     wait = properties.get(PropertyName.WAIT)
     if wait is None or wait == "true" or wait.lower() == "true" or PropertyName.TRAN_MSG in properties:
@@ -57,10 +59,10 @@ def wait_for(properties: dict[str, str]) -> WaitFor:
 def refused_answer(
     command: RemotingCommand, status: PutStatus, refusal: str | None, ext: Mapping[str, str]
 ) -> RemotingCommand:
-    """Answer the sender of a message that was not stored.
+    """Return the answer to the sender of a message that was not stored.
 
-    :param refusal: why the store takes nothing now, if so.
-    :param ext: what every answer about a message carries.
+    :param refusal: the reason why the store takes no messages now; None if the store takes messages.
+    :param ext: the fields that every answer about a message carries.
     """
     return command.response(ANSWER_OF[status], _remark_of(status, refusal), dict(ext))
 

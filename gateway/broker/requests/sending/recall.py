@@ -1,8 +1,9 @@
 """RECALL_MESSAGE: taking a timer message back before it is due.
 
-A marker that names the message is stored for the same second; when that comes, the marker is read first. The order
-of the checks and the codes follow upstream's ``RecallMessageProcessor``. As there, nobody looks whether the message
-is still there: of one that does not exist, or that goes in the same moment, the recall succeeds too.
+The broker stores a marker that names the message and is due in the same second. When that second comes, the marker is
+read first. The order of the checks and the codes follow upstream's ``RecallMessageProcessor``. As upstream, the broker
+does not check that the message is still there. A recall also succeeds for a message that does not exist, or that is
+delivered at the same moment.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from gateway.store.put_result import PutResult
 
 RECALL_TAG = "_RECALL_TAG_"
-"""Tag and body of markers are upstream's."""
+"""The tag of markers; tag and body are those of upstream."""
 RECALL_BODY = b"0"
 MAX_TIMESTAMP_DIGITS = 18
 
@@ -42,11 +43,11 @@ class RecallMessage:
         self._settings = desk.settings
 
     def use(self, settings: Settings) -> None:
-        """Go on with changed settings."""
+        """Use the changed settings from now on."""
         self._settings = settings
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers_directly(RequestCode.RECALL_MESSAGE, self.recall, Right.PUBLISH)
 
     def recall(self, request: Request) -> None:
@@ -130,5 +131,5 @@ def _illegal(reason: str) -> RequestRefused:
 
 
 def _milliseconds(text: str) -> int:
-    """A handle's time; −1, which is over, for what is none."""
+    """Return the time in a handle, in epoch milliseconds; −1, a time in the past, for text that is no number."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= MAX_TIMESTAMP_DIGITS else -1

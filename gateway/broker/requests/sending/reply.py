@@ -1,7 +1,8 @@
-"""Replies of request-reply calls: passed on to the client that waits for them, and stored besides.
+"""Replies of request-reply calls: the broker passes them on to the client that waits, and stores them.
 
-Upstream: ``ReplyMessageProcessor``. A reply is checked as every send is; who replies is told whether the waiting client
-took it. Storing it (storeReplyMessageEnable) is for those who look at the reply topic; it decides nothing.
+Upstream: ``ReplyMessageProcessor``. The broker checks a reply like any other send. The replier learns whether the
+waiting client took the reply. Replies are stored (storeReplyMessageEnable) only for those who look at the reply topic;
+the answer's code does not depend on the store.
 """
 
 from __future__ import annotations
@@ -32,28 +33,31 @@ if TYPE_CHECKING:
     from wire.message.record import OutgoingMessage
 
 PUSH_TIMEOUT_S = 10.0
-"""How long a client may take to say that it has the reply, as upstream."""
+"""Seconds that a client may take to confirm that it has the reply, as upstream."""
 PUSHES_AT_ONCE = 32
-"""Replies on their way to one client; others wait. Below the calls that a channel allows."""
+"""The number of replies on their way to one client; further replies wait.
+
+Fewer than the calls that a channel allows.
+"""
 MAX_WAITING_PUSHES = 2_000
-"""Replies that wait for one client; one more is refused."""
+"""The number of replies that may wait for one client; one more is refused."""
 MAX_CLIENT_WAITING_BYTES = 32 << 20
-"""Bytes of memory for the replies that wait for one client or are on their way to it."""
+"""Bytes of memory for the replies that wait for one client or are on their way to that client."""
 MAX_WAITING_BYTES = 256 << 20
-"""The same for all clients."""
+"""Bytes of memory for the replies that wait for all clients or are on their way."""
 REPLY_BYTES = 1_024
-"""Bytes of memory for a reply, besides its body and its properties."""
+"""Bytes of memory that are counted for each reply besides its body and its properties."""
 NOT_STORED = "0"
-"""The message id of a reply that was only passed on."""
+"""The message id of a reply that was passed on without being stored."""
 
 log = EventLog("reply")
 
 
 class _Line:
-    """The replies for one client: some on their way, the others in the order in which they came.
+    """The replies for one client: some are on their way, the others wait in the order in which they came.
 
-    Not a ``DeferredSemaphore``: that one would recurse once for each reply that fails at once, as all do whose client
-    is gone.
+    A ``DeferredSemaphore`` would not do: it recurses once for each reply that fails at once, and all replies fail at
+    once if their client is gone.
     """
 
     __slots__ = ("_is_passing", "_running", "client_id", "waiting")
@@ -66,7 +70,7 @@ class _Line:
         self._is_passing = False
 
     def enter(self) -> Deferred[None]:
-        """Fires when it is this reply's turn; it must leave afterwards."""
+        """Return a Deferred that fires when the turn of this reply comes; the reply must call ``leave`` afterwards."""
         if self._running < PUSHES_AT_ONCE and not self.waiting:
             self._running += 1
             return succeed(None)
@@ -75,7 +79,7 @@ class _Line:
         return turn
 
     def leave(self) -> None:
-        """Let the next ones in."""
+        """End the turn of a reply, and let the next replies in."""
         self._running -= 1
         if self._is_passing:
             return
@@ -101,16 +105,16 @@ class ReplyMessage:
         """Of the clients that got replies: looking for one among thousands of producers takes a while."""
 
     def use(self, settings: Settings) -> None:
-        """Go on with changed settings."""
+        """Use the changed settings from now on."""
         self._send.use(settings)
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers(RequestCode.SEND_REPLY_MESSAGE, SendMessageRequest, self.reply, Right.PUBLISH)
         dispatch.answers(RequestCode.SEND_REPLY_MESSAGE_V2, ShortSendMessageRequest, self.reply, Right.PUBLISH)
 
     async def reply(self, request: Request, header: SendMessageRequest) -> None:
-        """Pass a reply on, store it, and tell the replier both."""
+        """Pass a reply on, store it, and answer the replier with both outcomes."""
         command, ext = request.command, self._send.answer_ext()
         try:
             message = self._send.as_it_came(request, header)
@@ -132,7 +136,7 @@ class ReplyMessage:
         request.send(command.response(code, fault, ext))
 
     async def _pushed(self, message: OutgoingMessage, header: SendMessageRequest) -> str | None:
-        """Hand the reply to the client that waits; why that was not possible, or None."""
+        """Hand the reply to the client that waits for it; return the reason if that failed, otherwise None."""
         client_id = message.property_map.get(PropertyName.REPLY_TO_CLIENT)
         if client_id is None:
             return f"reply message properties[{PropertyName.REPLY_TO_CLIENT}] is null"
@@ -205,7 +209,7 @@ class ReplyMessage:
         return channel
 
     def _line(self, channel: Channel) -> _Line:
-        """Where the replies for one client wait for their turn."""
+        """Return the line in which the replies for one client wait for their turn."""
         line = self._lines.get(channel)
         if line is None:
             line = self._lines[channel] = _Line()
@@ -219,6 +223,6 @@ class ReplyMessage:
 
 
 def _host_text(packed: bytes) -> str:
-    """``ip:port``; upstream writes a slash before it, with which its own client cannot read the address."""
+    """Return ``ip:port``; upstream writes a slash before it, and its own client cannot read such an address."""
     host, port = unpack_host(packed)
     return f"{host}:{port}"

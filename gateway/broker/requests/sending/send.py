@@ -1,9 +1,9 @@
 """SEND_MESSAGE in its forms: single, batch, one-way, delayed, half message, client-side retry.
 
-However its header was read, a send becomes an ``OutgoingMessage`` at once, and that goes one way: its topic, its queue
-and its size are checked, it gets its properties, it is placed and stored. The order of the checks and the codes follow
-upstream's ``SendMessageProcessor``. This is a hot path: no Deferred and no coroutine; the answer is given by the
-store's callback once the message is durable.
+Every send becomes an ``OutgoingMessage`` at once, however its header was read. The broker checks the message's topic,
+queue and size. Then the message gets its properties and its place, and is stored. The order of the checks and the codes
+follow upstream's ``SendMessageProcessor``. A send is on a hot path, so there are no Deferreds and no coroutines: the
+store's callback answers once the message is durable.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -68,10 +68,11 @@ if TYPE_CHECKING:
     from wire.command import RemotingCommand
 
 SENDERS_FLAGS: Final = ~(SysFlag.HOSTS_MASK | SysFlag.TRANSACTION_MASK | INNER_BATCH)
-"""Bits of ``sysFlag`` that a sender may set.
+"""The bits of ``sysFlag`` that a sender may set.
 
-A record has the bits of its hosts. TRAN_MSG alone makes a half message: a prepared bit without it would be acknowledged
-and then shown by no queue. A record holds a batch only where the topic is for such.
+The broker sets the bits for a record's hosts. Only the property TRAN_MSG makes a half message: a message with a
+prepared bit and without TRAN_MSG would be acknowledged, and then no queue would show it. A record may be a batch only
+if its topic has batch queues.
 """
 
 # Looked up for every message, which for an attribute of an enumeration takes as long as a call.
@@ -112,7 +113,7 @@ class SendMessage:
         self.use(settings)
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         for code in (
             RequestCode.SEND_MESSAGE,
             RequestCode.SEND_MESSAGE_V2,
@@ -121,7 +122,7 @@ class SendMessage:
             dispatch.answers_directly(code, self.send, Right.PUBLISH)
 
     def use(self, settings: Settings) -> None:
-        """Go on with changed settings."""
+        """Use the changed settings from now on."""
         self._settings = settings
         self._properties.use(settings)
         # What every message is held against.
@@ -129,7 +130,7 @@ class SendMessage:
         self._checks_types = settings.enable_topic_message_type_check
 
     def send(self, request: Request) -> None:
-        """Check, store, and answer once the store says that the message is durable."""
+        """Check and store a message, then answer once the store reports that the message is durable."""
         command = request.command
         try:
             header = command.header  # where it was read with the command
@@ -152,11 +153,13 @@ class SendMessage:
             request.send(command.response(refused.code, refused.remark, dict(self._answer_ext)))
 
     def answer_ext(self) -> dict[str, str]:
-        """What every answer about a message carries."""
+        """Return the fields that every answer about a message carries."""
         return dict(self._answer_ext)
 
     def as_it_came(self, request: Request, header: SendMessageRequest) -> OutgoingMessage:
-        """Return a reply, checked as every send is. Of the broker's own properties it gets the region and TRACE_ON.
+        """Return the message of a reply, checked as every send is checked.
+
+        The region and TRACE_ON are the only properties that the broker adds.
 
         :raises RequestRefused: as for a send.
         """
@@ -167,7 +170,7 @@ class SendMessage:
         return message
 
     def _outgoing(self, request: Request, header: SendMessageRequest) -> OutgoingMessage:
-        """Return what a send asks to be stored, without its properties."""
+        """Return the message that a send asks to store, without its properties."""
         channel = request.channel
         return OutgoingMessage(
             header.topic,
@@ -187,9 +190,9 @@ class SendMessage:
     # -- checks ---------------------------------------------------------------------------------------------
 
     def _checked(self, request: Request, message: OutgoingMessage) -> TopicConfig:
-        """Return the topic of a message, which has a queue of it and flags that it may have then.
+        """Return the topic of a message, after checks that correct the message's queue and flags.
 
-        :raises RequestRefused: the message cannot be sent there, or is too large.
+        :raises RequestRefused: the message must not go to this topic or queue, or the message is too large.
         """
         topic = self._topics_by_name.get(message.topic)
         if topic is None or topic.order or message.topic in _NOT_ALLOWED:
@@ -206,7 +209,7 @@ class SendMessage:
         return topic
 
     def _topic(self, request: Request, name: str) -> TopicConfig:
-        """The topic's configuration, created automatically where that is allowed."""
+        """Return the topic's configuration; a missing topic is created where automatic creation is allowed."""
         refuse_system_topic(name)
         topic = self._topics.get(name)
         if topic is None:
@@ -230,7 +233,10 @@ class SendMessage:
         )
 
     def _check_type(self, topic: str, properties: Mapping[str, str]) -> None:
-        """:raises RequestRefused: MESSAGE_ILLEGAL, the topic is for messages of another type."""
+        """Refuse a message whose type the topic does not take.
+
+        :raises RequestRefused: MESSAGE_ILLEGAL: the topic takes messages of another type.
+        """
         config = self._topics_by_name.get(topic)
         if config is None or topic.startswith((RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX)):
             return
@@ -243,9 +249,9 @@ class SendMessage:
     def _place_and_store(
         self, request: Request, message: OutgoingMessage, topic: TopicConfig, place: StoredIn | None
     ) -> None:
-        """Store a message where it belongs.
+        """Store a message in its place.
 
-        :param place: None where that has to be looked at.
+        :param place: None if the place has to be found from the message's properties.
         """
         properties = message.property_map
         if self._checks_types and (topic.attributes or place is not _ITS_TOPIC):  # plain ones are taken unasked
@@ -267,7 +273,7 @@ class SendMessage:
         )
 
     def _waiting(self, message: OutgoingMessage, place: StoredIn) -> OutgoingMessage:
-        """Return a message as it is stored in another place than its topic."""
+        """Return a message in the form in which a place other than its topic stores it."""
         if place is _HALF_TOPIC:
             return self._transactions.half_of(message)
         if place is _SCHEDULE_TOPIC:
@@ -275,7 +281,7 @@ class SendMessage:
         return self._timed(message)
 
     def _retry(self, request: Request, message: OutgoingMessage) -> None:
-        """Have a message that a client sent to a retry topic itself go there, or to the dead letters."""
+        """Leave a message in the retry topic to which its client sent it, or redirect it to the dead letters."""
         group_name = message.topic[len(RETRY_TOPIC_PREFIX) :]
         group = self._groups.find(group_name)
         if group is None:
@@ -295,7 +301,7 @@ class SendMessage:
     # -- answers --------------------------------------------------------------------------------------------
 
     def answer(self, request: Request, queue_id: int, unique_key: str, result: PutResult) -> None:
-        """Tell the sender what became of its message."""
+        """Answer the sender with the outcome for its message."""
         command = request.command
         status = result.status
         if status is _PUT_OK and not command.serialize_type and result.topic != WHEEL_TIMER_TOPIC:  # JSON
@@ -332,7 +338,7 @@ class SendMessage:
 
 
 class SendAnswer:
-    """Answers one sender when its message is stored. A plain class: one is made for every message."""
+    """Answers one sender when its message is stored. A plain class, because every message needs an object."""
 
     __slots__ = ("_queue_id", "_request", "_send", "_unique_key")
 
@@ -343,7 +349,7 @@ class SendAnswer:
         self._unique_key = unique_key
 
     def __call__(self, result: PutResult) -> None:
-        """The store says what became of the message."""
+        """Take the store's result for the message, and answer."""
         self._send.answer(self._request, self._queue_id, self._unique_key, result)
 
 

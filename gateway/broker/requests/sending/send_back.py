@@ -1,7 +1,7 @@
-"""CONSUMER_SEND_MSG_BACK: a message whose consumption failed, to be retried later or given up.
+"""CONSUMER_SEND_MSG_BACK: a message whose consumption failed is stored for a retry or given up.
 
-Upstream: ``AbstractSendMessageProcessor.consumerSendMsgBack``. The failed record is stored again, in the
-group's retry topic behind a delay level, or in its dead-letter topic.
+Upstream: ``AbstractSendMessageProcessor.consumerSendMsgBack``. The failed record is stored again: in the group's retry
+topic after a delay level, or in the group's dead-letter topic.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class SendBack:
         self._broker_permission = desk.settings.broker_permission
 
     def use(self, settings: Settings) -> None:
-        """Go on with changed settings."""
+        """Use the changed settings from now on."""
         self._broker_permission = settings.broker_permission
 
     def register(self, dispatch: Dispatch) -> None:
-        """Take over the codes this class answers."""
+        """Register the request codes that this class answers."""
         dispatch.answers_directly(RequestCode.CONSUMER_SEND_MSG_BACK, self.send_back, Right.SUBSCRIBE | Right.CONSUME)
 
     def send_back(self, request: Request) -> None:
@@ -128,10 +128,10 @@ def _found_at(offset: int, message: StoredMessage | None) -> StoredMessage:
 
 
 def _stored_again(failed: StoredMessage, topic: str, queue_id: int, level: str) -> OutgoingMessage:
-    """Return the failed message as it goes elsewhere, behind a delay level or, with level 0, at once.
+    """Return the failed message for another topic, to be delivered after a delay level; level 0 is no delay.
 
-    WAIT stays as it was sent. Apache RocketMQ sets WAIT=false, and a client that sends such a message on would be
-    answered before the message is on disk.
+    WAIT stays as the sender set it. Apache RocketMQ sets WAIT=false; a client that sends such a message on would then
+    be answered before the message is on disk.
     """
     properties = dict(failed.property_map)
     properties.setdefault(PropertyName.RETRY_TOPIC, failed.topic)

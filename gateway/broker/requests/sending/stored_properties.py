@@ -1,7 +1,7 @@
-"""The properties that a message is stored with: those of its sender, and those that the broker adds to each.
+"""The properties that a message is stored with: those of its sender, and those that the broker adds.
 
-Stock producers' messages are mostly recognised by how their properties begin and end (``plain_properties``), and where
-such a message is stored is known with that.
+The broker recognises most messages of stock producers by the start and the end of their properties
+(``plain_properties``). The place of such a message is then known without further parsing.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wire.quick.sent import SentHeader
 
 SPECIAL: Final = PLACING | {PropertyName.LITE_TOPIC, PropertyName.PRIORITY, PropertyName.SHARDING_KEY}
-"""Names of properties that make a message another than one of the type NORMAL, or send it elsewhere."""
+"""Names of properties that give a message another type than NORMAL, or send the message to another place."""
 
 # Looked up for every message, which for an attribute of an enumeration takes as long as a call.
 _ITS_TOPIC: Final = StoredIn.ITS_TOPIC
@@ -32,8 +32,8 @@ _HALF_TOPIC: Final = StoredIn.HALF_TOPIC
 class StoredProperties:
     """Gives messages their properties.
 
-    :param added: what the broker adds.
-    :param unique_key: makes a key for a message whose sender gave it none.
+    :param added: the properties that the broker adds.
+    :param unique_key: returns a key for a message whose sender gave it none.
     """
 
     def __init__(self, settings: Settings, added: Mapping[str, str], unique_key: Callable[[], str]) -> None:
@@ -50,11 +50,11 @@ class StoredProperties:
         )
 
     def use(self, settings: Settings) -> None:
-        """Go on with changed settings."""
+        """Use the changed settings from now on."""
         self._takes_halves = not settings.reject_transaction_message
 
     def give(self, message: OutgoingMessage, text: str) -> StoredIn | None:
-        """Give a message the properties of a string; return where it is stored, None when that has to be looked at."""
+        """Give a message the properties of a string; return its place, or None if the place has to be found."""
         properties, place = self._plain.of(text), _ITS_TOPIC
         if properties is None and self._takes_halves:
             properties, place = self._half.of(text), _HALF_TOPIC
@@ -66,7 +66,7 @@ class StoredProperties:
         return place
 
     def give_known(self, message: OutgoingMessage, header: SentHeader) -> StoredIn | None:
-        """Do the same for a send of a known form: the string is not put together where its parts tell enough."""
+        """Do what ``give`` does for a send of a known form, without building the string if its parts are enough."""
         form = header.form
         known, place = self._plain, _ITS_TOPIC
         if form.before != known.start:
@@ -81,7 +81,7 @@ class StoredProperties:
         return place
 
     def give_unknown(self, message: OutgoingMessage, text: str) -> None:
-        """Give a message the properties of a string, whatever they are."""
+        """Give a message the properties of a string by parsing the whole string."""
         raw = text.encode()
         properties = parse_properties(text)
         if not self._reserved.isdisjoint(properties):

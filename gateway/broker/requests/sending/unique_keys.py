@@ -1,4 +1,4 @@
-"""The unique keys of messages whose senders gave them none."""
+"""Unique keys for messages whose senders gave them none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def unique_keys(clock: Milliseconds) -> UniqueKeys:
-    """Make keys as a client in this process would make them."""
+    """Return a maker of keys that look like those of a client in this process."""
     return UniqueKeys(
         ip=pack_host(LOOPBACK, 0)[:4],
         process_id=os.getpid(),

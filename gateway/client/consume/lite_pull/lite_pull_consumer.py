@@ -1,10 +1,10 @@
-"""``aio.LitePullConsumer``: gives messages when they are asked for, batch by batch.
+"""``aio.LitePullConsumer``: returns messages when the application asks for them, batch by batch.
 
     async with LitePullConsumer("report", namesrv="localhost:9876", subscriptions={"orders": "*"}) as consumer:
         async for messages in consumer:
             ...
 
-Queues come by subscription, shared with the other members of the group, or are assigned by the application.
+Queues come by subscription, shared with the other members of the group, or the application assigns queues.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from wire.bodies.consume_kinds import ConsumeType
 class LitePullConsumer(QueueConsumer[ReadQueues]):
     """Reads queues at the application's pace.
 
-    A batch counts as consumed when the next one is asked for, at ``commit``, ``assign`` and ``close``; not when
-    a ``with`` block ends with an exception. With ``auto_commit`` that is told to the broker every 5 s and at the
-    end, without it by ``commit`` alone.
+    A batch counts as consumed when the next batch is asked for, and at ``commit``, ``assign`` and ``close``. A batch
+    does not count if a ``with`` block ends with an exception. With ``auto_commit``, consumed offsets are reported to
+    the broker every 5 s and at the end; without ``auto_commit``, only by ``commit``.
 
     :param group: 1 to 255 letters, digits, ``%|_-``.
     :param settings: None: ``LitePullSettings.from_env()``.
     :param namesrv: shortcut for the setting of this name.
     :param subscriptions: topic → tags (``"A || B"``, ``"*"``) or ``Sql(...)``; leave out to ``assign`` queues.
-    :raises ConfigurationError: a setting cannot work; ``MessageRefused``: the name of a group or topic cannot.
+    :raises ConfigurationError: a setting is not usable; ``MessageRefused``: the name of a group or topic is refused.
     """
 
     settings: LitePullSettings
@@ -83,7 +83,7 @@ class LitePullConsumer(QueueConsumer[ReadQueues]):
         """Commit what was consumed (with ``auto_commit``), leave the group, close the connections. Idempotent.
 
         :param timeout: seconds for committing.
-        :param counts_last: whether the batch given last counts as consumed.
+        :param counts_last: True if the batch returned last counts as consumed.
         """
         self._check_process()
         if self._is_closed:
@@ -96,19 +96,19 @@ class LitePullConsumer(QueueConsumer[ReadQueues]):
     # --- reading --------------------------------------------------------------------------------------------
 
     async def poll(self, timeout: float | None = None) -> list[ReceivedMessage]:
-        """The next messages, all of one queue in offset order; empty when there are none in time or at ``close``.
+        """Return the next messages, all of one queue in offset order; empty after the timeout, or at ``close``.
 
-        At most ``pull_batch_size``. The batch before counts as consumed. For one task at a time.
+        At most ``pull_batch_size`` messages are returned. The batch before counts as consumed. For one task at a time.
 
         :param timeout: seconds; None: ``poll_timeout`` of the settings.
         """
         return await self._parts_here().poll(self.settings.poll_timeout if timeout is None else timeout)
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Tell the brokers what is consumed, and wait until they know.
+        """Report the consumed offsets to the brokers, and wait for the answers.
 
-        :param offsets: the next offset to consume of each queue; None: everything that ``poll`` has given.
-        :raises NotCommitted: some could not be stored; ``ConfigurationError``: that is no queue or offset.
+        :param offsets: the next offset to consume of each queue; None: everything that ``poll`` has returned.
+        :raises NotCommitted: some offsets could not be stored; ``ConfigurationError``: not a queue, or not an offset.
         """
         if offsets is not None:
             if not isinstance(offsets, Mapping):
@@ -119,20 +119,26 @@ class LitePullConsumer(QueueConsumer[ReadQueues]):
         await self._parts_here().commit(offsets)
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The group's stored offset of a queue, None without one; raises ``RocketMQError`` when it is not known."""
+        """Return the group's stored offset of a queue, None if no offset is stored.
+
+        :raises RocketMQError: the offset could not be read.
+        """
         check_queues([queue])
         return await self._parts_here().queues.store.fetch(queue)
 
     def position(self, queue: MessageQueue) -> int:
-        """The offset after the last message that counts as consumed; ``ConfigurationError`` for others' queues."""
+        """Return the offset after the last message that counts as consumed.
+
+        :raises ConfigurationError: the queue is not assigned to this consumer.
+        """
         return self._parts().state(queue).committable
 
     # --- which queues, and from where -------------------------------------------------------------------------
 
     def subscribe(self, topic: str, expression: str | Sql = "*") -> None:
-        """Share a topic's queues with the group; also while running, if topics were subscribed to from the start.
+        """Share a topic's queues with the group; also while running, if there were subscriptions at the start.
 
-        :raises ConfigurationError: the expression cannot work, or queues are assigned already.
+        :raises ConfigurationError: the expression is not usable, or the consumer started without subscriptions.
         """
         self._check_usable()
         if self._running is not None and self._running.rebalancing is None:
@@ -140,24 +146,27 @@ class LitePullConsumer(QueueConsumer[ReadQueues]):
         super().subscribe(topic, expression)
 
     async def message_queues(self, topic: str) -> list[MessageQueue]:
-        """All queues of a topic, from the name server; ``RouteNotFound`` when it does not exist."""
+        """Return all readable queues of a topic, as the name server lists them.
+
+        :raises RouteNotFound: the topic does not exist.
+        """
         name = with_namespace(self.settings.namespace, topic)
         return list((await self._parts_here().instance.route(name, refresh=True)).subscribe_queues)
 
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
-        """Read exactly these queues, whoever else does; from where the group stands.
+        """Read exactly these queues from the group's position, whoever else reads them.
 
         :raises ConfigurationError: topics are subscribed to.
-        :raises RocketMQError: the offset of a queue could not be found out, or its topic not be found.
+        :raises RocketMQError: a topic was not found, or the offset of a queue could not be read.
         """
         if self._wanted:
             raise ConfigurationError("assign", "queues", "used without subscriptions")
         await self._parts_here().assign(set(check_queues([queues] if isinstance(queues, str) else queues)))
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Read a queue from another offset; what is cached of it is thrown away.
+        """Read a queue from another offset; its cached messages are dropped.
 
-        :raises ConfigurationError: the queue is not assigned, or the offset is not between its begin and end.
+        :raises ConfigurationError: the queue is not assigned, or does not have the offset (the end offset is allowed).
         """
         check_queues([queue])
         check_offset(offset)
@@ -169,24 +178,27 @@ class LitePullConsumer(QueueConsumer[ReadQueues]):
         parts.move(parts.state(queue), await parts.queues.offsets.first(queue))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
-        """Read only what comes into a queue from now on."""
+        """Read only messages that arrive in a queue from now on."""
         parts = self._parts_here()
         parts.move(parts.state(queue), await parts.queues.offsets.end(queue))
 
     async def offset_for_time(self, queue: MessageQueue, when: datetime.datetime | float) -> int:
-        """The offset of the first message stored then or later; an aware datetime or epoch seconds."""
+        """Return the offset of the first message stored at this time or later.
+
+        :param when: an aware datetime or epoch seconds.
+        """
         check_queues([queue])
         parts = self._parts_here()
         return await parts.queues.offsets.at_time(queue, timestamp_ms_of(when, parts.instance.clock()))
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Neither pull nor give messages of some queues until ``resume``."""
+        """Stop pulling some queues, and return no messages from them, until ``resume``."""
         parts = self._parts_here()
         for queue in queues:
             parts.state(queue).paused = True
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
-        """Go on with paused queues."""
+        """Read paused queues again."""
         parts = self._parts_here()
         for queue in queues:
             parts.resume(parts.state(queue))
@@ -194,7 +206,7 @@ class LitePullConsumer(QueueConsumer[ReadQueues]):
     # --- a member of the client instance --------------------------------------------------------------------
 
     def topics(self) -> Collection[str]:
-        """Topics whose routes are kept fresh."""
+        """Return the topics whose routes are kept up to date."""
         assigned = {queue.topic for queue in self._running.queues.states} if self._running is not None else set()
         return assigned.union(self._subscriptions)
 

@@ -1,4 +1,4 @@
-"""The parts of a lite pull consumer that runs: its queues, and what is ready, given and consumed of them."""
+"""The parts of a running lite pull consumer: its queues, and their messages: ready, returned, consumed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class ReadQueues:
-    """See the module."""
+    """The parts of one running lite pull consumer, made when the consumer starts."""
 
     def __init__(self, instance: ClientInstance, settings: LitePullSettings, consumer: Introspection) -> None:
         self.consumer = consumer
@@ -79,7 +79,7 @@ class ReadQueues:
         self._tasks.append(self.instance.spawn(self.rebalancing.run(), name="rebalancing"))
 
     async def end(self, timeout: float, *, counts_last: bool) -> None:
-        """See ``LitePullConsumer.close``."""
+        """Do the work of ``LitePullConsumer.close``."""
         self._is_ended = True
         self._news.set()
         for task in self._tasks:
@@ -97,7 +97,7 @@ class ReadQueues:
         await self.instance.close()
 
     def wake(self) -> None:
-        """Members, routes or subscriptions have changed."""
+        """Rebalance soon: members, routes or subscriptions have changed."""
         if self.rebalancing is not None:
             self.rebalancing.wake()
 
@@ -108,7 +108,7 @@ class ReadQueues:
     # --- reading --------------------------------------------------------------------------------------------
 
     async def poll(self, timeout: float) -> list[ReceivedMessage]:
-        """See ``LitePullConsumer.poll``."""
+        """Do the work of ``LitePullConsumer.poll``."""
         loop = asyncio.get_running_loop()
         self._finish_given()
         if self._settings.auto_commit and loop.time() - self._committed_at >= self._settings.auto_commit_interval:
@@ -131,7 +131,7 @@ class ReadQueues:
         return messages
 
     def _next(self) -> tuple[ProcessQueue, Turn] | None:
-        """The first portion of a queue that is not paused; those given up or read anew are thrown away."""
+        """Return the first batch of a queue that is not paused; drop batches of queues given up or read again."""
         ready = self._ready
         passed_over: list[tuple[ProcessQueue, Turn]] = []
         found = None
@@ -153,7 +153,7 @@ class ReadQueues:
             self.queues.settled(state)
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None) -> None:
-        """See ``LitePullConsumer.commit``."""
+        """Do the work of ``LitePullConsumer.commit``."""
         table = self.queues.table
         if offsets is None:
             self._finish_given()
@@ -170,14 +170,17 @@ class ReadQueues:
     # --- which queues, and from where -------------------------------------------------------------------------
 
     def state(self, queue: MessageQueue) -> ProcessQueue:
-        """The state of a queue that is assigned; ``ConfigurationError`` for others."""
+        """Return the state of an assigned queue.
+
+        :raises ConfigurationError: the queue is not assigned.
+        """
         state = self.queues.states.get(queue)
         if state is None:
             raise ConfigurationError("queue", queue, "one of the assigned queues (assignment)")
         return state
 
     async def assign(self, queues: set[MessageQueue]) -> None:
-        """See ``LitePullConsumer.assign``."""
+        """Do the work of ``LitePullConsumer.assign``."""
         for topic in {queue.topic for queue in queues}:
             await self.instance.route(topic)
         new = sorted(queues.difference(self.queues.states))
@@ -188,7 +191,7 @@ class ReadQueues:
             self.queues.begin_at(queue, tags_of(queue.topic, version_ms=self.started_at_ms), offset)
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """See ``LitePullConsumer.seek``."""
+        """Do the work of ``LitePullConsumer.seek``."""
         self.state(queue)
         first, end = await asyncio.gather(self.queues.offsets.first(queue), self.queues.offsets.end(queue))
         if not max(first, 0) <= offset <= end:
@@ -204,7 +207,7 @@ class ReadQueues:
         self.queues.restart_at(state, offset)
 
     def resume(self, state: ProcessQueue) -> None:
-        """Go on with a paused queue."""
+        """Read a paused queue again."""
         state.paused = False
         self.queues.wake_all()
         self._news.set()

@@ -1,8 +1,8 @@
-"""The receipts of popped messages: made of a pop answer, given back to acknowledge a message.
+"""The receipts of popped messages: made from a pop answer, and sent back to acknowledge a message.
 
 A receipt is upstream's "extra info" (``ExtraInfoUtil``), eight words separated by spaces: start offset of the check
 point, pop time, invisible time, number of the revive queue, which retry topic, broker, queue, offset of the message.
-The broker reads them back, a client only carries them.
+The broker reads the words again; a client only keeps them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WORDS: Final = 8
 
 
 class ReceiptWords(NamedTuple):
-    """The words of a receipt; numbers are text, as nobody here calculates with them except where said."""
+    """The words of a receipt. Numbers stay text, because the client rarely calculates with them."""
 
     start_offset: str
     popped_at_ms: str
@@ -37,7 +37,7 @@ class ReceiptWords(NamedTuple):
         return " ".join(self)
 
     def real_topic(self, topic: str, group: str) -> str:
-        """The topic the message was read from: the group's retry topic of its topic when it comes again."""
+        """Return the topic from which the message was read: a retry topic of the group if the message came again."""
         if topic.startswith(RETRY_PREFIX):
             return topic
         if self.retry == RETRY_V1:
@@ -47,7 +47,10 @@ class ReceiptWords(NamedTuple):
         return topic
 
     def renewed(self, popped_at_ms: int, invisible_ms: int, revive_queue_id: int) -> ReceiptWords:
-        """The receipt after the invisible time was changed: the old one is void. Its own offset starts it."""
+        """Return the receipt that replaces this receipt after the invisible time was changed.
+
+        The start offset of the new receipt is the message's own offset.
+        """
         return self._replace(
             start_offset=self.queue_offset,
             popped_at_ms=str(popped_at_ms),
@@ -57,9 +60,9 @@ class ReceiptWords(NamedTuple):
 
 
 def parse_receipt(text: str) -> ReceiptWords:
-    """The words of a receipt.
+    """Return the words of a receipt.
 
-    :raises BodyError: not eight of them.
+    :raises BodyError: the text does not have eight words, or a word is not a number where a number belongs.
     """
     words = text.split(" ", _WORDS)
     if len(words) != _WORDS:
@@ -73,10 +76,10 @@ def parse_receipt(text: str) -> ReceiptWords:
 
 
 class PopReceipts:
-    """Makes the receipts of one pop answer's messages.
+    """Makes the receipts for the messages of one pop answer.
 
-    The answer tells, by kind of topic and queue, where the check point starts and which offsets it holds, in the
-    order of the messages.
+    For each kind of topic and each queue, the answer has the start of the check point and the offsets of the messages,
+    in their order.
     """
 
     def __init__(self, response: PopMessageResponse, broker_name: str) -> None:
@@ -86,10 +89,10 @@ class PopReceipts:
         self._offsets = {key: iter(offsets) for key, offsets in _offsets(response.msg_offset_info)}
 
     def next_receipt(self, retry: str, queue_id: int, queue_offset: int) -> ReceiptWords:
-        """The receipt of the next message of a queue; call it for each message in the answer's order.
+        """Return the receipt of the next message of a queue; call this for each message in the answer's order.
 
-        :param retry: ``NORMAL``, or which retry topic the message comes from.
-        :raises BodyError: the answer does not speak of this queue.
+        :param retry: ``NORMAL``, or the kind of the retry topic from which the message comes.
+        :raises BodyError: the answer does not name this queue.
         """
         key = (retry, str(queue_id))
         if not self._starts:  # a broker before 5.0.0's final form: the check point starts at the message
@@ -124,9 +127,9 @@ def _offsets(text: str | None) -> Iterable[tuple[tuple[str, str], list[str]]]:
 
 
 def _check_number(word: str) -> str:
-    """The word, when it is a number of 64 bits.
+    """Return the word if it is a number of 64 bits.
 
-    :raises BodyError: it is none.
+    :raises BodyError: the word is not such a number.
     """
     if parse_int(word, 64) is None:
         raise BodyError(f"a receipt has a number here, not {word[:32]!r}")
@@ -134,7 +137,7 @@ def _check_number(word: str) -> str:
 
 
 def _entries(text: str | None) -> Iterable[tuple[str, str, str]]:
-    """``0 3 17;1 0 4``: kind of topic, queue, value."""
+    """Yield the entries of a text such as ``0 3 17;1 0 4``: kind of topic, queue, value."""
     for entry in filter(None, (text or "").split(";")):
         words = entry.split(" ")
         if len(words) != 3:

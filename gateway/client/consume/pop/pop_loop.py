@@ -1,6 +1,6 @@
-"""Pops one queue, or all queues of a broker, over and over; pauses while too much waits to be consumed.
+"""Pops one queue, or all queues of a broker, again and again; pauses while too many messages wait to be consumed.
 
-One task and one request at a time, as upstream's ``popMessage`` of ``DefaultMQPushConsumerImpl``.
+Each loop has one task, and one request at a time, as upstream's ``popMessage`` of ``DefaultMQPushConsumerImpl``.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 RECHECK_S = 1.0
-"""How often a paused loop looks again whether it may go on, if nobody wakes it."""
+"""Seconds until a paused loop checks again whether it may continue, if no call wakes the loop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PopTerms:
-    """How a consumer pops; durations in seconds."""
+    """The batch size and times with which a consumer pops; durations in seconds."""
 
     batch_size: int
     hidden: float
@@ -37,10 +37,10 @@ class PopTerms:
 
 
 class PopLoop:
-    """The pops of one queue until it is given up.
+    """The pops of one queue, until the queue is given up.
 
-    :param blocked: why nothing may be popped now, None when it may.
-    :param take: gets the messages of an answer; never called without any.
+    :param blocked: returns the reason why nothing may be popped now, or None.
+    :param take: gets the messages of an answer; never called without messages.
     """
 
     def __init__(
@@ -65,17 +65,17 @@ class PopLoop:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start the loop's task."""
         self._task = self._instance.spawn(self._run(), name=f"popping {self._state.queue}")
 
     async def stop(self) -> None:
-        """End at once; what an answer on its way brings comes again."""
+        """End the loop at once; messages of an answer that is still on its way come again."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     def wake(self) -> None:
-        """Look again whether there is room."""
+        """Check again whether popping may continue."""
         self._room.set()
 
     async def _run(self) -> None:

@@ -1,7 +1,7 @@
-"""The state of a queue, or of all queues of a broker, that a push consumer pops: what it has of it and has not done.
+"""The state of a queue, or of all queues of a broker, that a push consumer pops: its unfinished messages.
 
-To ``concurrent_turns`` it looks as a ``ProcessQueue`` does, but there is no offset to commit: finished messages are
-acknowledged one by one, in any order. Times are arguments, in seconds of the event loop's clock.
+``concurrent_turns`` uses a ``PopQueue`` like a ``ProcessQueue``, but there is no offset to commit: finished messages
+are acknowledged one by one, in any order. Times are arguments, in seconds of the event loop's clock.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from gateway.client.message_queue import MessageQueue
 
 POP_EXPIRES_S: Final = 120.0
-"""A queue that was not popped for so long is given up and taken anew, as one that is pulled."""
+"""Seconds without a pop after which a queue is given up and taken again, as a pulled queue is."""
 
 
 class PopQueue:
-    """See the module."""
+    """A queue that is popped, with the number of messages that wait and the messages to acknowledge."""
 
     __slots__ = ("_done", "consumed_at", "is_given_up", "popped_at", "queue", "waiting")
 
     dropped = False
-    """What was popped belongs to this client whoever pops next, so its results always count."""
+    """Always False: popped messages belong to this client whoever pops next, so their results always count."""
     paused = False
 
     def __init__(self, queue: MessageQueue, *, now: float) -> None:
@@ -39,7 +39,7 @@ class PopQueue:
         self._done: list[PoppedMessage] = []
 
     def add(self, messages: Sequence[PoppedMessage], turn_messages: int) -> list[Turn]:
-        """Take what a pop brought, as turns of at most ``turn_messages``."""
+        """Take the messages of a pop, and return them as turns of at most ``turn_messages``."""
         turns: list[Turn] = []
         for start in range(0, len(messages), turn_messages):
             portion = messages[start : start + turn_messages]
@@ -50,7 +50,7 @@ class PopQueue:
         return turns
 
     def settle(self, turn: Turn) -> None:
-        """A turn is finished: what was not given back is to be acknowledged."""
+        """Finish a turn: messages that were not given back are acknowledged next."""
         if turn.settled:
             return
         turn.settled = True
@@ -59,12 +59,12 @@ class PopQueue:
         self._done += [message for message in messages if not message.given_back]
 
     def keep(self, turn: Turn, messages: Sequence[ReceivedMessage]) -> None:
-        """Only these are left to be done; nothing is left of popped messages, which come again by themselves."""
+        """Finish a turn; ``messages`` must be empty, because popped messages come again without help from here."""
         assert not messages, "whoever gives popped messages back takes all of them"
         self.settle(turn)
 
     def take_done(self, now: float) -> tuple[list[PoppedMessage], list[PoppedMessage]]:
-        """What is to be acknowledged now, and what would be too late: others may have it already."""
+        """Return the messages to acknowledge now, and the late messages, which other members may have already."""
         done, self._done = self._done, []
         return (
             [message for message in done if message.hidden_until > now],
@@ -72,11 +72,11 @@ class PopQueue:
         )
 
     def drop(self) -> None:
-        """Give it up: nothing more is popped."""
+        """Give the queue up: nothing more is popped."""
         self.is_given_up = True
 
     def is_pull_expired(self, now: float) -> bool:
-        """Whether popping has stopped for no reason: the queue should be taken anew."""
+        """Return whether popping has stopped without a reason, so that the queue should be taken again."""
         return now - self.popped_at > POP_EXPIRES_S
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""A popped message: it belongs to whoever popped it for a while, and is acknowledged with its receipt."""
+"""A popped message, which belongs for a while to the member that popped it, and is acknowledged with its receipt."""
 
 from __future__ import annotations
 

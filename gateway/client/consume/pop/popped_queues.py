@@ -1,6 +1,6 @@
-"""The queues a push consumer pops: their loops, and the acknowledgements of what was consumed.
+"""The queues that a push consumer pops: their loops, and the acknowledgements of consumed messages.
 
-The counterpart of ``assigned_queues`` for brokers that hand out messages instead of queues.
+This module is the counterpart of ``assigned_queues``, for brokers that hand out messages instead of queues.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _log = logging.getLogger(__name__)
 
 
 class PoppedQueues:
-    """See the module.
+    """The popped queues of one consumer, each with its loop.
 
-    :param threshold: messages of one queue that may wait to be consumed; with more it is not popped.
-    :param blocked: another reason not to pop now.
-    :param take: gets what was popped.
+    :param threshold: messages of one queue that may wait to be consumed; with more, the queue is not popped.
+    :param blocked: returns another reason not to pop now, or None.
+    :param take: gets the popped messages.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class PoppedQueues:
         return self._loops.keys()
 
     def begin(self, queue: MessageQueue, subscription: Subscription) -> PopQueue:
-        """Pop a queue from now on."""
+        """Start popping a queue."""
         state = PopQueue(queue, now=asyncio.get_running_loop().time())
         loop = self._loops[state] = PopLoop(
             self._pops, state, subscription, self._terms, blocked=self._reason, take=self._take
@@ -66,17 +66,17 @@ class PoppedQueues:
         return state
 
     async def end(self, states: Collection[PopQueue]) -> None:
-        """Pop some queues no more; what was popped is consumed and acknowledged all the same."""
+        """Stop popping some queues; messages that were popped are still consumed and acknowledged."""
         loops = [self._loops.pop(state) for state in states if state in self._loops]
         await asyncio.gather(*(loop.stop() for loop in loops))
 
     async def drain(self, timeout: float) -> None:
-        """Wait until what is consumed is acknowledged."""
+        """Wait until consumed messages are acknowledged, at most ``timeout`` seconds."""
         if self._acknowledging:
             await asyncio.wait(self._acknowledging, timeout=timeout)
 
     def settled(self, state: PopQueue) -> None:
-        """Turns of a queue were finished: acknowledge, and pop on if that was waited for."""
+        """Acknowledge the messages of finished turns of a queue, and wake its loop, which may wait for room."""
         done, late = state.take_done(asyncio.get_running_loop().time())
         if late:
             _log.warning(
@@ -94,7 +94,7 @@ class PoppedQueues:
             loop.wake()
 
     def wake_all(self) -> None:
-        """Let every paused loop look again."""
+        """Let every paused loop check again whether it may pop."""
         for loop in self._loops.values():
             loop.wake()
 

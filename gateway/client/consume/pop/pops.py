@@ -1,6 +1,6 @@
-"""POP consumption as requests: take messages (200050), acknowledge them (200051, 200151), hide them longer (200053).
+"""Requests of POP consumption: take messages (200050), acknowledge (200051, 200151), hide longer (200053).
 
-Of one group, of all topics; who pops when, and what becomes of the messages, is the consumers' business.
+The requests are for one group and all its topics. The consumers decide when to pop, and what to do with the messages.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ if TYPE_CHECKING:
     from wire.command import RemotingCommand
 
 MAX_MESSAGES: Final = 32
-"""Messages of one pop; brokers refuse more."""
+"""The most messages of one pop; brokers refuse to return more."""
 ANY_QUEUE: Final = -1
 FULL_PAUSE: Final = 0.5
-"""Seconds after which a broker is asked again that holds as many pops as it may."""
+"""Seconds until the next pop at a broker that already holds as many pops as it may."""
 HASTY_ANSWER: Final = 0.01
 HASTY_PAUSE: Final = 0.1
-"""Seconds: a broker that does not hold empty pops is asked at this pace and not in a tight loop."""
+"""Seconds until the next pop at a broker that does not hold empty pops; prevents a tight loop."""
 _FROM_FIRST, _FROM_LAST = 0, 1
 BEYOND_HOLD: Final = 10.0
-"""Seconds a pop may take beyond the time it is held, as upstream."""
+"""Seconds that a pop may take beyond the time for which the broker holds it, as upstream."""
 _NOTHING: Final = (ResponseCode.POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
 
@@ -60,7 +60,7 @@ class GroupPops:
     """The requests of one group.
 
     :param group: with its namespace.
-    :param begin: where a group without an offset begins: FIRST_OFFSET, or else the end.
+    :param begin: the start of a group without an offset: FIRST_OFFSET, or the end for any other value.
     """
 
     def __init__(self, instance: ClientInstance, group: str, begin: ConsumeFrom) -> None:
@@ -73,13 +73,14 @@ class GroupPops:
     async def pop(
         self, queue: MessageQueue, subscription: Subscription, most: int, *, hidden: float, hold: float
     ) -> list[PoppedMessage]:
-        """Take messages; those that are not subscribed to (another tag with the same hash) are acknowledged unseen.
+        """Take messages. Unwanted messages (another tag with the same hash) are acknowledged and not returned.
 
         :param queue: its number may be ``ANY_QUEUE``.
         :param most: at most 32.
-        :param hidden: seconds for which others do not get them.
-        :param hold: seconds the broker waits for one.
-        :raises BrokerError: the broker refuses, or has no POP consumption; ``ProtocolError``: nobody can read it.
+        :param hidden: seconds for which other members do not get the messages.
+        :param hold: seconds that the broker waits for a message.
+        :raises BrokerError: the broker refuses, or has no POP consumption; ``ProtocolError``: the answer cannot be
+            read.
         """
         instance = self.instance
         header = PopMessageRequest(
@@ -117,7 +118,7 @@ class GroupPops:
         return wanted
 
     async def ack(self, messages: Iterable[PoppedMessage]) -> None:
-        """Acknowledge: in one request for each broker that can, one by one otherwise.
+        """Acknowledge messages: in one request to each broker that supports batches, otherwise one by one.
 
         :raises BrokerError: a broker does not know such a message.
         """
@@ -127,7 +128,7 @@ class GroupPops:
         await asyncio.gather(*(self._ack_at(name, given) for name, given in by_broker.items()))
 
     async def change_invisible_time(self, message: PoppedMessage, seconds: float) -> None:
-        """Hide a message for another while, from now.
+        """Hide a message for ``seconds`` from now.
 
         :raises BrokerError: the broker does not know such a message.
         """
@@ -160,7 +161,7 @@ class GroupPops:
         await self.instance.ask(message.receipt.broker_name, RequestCode.ACK_MESSAGE, header)
 
     def _place(self, message: PoppedMessage) -> dict[str, Any]:
-        """The fields that name a popped message."""
+        """Return the fields that identify a popped message in a request."""
         receipt = message.receipt
         return {
             "consumer_group": self._group,
@@ -186,7 +187,7 @@ class GroupPops:
 
 
 def batch_acks(messages: Sequence[PoppedMessage], group: str) -> tuple[list[BatchAck], list[PoppedMessage]]:
-    """The entries of a batch, one for each check point, and the messages that do not fit into such entries."""
+    """Return the entries of a batch, one for each check point, and the messages that must be acknowledged alone."""
     offsets: defaultdict[tuple[str, ReceiptWords], list[int]] = defaultdict(list)
     alone: list[PoppedMessage] = []
     for message in messages:
@@ -214,7 +215,7 @@ def batch_acks(messages: Sequence[PoppedMessage], group: str) -> tuple[list[Batc
 
 
 def _retry_kind(topic: str, group: str) -> str:
-    """Which of a group's retry topics a record was read from, if any."""
+    """Return the kind of the group's retry topic from which a record was read, or ``NORMAL``."""
     if topic.startswith(retry_topic(group) + "+"):
         return RETRY_V2
     return RETRY_V1 if topic.startswith(retry_topic(group) + "_") else NORMAL

@@ -1,12 +1,12 @@
-"""``aio.SimpleConsumer``: takes messages, hides them from others for a while, and acknowledges them one by one.
+"""``aio.SimpleConsumer``: takes messages, hides them from other members for a while, and acknowledges them one by one.
 
     async with SimpleConsumer("mail", namesrv="localhost:9876", subscriptions={"orders": "*"}) as consumer:
         for message in await consumer.receive(16, invisible_time=30):
             ...
             await consumer.ack(message)
 
-It is POP consumption of RocketMQ 5 (``pops``): the broker shares out messages, not queues, and what is not
-acknowledged in time comes again. It needs a broker that has it.
+A simple consumer uses POP consumption of RocketMQ 5 (``pops``), and needs a broker that supports it. The broker shares
+out messages, not queues. A message that is not acknowledged within the invisible time comes again.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from wire.command import RemotingCommand
 
 
 class SimpleConsumer(GroupConsumer):
-    """Takes messages, hides them from others for a while, and acknowledges them one by one.
+    """Takes messages, hides them from other members for a while, and acknowledges them one by one.
 
-    What is not acknowledged within the invisible time comes again. There are no queues to share: any number of members
-    may take from a topic. It needs a broker with POP consumption (5.x).
+    A message that is not acknowledged within the invisible time comes again. There are no queues to share: any number
+    of members may take messages from a topic. The broker must support POP consumption (5.x).
 
     :param group: 1 to 255 letters, digits, ``%|_-``.
     :param settings: None: ``SimpleSettings.from_env()``.
     :param namesrv: shortcut for the setting of this name.
     :param subscriptions: topic → tags (``"A || B"``, ``"*"``) or ``Sql(...)``.
-    :raises ConfigurationError: a setting cannot work; ``MessageRefused``: the name of a group or topic cannot.
+    :raises ConfigurationError: a setting is not usable; ``MessageRefused``: the name of a group or topic is refused.
     """
 
     settings: SimpleSettings
@@ -64,7 +64,7 @@ class SimpleConsumer(GroupConsumer):
     # --- life -----------------------------------------------------------------------------------------------
 
     async def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
-        """Leave the group and close the connections; what is not acknowledged comes again. Idempotent.
+        """Leave the group and close the connections; messages without an acknowledgement come again. Idempotent.
 
         :param timeout: seconds at most.
         """
@@ -85,10 +85,11 @@ class SimpleConsumer(GroupConsumer):
     async def receive(
         self, max_messages: int = 16, *, invisible_time: float | None = None, timeout: float | None = None
     ) -> list[PoppedMessage]:
-        """Take messages; empty when none came in time. For one task at a time.
+        """Take messages; return an empty list if none came before the timeout. For one task at a time.
 
         :param max_messages: 1 … 32.
-        :param invisible_time: seconds for which others do not get them; None: ``invisible_time`` of the settings.
+        :param invisible_time: seconds, 1 … 43200, for which other members do not get the messages; None:
+            ``invisible_time`` of the settings.
         :param timeout: seconds to wait for a message; None: ``poll_time`` of the settings.
         :raises RouteNotFound: none of the topics exists.
         :raises BrokerError: the broker refuses, or has no POP consumption.
@@ -113,19 +114,19 @@ class SimpleConsumer(GroupConsumer):
                 return []
 
     async def ack(self, messages: PoppedMessage | Iterable[PoppedMessage]) -> None:
-        """Acknowledge: they are consumed and do not come again.
+        """Acknowledge messages: they are consumed and do not come again.
 
-        An acknowledgement after the invisible time is taken without complaint, and the message comes again. Several
-        messages are acknowledged in one request, where the broker can.
+        The broker accepts an acknowledgement after the invisible time without an error, but the message comes again.
+        Several messages are acknowledged in one request if the broker supports batches.
 
         :raises BrokerError: a broker does not know such a message.
-        :raises ConfigurationError: it is not a message that ``receive`` gave.
+        :raises ConfigurationError: a message is not from ``receive``.
         """
         given = [messages] if isinstance(messages, PoppedMessage) or not isinstance(messages, Iterable) else messages
         await self._running_pops().ack([_popped(message) for message in given])
 
     async def change_invisible_time(self, message: PoppedMessage, invisible_time: float) -> None:
-        """Hide a message for another while, from now; 0 gives it to others at once.
+        """Hide a message for another while, counted from now; with 0, other members can get the message at once.
 
         :param invisible_time: seconds.
         :raises BrokerError: the broker does not know such a message.
@@ -137,10 +138,10 @@ class SimpleConsumer(GroupConsumer):
     # --- a member of the client instance --------------------------------------------------------------------
 
     def route_changed(self, topic: str, route: TopicRoute) -> None:
-        """Sources are looked up for every ``receive``."""
+        """Do nothing: each ``receive`` looks up the routes."""
 
     def answers(self) -> Mapping[int, Answer]:
-        """A change of members concerns the broker alone."""
+        """Return an answer that ignores changes of members, which matter only to the broker."""
         return {RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: _no_answer}
 
     # --- inside ---------------------------------------------------------------------------------------------
@@ -154,14 +155,14 @@ class SimpleConsumer(GroupConsumer):
         return self._pops
 
     def _take_left(self, most: int) -> list[PoppedMessage]:
-        """What an earlier pop brought beside what was returned, unless others may have it by now."""
+        """Return messages of earlier pops that no ``receive`` returned, unless other members may have them by now."""
         now = asyncio.get_running_loop().time()
         fresh = [message for message in self._left if message.hidden_until > now]
         self._left = fresh[most:]
         return fresh[:most]
 
     async def _start_pops(self, most: int, hidden: float, hold: float) -> None:
-        """Have a pop at every source; the one that answers first is taken, the others wait on."""
+        """Start a pop at every source that has none; the first answer is used, the other pops go on."""
         sources = await self._sources()
         first = next(self._turn) % len(sources)
         for source in sources[first:] + sources[:first]:

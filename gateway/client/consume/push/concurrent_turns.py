@@ -1,7 +1,7 @@
-"""Concurrent consumption: many turns at once, in threads or as tasks; what fails is sent back to the broker.
+"""Concurrent consumption: many turns at once, in threads or as tasks. Failed messages are sent back to the broker.
 
-Threads take turns from one queue and put results into a list; the loop is woken once for all results of a moment, so
-a turn costs no future. Upstream: ``ConsumeMessageConcurrentlyService``.
+Threads take turns from one queue and append results to a list. The loop wakes once for all results that are there, so
+a turn needs no future. Upstream: ``ConsumeMessageConcurrentlyService``.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 RETRY_HERE_S: Final = 5.0
-"""Seconds until messages that could not be sent back are given to the listener again, as upstream."""
+"""Seconds until the listener gets messages again that could not be sent back, as upstream."""
 TIMED_OUT_LEVEL: Final = 3
-"""Delay level of messages whose listener did not return in time, as upstream."""
+"""The delay level of messages whose listener did not return in time, as upstream."""
 
 
 class Queue(Protocol):
@@ -41,20 +41,20 @@ class Queue(Protocol):
 
     @property
     def dropped(self) -> bool:
-        """Whether results do not count any more."""
+        """True if results of the queue do not count any more."""
 
     def settle(self, turn: Turn) -> None:
-        """A turn is finished."""
+        """Note that a turn is finished."""
 
     def keep(self, turn: Turn, messages: Sequence[ReceivedMessage]) -> None:
-        """Only these messages of a turn are left to be done."""
+        """Reduce a turn to these messages, which are not finished yet."""
 
 
 class SendsBack(Protocol):
     """Lets messages come again."""
 
     async def send_back(self, message: ReceivedMessage, delay_level: int) -> bool:
-        """False when it could not be done."""
+        """Let a message come again after a delay; return False if that failed."""
 
 
 Q = TypeVar("Q", bound=Queue)
@@ -62,20 +62,20 @@ Q = TypeVar("Q", bound=Queue)
 
 @dataclass(frozen=True, slots=True)
 class TurnTerms:
-    """How turns are given to the listener of a consumer."""
+    """The limits and the name with which a consumer gives turns to its listener."""
 
     name: str
-    """The consumer, for logs."""
+    """The name of the consumer, for logs."""
     workers: int
     timeout: float
     """Seconds after which a listener that has not returned counts as late."""
 
 
 class ConcurrentTurns(Generic[Q]):
-    """Gives turns to the listener.
+    """Gives turns to the listener, many at once.
 
-    :param send_back: None when nothing is sent back: with BROADCASTING what fails is logged and dropped.
-    :param settled: told after turns of a queue were finished: there is room, and an offset to commit.
+    :param send_back: None: nothing is sent back; with BROADCASTING, failed messages are logged and dropped.
+    :param settled: called after turns of a queue were finished, when there is room again and an offset to commit.
     """
 
     def __init__(
@@ -102,11 +102,11 @@ class ConcurrentTurns(Generic[Q]):
         self._tasks: _Tasks[Q] | _Threads[Q] = _Tasks(self) if call.is_async else _Threads(self)
 
     def submit(self, process_queue: Q, turns: Sequence[Turn]) -> None:
-        """Have turns consumed, in any order."""
+        """Queue turns for the listener; they run in any order."""
         self._tasks.submit([(process_queue, turn) for turn in turns])
 
     async def watch(self) -> None:
-        """Send messages back whose listener does not return; runs for ever."""
+        """Send messages back if their listener does not return in time; runs for ever."""
         pause = min(60.0, self._timeout / 4)
         while True:
             await asyncio.sleep(pause)
@@ -123,11 +123,14 @@ class ConcurrentTurns(Generic[Q]):
                     self._tasks.abandon(turn)
 
     def stop(self) -> None:
-        """Begin no more turns."""
+        """Start no more turns."""
         self._tasks.stop()
 
     async def drain(self, timeout: float) -> bool:
-        """Begin no more turns and wait until those begun are finished; False when time is over before."""
+        """Start no more turns, and wait until the running turns are finished; return False if ``timeout`` passes.
+
+        :param timeout: seconds.
+        """
         self.stop()
         try:
             async with asyncio.timeout(timeout):
@@ -137,7 +140,7 @@ class ConcurrentTurns(Generic[Q]):
         return True
 
     def close(self) -> None:
-        """End the threads; those that never come back from the listener are left behind."""
+        """End the threads, but do not wait for a thread whose listener never returns."""
         self._tasks.close()
 
     async def _wait_until_idle(self) -> None:
@@ -148,7 +151,7 @@ class ConcurrentTurns(Generic[Q]):
     # --- results, on the loop ---------------------------------------------------------------------------------
 
     def finished(self, process_queue: Q, turn: Turn, outcome: ListenerOutcome) -> None:
-        """Take note of what a listener did; on the loop's thread."""
+        """Note what a listener did with a turn; called on the loop's thread."""
         if outcome.error is not None:
             _tell(self._name, process_queue, outcome)
         if turn.settled or process_queue.dropped:
@@ -162,7 +165,7 @@ class ConcurrentTurns(Generic[Q]):
             process_queue.settle(turn)
 
     def noted(self, process_queues: Sequence[Q]) -> None:
-        """All results of a moment are noted."""
+        """Note the time of consumption of these queues, and report that results of their turns were noted."""
         loop_time = self._loop.time()
         for process_queue in process_queues:
             process_queue.consumed_at = loop_time
@@ -214,7 +217,7 @@ def _tell(name: str, process_queue: Queue, outcome: ListenerOutcome) -> None:
 
 
 class _Threads(Generic[Q]):
-    """Daemon threads, started as they are needed; a listener that never returns does not keep the process alive."""
+    """Daemon threads, started when they are needed. A listener that never returns does not keep the process alive."""
 
     def __init__(self, turns: ConcurrentTurns[Q]) -> None:
         self._turns = turns
@@ -246,7 +249,7 @@ class _Threads(Generic[Q]):
         return list(self._started.values())
 
     def abandon(self, turn: Turn) -> None:
-        """The thread may never come back: another one may take its place."""
+        """Allow one more thread, because the thread of this turn may never come back from the listener."""
         for number, (_, running) in list(self._started.items()):
             if running is turn:
                 del self._started[number]
@@ -291,7 +294,7 @@ class _Threads(Generic[Q]):
             del work, process_queue, turn, outcome
 
     def _collect(self) -> None:
-        """Hand the results on; on the loop's thread."""
+        """Pass the results on; runs on the loop's thread."""
         self._is_signalled = False  # before looking: what comes from now on signals again
         results = self._results
         touched: dict[int, Q] = {}
@@ -330,7 +333,7 @@ class _Tasks(Generic[Q]):
         return list(self._started.values())
 
     def abandon(self, turn: Turn) -> None:
-        """A task that hangs can be cancelled, unlike a thread."""
+        """Cancel the task of a turn that hangs: a task, unlike a thread, can be cancelled."""
         for task, (_, running) in list(self._started.items()):
             if running is turn:
                 task.cancel()

@@ -1,8 +1,8 @@
-"""How an application is handed messages: a function or a coroutine function, for one message or for a batch.
+"""Calls of the application's listener: a function or a coroutine function, for one message or for a batch.
 
-Returning is acknowledging; an exception, ``RetryLater`` above all, means again later, and so does returning one or a
-status of other clients that says so. What is made of that, a message sent back or a queue suspended, is decided by
-``consume/push/concurrent_turns.py`` and ``consume/push/orderly_turns.py``.
+A listener that returns acknowledges its messages. If the listener raises an exception, ``RetryLater`` above all, the
+messages come again later. The same happens if it returns an exception, or another client's status that means "later".
+``consume/push/concurrent_turns.py`` then sends the messages back; ``consume/push/orderly_turns.py`` suspends the queue.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from gateway.client.send.consume_trace import ConsumeTrace
 
 Listener: TypeAlias = "Callable[[ReceivedMessage], Any]"
-"""Gets one message; a plain function (called in a thread) or an ``async def``. It returns nothing."""
+"""A listener that gets one message and returns nothing: a plain function (called in a thread) or an ``async def``."""
 BatchListener: TypeAlias = "Callable[[list[ReceivedMessage]], Any]"
-"""Gets messages of one queue in offset order, in a list of its own; otherwise as ``Listener``."""
+"""A listener that gets messages of one queue in offset order, in a new list; otherwise like ``Listener``."""
 
 _log = logging.getLogger(__name__)
 
@@ -33,9 +33,9 @@ _CONSUMED: Final = ("CONSUME_SUCCESS", "SUCCESS", "COMMIT")
 
 
 class ListenerCall:
-    """Calls the application's listener, whichever kind it is.
+    """Calls the application's listener, whatever kind of function it is.
 
-    :raises ConfigurationError: not exactly one listener is given, or it cannot be called.
+    :raises ConfigurationError: not exactly one listener is given, or the listener cannot be called.
     """
 
     def __init__(self, listener: Listener | None, batch_listener: BatchListener | None) -> None:
@@ -56,7 +56,7 @@ class ListenerCall:
         self._has_warned = False
 
     def call(self, messages: Sequence[ReceivedMessage]) -> ListenerOutcome:
-        """Call a plain listener, in the current thread."""
+        """Call a plain listener in the current thread."""
         trace = self.trace
         if trace is not None:
             hand_over = trace.begin(messages)
@@ -100,7 +100,7 @@ class ListenerCall:
         return CONSUMED if returned is None else self._outcome_of_return(returned, messages)
 
     def _outcome_of_return(self, returned: object, messages: Sequence[ReceivedMessage]) -> ListenerOutcome:
-        """What a listener means that returns something: no message may be lost by a habit from another client."""
+        """Return the meaning of a listener's return value, so that a habit from another client loses no message."""
         match returned:
             case Exception():
                 return outcome_of(returned, messages)
@@ -123,7 +123,7 @@ class ListenerCall:
 
 
 def outcome_of(error: BaseException, messages: Sequence[ReceivedMessage]) -> ListenerOutcome:
-    """What an exception of a listener means for the messages it was called with."""
+    """Return what a listener's exception means for the messages of the call."""
     if not isinstance(error, RetryLater):
         return ListenerOutcome(messages, 0, error)
     if error.messages is None:

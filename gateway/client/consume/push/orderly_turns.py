@@ -1,7 +1,7 @@
-"""Orderly consumption: the turns of a queue one after the other, while the broker's lock is ours.
+"""Orderly consumption: the turns of a queue run one after the other, while this client holds the broker's lock.
 
-A failure leaves the queue alone for a moment and repeats; a message that failed too often goes to the retry topic,
-where the broker buries it. Upstream: ``ConsumeMessageOrderlyService``.
+After a failure the queue rests for a moment and repeats the message. A message that failed too often goes to the retry
+topic, where the broker makes it a dead letter. Upstream: ``ConsumeMessageOrderlyService``.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 LOCK_RETRY_S: Final = 3.0
-"""Seconds until a lost lock is asked for again, as upstream."""
+"""Seconds until a lost lock is requested again, as upstream."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderlyTerms(TurnTerms):
-    """How turns are given in order."""
+    """The limits and the name with which a consumer gives turns in order."""
 
     most_attempts: int | None
-    """Redeliveries before a message is given up; None: never."""
+    """The number of redeliveries before a message is given up; None: a message is never given up."""
     suspend: float
-    """Seconds a queue rests after a failure."""
+    """Seconds that a queue rests after a failure."""
 
 
 class OrderlyTurns:
     """Consumes queues in order, many queues at once.
 
-    A listener that is late is told of: in order, nothing overtakes it.
+    A listener that is late is only logged, because in order no other message may overtake.
 
-    :param locks: None with BROADCASTING: nobody else reads these queues.
-    :param settled: told after a turn was finished.
+    :param locks: None with BROADCASTING: no other member competes for these queues.
+    :param settled: called after a turn was finished.
     """
 
     def __init__(
@@ -76,18 +76,18 @@ class OrderlyTurns:
         self._lanes: dict[ProcessQueue, _Lane] = {}
 
     def open(self, process_queue: ProcessQueue) -> None:
-        """Begin with a queue."""
+        """Start consuming a queue."""
         lane = self._lanes[process_queue] = _Lane()
         lane.task = self._instance.spawn(self._run(process_queue, lane), name=f"in order {process_queue.queue}")
 
     def submit(self, process_queue: ProcessQueue, turns: Sequence[Turn]) -> None:
-        """There are messages."""
+        """Wake the task of a queue: the queue has new turns."""
         lane = self._lanes.get(process_queue)
         if lane is not None and turns:
             lane.news.set()
 
     async def watch(self) -> None:
-        """Tell of listeners that do not return, once for each call; runs for ever."""
+        """Log listeners that do not return in time, once for each call; runs for ever."""
         while True:
             await asyncio.sleep(min(60.0, self._timeout / 4))
             now = asyncio.get_running_loop().time()
@@ -103,7 +103,7 @@ class OrderlyTurns:
                     )
 
     async def leave(self, process_queue: ProcessQueue, timeout: float) -> bool:
-        """Begin no more turns of a queue and wait for the one that runs; False when time is over before."""
+        """Start no more turns of a queue, and wait for the running turn. Return False after ``timeout`` seconds."""
         lane = self._lanes.pop(process_queue, None)
         if lane is None or lane.task is None:
             return True
@@ -118,12 +118,12 @@ class OrderlyTurns:
         return is_done
 
     def stop(self) -> None:
-        """Begin no more turns."""
+        """Start no more turns."""
         for lane in self._lanes.values():
             lane.is_ending = True
 
     async def drain(self, timeout: float) -> bool:
-        """Leave all queues, as ``leave`` does; False when time is over before."""
+        """Leave all queues, as ``leave`` does. Return False after ``timeout`` seconds."""
         return all(await asyncio.gather(*(self.leave(state, timeout) for state in list(self._lanes))))
 
     def close(self) -> None:
@@ -180,7 +180,7 @@ class OrderlyTurns:
                     await lane.ended.wait()
 
     async def _left(self, turn: Turn, outcome: ListenerOutcome) -> list[ReceivedMessage]:
-        """What is to be repeated: from the first failure on, without what failed for the last time."""
+        """Return the messages to repeat: from the first failure on, without messages that failed for the last time."""
         failed = {id(message) for message in outcome.failed}
         messages = list(turn.messages)
         first = next(at for at, message in enumerate(messages) if id(message) in failed)
@@ -211,7 +211,7 @@ class OrderlyTurns:
 
 
 class _Lane:
-    """What is going on with one queue."""
+    """The state of one queue's consumption."""
 
     __slots__ = ("ended", "is_calling", "is_ending", "news", "task", "told_of", "turn")
 
@@ -226,7 +226,7 @@ class _Lane:
         self.told_of: Turn | None = None
 
     def late_turn(self, begun_before: float) -> Turn | None:
-        """The turn that the listener has had since then or longer, the first time it is asked for."""
+        """Return the turn that the listener got before ``begun_before`` and still has; return each turn once."""
         turn = self.turn
         if turn is None or not self.is_calling or turn is self.told_of:
             return None

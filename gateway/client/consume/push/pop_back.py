@@ -1,7 +1,7 @@
-"""Gives popped messages back that could not be consumed: they stay hidden for a while, and then come again.
+"""Gives back popped messages that could not be consumed: they stay hidden for a while and then come again.
 
-Upstream: ``ConsumeMessagePopConcurrentlyService``. Otherwise than there, a message that failed too often is not
-acknowledged after hours, which loses it, but becomes a dead letter, as one that was pulled does.
+Upstream: ``ConsumeMessagePopConcurrentlyService``. Upstream acknowledges a message that failed too often after hours,
+which loses the message. Here the message becomes a dead letter, as a pulled message does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DEAD_LETTER = -1
 
 
 class PopBack:
-    """Gives back for one group.
+    """Gives back the messages of one group.
 
     :param bury: makes dead letters.
     """
@@ -35,9 +35,10 @@ class PopBack:
         self._bury = bury
 
     async def send_back(self, message: ReceivedMessage, delay_level: int) -> bool:
-        """Let a message come again; always True: without anything done it comes again, too.
+        """Let a message come again. Always return True, because a popped message comes again even after a failure here.
 
-        :param delay_level: −1: it becomes a dead letter; 0: later with each time; 1 … a level of ``POP_DELAYS``.
+        :param delay_level: −1: the message becomes a dead letter; 0: the delay grows with each delivery; 1 …: a level
+            of ``POP_DELAYS``.
         """
         assert isinstance(message, PoppedMessage), "it was popped"
         if message.hidden_until <= asyncio.get_running_loop().time():

@@ -1,4 +1,4 @@
-"""The POP side of a push consumer: what it pops, consumes and acknowledges when brokers hand out messages."""
+"""The POP side of a push consumer: pops, consumes and acknowledges when brokers hand out messages."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 class PopWork:
-    """See the module.
+    """The pops, turns and acknowledgements of one push consumer.
 
     :param group: with its namespace.
-    :param bury: makes dead letters of what failed too often.
-    :param blocked: why nothing may be popped now, None when it may.
+    :param bury: makes dead letters of messages that failed too often.
+    :param blocked: returns the reason why nothing may be popped now, or None.
     """
 
     def __init__(
@@ -61,19 +61,22 @@ class PopWork:
         )
 
     def begin(self, queue: MessageQueue, subscription: Subscription) -> PopQueue:
-        """Pop a queue from now on."""
+        """Start popping a queue."""
         return self.queues.begin(queue, subscription)
 
     async def end(self, states: Collection[PopQueue]) -> None:
-        """Pop some queues no more."""
+        """Stop popping some queues."""
         await self.queues.end(states)
 
     async def watch(self) -> None:
-        """Let messages come again whose listener does not return; runs for ever."""
+        """Let messages come again if their listener does not return in time; runs for ever."""
         await self._turns.watch()
 
     async def drain(self, timeout: float) -> bool:
-        """Wait for the turns that run and for their acknowledgements; False when time is over before."""
+        """Wait for the running turns and their acknowledgements; return False if turns still run after ``timeout``.
+
+        :param timeout: seconds, for both.
+        """
         end = asyncio.get_running_loop().time() + timeout
         is_done = await self._turns.drain(timeout)
         await self.queues.drain(max(0.0, end - asyncio.get_running_loop().time()))

@@ -1,11 +1,11 @@
-"""``aio.PushConsumer``: hands the messages of topics to a listener, shared among the members of a group.
+"""``aio.PushConsumer``: hands the messages of topics to a listener. The members of a group share the messages.
 
     async def on_order(message): ...
 
     async with PushConsumer("billing", on_order, namesrv="localhost:9876", subscriptions={"orders": "*"}):
         await stop_signal.wait()
 
-What works while it runs is in ``pushed_queues``.
+The parts of a running consumer are in ``pushed_queues``.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from wire.bodies.consume_kinds import ConsumeType
 
 
 class PushConsumer(QueueConsumer[PushedQueues]):
-    """Consumes as a member of a group; start it, and the listener is called until it is closed.
+    """Consumes as a member of a group. After ``start`` the listener is called until the consumer is closed.
 
-    Returning from the listener acknowledges, an exception means again later (``RetryLater`` chooses when). Every
-    message comes at least once; again after a crash, or when queues change hands while it is being consumed.
+    If the listener returns, the message is acknowledged. If the listener raises an exception, the message comes again
+    later (``RetryLater`` chooses when). Every message comes at least once. A message comes again after a crash, or when
+    its queue goes to another member while the message is being consumed.
 
     :param group: 1 to 255 letters, digits, ``%|_-``; all members must have the same subscriptions.
     :param listener: gets one message; a function (called in a thread) or an ``async def``.
@@ -36,8 +37,8 @@ class PushConsumer(QueueConsumer[PushedQueues]):
     :param namesrv: shortcut for the setting of this name.
     :param batch_listener: instead of ``listener``, gets up to ``consume_message_batch_max_size`` messages of a queue.
     :param subscriptions: topic → tags (``"A || B"``, ``"*"``) or ``Sql("price > 5")``; see ``subscribe``.
-    :param orderly: one message after the other within each queue, under the broker's lock of it.
-    :raises ConfigurationError: a setting cannot work; ``MessageRefused``: the name of a group or topic cannot.
+    :param orderly: one message after the other within each queue, while the broker's lock of the queue is held.
+    :raises ConfigurationError: a setting is not usable; ``MessageRefused``: the name of a group or topic is refused.
     """
 
     settings: PushSettings
@@ -64,13 +65,13 @@ class PushConsumer(QueueConsumer[PushedQueues]):
 
     @property
     def assignment(self) -> frozenset[MessageQueue]:
-        """The queues this member reads now, its retry topic's included."""
+        """The queues that this member reads now, including the queues of its retry topic."""
         return frozenset(self._parts().rebalancing.assigned)
 
     async def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
-        """Stop pulling, wait for listeners that run, commit what was consumed, release locks and leave. Idempotent.
+        """Stop pulling, wait for running listeners, commit what was consumed, release locks, and leave. Idempotent.
 
-        :param timeout: seconds to wait for listeners; what they have not finished then is delivered again.
+        :param timeout: seconds to wait for listeners; messages that are not finished by then are delivered again.
         """
         self._check_process()
         if self._is_closed:
@@ -83,25 +84,25 @@ class PushConsumer(QueueConsumer[PushedQueues]):
     # --- what is consumed -----------------------------------------------------------------------------------
 
     def suspend(self) -> None:
-        """Pull nothing more until ``resume``; what is cached is still consumed."""
+        """Pull nothing more until ``resume``; cached messages are still consumed."""
         self._parts_here().is_suspended = True
 
     def resume(self) -> None:
-        """Pull on."""
+        """Start pulling again after ``suspend``."""
         self._parts_here().resume()
 
     async def commit(self) -> None:
-        """Tell the brokers now how far messages are consumed; happens every 5 s and at the end by itself."""
+        """Report the consumed offsets to the brokers now; they are also reported every 5 s and at ``close``."""
         await self._parts_here().queues.persist(confirm=True)
 
     # --- a member of the client instance --------------------------------------------------------------------
 
     def topics(self) -> Collection[str]:
-        """Topics whose routes are kept fresh."""
+        """Return the topics whose routes are kept up to date."""
         return member_topics(self._subscriptions, retry_topic(self.group) if self._is_shared else None)
 
     def subscriptions(self) -> Mapping[str, Subscription]:
-        """By topic, the retry topic's included."""
+        """Return the subscriptions by topic, including the subscription of the retry topic."""
         if not self._is_shared:
             return self._subscriptions
         topic = retry_topic(self.group)
@@ -109,7 +110,7 @@ class PushConsumer(QueueConsumer[PushedQueues]):
         return {**self._subscriptions, topic: retry}
 
     def properties(self) -> Mapping[str, str]:
-        """What tools show of the settings."""
+        """Return the settings as tools show them."""
         return {
             **super().properties(),
             "PROP_CONSUMEORDERLY": str(self._orderly).lower(),

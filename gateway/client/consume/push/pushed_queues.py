@@ -1,6 +1,6 @@
-"""The parts of a push consumer that runs: its queues, its membership, and its way of consuming.
+"""The parts of a running push consumer: its queues, its membership, and its way of consuming.
 
-Assembled from ``assigned_queues``, ``rebalancing``, and ``concurrent_turns`` or ``orderly_turns``.
+``PushedQueues`` puts together ``assigned_queues``, ``rebalancing``, and ``concurrent_turns`` or ``orderly_turns``.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 LEAVE_TIMEOUT: Final = 30.0
-"""Seconds a queue that is given up waits for the listener, with an orderly consumer."""
+"""Seconds that an orderly consumer waits for the listener before it gives up a queue."""
 _SUSPENDED: Final = "the consumer is suspended"
 _UNLIMITED_RECONSUMPTION: Final = 2**31 - 1
 
 
 class PushedQueues:
-    """See the module."""
+    """The parts of one running push consumer, made when the consumer starts."""
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class PushedQueues:
         return _UNLIMITED_RECONSUMPTION if self._orderly else DEFAULT_MAX_RECONSUME_TIMES
 
     async def begin(self) -> None:
-        """Take queues for the first time, and keep everything going."""
+        """Take queues for the first time, and start the tasks that run until ``end``."""
         await self.rebalancing.rebalance()
         spawn = self.instance.spawn
         self._tasks.append(spawn(self.rebalancing.run(), name="rebalancing"))
@@ -188,7 +188,7 @@ class PushedQueues:
             self._tasks.append(spawn(keep, name="renewing locks"))
 
     async def end(self, timeout: float) -> None:
-        """See ``PushConsumer.close``."""
+        """Do the work of ``PushConsumer.close``."""
         self._turns.stop()
         for task in self._tasks:
             task.cancel()
@@ -207,7 +207,7 @@ class PushedQueues:
         await self.abandon()
 
     async def abandon(self) -> None:
-        """Close what there is."""
+        """Close threads and connections, and do nothing else."""
         self._turns.close()
         if self._popping is not None:
             self._popping.close()
@@ -215,11 +215,11 @@ class PushedQueues:
         await self.instance.close()
 
     def wake(self) -> None:
-        """Members, routes or subscriptions have changed."""
+        """Rebalance soon: members, routes or subscriptions have changed."""
         self.rebalancing.wake()
 
     def resume(self) -> None:
-        """Go on after ``is_suspended``."""
+        """Pull and pop again after ``is_suspended`` was set."""
         self.is_suspended = False
         self.queues.wake_all()
         if self._popping is not None:
@@ -258,7 +258,7 @@ class PushedQueues:
         return [state for state in self.rebalancing.assigned.values() if isinstance(state, ProcessQueue)]
 
     async def _stop_taking(self) -> None:
-        """Neither pull nor pop; what is cached stays."""
+        """Stop pulling and popping; cached messages stay."""
         for state in self._pulled():
             self.queues.stop_pulling(state)
         if self._popping is not None:

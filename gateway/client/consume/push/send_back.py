@@ -1,7 +1,7 @@
-"""Sends messages that could not be consumed back to the broker, which delivers them again later or buries them.
+"""Sends messages that could not be consumed back to the broker, which delivers them later or makes them dead letters.
 
-CONSUMER_SEND_MSG_BACK (36) names the message by its place in the log. When that fails, the message itself is sent to
-the group's retry topic, as upstream's ``DefaultMQPushConsumerImpl.sendMessageBack`` does.
+CONSUMER_SEND_MSG_BACK (36) names the message by its place in the log. If the request fails, the message itself is sent
+to the group's retry topic, as in upstream's ``DefaultMQPushConsumerImpl.sendMessageBack``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 SEND_BACK_TIMEOUT: Final = 5.0
-"""Seconds, as upstream."""
+"""Seconds that one request to send a message back may take, as upstream."""
 DEFAULT_MAX_RECONSUME_TIMES: Final = 16
 _INNER_PRODUCER: Final = "CLIENT_INNER_PRODUCER"
 _TEMPLATE_TOPIC: Final = "TBW102"
@@ -42,7 +42,7 @@ _STORED: Final = (
 
 
 class GroupSendBack:
-    """Sends back for one group.
+    """Sends messages of one group back.
 
     :param group: with its namespace.
     :param max_reconsume_times: redeliveries before a message becomes a dead letter.
@@ -54,9 +54,10 @@ class GroupSendBack:
         self.max_reconsume_times = max_reconsume_times
 
     async def send_back(self, message: ReceivedMessage, delay_level: int) -> bool:
-        """Let a message come again; False when neither way worked, which is logged.
+        """Let a message come again. Return False if both ways failed, which is logged.
 
-        :param delay_level: −1: it becomes a dead letter; 0: the broker chooses; 1 … a level of the broker.
+        :param delay_level: −1: the message becomes a dead letter; 0: the broker chooses the delay; 1 …: a delay level
+            of the broker.
         """
         try:
             await self._ask(message, delay_level)
@@ -68,7 +69,10 @@ class GroupSendBack:
         return True
 
     async def send_again(self, message: ReceivedMessage) -> bool:
-        """Send a message to the retry topic as a new one: the broker delays it, or buries it after the last time."""
+        """Send a message to the retry topic as a new message. Return False if the send failed, which is logged.
+
+        The broker delays the message, or makes it a dead letter after the last redelivery.
+        """
         try:
             queue_owner = await self._retry_broker(message)
             header = self._header(message)
@@ -103,7 +107,7 @@ class GroupSendBack:
         await self._instance.ask_address(address, code, header, timeout=SEND_BACK_TIMEOUT)
 
     async def _retry_broker(self, message: ReceivedMessage) -> str:
-        """The message's own broker, else any with a master."""
+        """Return the message's own broker if its master is known, otherwise any broker with a master."""
         masters = self._instance.master_addresses()
         if message.queue.broker_name in masters:
             return message.queue.broker_name

@@ -1,8 +1,8 @@
-"""Where a group without a stored offset begins to read a queue (upstream ``computePullFromWhere``).
+"""The start of a group that has no stored offset of a queue (upstream ``computePullFromWhere``).
 
-Only the decision is here; asking a broker for an offset is ``consume/offset_store.py``'s. A broker of 5.x answers
-"0" instead of "not stored" for a queue whose first message is still in memory, so a new group on a young topic begins
-at its first message whatever is said here; Java clients do the same.
+This module only decides; ``consume/queue_offsets.py`` asks a broker for the offset. If the first message of a queue is
+still in memory, a broker of 5.x answers "0" instead of "not stored". A new group on a young topic then starts at the
+first message, whatever the setting is. Java clients do the same.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from gateway.client.namespaces import RETRY_PREFIX
 from wire.bodies.consume_kinds import ConsumeFromWhere
 
 DEFAULT_TIMESTAMP_AGE_S: Final = 1800.0
-"""How long ago ``ConsumeFrom.TIMESTAMP`` begins when no time is given, as upstream."""
+"""Seconds before now at which ``ConsumeFrom.TIMESTAMP`` starts if no time is given, as upstream."""
 
 
 class ConsumeFrom(StrEnum):
-    """Where a group without an offset begins. Names and meaning are those of Java's ``ConsumeFromWhere``."""
+    """The start of a group without an offset. Names and meaning are those of Java's ``ConsumeFromWhere``."""
 
     LAST_OFFSET = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET.value
-    """After the last message: only what is stored from now on."""
+    """The end of the queue: only messages that are stored from now on."""
     FIRST_OFFSET = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET.value
-    """At the first message that is still stored."""
+    """The first message that is still stored."""
     TIMESTAMP = ConsumeFromWhere.CONSUME_FROM_TIMESTAMP.value
-    """At the first message stored at ``consume_timestamp`` or later."""
+    """The first message stored at ``consume_timestamp`` or later."""
 
 
 @dataclass(frozen=True, slots=True)
 class AtOffset:
-    """Begin here."""
+    """The position at an offset."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class AtEnd:
-    """Begin at the offset the next message will get: ask the broker (30)."""
+    """The position at the offset that the next message will get; a broker knows the offset (30)."""
 
 
 @dataclass(frozen=True, slots=True)
 class AtTime:
-    """Begin at the first message stored at this time or later: ask the broker (29)."""
+    """The position at the first message stored at this time or later; a broker knows the offset (29)."""
 
     timestamp_ms: int
 
@@ -54,10 +54,10 @@ Position = AtOffset | AtEnd | AtTime
 
 
 def first_position(topic: str, consume_from: ConsumeFrom, timestamp_ms: int) -> Position:
-    """Return where to begin in a queue of which the group has no offset.
+    """Return the position at which to start in a queue of which the group has no offset.
 
-    A retry topic is read from its first message: it holds only what failed in this group. A Java group
-    that begins at a time skips what its retry topic already has.
+    A retry topic is read from its first message, because it holds only messages that failed in this group. A Java group
+    that starts at a time skips messages that its retry topic already has.
     """
     if consume_from is ConsumeFrom.FIRST_OFFSET or topic.startswith(RETRY_PREFIX):
         return AtOffset(0)
@@ -65,7 +65,7 @@ def first_position(topic: str, consume_from: ConsumeFrom, timestamp_ms: int) -> 
 
 
 def timestamp_ms_of(when: datetime.datetime | float | None, now_ms: int) -> int:
-    """Epoch milliseconds of a time given as an aware datetime or in epoch seconds; None: half an hour ago.
+    """Return the epoch milliseconds of an aware datetime or of epoch seconds; for None, half an hour ago.
 
     :raises ConfigurationError: a datetime without a time zone, or a time before 1970.
     """

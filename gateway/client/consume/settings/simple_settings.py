@@ -1,4 +1,4 @@
-"""Settings of simple consumers, on top of those of every client; names and defaults are the Java client's."""
+"""Settings of simple consumers, added to those of every client, with names and defaults of the Java client."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class SimpleSettings(ClientSettings):
     """Settings of ``SimpleConsumer``."""
 
     invisible_time: float = limited(60.0, least=1.0, most=43_200.0)
-    """Seconds for which received messages are hidden from others when ``receive`` is not told."""
+    """Seconds for which received messages are hidden from other members if ``receive`` names no time."""
     poll_time: float = limited(15.0, least=0.0, most=60.0)
-    """Seconds a broker holds a ``receive`` that finds nothing, when it is not told."""
+    """Seconds that a broker holds a ``receive`` that finds nothing, if the call names no timeout."""
     consume_from_where: ConsumeFrom = ConsumeFrom.LAST_OFFSET
-    """Where a group without an offset begins: LAST_OFFSET or FIRST_OFFSET."""
+    """The place at which a group without an offset starts: LAST_OFFSET or FIRST_OFFSET."""
 
     def __post_init__(self) -> None:
         ClientSettings.__post_init__(self)

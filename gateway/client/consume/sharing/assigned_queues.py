@@ -1,6 +1,6 @@
-"""The queues a consumer has now: where each begins, its pulls, its progress in memory and in the store.
+"""The queues that a consumer has now: the start of each queue, its pulls, its progress in memory and in the store.
 
-Shared by the consumers that read queues; which queues those are is decided by ``rebalancing`` or by the application.
+All consumers that read queues share this code. ``rebalancing`` or the application decides which queues a consumer has.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class QueueTerms:
-    """How a kind of consumer reads its queues."""
+    """The terms on which a kind of consumer reads its queues."""
 
     pull: PullTerms
     span: int | None
-    """How far apart cached offsets of one queue may be; None: any."""
+    """The largest distance between cached offsets of one queue; None: any distance."""
     commits_with_pulls: bool
-    """Whether each pull carries the progress to the broker."""
+    """True if each pull carries the progress to the broker."""
     tracks: bool = True
-    """Whether what is finished counts as consumed by itself; False: only what is written to ``table``."""
+    """True if finished messages count as consumed automatically. False: only offsets written to ``table`` count."""
 
 
 class AssignedQueues:
-    """See the module.
+    """The queues of one consumer, each with its pull loop.
 
-    :param blocked: another reason not to pull a queue now, asked after the limits of the cache.
-    :param take: gets what was pulled; never called without messages.
+    :param blocked: returns another reason not to pull a queue now; asked after the limits of the cache.
+    :param take: gets the pulled messages; never called without messages.
     """
 
     def __init__(
@@ -79,12 +79,12 @@ class AssignedQueues:
         self._timestamp_ms = timestamp_ms_of(settings.consume_timestamp, instance.clock())
 
     def _local_offsets(self) -> LocalOffsets:
-        """The file is named after address and instance, as the Java client's: it has to be found after a restart."""
+        """Return the store in a file named after address and instance, as in Java, so that a restart finds the file."""
         name = f"{self._instance.client_ip}@{self._settings.instance_name or 'DEFAULT'}"
         return LocalOffsets(offsets_path(self._settings.local_offset_dir, name, self.group))
 
     async def begin(self, queue: MessageQueue, subscription: Subscription) -> ProcessQueue | None:
-        """Read a queue from where the group stands; None when that cannot be found out now, which is logged."""
+        """Read a queue from the group's position. Return None if the position is not available now, which is logged."""
         try:
             offset = await self.position(queue)
         except RocketMQError as error:
@@ -109,7 +109,7 @@ class AssignedQueues:
         return state
 
     async def position(self, queue: MessageQueue) -> int:
-        """Where the group stands, or begins when it was never here."""
+        """Return the group's stored offset; without a stored offset, the offset at which the group starts."""
         stored = await self.store.fetch(queue)
         if stored is not None:
             self.table.learn(queue, stored)
@@ -123,7 +123,7 @@ class AssignedQueues:
         return offset
 
     async def end(self, states: Collection[ProcessQueue]) -> None:
-        """Read some queues no more, store what is known to be consumed, and forget them."""
+        """Stop reading some queues, store the offsets that are known to be consumed, and forget the queues."""
         queues = [state.queue for state in states]
         for state in states:
             self.stop_pulling(state)
@@ -136,13 +136,13 @@ class AssignedQueues:
         self._limits.clear()
 
     def stop_pulling(self, state: ProcessQueue) -> None:
-        """No more pulls of a queue; what is cached stays."""
+        """Stop the pulls of a queue; cached messages stay."""
         loop = self._loops.pop(state.queue, None)
         if loop is not None:
             loop.stop()
 
     def settled(self, state: ProcessQueue) -> None:
-        """Turns of a queue were finished: note how far it is, and pull on if that was waited for."""
+        """Note the progress of a queue after turns were finished, and wake its loop, which may wait for room."""
         if state.dropped:
             return
         if self._tracks:
@@ -152,12 +152,12 @@ class AssignedQueues:
             loop.wake()
 
     def wake_all(self) -> None:
-        """Let every paused loop look again."""
+        """Let every paused loop check again whether it may pull."""
         for loop in self._loops.values():
             loop.wake()
 
     def restart_at(self, state: ProcessQueue, offset: int) -> None:
-        """Throw away what is cached of a queue and read on from another offset."""
+        """Drop the cached messages of a queue, and read on from another offset."""
         state.clear()
         state.next_offset = offset
         loop = self._loops.get(state.queue)
@@ -165,7 +165,7 @@ class AssignedQueues:
             loop.restart()
 
     async def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Set the group's progress, forwards or backwards, of those queues that are here."""
+        """Set the group's progress, forwards or backwards, in those of the queues that this consumer has."""
         here = {queue: offset for queue, offset in offsets.items() if queue in self.states}
         for queue, offset in here.items():
             _log.warning("group %s: %s is reset to offset %d", self.group, queue, offset)
@@ -180,7 +180,7 @@ class AssignedQueues:
                 loop.change_subscription(subscription)
 
     async def persist(self, queues: Collection[MessageQueue] | None = None, *, confirm: bool = False) -> bool:
-        """Store offsets that have changed, of all or some queues; False when some could not be stored."""
+        """Store changed offsets, of all or some queues. Return False if some offsets could not be stored."""
         changed = self.table.take_changed(queues)
         if not changed:
             return True
@@ -215,7 +215,7 @@ class AssignedQueues:
             self.table.advance(state.queue, state.next_offset)  # nothing of what was passed over is wanted
 
     def _moved(self, state: ProcessQueue, offset: int) -> None:
-        """The broker has no such offset any more, or was told to set the group elsewhere."""
+        """Continue at another offset: the broker no longer has the old offset, or an operator moved the group."""
         skipped = offset - state.next_offset
         why = f"{skipped} messages are gone" if skipped > 0 else "the group was reset, or the topic was made again"
         _log.warning(

@@ -1,7 +1,7 @@
-"""Asks a broker which queues of a topic this client consumes, and whether it pulls or pops them (400).
+"""Asks a broker which queues of a topic this client consumes, and whether the client pulls or pops them (400).
 
-For push consumers that leave sharing to the brokers (``client_rebalance=False``). Upstream: ``tryQueryAssignment`` of
-``RebalanceImpl``.
+For push consumers that leave the sharing of queues to the brokers (``client_rebalance=False``). Upstream:
+``tryQueryAssignment`` of ``RebalanceImpl``.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _log = logging.getLogger(__name__)
 
 
 class BrokerAssignments:
-    """The assignments of one consumer.
+    """The assignments of one consumer, as a broker makes them.
 
-    :param strategy_name: how queues that are pulled are shared out; brokers know AVG and AVG_BY_CIRCLE.
+    :param strategy_name: the way in which the broker shares out pulled queues; brokers know AVG and AVG_BY_CIRCLE.
     """
 
     def __init__(self, instance: ClientInstance, group: str, strategy_name: str) -> None:
@@ -35,13 +35,15 @@ class BrokerAssignments:
         self._left_to_members: set[str] = set()
 
     def are_left_to_members(self, topic: str) -> bool:
-        """Whether the brokers of a topic do not share its queues out, so that the members have to, as upstream."""
+        """Return whether the brokers of a topic do not share out its queues, so that the members must, as upstream."""
         return topic in self._left_to_members
 
     async def of(self, topic: str, route: TopicRoute) -> dict[MessageQueue, bool] | None:
-        """The queues of this client and whether each is popped; None when the broker cannot say yet, or never can.
+        """Return the queues of this client in a topic, with True for a queue that is popped.
 
-        :raises RocketMQError: no answer, or a refusal.
+        Return None if the broker cannot answer yet, or never can.
+
+        :raises RocketMQError: the broker did not answer, or refused.
         """
         names = list(route.brokers)
         if not names:

@@ -1,7 +1,7 @@
-"""The broker-side locks of queues that are consumed in order: only who holds one may read its queue.
+"""The broker's locks of queues that are consumed in order: only the holder of a lock may read its queue.
 
-A lock is asked for with LOCK_BATCH_MQ (41), renewed every 20 s, trusted for 30 s, and forgotten by the broker after
-60 s; UNLOCK_BATCH_MQ (42) gives it back. Upstream: ``RebalanceImpl.lockAll``.
+LOCK_BATCH_MQ (41) requests a lock. The client renews the lock every 20 s and trusts it for 30 s; the broker forgets the
+lock after 60 s. UNLOCK_BATCH_MQ (42) gives the lock back. Upstream: ``RebalanceImpl.lockAll``.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ class ConsumerLocks:
         self._group = group
 
     async def lock(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
-        """Ask for queues; returns those that are ours now. Failures are logged."""
+        """Request the locks of queues; return the queues whose lock this client has now. Failures are logged."""
         granted, _ = await self._ask_for(queues)
         return granted
 
     async def renew(self, process_queue: ProcessQueue) -> bool:
-        """Ask for the queue of a state and note the time; False when it is not ours."""
+        """Request the lock of one queue and note the time; return False if another member has the lock."""
         is_ours = process_queue.queue in await self.lock((process_queue.queue,))
         process_queue.locked_at = asyncio.get_running_loop().time() if is_ours else None
         return is_ours
 
     async def unlock(self, queues: Collection[MessageQueue]) -> None:
-        """Give queues back; failures are logged: the broker forgets locks by itself."""
+        """Give the locks of queues back. Failures are only logged, because the broker forgets locks after a while."""
         for name, some in _by_broker(queues).items():
             body = UnlockBatchRequest(self._group, self._instance.client_id, _wire(some)).build()
             try:
@@ -58,7 +58,7 @@ class ConsumerLocks:
                 _log.warning("group %s: locks of %s were not given back: %s", self._group, some, error)
 
     async def keep(self, states: Callable[[], Collection[ProcessQueue]]) -> None:
-        """Renew the locks of all queues that are assigned; runs for ever."""
+        """Renew the locks of all assigned queues every ``RENEW_S`` seconds; runs for ever."""
         while True:
             await asyncio.sleep(RENEW_S)
             await self.renew_all(states())

@@ -1,7 +1,7 @@
-"""What a member of a group has to change when members or queues have changed: values in, values out.
+"""The changes that a member must make after members or queues have changed: values in, values out.
 
-Follows upstream's ``RebalanceImpl.rebalanceByTopic``: queues and client ids are sorted, the strategy picks, the
-difference to what one has is acted upon (``consume/sharing/rebalancing.py``). Every member sorts alike, so all agree.
+Follows upstream's ``RebalanceImpl.rebalanceByTopic``: queues and client ids are sorted, and the strategy picks. Then
+``consume/sharing/rebalancing.py`` acts on the difference. Every member sorts in the same way, so all members agree.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QueueChanges:
-    """Queues to give up and queues to take, each sorted."""
+    """The queues to give up and the queues to take, both sorted."""
 
     removed: tuple[MessageQueue, ...]
     added: tuple[MessageQueue, ...]
@@ -35,9 +35,9 @@ def share_of(
     queues: Collection[MessageQueue],
     client_ids: Collection[str],
 ) -> tuple[MessageQueue, ...]:
-    """The queues of this client in one topic; none when it is not (yet) among the members or there is nothing to share.
+    """Return the queues of this client in one topic; none if there are no queues, or the client is not a member (yet).
 
-    :raises ConfigurationError: a strategy that gives away queues that do not exist.
+    :raises ConfigurationError: the strategy returns queues that do not exist.
     """
     if not queues or client_id not in client_ids:
         return ()
@@ -53,6 +53,6 @@ def share_of(
 
 
 def changes(current: Collection[MessageQueue], wanted: Collection[MessageQueue]) -> QueueChanges:
-    """What leads from one set of queues to another."""
+    """Return the changes from one set of queues to another."""
     have, want = set(current), set(wanted)
     return QueueChanges(tuple(sorted(have - want)), tuple(sorted(want - have)))

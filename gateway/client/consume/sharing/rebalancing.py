@@ -1,8 +1,8 @@
-"""Keeps this client's queues in step with the members of its group.
+"""Keeps the queues of this client in step with the members of its group.
 
-Every ``rebalance_interval``, at once when a broker tells of a change, and after a second when something could not be
-done. Which queues are whose is decided in ``allocation.py`` and ``rebalance.py``; taking and giving up a queue is the
-consumer's business.
+A rebalance runs every ``rebalance_interval``, at once when a broker reports a change, and after a second when
+something failed. ``allocation.py`` and ``rebalance.py`` decide who gets which queue. The consumer itself takes and
+gives up queues.
 """
 
 from __future__ import annotations
@@ -34,46 +34,46 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 RETRY_S: Final = 1.0
-"""Seconds until the next attempt when not everything could be done (upstream ``rebalance.minInterval``)."""
+"""Seconds until the next attempt if a rebalance could not do everything (upstream ``rebalance.minInterval``)."""
 
 RETRY_TOPIC_LOOKS: Final = 5
-"""How often a retry topic without a route is looked for again so soon."""
+"""The number of times that a missing route of a retry topic causes a new attempt after ``RETRY_S``."""
 
 
 class QueueState(Protocol):
-    """A queue this client has: ``ProcessQueue`` when it is pulled, ``PopQueue`` when it is popped."""
+    """A queue that this client has: a ``ProcessQueue`` if it is pulled, a ``PopQueue`` if it is popped."""
 
     queue: MessageQueue
 
     @property
     def paused(self) -> bool:
-        """Whether the application stopped it."""
+        """True if the application paused the queue."""
 
     def drop(self) -> None:
-        """Give it up."""
+        """Give the queue up."""
 
     def is_pull_expired(self, now: float) -> bool:
-        """Whether its loop has stopped for no reason."""
+        """Return whether the queue's loop has stopped without a reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueOwner:
-    """What a consumer says and does when queues are shared out."""
+    """The callbacks to the consumer when queues are shared out."""
 
     topics: Callable[[], Collection[str]]
-    """Returns what is subscribed to now."""
+    """Returns the topics that are subscribed to now."""
     take: Callable[[MessageQueue], Awaitable[ProcessQueue | None]]
-    """Begins with a queue; None when it cannot be had now."""
+    """Starts reading a queue; returns None if the queue is not available now."""
     give_up: Callable[[Collection[QueueState]], Awaitable[None]]
-    """Ends with queues."""
+    """Stops reading queues."""
     take_popped: Callable[[MessageQueue], PopQueue | None] | None = None
-    """Begins with a queue that the broker's assignments let pop."""
+    """Starts popping a queue, if the broker's assignment says so."""
 
 
 class Rebalancing:
     """The assignment of one consumer.
 
-    :param assignments: asked before the group is; None: the members share among themselves.
+    :param assignments: asked before the members of the group are; None: the members share the queues among themselves.
     """
 
     def __init__(
@@ -95,15 +95,15 @@ class Rebalancing:
         self.assigned: dict[MessageQueue, QueueState] = {}
 
     def of_topic(self, topic: str) -> dict[MessageQueue, QueueState]:
-        """The assigned queues of one topic."""
+        """Return the assigned queues of one topic."""
         return {queue: state for queue, state in self.assigned.items() if queue.topic == topic}
 
     def wake(self) -> None:
-        """Look at once: members, routes or subscriptions have changed."""
+        """Start the next rebalance at once: members, routes or subscriptions have changed."""
         self._wanted.set()
 
     async def run(self) -> None:
-        """Rebalance for ever."""
+        """Rebalance again and again; runs for ever."""
         while True:
             self._wanted.clear()
             is_settled = await self._try_to_rebalance()
@@ -121,7 +121,7 @@ class Rebalancing:
             return False
 
     async def rebalance(self) -> bool:
-        """Look once at every topic; False when something is left to be done."""
+        """Rebalance every topic once; return False if something is left to do."""
         async with self._turn:
             topics = set(self._owner.topics())
             forgotten = [state for queue, state in self.assigned.items() if queue.topic not in topics]
@@ -135,7 +135,7 @@ class Rebalancing:
             await self._drop([state for state in states if self.assigned.get(state.queue) is state])
 
     async def drop_all(self) -> None:
-        """Give up everything: the consumer ends."""
+        """Give up all queues, because the consumer ends."""
         await self.drop(list(self.assigned.values()))
 
     async def _rebalance_topic(self, topic: str) -> bool:
@@ -156,7 +156,7 @@ class Rebalancing:
         return False
 
     async def _wanted_of(self, topic: str, route: TopicRoute) -> Mapping[MessageQueue, bool] | None:
-        """The queues of this client in a topic and whether each is popped; None when it cannot be said now."""
+        """Return the queues of this client in a topic, with True for a popped queue; None if they are not known now."""
         assignments = self._assignments
         if assignments is not None and not assignments.are_left_to_members(topic):
             found = await assignments.of(topic, route)
@@ -168,7 +168,7 @@ class Rebalancing:
         return None if share is None else dict.fromkeys(share, False)
 
     async def _share(self, topic: str, route: TopicRoute) -> Collection[MessageQueue] | None:
-        """The queues of this client in a topic; None when it cannot be said now."""
+        """Return the queues of this client in a topic, None if they are not known now."""
         queues = route.subscribe_queues
         if self._settings.message_model is MessageModel.BROADCASTING:
             return queues
@@ -183,7 +183,7 @@ class Rebalancing:
         return share_of(self._settings.allocation, self._group, client_id, queues, client_ids)
 
     async def _client_ids(self, route: TopicRoute) -> Collection[str] | None:
-        """The members as any broker of the topic knows them."""
+        """Return the members of the group, as a random broker of the topic lists them; None without a list."""
         header = GetConsumerListByGroupRequest(consumer_group=self._group)
         names = list(route.brokers)
         if not names:
@@ -231,5 +231,5 @@ class Rebalancing:
 
 
 def member_topics(subscribed: Mapping[str, object], retry: str | None) -> set[str]:
-    """The topics of a consumer with its retry topic."""
+    """Return the topics of a consumer with its retry topic."""
     return {*subscribed, retry} if retry is not None else set(subscribed)
