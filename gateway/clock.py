@@ -1,8 +1,8 @@
-"""The wall clock, as an argument.
+"""The wall clock, which is passed as an argument to the code that needs the time of day.
 
-Code that needs to know the time takes a ``Milliseconds`` and never reads a clock itself, so a test
-passes a function over a number it sets. ``wall_clock_ms`` is the only place of the gateway that reads
-the time of day. Delays are not measured here: they are the reactor's ``callLater``.
+Code that needs the time takes a ``Milliseconds`` and never reads a clock itself. So a test can pass a function over a
+number that the test sets. ``wall_clock_ms`` is the only place of the gateway that reads the time of day. Delays do not
+use this clock: they use the reactor's ``callLater``.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -14,15 +14,15 @@ from collections.abc import Callable
 from typing import Final
 
 Milliseconds = Callable[[], int]
-"""Returns the current time as milliseconds since the epoch, like Java's ``System.currentTimeMillis``."""
+"""A function that returns the current time in milliseconds since the epoch, as Java's ``System.currentTimeMillis``."""
 
 
 END_OF_TIME_MS: Final = 2**62
-"""Later than every time that is asked for, stored or waited for."""
+"""A time in milliseconds that is later than every time that is requested, stored or waited for."""
 
 _now_ns: Final = time.time_ns  # asked for every message, and before that for its name
 
 
 def wall_clock_ms() -> int:
-    """Milliseconds since the epoch; may step backwards when the machine's clock is set."""
+    """Return the milliseconds since the epoch; may step backwards when the machine's clock is set."""
     return _now_ns() // 1_000_000

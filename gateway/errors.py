@@ -1,11 +1,11 @@
-"""Every error the gateway raises on purpose.
+"""All errors that the gateway raises on purpose.
 
     GatewayError                 the process cannot do what it was asked to: exit code and one sentence
-    ├── ConfigurationError       a setting or an argument is wrong (exit code 2)
+    ├── SettingsError            a setting or an argument is wrong (exit code 2)
     └── RequestRefused           one client's request is refused: becomes a protocol answer, never an exit
 
-What is not here: malformed bytes (``wire.errors``) and bugs, which stay ordinary exceptions and are
-logged with their traceback.
+Other errors are elsewhere: malformed bytes are in ``wire.errors``. Bugs stay ordinary exceptions and are logged with
+their traceback.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 def forget_frames(error: BaseException) -> None:
-    """Let go of the stack frames that an error keeps, and of what it came from. For errors that have been told of.
+    """Release the stack frames of an error, its cause and its context. For errors that have been reported.
 
-    A frame keeps its values and the frames that called it. One of them that knows the error, or a request that does,
-    closes a circle, in which all of these values stay, bodies of megabytes among them.
+    A frame keeps its values and the frames that called it. If one of these values refers to the error, or to a request
+    that does, the references form a circle. All values in the circle stay in memory, including bodies of megabytes.
     """
     error.__traceback__ = error.__cause__ = error.__context__ = None
 
 
 class GatewayError(Exception):
-    """Something the user has to know; ``str()`` is one sentence without a line break.
+    """An error that the user must know about; ``str()`` is one sentence without a line break.
 
-    ``exit_code`` is the status the command line ends with when nothing catches the error before it.
+    ``exit_code`` is the exit status of the command line if nothing catches the error.
     """
 
     exit_code = 1
@@ -50,7 +50,7 @@ class SettingsError(GatewayError):
 
 
 class RequestRefused(GatewayError):  # noqa: N818 (an answer, not a failure of ours)
-    """A request is answered with ``code`` and ``remark`` instead of being carried out."""
+    """A request is answered with ``code`` and ``remark`` and is not carried out."""
 
     def __init__(self, code: ResponseCode, remark: str) -> None:
         super().__init__(remark)

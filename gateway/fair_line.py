@@ -1,9 +1,9 @@
-"""Work that waits, in an order that is fair: whoever brings much waits for themselves.
+"""A fair waiting line for work: a holder with much work waits mainly for its own work.
 
-Hosts share equally, and so do the holders of one host, which are connections mostly. Works leave the line in the order
-in which they would end if all holders were served at the same time. So a short work is not behind long ones of others,
-one that comes alone is not behind thousands of one holder, and a long work is overtaken for a while only. The works of
-one holder stay in their order.
+Hosts share equally, and so do the holders of one host; most holders are connections. Works leave the line in the order
+in which they would end if all holders were served at the same time. So a short work does not wait for the long works
+of other holders, and a single work does not wait for thousands of works of one holder. A long work is overtaken only
+for a while. The works of one holder keep their order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ W = TypeVar("W")
 
 
 class _Member:
-    """Who shares: a host or a holder; ``began`` is the place of its next work in the common time of its kind."""
+    """A host or a holder that takes part in the sharing.
+
+    ``began`` is the place of its next work in the common time of hosts or of holders.
+    """
 
     __slots__ = ("began", "number")
 
@@ -30,7 +33,10 @@ M = TypeVar("M", bound=_Member)
 
 
 class _Sharing(Generic[M]):
-    """Members that are served at the same time, as it were: the time passes slower the more they are."""
+    """The members that are served at the same time, in a model with a time of its own.
+
+    The more members there are, the more slowly this time passes.
+    """
 
     def __init__(self) -> None:
         self.members: dict[Hashable, M] = {}
@@ -45,7 +51,7 @@ class _Sharing(Generic[M]):
         return member
 
     def place(self, member: M, cost: float) -> None:
-        """Say what the next work of a member costs; an earlier word about it does not count any more."""
+        """Set the cost of a member's next work; an earlier cost is no longer valid."""
         self._number += 1
         member.number = self._number
         heappush(self._heap, (member.began + cost, self._number, member))
@@ -57,12 +63,12 @@ class _Sharing(Generic[M]):
         return top[2]
 
     def serve(self, member: M, cost: float) -> None:
-        """Let the time pass that a work of a member takes."""
+        """Advance the time by the cost of a member's work."""
         self._now += cost / len(self.members)
         member.began += cost
 
     def leave(self, key: Hashable) -> None:
-        """A member has no more work; the time begins anew when nobody has."""
+        """Remove a member that has no more work; the time restarts at 0 when no member is left."""
         self.members.pop(key).number = 0
         if not self.members:
             self._now = 0.0
@@ -81,7 +87,7 @@ class _Holder(_Member, Generic[W]):
 
     @property
     def cost(self) -> float:
-        """Return what its next work costs."""
+        """The cost of the holder's next work."""
         return self.works[0][1]
 
 
@@ -97,7 +103,7 @@ class _Host(_Member, Generic[W]):
 
 
 class FairLine(Generic[W]):
-    """The works that wait, of all hosts and holders."""
+    """The waiting works of all hosts and holders."""
 
     def __init__(self) -> None:
         self._hosts: _Sharing[_Host[W]] = _Sharing()
@@ -113,9 +119,9 @@ class FairLine(Generic[W]):
         return 0 if of_holder is None else len(of_holder.works)
 
     def put(self, host: Hashable, holder: Hashable, work: W, cost: float = 1.0) -> None:
-        """Let a work wait.
+        """Add a work to the line.
 
-        :param cost: what the work takes, more than 0, compared with other works; a guess will do.
+        :param cost: the cost of the work in relation to other works, more than 0; a guess is enough.
         """
         of_host = self._hosts.members.get(host) or self._hosts.join(host, _Host(host))
         holders = of_host.holders
@@ -127,7 +133,7 @@ class FairLine(Generic[W]):
             self._hosts.place(of_host, holders.first().cost)
 
     def take(self) -> W:
-        """Take out the work whose turn it is; only when one waits."""
+        """Remove and return the work whose turn it is; call only if a work waits."""
         of_host = self._hosts.first()
         of_holder = of_host.holders.first()
         work, cost = of_holder.works.popleft()
@@ -138,7 +144,7 @@ class FairLine(Generic[W]):
         return work
 
     def drop(self, host: Hashable, holder: Hashable) -> list[W]:
-        """Take out all works of a holder, without a turn."""
+        """Remove and return all works of a holder, without a turn."""
         of_host = self._hosts.members.get(host)
         of_holder = None if of_host is None else of_host.holders.members.get(holder)
         if of_host is None or of_holder is None:

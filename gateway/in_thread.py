@@ -1,7 +1,8 @@
-"""Blocking work in another thread, and work at the end of a turn, as arguments.
+"""Interfaces for blocking work in another thread and for work at the end of a turn, which callers pass as arguments.
 
-The reactor's thread never waits for a disk: code that has to takes an ``InThread`` and goes on when its work is done.
-The server passes one on the reactor's pool; programs and tests without a reactor pass ``in_this_thread``.
+The reactor's thread never waits for a disk. Code that needs the disk takes an ``InThread`` and continues when the work
+is done. The server passes an ``InThread`` of the reactor's thread pool; programs and tests without a reactor pass
+``in_this_thread``.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -12,14 +13,14 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias, final
 
 InThread: TypeAlias = Callable[[Callable[[], Any], Callable[[Any], None]], None]
-"""``in_thread(work, done)``: run ``work`` in a thread, then ``done(its value, or Failed)`` on this one."""
+"""A function: ``in_thread(work, done)`` runs ``work`` in a thread, then ``done(value or Failed)`` here."""
 Soon: TypeAlias = Callable[[Callable[[], None]], None]
-"""Run a function at the end of this turn of the reactor."""
+"""A function that runs another function at the end of this turn of the reactor."""
 
 
 @final
 class Failed:
-    """The exception that work raised, handed over in place of a value."""
+    """The exception that a work raised, passed on in the place of a value."""
 
     __slots__ = ("error",)
 
@@ -28,12 +29,12 @@ class Failed:
 
 
 def in_this_thread(work: Callable[[], object], done: Callable[[Any], None]) -> None:
-    """``InThread`` for programs without threads: blocks."""
+    """Implement ``InThread`` for programs without threads; blocks."""
     done(result_of(work))
 
 
 def result_of(work: Callable[[], object]) -> object:
-    """Run work in this thread, and return what ``done`` is to get: its value, or ``Failed``."""
+    """Run a work in this thread, and return the argument for ``done``: the work's value, or ``Failed``."""
     try:
         return work()
     except Exception as error:  # noqa: BLE001 - handed over whole, as a thread does it

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 _TENTHS_UP_TO_MS = 59_950
-"""Shorter durations show tenths of a second."""
+"""The milliseconds below which a duration of a second or more shows tenths of a second."""
 
 
 def moment_text(moment_ms: int) -> str:
-    """Format milliseconds since 1970 as ``2026-05-01T12:00:00.123Z``; a dash for no time at all (0)."""
+    """Format milliseconds since 1970 as ``2026-05-01T12:00:00.123Z``; 0, which means no time, as a dash."""
     if moment_ms == 0:
         return "-"
     try:

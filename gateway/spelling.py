@@ -1,7 +1,7 @@
-"""What somebody meant who wrote a word that nobody knows.
+"""Suggestions for a misspelt word: the known word that its writer probably meant.
 
-A suggestion is taken without much thought, so a word that means the opposite is never suggested, however alike it
-looks: ``autoDeleteTopicEnable`` is a few letters away from ``autoCreateTopicEnable``.
+People follow a suggestion without much thought. So a word with the opposite meaning is never suggested, however alike
+the words look: ``autoDeleteTopicEnable`` is a few letters away from ``autoCreateTopicEnable``.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Iterable
 
 LEAST_ALIKE = 0.75
-"""How alike a word is to what it is meant for: twice the letters that they share, divided by the letters of both."""
+"""The least likeness of a word and its suggestion: twice the shared letters, divided by the letters of both words."""
 SAME_WORD = 0.85
-"""A part of a name is a misspelt word from here on (``dissable``); short words have to be equal."""
+"""The likeness above which a part of a name counts as a misspelt word (``dissable``); short words have to be equal."""
 SHORT_WORD = 4
 SHORTEST_PART = 3
-"""In a name without capitals words are looked for anywhere; shorter ones are in everything."""
+"""The least length of a word that is searched anywhere in a name without capitals; shorter words occur by chance."""
 OPPOSITES = (
     *(("create", "delete"), ("create", "remove"), ("add", "delete"), ("add", "remove"), ("keep", "delete")),
     *(("max", "min"), ("most", "least"), ("more", "less"), ("high", "low"), ("large", "small"), ("long", "short")),
@@ -29,19 +29,22 @@ OPPOSITES = (
     *(("lock", "unlock"), ("register", "unregister"), ("load", "unload"), ("producer", "consumer")),
     *(("buy", "sell"), ("success", "failure"), ("input", "output"), ("inbound", "outbound"), ("hard", "soft")),
 )
-"""Words of names: a name with one of a pair is not meant by a name with the other."""
+"""Pairs of opposite words: a name with one word of a pair is never suggested for a name with the other."""
 NEGATIONS = (
     *("no", "not", "non", "un", "dis", "without", "never", "ignore", "skip", "omit", "exclude"),
     *("disable", "disabled", "reject", "refuse", "forbid", "deny", "prevent", "block", "stop"),
 )
-"""Words that turn the meaning of a name round."""
+"""Words that reverse the meaning of a name."""
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 
 
 def nearest(word: str, known: Iterable[str], least_alike: float = LEAST_ALIKE) -> str | None:
-    """Return the known word that ``word`` is most likely a misspelling of; None when no word is alike, or the nearest
-    one means the opposite.
+    """Return the known word of which ``word`` is most likely a misspelling.
+
+    Return None if no known word is alike enough, or if the nearest known word means the opposite.
+
+    :param least_alike: the least likeness of a suggestion.
     """
     import difflib  # only to tell of a mistake
 
@@ -51,7 +54,7 @@ def nearest(word: str, known: Iterable[str], least_alike: float = LEAST_ALIKE) -
 
 
 def are_opposed(word: str, other: str) -> bool:
-    """Return whether two names that look alike say the opposite of each other."""
+    """Return whether two names that look alike have opposite meanings."""
     left, right = _words(word), _words(other)
     if _negations(left - right, right) % 2 != _negations(right - left, left) % 2:
         return True
@@ -65,12 +68,15 @@ def are_opposed(word: str, other: str) -> bool:
 
 
 def _words(name: str) -> Counter[str]:
-    """``maxMessageSize`` and ``MAX_MESSAGE_SIZE`` have three words, ``maxmessagesize`` is a single one."""
+    """Return the words of a name, in lower case, with their counts.
+
+    ``maxMessageSize`` and ``MAX_MESSAGE_SIZE`` have three words, ``maxmessagesize`` is a single word.
+    """
     return Counter(word.lower() for word in _WORD.findall(name))
 
 
 def _has(words: list[str], word: str, opposite: str) -> bool:
-    """Whether a name has a word, or a misspelt one that is not nearer to the opposite."""
+    """Return whether a name has a word, or a misspelling of the word that is not nearer to its opposite."""
     return any(
         _is_part(word, own.replace(opposite, "") if word in opposite else own)
         or _alike(own, word) > max(_alike(own, opposite), SAME_WORD)
@@ -79,12 +85,12 @@ def _has(words: list[str], word: str, opposite: str) -> bool:
 
 
 def _is_part(word: str, own: str) -> bool:
-    """Whether several words that are written as one have this one."""
+    """Return whether ``own``, which may be several words written as one, contains ``word``."""
     return SHORTEST_PART <= len(word) <= len(own) // 2 and word in own
 
 
 def _negations(words: Counter[str], others: Counter[str]) -> int:
-    """How many words turn the meaning of a name round, alone or in front of a word that the other name has."""
+    """Return how many words reverse the meaning of a name, alone or in front of a word of the other name."""
     whole = "".join(others)
     return sum(
         any(_alike(own, word) > SAME_WORD or _is_prefix(word, own, whole) for word in NEGATIONS)
@@ -98,7 +104,7 @@ def _is_prefix(word: str, own: str, whole: str) -> bool:
 
 
 def _alike(own: str, word: str) -> float:
-    """From 0 to 1; words that could be alike by chance are equal (1) or not alike at all (0)."""
+    """Return the likeness of two words, 0 to 1. Words that could be alike by chance are equal (1) or not alike (0)."""
     import difflib
 
     if own == word:

@@ -3,8 +3,8 @@
     with Producer("group", namesrv="localhost:9876") as producer:
         producer.send(Message("topic", b"hello"))
 
-The same classes with ``async`` methods are in ``gateway.client.aio``. This package needs no other part of the
-gateway but ``wire``, and starts nothing when it is imported; a class is loaded when it is first used.
+The same classes with ``async`` methods are in ``gateway.client.aio``. The only other part of the gateway that this
+package needs is ``wire``. Importing the package starts nothing; each class is loaded at its first use.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The clients for asyncio; their blocking faces with the same names and methods are in ``gateway.client``.
+"""The clients for asyncio. The blocking clients in ``gateway.client`` have the same names and methods.
 
     async with aio.Producer("group", namesrv="localhost:9876") as producer:
         await producer.send(Message("topic", b"hello"))
 
-Names are loaded when they are first used, so that one client does not cost the import of all.
+Each class is loaded at its first use, so that a program imports only the clients it uses.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Which queues of a topic a member of a consumer group reads: the strategies of Apache RocketMQ's Java client.
+"""The strategies of Apache RocketMQ's Java client for sharing the queues of a topic among the members of a group.
 
-Each member computes its own share from the same sorted lists, nobody hands queues out; so members agree only while
-all of them, in whatever language, use one strategy. Results are equal to those of upstream's
+Each member computes its own share from the same sorted lists; no member hands out queues. So all members, in every
+programming language, must use the same strategy. The results are equal, queue by queue, to the results of upstream's
 ``AllocateMessageQueueAveragely``, ``…AveragelyByCircle``, ``…ConsistentHash``, ``…ByMachineRoom``, ``…ByConfig`` and
-``AllocateMachineRoomNearby`` queue by queue.
-Not here: finding the members and the queues (``consume/sharing/rebalancing.py``).
+``AllocateMachineRoomNearby``.
+Members and queues are found elsewhere: in ``consume/sharing/rebalancing.py``.
 """
 
 from __future__ import annotations
@@ -17,38 +17,39 @@ from gateway.client.errors import ConfigurationError
 from gateway.client.message_queue import MessageQueue
 
 VIRTUAL_NODES: Final = 10
-"""Places of each member on the ring of ``ConsistentHash``; upstream's default, all members must agree on it."""
+"""The number of places of each member on the ring of ``ConsistentHash``: upstream's default. All members must agree."""
 
 
 T = TypeVar("T")
 
 
 class AllocationStrategy(Protocol):
-    """How a group shares queues.
+    """The rule by which a group shares the queues of a topic.
 
-    Called with the sorted queues of one topic and the sorted client ids of the group; returns this client's queues.
-    It must give the same answer in every member for its arguments: no queue twice, none left out.
+    A strategy is called with the sorted queues of one topic and the sorted client ids of the group, and returns the
+    queues of one client. For equal arguments every member must get the same division: each queue goes to exactly one
+    client.
     """
 
     @property
     def name(self) -> str:
-        """What the strategy is called in logs, upstream's name."""
+        """The name of the strategy in logs: upstream's name."""
 
     def __call__(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str], /
     ) -> list[MessageQueue]:
-        """The queues of ``client_id``."""
+        """Return the queues of ``client_id``."""
 
 
 class Averagely:
-    """Neighbouring queues go to one member; the first members get one more when it does not come out even."""
+    """Gives neighbouring queues to one member. If queues are left over, the first members get one queue more."""
 
     name: Final = "AVG"
 
     def __call__(
         self, _group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str], /
     ) -> list[MessageQueue]:
-        """See ``AllocationStrategy``."""
+        """Implement ``AllocationStrategy``."""
         if client_id not in client_ids:
             return []
         index = client_ids.index(client_id)
@@ -58,24 +59,26 @@ class Averagely:
 
 
 class AveragelyByCircle:
-    """Queues are dealt like cards: the first to the first member, the second to the second, and round again."""
+    """Deals queues like cards: the first to the first member, the second to the second, and round again."""
 
     name: Final = "AVG_BY_CIRCLE"
 
     def __call__(
         self, _group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str], /
     ) -> list[MessageQueue]:
-        """See ``AllocationStrategy``."""
+        """Implement ``AllocationStrategy``."""
         if client_id not in client_ids:
             return []
         return list(queues[client_ids.index(client_id) :: len(client_ids)])
 
 
 class ConsistentHash:
-    """Members and queues stand on a ring of hashes; a queue goes to the next member, so few move when one leaves.
+    """Places members and queues on a ring of hashes, and gives each queue to the next member on the ring.
 
-    :param virtual_nodes: places of each member on the ring; the same in all members.
-    :param hash_key: text to a number; MD5's first four bytes, as upstream, when left out.
+    When a member leaves, only few queues move to other members.
+
+    :param virtual_nodes: the number of places of each member on the ring; equal in all members.
+    :param hash_key: turns a text into a number; None: the first four bytes of the MD5 sum, as upstream.
     """
 
     name: Final = "CONSISTENT_HASH"
@@ -91,7 +94,7 @@ class ConsistentHash:
     def __call__(
         self, _group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str], /
     ) -> list[MessageQueue]:
-        """See ``AllocationStrategy``."""
+        """Implement ``AllocationStrategy``."""
         if client_id not in client_ids:
             return []
         ring = {self._hash(f"{member}-{i}"): member for member in client_ids for i in range(self._virtual_nodes)}
@@ -104,21 +107,23 @@ class ConsistentHash:
 
 
 def md5_hash(key: str) -> int:
-    """The first four bytes of the MD5 sum (upstream ``ConsistentHashRouter.MD5Hash``); 0 … 2^32−1."""
+    """Return the first four bytes of the MD5 sum, 0 … 2^32−1 (upstream ``ConsistentHashRouter.MD5Hash``)."""
     import hashlib  # few groups share queues by hash, and it loads OpenSSL
 
     return int.from_bytes(hashlib.md5(key.encode(), usedforsecurity=False).digest()[:4], "big")
 
 
 def java_text(queue: MessageQueue) -> str:
-    """What upstream's ``MessageQueue.toString()`` says: the key of a queue on the ring."""
+    """Return the text of upstream's ``MessageQueue.toString()``, which is the key of a queue on the ring."""
     return f"MessageQueue [topic={queue.topic}, brokerName={queue.broker_name}, queueId={queue.queue_id}]"
 
 
 class MachineRoom:
-    """Queues of brokers named ``room@name`` in some rooms, shared evenly; all others are left alone.
+    """Shares evenly the queues of brokers in certain rooms. No member gets the other queues.
 
-    :param rooms: the rooms this group reads, the same in all members (upstream ``consumeridcs``).
+    The name of such a broker is ``room@name``.
+
+    :param rooms: the rooms that this group reads, equal in all members (upstream ``consumeridcs``).
     """
 
     name: Final = "MACHINE_ROOM"
@@ -131,7 +136,7 @@ class MachineRoom:
     def __call__(
         self, _group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str], /
     ) -> list[MessageQueue]:
-        """See ``AllocationStrategy``."""
+        """Implement ``AllocationStrategy``."""
         if client_id not in client_ids:
             return []
         ours = [queue for queue in queues if self._is_ours(queue)]
@@ -148,7 +153,7 @@ class MachineRoom:
 
 
 class Configured:
-    """The queues one is told, whatever the others do (upstream ``AllocateMessageQueueByConfig``)."""
+    """Gives this member the listed queues, whatever other members read (upstream ``AllocateMessageQueueByConfig``)."""
 
     name: Final = "CONFIG"
 
@@ -158,16 +163,16 @@ class Configured:
     def __call__(
         self, _group: str, _client_id: str, queues: Sequence[MessageQueue], _client_ids: Sequence[str], /
     ) -> list[MessageQueue]:
-        """See ``AllocationStrategy``."""
+        """Implement ``AllocationStrategy``."""
         return [queue for queue in queues if queue in self._queues]
 
 
 class MachineRoomNearby:
-    """Queues are shared among the members in their broker's room; without any there, among all members.
+    """Shares queues among the members in the room of their broker; if the room has no member, among all members.
 
-    :param inner: how those members share.
-    :param room_of_queue: the room of a queue's broker; not empty.
-    :param room_of_client: the room of a client id; not empty.
+    :param inner: the strategy by which these members share.
+    :param room_of_queue: returns the room of a queue's broker; not empty.
+    :param room_of_client: returns the room of a client id; not empty.
     """
 
     def __init__(
@@ -182,13 +187,13 @@ class MachineRoomNearby:
 
     @property
     def name(self) -> str:
-        """With the inner strategy's."""
+        """The name of the strategy in logs, which contains the name of the inner strategy."""
         return f"MACHINE_ROOM_NEARBY-{self._inner.name}"
 
     def __call__(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str], /
     ) -> list[MessageQueue]:
-        """See ``AllocationStrategy``."""
+        """Implement ``AllocationStrategy``."""
         if client_id not in client_ids:
             return []
         queues_of = self._by_room(queues, self._room_of_queue)

@@ -1,6 +1,6 @@
-"""The wall clock and the process, as arguments of whatever needs them.
+"""The wall clock, which is passed as an argument to the code that needs the time of day.
 
-Durations are not measured here: they are the event loop's ``time()``.
+Durations are measured with the event loop's ``time()`` instead.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 Milliseconds: TypeAlias = Callable[[], int]
-"""Returns the current time as milliseconds since the epoch."""
+"""A function that returns the current time in milliseconds since the epoch."""
 
 
 def wall_clock_ms() -> int:
-    """Milliseconds since the epoch; may step backwards when the machine's clock is set."""
+    """Return the milliseconds since the epoch; may step backwards when the machine's clock is set."""
     return time.time_ns() // 1_000_000

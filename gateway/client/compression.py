@@ -1,7 +1,7 @@
-"""Bodies compressed as the Java client does it: zlib streams, LZ4 frames, Zstandard frames.
+"""Compression of bodies as in the Java client: zlib streams, LZ4 frames, Zstandard frames.
 
-The system flag says which: bit 0 "compressed", bits 8–10 the kind; older clients set bit 0 alone for zlib.
-LZ4 and Zstandard come with the packages ``lz4`` and ``zstandard``, which are imported when first needed.
+The system flag names the kind. Bit 0 means "compressed", and bits 8–10 hold the kind; older clients set only bit 0,
+for zlib. The packages ``lz4`` and ``zstandard`` are imported at their first use.
 """
 
 from __future__ import annotations
@@ -16,33 +16,39 @@ from gateway.client.errors import ConfigurationError, MessageRefused
 from wire.message.flags import SysFlag
 
 MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
-"""A body that grows beyond this is refused: 16 times what producers send by default, four times the largest frame."""
+"""The largest size of a decompressed body: 16 times what producers send by default, four times the largest frame.
+
+Larger bodies are refused.
+"""
 FREE_RATIO: Final = 32
-"""How many times its compressed size a body may take as long as it likes: texts and JSON stay below."""
+"""The ratio of a body's size to its compressed size up to which bodies are free. Texts and JSON stay below this ratio.
+
+A free body may be kept as long as the application likes, and does not count for ``EXCESS_LIMIT_BYTES``.
+"""
 EXCESS_LIMIT_BYTES: Final = 256 * 1024 * 1024
-"""What all bodies of a process that are kept at once may take beyond that: a KiB of zeros may make a MiB."""
+"""The most bytes that all kept bodies of a process may take beyond ``FREE_RATIO``: a KiB of zeros may become a MiB."""
 
 _FREE_BYTES: Final = 64 * 1024
-"""What every body may take, however small it was compressed."""
+"""The bytes that every body may take, however small its compressed form was."""
 _STEP_BYTES: Final = 4 * 1024 * 1024
 _ZSTD_SLICE_BYTES: Final = 256
 _ZSTD_WINDOW_BYTES: Final = 64 * 1024 * 1024
-"""What a frame may make the decompressor allocate; no body needs a larger window than itself."""
+"""The most bytes that a frame may make the decompressor allocate; no body needs a window larger than the body."""
 
 FLAGS: Final = {
     "zlib": SysFlag.COMPRESSED | SysFlag.COMPRESSION_ZLIB,
     "lz4": SysFlag.COMPRESSED | SysFlag.COMPRESSION_LZ4,
     "zstd": SysFlag.COMPRESSED | SysFlag.COMPRESSION_ZSTD,
 }
-"""Kind → the bits of the system flag."""
+"""The bits of the system flag, by kind of compression."""
 
 _PACKAGES: Final = {"lz4": ("lz4.frame", "lz4"), "zstd": ("zstandard", "zstandard")}
 
 
 def compress(body: bytes, kind: str, level: int) -> bytes:
-    """A body in one of the kinds of ``FLAGS``.
+    """Return a body compressed in one of the kinds of ``FLAGS``.
 
-    :param level: 0 … 9 for zlib, up to 16 for LZ4, up to 22 for Zstandard; more is cut down to the highest.
+    :param level: 0 … 9 for zlib, up to 16 for LZ4, up to 22 for Zstandard; a higher level is lowered to the highest.
     :raises ConfigurationError: the kind is unknown, or its package is not installed.
     """
     if kind == "zlib":
@@ -57,11 +63,11 @@ def compress(body: bytes, kind: str, level: int) -> bytes:
 
 
 def decompress(body: bytes, sys_flag: int, hold: Hold | None = None) -> bytes:
-    """The body that was compressed; ``sys_flag`` says how, and the caller looked at bit 0 already.
+    """Return the decompressed body. ``sys_flag`` names the kind; the caller has checked its bit 0.
 
-    :param hold: to be kept as long as the body; None: nobody keeps the body.
-    :raises MessageRefused: the data is damaged, over ``MAX_DECOMPRESSED_BYTES``, of an unknown kind, its package is not
-        installed, or bodies of this process take ``EXCESS_LIMIT_BYTES`` already.
+    :param hold: an object that the caller keeps as long as the body; None: the body is not kept.
+    :raises MessageRefused: the data is damaged, larger than ``MAX_DECOMPRESSED_BYTES``, or of an unknown kind. Also
+        raised if the package is not installed, or if bodies of this process already take ``EXCESS_LIMIT_BYTES``.
     """
     hold = Hold() if hold is None else hold
     before = hold.byte_count
@@ -90,9 +96,9 @@ def _decompress(body: bytes, kind: int, hold: Hold) -> bytes:
 
 
 def load_package(kind: str) -> Any:
-    """The module that does ``"lz4"`` or ``"zstd"``.
+    """Return the module that compresses ``"lz4"`` or ``"zstd"``.
 
-    :raises ConfigurationError: it is not installed, or the kind is unknown.
+    :raises ConfigurationError: the package is not installed, or the kind is unknown.
     """
     if kind not in _PACKAGES:
         raise ConfigurationError("compress_type", kind, "one of none, zlib, lz4, zstd")
@@ -106,7 +112,7 @@ def load_package(kind: str) -> Any:
 
 
 class Room:
-    """Bytes that bodies of this process may take together beyond ``FREE_RATIO`` times their compressed size."""
+    """The bytes that all bodies of this process may take beyond ``FREE_RATIO`` times their compressed size."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
@@ -116,7 +122,7 @@ class Room:
 
     @property
     def held_bytes(self) -> int:
-        """The bytes taken and not given back."""
+        """The number of bytes that are taken and not given back."""
         with self._lock:
             while self._given_back:
                 self._held -= self._given_back.popleft()
@@ -125,7 +131,7 @@ class Room:
     def take(self, byte_count: int) -> None:
         """Take bytes.
 
-        :raises MessageRefused: there are not so many left.
+        :raises MessageRefused: fewer bytes are left.
         """
         held = self.held_bytes
         with self._lock:
@@ -139,7 +145,7 @@ class Room:
         )
 
     def give_back(self, byte_count: int) -> None:
-        """Give bytes back; takes no lock, as finalisers call it at any moment."""
+        """Give bytes back. Takes no lock, since finalisers call this method at any moment."""
         self._given_back.append(byte_count)
 
 
@@ -147,7 +153,7 @@ ROOM: Final = Room(EXCESS_LIMIT_BYTES)
 
 
 class Hold:
-    """What decompressed bodies take of ``ROOM``, as long as this object lives: keep it beside them."""
+    """The part of ``ROOM`` that decompressed bodies take, as long as this object lives: keep it beside the bodies."""
 
     __slots__ = ("_room", "byte_count")
 
@@ -156,7 +162,7 @@ class Hold:
         self.byte_count = 0
 
     def take(self, byte_count: int) -> None:
-        """Take more.
+        """Take more bytes.
 
         :raises MessageRefused: the room is used up.
         """
@@ -164,7 +170,7 @@ class Hold:
         self.byte_count += byte_count
 
     def give_back(self, byte_count: int) -> None:
-        """Give back what was taken too much."""
+        """Give back the bytes that were taken in excess."""
         self.byte_count -= byte_count
         self._room.give_back(byte_count)
 
@@ -174,7 +180,7 @@ class Hold:
 
 
 def _bounded(decompressor: Any, body: bytes, hold: Hold) -> bytes:
-    """What zlib's and LZ4's decompressor objects have in common: a maximum length, and ``eof`` at the end."""
+    """Decompress with a decompressor object of zlib or LZ4; both have a maximum length, and ``eof`` at the end."""
     free = min(len(body) * FREE_RATIO + _FREE_BYTES, MAX_DECOMPRESSED_BYTES)
     whole: bytes = decompressor.decompress(body, free)
     if decompressor.eof:
@@ -196,7 +202,7 @@ def _bounded(decompressor: Any, body: bytes, hold: Hold) -> bytes:
 
 
 def _decompress_zstd(package: Any, body: bytes, hold: Hold) -> bytes:
-    """In small slices, since this decompressor takes no limit: a slice makes 8 MiB at most."""
+    """Decompress in small slices, since this decompressor takes no limit: one slice becomes 8 MiB at most."""
     decompressor = package.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES).decompressobj()
     free = len(body) * FREE_RATIO + _FREE_BYTES
     pieces: list[bytes] = []

@@ -1,7 +1,7 @@
-"""What becomes of this package's log in a program that has not set up logging: each kind of problem is shown once.
+"""The log of this package in a program that has not set up logging: each kind of problem is shown once.
 
-Without a handler, an exception in a listener would be invisible. With Python's own last resort, which shows every
-warning, a broker that is away would fill the terminal.
+Without a handler, an exception in a listener would be invisible. Python's own last resort shows every warning, so an
+absent broker would fill the terminal.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Final
 
 MOST_KINDS: Final = 100
-"""Kinds of problems that are shown in a process; what comes after them is for programs that set up logging."""
+"""The number of kinds of problems that are shown in a process. Programs that set up logging see all of them."""
 
 HINT: Final = (
     "(Logging is not set up, so gateway.client shows each kind of problem once. logging.basicConfig() shows all of "
@@ -21,9 +21,9 @@ HINT: Final = (
 
 
 class OncePerKind(logging.Handler):
-    """Writes warnings and errors to standard error, one of each kind, as long as no other handler would get them.
+    """Writes one warning or error of each kind to standard error, as long as no other handler would get the record.
 
-    :param hint: is written below the first one.
+    :param hint: a text that is written below the first record.
     """
 
     def __init__(self, hint: str = HINT) -> None:
@@ -34,7 +34,7 @@ class OncePerKind(logging.Handler):
         self._is_closed = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show a record, or not."""
+        """Show the record if its kind was not shown before."""
         stream = sys.stderr
         if stream is None or self._is_closed or logging.lastResort is None or self._is_set_up(record.name):
             return
@@ -52,12 +52,12 @@ class OncePerKind(logging.Handler):
         self._shown.add(kind)
 
     def close(self) -> None:
-        """Show nothing more: the program ends, and a thread that is frozen while it writes would damage the output."""
+        """Show nothing more, since the program ends: a thread that is frozen while writing would damage the output."""
         self._is_closed = True
         super().close()
 
     def _is_set_up(self, name: str) -> bool:
-        """Whether the program has a handler for a logger, or wants none."""
+        """Return whether the program has a handler for a logger, or wants none."""
         logger: logging.Logger | None = logging.getLogger(name)
         while logger is not None:
             if any(handler is not self and not _is_servers(logger, handler) for handler in logger.handlers):
@@ -67,14 +67,16 @@ class OncePerKind(logging.Handler):
 
 
 def _is_servers(logger: logging.Logger, handler: logging.Handler) -> bool:
-    """Whether a handler is the one that the server's part of the package adds when it is imported."""
+    """Return whether a handler is the one that the server's part of the package adds at its import."""
     return logger.name == "gateway" and isinstance(handler, logging.NullHandler)
 
 
 def _kind(record: logging.LogRecord) -> tuple[object, ...]:
-    """What makes two records alike: the line of this package that wrote them, and the kinds of what they tell of.
+    """Return the kind of a record: the line that wrote the record, and the types of its arguments and its exception.
 
-    Errors of brokers are told apart by their code as well.
+    The place where the exception was raised belongs to the kind, too.
+
+    Errors of brokers are distinguished by their code as well.
     """
     arguments = record.args if isinstance(record.args, tuple) else ()
     told = tuple((type(argument), str(getattr(argument, "code", ""))) for argument in arguments)
@@ -83,7 +85,7 @@ def _kind(record: logging.LogRecord) -> tuple[object, ...]:
 
 
 def _place(trace: TracebackType | None) -> tuple[str, int] | None:
-    """The file and the line in which an exception was raised."""
+    """Return the file and the line in which an exception was raised."""
     if trace is None:
         return None
     while trace.tb_next is not None:

@@ -1,28 +1,28 @@
-"""Every error that the client raises on purpose.
+"""All errors that the client raises on purpose.
 
     RocketMQError
     ├── ConfigurationError       a setting or an argument that cannot work; also a ValueError
     ├── MessageRefused           a message that is refused before anything is sent; also a ValueError
     │   └── MessageTooLarge
     ├── ConnectError             no connection to a name server or a broker
-    │   └── ConnectionLost       it was there and broke while an answer was awaited
-    ├── RequestTimeout           no answer in time; also a TimeoutError
+    │   └── ConnectionLost       the connection broke before an awaited answer came
+    ├── RequestTimeout           no answer within the timeout; also a TimeoutError
     ├── BrokerError              the answer carries a code that is not a success
-    │   ├── AclError             it refuses who asks or what they may do
-    │   └── NotANameServer       it comes from another kind of server than a name server
+    │   ├── AclError             the server refuses the caller or the operation
+    │   └── NotANameServer       the answer comes from another kind of server than a name server
     ├── RouteNotFound            no broker is known for a topic
     ├── BrokerNotFound           no address is known for a broker
     ├── TooManyRequests          a connection has more unanswered requests than it may have
-    ├── ProtocolError            the other side sent what is not RocketMQ's protocol
+    ├── ProtocolError            the other side sent bytes that are not RocketMQ's protocol
     ├── NotSent                  stored, but not as safely as asked (a SendStatus other than SEND_OK)
-    ├── PartlySent               of a batch in several parts some were stored and one was not
-    ├── NotCommitted             offsets that a consumer was told to commit could not be stored
+    ├── PartlySent               a batch in several parts, of which some were stored and one was not
+    ├── NotCommitted             offsets that a consumer had to commit could not be stored
     ├── ClientClosed             used before start() or after close()
-    ├── UsedAfterFork            used in a child process of the one that made it
-    └── UsedOnOtherLoop          a client for asyncio used on another loop than the one it was started on
+    ├── UsedAfterFork            used in a child process of the process that made the client
+    └── UsedOnOtherLoop          a client for asyncio used on another loop than the loop of its start
 
-An error holds its facts in fields; its text names the cause and what to do about it. ``retriable`` says whether
-trying the same again later may work; ``outcome_unknown`` whether the broker may have done what was asked.
+An error holds its facts in fields; its text names the cause and the remedy. ``retriable``: the same call may work
+later. ``outcome_unknown``: the broker may have done what was asked.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 
 
 class RocketMQError(Exception):
-    """Root of all errors of this package."""
+    """The base class of all errors of this package."""
 
     retriable: bool = False
-    """Whether the same call may work when it is tried again."""
+    """True if the same call may work when it is repeated."""
     outcome_unknown: bool = False
-    """Whether the other side may have done what was asked although this error was raised."""
+    """True if the other side may have done what was asked, although this error was raised."""
 
 
 class ConfigurationError(RocketMQError, ValueError):
     """A setting or an argument cannot work.
 
-    :param key: its name.
-    :param value: what was given.
-    :param limit: what is allowed, a phrase that completes "it must be …".
+    :param key: the name of the setting or argument.
+    :param value: the given value.
+    :param limit: the allowed values, as a phrase that completes "it must be …".
     """
 
     def __init__(self, key: str, value: object, limit: str) -> None:
@@ -66,8 +66,8 @@ class ConfigurationError(RocketMQError, ValueError):
 class MessageRefused(RocketMQError, ValueError):
     """A message breaks a rule of the protocol and was not sent.
 
-    :param part: what of the message: ``"topic"``, ``"body"``, ``"property 'x'"`` …
-    :param problem: what is wrong with it and what is allowed.
+    :param part: the part of the message: ``"topic"``, ``"body"``, ``"property 'x'"`` …
+    :param problem: the fault of the part, and what is allowed.
     """
 
     def __init__(self, part: str, problem: str) -> None:
@@ -82,8 +82,8 @@ class MessageRefused(RocketMQError, ValueError):
 class MessageTooLarge(MessageRefused):
     """A body or the properties exceed their limit.
 
-    :param size_bytes: how long they are.
-    :param limit_bytes: how long they may be.
+    :param size_bytes: the length in bytes.
+    :param limit_bytes: the allowed length in bytes.
     """
 
     def __init__(self, part: str, size_bytes: int, limit_bytes: int, fix: str) -> None:
@@ -97,8 +97,8 @@ class ConnectError(RocketMQError):
     """No connection to an address.
 
     :param address: ``host:port``.
-    :param cause: what the system said.
-    :param advertised_by: who told us this address: a topic's route, or None when it is a setting of ours.
+    :param cause: the error text of the operating system.
+    :param advertised_by: the broker for which a name server gave this address; None for an address of our own settings.
     """
 
     retriable = True
@@ -122,7 +122,7 @@ class ConnectError(RocketMQError):
 
 
 class ConnectionLost(ConnectError):
-    """The connection broke while an answer was awaited: whether the request was carried out is not known."""
+    """The connection broke before an awaited answer came. Nobody knows whether the request was carried out."""
 
     outcome_unknown = True
 
@@ -134,11 +134,11 @@ class ConnectionLost(ConnectError):
 
 
 class RequestTimeout(RocketMQError, TimeoutError):
-    """No answer came in time.
+    """No answer came within the timeout.
 
-    :param what: what was asked, for people: ``"SEND_MESSAGE_V2"``, or a phrase.
-    :param address: of whom, ``host:port``, or what else did not answer.
-    :param timeout: how long was waited, in seconds.
+    :param what: the request, for people: ``"SEND_MESSAGE_V2"``, or a phrase.
+    :param address: ``host:port`` of the server that did not answer, or a name for another party.
+    :param timeout: the waiting time in seconds.
     :param outcome_unknown: whether the request may have reached the other side.
     """
 
@@ -180,8 +180,8 @@ _FIXES = {
 class BrokerError(RocketMQError):
     """A server answered, and the answer is not a success.
 
-    :param code: its response code; the name is ``code_name``.
-    :param remark: its text.
+    :param code: the response code; its name is ``code_name``.
+    :param remark: the text of the answer.
     :param address: ``host:port`` of the server.
     """
 
@@ -193,12 +193,12 @@ class BrokerError(RocketMQError):
 
     @property
     def code_name(self) -> str:
-        """``"TOPIC_NOT_EXIST"``, or ``"UNKNOWN_4711"``."""
+        """The name of the response code: ``"TOPIC_NOT_EXIST"``, or ``"UNKNOWN_4711"``."""
         return response_code_name(self.code)
 
     @property
     def retriable(self) -> bool:  # type: ignore[override]
-        """Whether a stock producer would try this elsewhere."""
+        """True if a stock producer would try another broker after this code."""
         try:
             return ResponseCode(self.code).retriable
         except ValueError:
@@ -214,11 +214,11 @@ _KNOWN_CODES = frozenset(int(code) for code in ResponseCode)
 
 
 class AclError(BrokerError):
-    """The server refuses the caller: no or a wrong key, a wrong signature, or a missing permission."""
+    """The server refuses the caller: no key or a wrong key, a wrong signature, or a missing permission."""
 
     @property
     def retriable(self) -> bool:  # type: ignore[override]
-        """Never: the keys are the same the next time."""
+        """Always False: the next try uses the same keys."""
         return False
 
     def __str__(self) -> str:
@@ -229,7 +229,7 @@ class AclError(BrokerError):
 
 
 class NotANameServer(BrokerError):
-    """The setting ``namesrv`` names another server: it does not know a request that every name server answers."""
+    """The setting ``namesrv`` names a server that does not know a request which every name server answers."""
 
     def __str__(self) -> str:
         return (
@@ -245,7 +245,7 @@ _ACL_CODES = frozenset((ResponseCode.NO_PERMISSION, ResponseCode.SYSTEM_ERROR))
 
 
 def broker_error(code: int, remark: str | None, address: str) -> BrokerError:
-    """The error for an answer: an ``AclError`` when the server's words say that access was refused."""
+    """Return the error for an answer: an ``AclError`` if the server's words say that access was refused."""
     text = (remark or "").lower()
     if code in _ACL_CODES and any(word in text for word in _ACL_WORDS):
         return AclError(code, remark, address)
@@ -253,11 +253,11 @@ def broker_error(code: int, remark: str | None, address: str) -> BrokerError:
 
 
 class RouteNotFound(RocketMQError):
-    """No name server knows brokers for a topic, or none that serves this use of it.
+    """No name server knows brokers for a topic, or none of the brokers serves this use of the topic.
 
-    :param topic: as the name servers were asked, with its namespace.
-    :param name_servers: who was asked.
-    :param reason: what they said.
+    :param topic: the topic as the name servers were asked, with its namespace.
+    :param name_servers: the name servers that were asked.
+    :param reason: the answer of the name servers.
     """
 
     retriable = True
@@ -280,7 +280,7 @@ class RouteNotFound(RocketMQError):
 class BrokerNotFound(RocketMQError):
     """A broker is in no route that this client knows.
 
-    :param broker_name: its name.
+    :param broker_name: the broker's name.
     :param broker_id: 0 for the master.
     """
 
@@ -299,7 +299,7 @@ class BrokerNotFound(RocketMQError):
 
 
 class TooManyRequests(RocketMQError):
-    """A connection has as many unanswered requests as it may have; this one was not sent.
+    """A connection has the highest allowed number of unanswered requests; this request was not sent.
 
     :param address: ``host:port``.
     :param limit: the setting ``max_in_flight_requests``.
@@ -323,7 +323,7 @@ class ProtocolError(RocketMQError):
     """The other side sent bytes that are not RocketMQ's protocol; the connection was closed.
 
     :param address: ``host:port``.
-    :param problem: what was wrong.
+    :param problem: the fault in the bytes.
     """
 
     outcome_unknown = True
@@ -341,11 +341,11 @@ class ProtocolError(RocketMQError):
 
 
 class NotSent(RocketMQError):
-    """The broker took the message, but could not make it as safe as it is set to.
+    """The broker took the message, but could not store it as safely as its settings demand.
 
-    It may be delivered, and it may be lost in a crash. ``accept=`` of the send methods takes such results instead.
+    The message may be delivered, and it may be lost in a crash. ``accept=`` of the send methods accepts such results.
 
-    :param result: where the message is.
+    :param result: the place of the message.
     """
 
     retriable = True
@@ -357,7 +357,7 @@ class NotSent(RocketMQError):
 
     @property
     def status(self) -> str:
-        """The name of the status, ``"FLUSH_DISK_TIMEOUT"``."""
+        """The name of the status, for example ``"FLUSH_DISK_TIMEOUT"``."""
         return self.result.status.name
 
     def __str__(self) -> str:
@@ -369,10 +369,10 @@ class NotSent(RocketMQError):
 
 
 class PartlySent(RocketMQError):
-    """A batch had to be sent in several parts, and one of them failed; its error is the ``__cause__``.
+    """A batch was sent in several parts, and one part failed; the error of this part is the ``__cause__``.
 
-    :param results: of the messages that were stored: the first ones of the batch, in its order.
-    :param total: how many messages the batch has.
+    :param results: the results of the stored messages: the first messages of the batch, in its order.
+    :param total: the number of messages in the batch.
     """
 
     def __init__(self, results: Sequence[SendResult], total: int) -> None:
@@ -382,7 +382,7 @@ class PartlySent(RocketMQError):
 
     @property
     def retriable(self) -> bool:  # type: ignore[override]
-        """Whether sending the rest again may work."""
+        """True if sending the other messages again may work."""
         return isinstance(self.__cause__, RocketMQError) and self.__cause__.retriable
 
     def __str__(self) -> str:
@@ -393,9 +393,9 @@ class PartlySent(RocketMQError):
 
 
 class NotCommitted(RocketMQError):
-    """Offsets could not be stored; they are kept in memory and stored by the next commit that works.
+    """Offsets could not be stored. They stay in memory, and the next commit that works stores them.
 
-    :param queues: of which queues, as text.
+    :param queues: the queues of the offsets, as text.
     """
 
     retriable = True
@@ -415,7 +415,7 @@ class ClientClosed(RocketMQError):
     """A method was called on a client that is not started or is closed.
 
     :param what: the client, for people.
-    :param reason: what is wrong with it, a phrase that follows its name.
+    :param reason: the problem, as a phrase that follows the client's name.
     """
 
     _HINT: ClassVar[str] = "call start() or use it in a with block, and do not use it after close()"
@@ -430,7 +430,7 @@ class ClientClosed(RocketMQError):
 
 
 class UsedAfterFork(RocketMQError):
-    """A client was used in a forked child: its sockets and its thread belong to the parent.
+    """A client was used in a forked child process, but its sockets and its thread belong to the parent process.
 
     :param what: the client, for people.
     """
@@ -448,7 +448,7 @@ class UsedAfterFork(RocketMQError):
 
 
 class UsedOnOtherLoop(RocketMQError):
-    """A client for asyncio was used on another event loop than the one it was started on. Nothing was done.
+    """A client for asyncio was used on another event loop than the loop of its start. Nothing was done.
 
     :param what: the client, for people.
     """

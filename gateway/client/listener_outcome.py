@@ -1,4 +1,4 @@
-"""What became of the messages of one call of a listener."""
+"""The result of one call of a listener."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ListenerOutcome:
-    """What became of the messages of one call: ``failed`` are to come again, the others are consumed."""
+    """The result for the messages of one call: ``failed`` messages come again, the other messages are consumed."""
 
     failed: Sequence[ReceivedMessage] = ()
     delay_level: int = 0
@@ -21,4 +21,4 @@ class ListenerOutcome:
 
 CONSUMED: Final = ListenerOutcome()
 LAPSED: Final = ListenerOutcome()
-"""The listener was not called: others may have the messages by now."""
+"""The result if the listener was not called, because other members may have the messages by now."""

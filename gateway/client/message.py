@@ -1,8 +1,8 @@
-"""Messages as applications see them: one to send, one received, and the queue they go through.
+"""Messages as applications see them: a message to send, a received message, and the queue of a message.
 
-``Message`` is checked when it is made, by the rules of the Java client and by what the property list can carry,
-so an illegal one cannot exist. ``ReceivedMessage`` reads its parts from the stored record when they are asked
-for: a consumer that looks at the body alone pays for nothing else.
+``Message`` checks its parts when it is made, by the rules of the Java client and of the property list. So an illegal
+message cannot exist. ``ReceivedMessage`` reads a part from the stored record at the first use of the part: a consumer
+that needs only the body pays for nothing else.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from wire.message.properties import KEYS_SEPARATOR, PropertyName
 from wire.message.record import StoredMessage
 
 MAX_DELAY_LEVEL: Final = 64
-"""Brokers cut a level over their highest (18 by default) down to it; more than this is a mistake."""
+"""The highest delay level of a message. Brokers lower a level to their own highest (18 by default).
+
+Messages with a higher level are refused, since such a level is a mistake.
+"""
 MAX_CHECKED_TOPICS: Final = 4096
 
 _OWN_NAMES: Final = frozenset(("CHECK_IMMUNITY_TIME_IN_SECONDS", "__SHARDINGKEY", "TRACE_CONTEXT"))
@@ -34,7 +37,7 @@ RESERVED_PROPERTIES: Final = (
     - _OWN_NAMES
     - {"TRANSACTION_CHECK_TIMES", "PROPERTY_FORWARD_QUEUE_ID", "REDIRECT", "INNER_MULTI_DISPATCH", "__LITE_TOPIC"}
 )
-"""Names that an application may not set itself."""
+"""The property names that an application may not set."""
 
 _checked_topics: set[str] = set()
 
@@ -49,18 +52,18 @@ class Message(_TopicAndBody, frozen=True, kw_only=True, gc=False):
     """A message to send.
 
     :param topic: 1 to 127 characters of letters, digits, ``%|_-``.
-    :param body: at least one byte; ``str`` is refused, encode it. The upper limit is the producer's setting
+    :param body: at least one byte; ``str`` is refused: encode the text. The upper limit is the producer's setting
         ``max_message_size``, 4 MiB as a default.
     :param tags: one tag, by which consumers filter.
-    :param keys: texts by which tools find the message; no white space inside one.
+    :param keys: texts by which tools find the message; no white space inside a key.
     :param properties: further pairs of text for the consumer; reserved names are refused.
-    :param delay_level: 1 … 18 for the broker's delay levels (1 s 5 s 10 s 30 s 1 m … 2 h), 0 for none.
-    :param deliver_at: when to deliver, an aware ``datetime`` or seconds since the epoch (timer message, 5.x).
-    :param delay: after how long to deliver, seconds or a ``timedelta`` (timer message, 5.x).
+    :param delay_level: 1 … 18 for the broker's delay levels (1 s 5 s 10 s 30 s 1 m … 2 h), 0 for no delay.
+    :param deliver_at: the time of delivery, an aware ``datetime`` or seconds since the epoch (timer message, 5.x).
+    :param delay: the time until delivery, seconds or a ``timedelta`` (timer message, 5.x).
     :param sharding_key: messages with equal keys go to the same queue.
     :param flag: 32 bits for the application's use.
     :param wait_store_msg_ok: False lets a broker with SYNC_FLUSH answer before the message is on disk.
-    :raises MessageRefused: any of this is broken.
+    :raises MessageRefused: a parameter breaks one of these rules.
     """
 
     tags: str = ""
@@ -90,12 +93,15 @@ class Message(_TopicAndBody, frozen=True, kw_only=True, gc=False):
 
     @property
     def is_delayed(self) -> bool:
-        """Whether it is to be delivered later than now."""
+        """True if the message has a delay or a time of delivery."""
         return bool(self.delay_level) or self.deliver_at is not None or self.delay is not None
 
 
 def message_properties(message: Message) -> dict[str, str]:
-    """The property list of a message as the Java client writes it, without what a producer adds at sending."""
+    """Return the properties of a message as the Java client writes them.
+
+    The properties that a producer adds at sending are not included.
+    """
     properties = dict(message.properties)
     if message.keys:
         properties[PropertyName.KEYS] = KEYS_SEPARATOR.join(message.keys)
@@ -114,9 +120,9 @@ def message_properties(message: Message) -> dict[str, str]:
 
 
 class ReceivedMessage:
-    """A message as a consumer gets it; every part is read when it is asked for.
+    """A message as a consumer gets it. Each part is read when the application asks for the part.
 
-    A plain class: one is made for each message received.
+    A plain class, since one object is made for each received message.
     """
 
     __slots__ = ("_body", "_hold", "_namespace", "_queue", "record")
@@ -130,7 +136,7 @@ class ReceivedMessage:
 
     @property
     def topic(self) -> str:
-        """The topic it was sent to; of a redelivered message the original one, not its retry topic."""
+        """The topic of the message; for a redelivered message the original topic, not the retry topic."""
         record = self.record
         topic = record.topic
         if topic[:7] == "%RETRY%":
@@ -139,9 +145,10 @@ class ReceivedMessage:
 
     @property
     def body(self) -> bytes:
-        """What was sent, decompressed.
+        """The sent body, decompressed.
 
-        :raises MessageRefused: compressed in a way for which a package is missing, damaged, or too much of it.
+        :raises MessageRefused: a package for this kind of compression is missing, the data is damaged, or decompressed
+            bodies take too much memory.
         """
         body = self._body
         if body is None:
@@ -156,7 +163,7 @@ class ReceivedMessage:
 
     @property
     def queue(self) -> MessageQueue:
-        """Where it was read: the retry topic's queue for a redelivered message."""
+        """The queue from which the message was read: a queue of the retry topic for a redelivered message."""
         queue = self._queue
         if isinstance(queue, str):
             queue = self._queue = MessageQueue(self.record.topic, queue, self.record.queue_id)
@@ -164,72 +171,72 @@ class ReceivedMessage:
 
     @property
     def queue_offset(self) -> int:
-        """Its place in the queue."""
+        """The offset of the message in its queue."""
         return self.record.queue_offset
 
     @property
     def tags(self) -> str:
-        """Its tag, empty without one."""
+        """The tag of the message, empty without a tag."""
         return self.record.property_map.get(PropertyName.TAGS, "")
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Its keys."""
+        """The keys of the message."""
         return tuple(self.record.property_map.get(PropertyName.KEYS, "").split())
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """All pairs, those of the protocol included."""
+        """All properties, including the properties of the protocol."""
         return self.record.property_map
 
     @property
     def sharding_key(self) -> str:
-        """What kept it in one queue with others, empty without one."""
+        """The key by which the producer chose the queue, empty without a key."""
         return self.record.property_map.get(PropertyName.SHARDING_KEY, "")
 
     @property
     def msg_id(self) -> str:
-        """The id its producer gave it; the offset id when it gave none."""
+        """The id that the producer gave; the offset id if the producer gave no id."""
         return self.record.unique_key or self.record.offset_message_id
 
     @property
     def offset_msg_id(self) -> str:
-        """The id made of the broker's address and the place in its log."""
+        """The id that consists of the broker's address and the place in the broker's log."""
         return self.record.offset_message_id
 
     @property
     def reconsume_times(self) -> int:
-        """How often it was delivered to this group before."""
+        """The number of earlier deliveries to this group."""
         return self.record.reconsume_times
 
     @property
     def born_at_ms(self) -> int:
-        """When it was sent by the producer's clock, milliseconds since the epoch."""
+        """The time of sending by the producer's clock, in milliseconds since the epoch."""
         return self.record.born_at_ms
 
     @property
     def born_host(self) -> str:
-        """``host:port`` it was sent from."""
+        """The ``host:port`` of the producer."""
         return _host_text(self.record.born_host)
 
     @property
     def stored_at_ms(self) -> int:
-        """When the broker stored it, milliseconds since the epoch."""
+        """The time at which the broker stored the message, in milliseconds since the epoch."""
         return self.record.stored_at_ms
 
     @property
     def store_host(self) -> str:
-        """``host:port`` of the broker that stored it."""
+        """The ``host:port`` of the broker that stored the message."""
         return _host_text(self.record.store_host)
 
     @property
     def commit_log_offset(self) -> int:
-        """Its place in the broker's log."""
+        """The place of the message in the broker's log."""
         return self.record.commit_log_offset
 
     @property
     def transaction_id(self) -> str | None:
-        """Of a message sent within a transaction: its id."""
+        """The transaction id of a message that was sent within a transaction; None for other messages."""
         record = self.record
         properties = record.property_map
         if PropertyName.TRANSACTION_ID in properties:
@@ -238,12 +245,12 @@ class ReceivedMessage:
 
     @property
     def sys_flag(self) -> int:
-        """The system flag as stored."""
+        """The stored system flag."""
         return self.record.sys_flag
 
     @property
     def flag(self) -> int:
-        """The application's 32 bits."""
+        """The 32 bits of the application."""
         return self.record.flag
 
     def __repr__(self) -> str:
@@ -263,7 +270,7 @@ def _refuse_body(body: object) -> None:
 
 
 def _normalise(message: Message) -> None:
-    """Check the texts; keep keys as a tuple and properties as a copy, so that nobody changes them afterwards."""
+    """Check the texts, and keep keys as a tuple and properties as a copy, so that later changes have no effect."""
     if message.keys:
         _check_kind("keys", message.keys, Iterable, "text or a sequence of texts")
         keys = (message.keys,) if isinstance(message.keys, str) else tuple(message.keys)
@@ -343,9 +350,9 @@ def _epoch_ms(moment: datetime | float) -> int:
 
 
 def check_is_message(message: object) -> None:
-    """Refuse what is not a message to be sent.
+    """Refuse an object that is not a ``Message``.
 
-    :raises MessageRefused: as a string, or a message that was received.
+    :raises MessageRefused: the object is, for example, a string or a received message.
     """
     if not isinstance(message, Message):
         raise MessageRefused("argument", f"is {type(message).__name__}, not Message: make one, as Message(topic, body)")
@@ -354,7 +361,7 @@ def check_is_message(message: object) -> None:
 def check_size(message: Message, limit_bytes: int) -> None:
     """Refuse a body over the limit.
 
-    :raises MessageTooLarge: it is.
+    :raises MessageTooLarge: the body is over the limit.
     """
     if len(message.body) > limit_bytes:
         raise MessageTooLarge(

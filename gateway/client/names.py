@@ -1,4 +1,4 @@
-"""What is a name of a topic or of a group (upstream ``Validators``)."""
+"""The rules for names of topics and groups (upstream ``Validators``)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Final
 from gateway.client.errors import MessageRefused
 
 MAX_TOPIC_CHARS: Final = 127
-"""``Validators.TOPIC_MAX_LENGTH`` upstream; never change."""
+"""The value of upstream's ``Validators.TOPIC_MAX_LENGTH``; never change this value."""
 MAX_GROUP_CHARS: Final = 255
-"""``Validators.CHARACTER_MAX_LENGTH`` upstream."""
+"""The value of upstream's ``Validators.CHARACTER_MAX_LENGTH``."""
 
 _NAME: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 
 def check_topic(topic: str) -> None:
-    """Refuse what is no name of a topic.
+    """Refuse a text that is not the name of a topic.
 
     :raises MessageRefused: empty, over 127 characters, or with characters other than letters, digits, ``%|_-``.
     """
@@ -24,7 +24,7 @@ def check_topic(topic: str) -> None:
 
 
 def check_group(group: str) -> None:
-    """Refuse what is no name of a group: as for topics, but up to 255 characters.
+    """Refuse a text that is not the name of a group: the rules for topics, but up to 255 characters.
 
     :raises MessageRefused: the name breaks a rule.
     """
@@ -32,7 +32,7 @@ def check_group(group: str) -> None:
 
 
 def check_name(part: str, name: str, most_chars: int) -> None:
-    """Refuse what is no name.
+    """Refuse an object that is not a name.
 
     :raises MessageRefused: not text, empty, over ``most_chars``, or with other characters than allowed.
     """

@@ -1,6 +1,6 @@
 """The namespace of a client in the names of its topics and groups (upstream ``NamespaceUtil``, namespace v1).
 
-``ns%topic``; the prefixes of retry and dead-letter topics stay in front: ``%RETRY%ns%group``.
+A name becomes ``ns%topic``. The prefixes of retry and dead-letter topics stay in front: ``%RETRY%ns%group``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ _SYSTEM_NAMES: Final = frozenset(
 
 
 def with_namespace(namespace: str, name: str) -> str:
-    """``name`` (topic or group) in a namespace; unchanged without one, for system names, or when it is in it."""
+    """Return ``name`` (a topic or group) in a namespace.
+
+    The name stays unchanged without a namespace, for system names, or if the name has the namespace already.
+    """
     if not namespace or name in _SYSTEM_NAMES or name.startswith(_SYSTEM_PREFIXES):
         return name
     prefix, plain = _split(name)
@@ -38,7 +41,7 @@ def with_namespace(namespace: str, name: str) -> str:
 
 
 def without_namespace(namespace: str, name: str) -> str:
-    """``name`` as the application knows it."""
+    """Return ``name`` as the application knows it."""
     if not namespace:
         return name
     prefix, plain = _split(name)

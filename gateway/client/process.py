@@ -1,4 +1,4 @@
-"""Which process this is, without asking the system each time: every send checks that it was not forked.
+"""The id of this process without a system call: every send checks that the process is not a forked child.
 
 ``process.number`` is read as an attribute of the module, since a fork changes it in the child.
 """

@@ -1,4 +1,4 @@
-"""What a send answers."""
+"""The results of sends."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from gateway.client.message_queue import MessageQueue
 
 
 class SendStatus(IntEnum):
-    """How safe a stored message is. Values are response codes."""
+    """The safety of a stored message. Values are response codes."""
 
     SEND_OK = 0
-    """As safe as the broker is set up to make it."""
+    """Stored as safely as the broker's settings demand."""
     FLUSH_DISK_TIMEOUT = 10
     """Stored, but not flushed to disk in time (flushDiskType=SYNC_FLUSH)."""
     FLUSH_SLAVE_TIMEOUT = 12
@@ -24,20 +24,20 @@ class SendStatus(IntEnum):
 
 
 SEND_STATUS_BY_CODE: Final = {int(status): status for status in SendStatus}
-"""The response codes with which a send is stored."""
+"""The statuses by response code. A send with one of these codes is stored."""
 
 
 # A msgspec struct: one is made for every message, and a frozen dataclass takes five times as long.
 class SendResult(msgspec.Struct, frozen=True, gc=False):
-    """Where a message went.
+    """The place of a sent message.
 
-    :param status: ``SEND_OK``, or what was accepted instead.
-    :param msg_id: the id the client gave it, which consumers and tools see; of a batch, joined by commas.
-    :param offset_msg_id: the id made by the broker from the place in its log; of a batch, joined by commas.
-    :param queue: topic, broker and queue.
-    :param queue_offset: its place in the queue; of a batch, that of its first message.
-    :param transaction_id: of a message sent within a transaction.
-    :param recall_handle: takes a timer message back, from servers that can do it.
+    :param status: ``SEND_OK``, or another status that was accepted instead.
+    :param msg_id: the id that the client gave, which consumers and tools see; for a batch all ids, joined by commas.
+    :param offset_msg_id: the id that the broker made from the place in its log; for a batch all ids, joined by commas.
+    :param queue: the topic, broker and queue.
+    :param queue_offset: the offset in the queue; for a batch the offset of its first message.
+    :param transaction_id: the id of the transaction, for a message sent within a transaction.
+    :param recall_handle: a text that takes a timer message back, from servers that support recall.
     """
 
     status: SendStatus
@@ -50,18 +50,19 @@ class SendResult(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def durable(self) -> bool | None:
-        """Whether the message is as safe as the broker is set up to make it.
+        """False if the message is less safe than the broker's settings demand; otherwise None.
 
-        False when the broker says that it is not yet flushed or replicated; None when it says that all is well:
-        brokers with ASYNC_FLUSH and with SYNC_FLUSH answer alike, so nobody can tell whether it is on disk.
+        False: the broker says that the message is not yet flushed or replicated. None: the broker says that all is
+        well. Brokers with ASYNC_FLUSH and with SYNC_FLUSH answer alike then, so nobody can tell whether the message is
+        on disk.
         """
         return None if self.status is SendStatus.SEND_OK else False
 
 
 def single_results(joined: SendResult) -> list[SendResult]:
-    """The results of the messages of a batch: ids one by one, offsets counted up.
+    """Return the results of the single messages of a batch: ids one by one, offsets counted up.
 
-    Topics with batch queues answer with one id for all; it stands for each message then.
+    Topics with batch queues answer with one id for the whole batch; each result has this id then.
     """
     msg_ids = joined.msg_id.split(",")
     offset_ids = joined.offset_msg_id.split(",")

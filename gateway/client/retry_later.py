@@ -1,4 +1,4 @@
-"""What a listener raises to get messages again later."""
+"""The exception with which a listener asks for messages again later."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
 
 class RetryLater(Exception):
-    """Raised by a listener: these messages are to be delivered again.
+    """An exception that a listener raises to get messages again later.
 
-    Any other exception does the same for all messages of the call, with the broker's choice of time, and is logged
-    with its traceback; this one is logged as a line.
+    Any other exception also brings back all messages of the call, at a time that the broker chooses, and is logged with
+    its traceback. ``RetryLater`` is logged as one line.
 
     :param delay_level: 1 … 18 for one of the broker's delay levels (1 s 5 s 10 s 30 s 1 m … 2 h); 0 lets the broker
-        choose, longer each time; −1 makes them dead letters at once. An orderly consumer ignores it: it pauses the
-        queue for ``suspend_current_queue_time``.
-    :param messages: those of a batch that failed, the others count as consumed; None: all of them. An orderly
-        consumer repeats the batch from the first of them on.
+        choose, longer each time; −1 makes the messages dead letters at once. An orderly consumer ignores the level: it
+        pauses the queue for ``suspend_current_queue_time``.
+    :param messages: the failed messages of a batch, the other messages count as consumed; None: all messages. An
+        orderly consumer repeats the batch from the first of the failed messages on.
     """
 
     def __init__(self, delay_level: int = 0, *, messages: Sequence[ReceivedMessage] | None = None) -> None:

@@ -1,8 +1,8 @@
-"""What a local transaction came to, and who is asked about it: the words a user of transactions speaks.
+"""The states of a local transaction, and the interfaces of the objects that answer for transactions.
 
-The half message, its place and its outcome on the wire are in ``transaction_outcome``; sending is in
-``aio.transaction_producer``. The numbers are those of upstream's ``TransactionProducer``: a listener that says nothing,
-raises, or is not there has said UNKNOWN, never COMMIT.
+Half messages, their places and their outcomes on the wire are in ``transaction_outcome``; sending is in
+``aio.transaction_producer``. The numbers are those of upstream's ``TransactionProducer``. A listener that returns
+nothing, raises, or is missing counts as UNKNOWN, never as COMMIT.
 """
 
 from __future__ import annotations
@@ -18,31 +18,32 @@ if TYPE_CHECKING:
 
 
 class TransactionState(Enum):
-    """What became of a local transaction."""
+    """The result of a local transaction."""
 
     COMMIT = SysFlag.TRANSACTION_COMMIT
     """The half message is delivered."""
     ROLLBACK = SysFlag.TRANSACTION_ROLLBACK
     """The half message is dropped."""
     UNKNOWN = SysFlag.TRANSACTION_NONE
-    """Left to a later check: the broker asks any producer of the group."""
+    """The decision is left to a later check: the broker asks any producer of the group."""
 
 
 Verdict: TypeAlias = TransactionState | Awaitable[TransactionState]
-"""What a listener may return: a state, or from an ``async def`` an awaitable one."""
+"""The return value of a listener: a state, or an awaitable state from an ``async def``."""
 
 
 class TransactionChecker(Protocol):
-    """Answers for transactions of the group whose outcome the broker does not know.
+    """An object that answers for the group's transactions whose outcome the broker does not know.
 
-    It is called for half messages of *any* producer of the group, also of one that has crashed: it must read the answer
-    from what the local transaction wrote (a row, a file), not from memory.
+    The checker is called for half messages of *any* producer of the group, including a producer that has crashed. So it
+    must find the answer in what the local transaction wrote (a row, a file), not in memory.
     """
 
     def check(self, message: ReceivedMessage) -> Verdict:
-        """The state of the transaction of a half message. An exception counts as UNKNOWN.
+        """Return the state of the transaction of a half message. An exception counts as UNKNOWN.
 
-        A transaction that may still be running is UNKNOWN; one that left no trace and cannot any more is ROLLBACK.
+        Return UNKNOWN for a transaction that may still be running. Return ROLLBACK for a transaction that left no trace
+        and cannot leave one any more.
         """
 
 
@@ -54,10 +55,10 @@ class TransactionListener(TransactionChecker, Protocol):
 
 
 def state_of(value: object, source: str) -> TransactionState:
-    """What a listener returned, checked.
+    """Return the value that a listener returned, after a check of its type.
 
-    :param source: who returned it, for the error: ``"Orders.check"``.
-    :raises TypeError: not a ``TransactionState``; ``None`` is the usual case, of a listener without ``return``.
+    :param source: the name of the listener's method, for the error: ``"Orders.check"``.
+    :raises TypeError: not a ``TransactionState``; usually ``None``, from a listener without ``return``.
     """
     if isinstance(value, TransactionState):
         return value
@@ -67,6 +68,6 @@ def state_of(value: object, source: str) -> TransactionState:
 
 
 def source_of(execute: Callable[[Message, object], Any]) -> str:
-    """Who runs local transactions, for logs and errors: ``"Orders.execute"``."""
+    """Return the name of the method that runs local transactions, for logs and errors: ``"Orders.execute"``."""
     owner = getattr(execute, "__self__", None)
     return f"{type(owner).__name__}.execute" if owner is not None else "execute"

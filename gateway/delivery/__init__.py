@@ -1,4 +1,5 @@
-"""How stored messages reach consumers: held pulls, filters, the retry and dead-letter decisions.
+"""The way of stored messages to consumers: held pulls, filters, the retry and dead-letter decisions.
 
-What is asked for is decided in ``gateway.broker.requests``; what is stored lives in ``gateway.store``.
+``gateway.broker.requests`` decides what a consumer asks for; ``gateway.store`` holds the stored messages. Open
+``long_poll.py`` first.
 """

@@ -1,8 +1,8 @@
-"""Which queues a client of a group is to consume, decided by the broker (5.x clients with client rebalance off).
+"""The queues that a client of a group consumes, if the broker decides (5.x clients with client rebalance off).
 
-Pure. Strategies and the sharing of queues among pop consumers are upstream's (``QueryAssignmentProcessor``,
-``AllocateMessageQueueAveragely``, ``AllocateMessageQueueAveragelyByCircle``): clients of both brokers of a cluster must
-come to the same result.
+Pure. The strategies, and the sharing of queues among pop consumers, are upstream's (``QueryAssignmentProcessor``,
+``AllocateMessageQueueAveragely``, ``AllocateMessageQueueAveragelyByCircle``): clients of Apache's broker and of ours in
+one cluster must come to the same result.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Final, overload
 from wire.bodies.message_queue import MessageQueue
 
 ALL_QUEUES: Final = -1
-"""The id of an assignment that means every queue of the broker."""
+"""The queue id of an assignment that means every queue of the broker."""
 
 
 class OrderedQueues(Sequence[MessageQueue]):
     """The queues of a topic in the order in which clients share them out, by broker and number.
 
-    A queue is made when it is looked at: of 65,536 a client gets a few.
+    A queue is made when it is read: a client gets a few of 65,536.
 
     :param counts: read queues by broker name.
     """
@@ -33,7 +33,7 @@ class OrderedQueues(Sequence[MessageQueue]):
 
     @property
     def every_broker(self) -> list[MessageQueue]:
-        """For each broker the queue that means all of its queues."""
+        """The queues that mean all queues of a broker, one for each broker."""
         return [MessageQueue(self._topic, name, ALL_QUEUES) for name in self._brokers]
 
     def __len__(self) -> int:
@@ -57,14 +57,14 @@ class OrderedQueues(Sequence[MessageQueue]):
 
 
 def averagely(index: int, clients: int, queues: OrderedQueues) -> list[MessageQueue]:
-    """A stretch of neighbouring queues for each client; ``index`` counts the clients in their order."""
+    """Return a client's stretch of neighbouring queues; ``index`` is the client's number in their order."""
     share, more = divmod(len(queues), clients)
     start = index * share + min(index, more)
     return queues[start : start + share + (index < more)]
 
 
 def averagely_by_circle(index: int, clients: int, queues: OrderedQueues) -> list[MessageQueue]:
-    """One queue for each client in turn."""
+    """Return a client's queues if each client in turn gets one queue."""
     return queues[index::clients]
 
 
@@ -77,7 +77,7 @@ STRATEGIES: Final[Mapping[str, Callable[[int, int, OrderedQueues], list[MessageQ
 def assigned(
     strategy_name: str, clients: Sequence[str], client_id: str, queues: OrderedQueues
 ) -> list[MessageQueue] | None:
-    """The queues a client pulls; None for an unknown strategy or a client that is no member."""
+    """Return the queues that a client pulls; None for an unknown strategy or a client that is no member."""
     strategy = STRATEGIES.get(strategy_name)
     if strategy is None or client_id not in clients:
         return None
@@ -87,10 +87,10 @@ def assigned(
 def assigned_for_pop(
     strategy_name: str, clients: Sequence[str], client_id: str, queues: OrderedQueues, share: int
 ) -> list[MessageQueue] | None:
-    """The queues a client pops from.
+    """Return the queues that a client pops from; None for an unknown strategy or a client that is no member.
 
-    :param share: how many other clients each queue is shared with; 0 or less, or all others: every client pops from
-        every queue, and a queue of the answer means all of its broker.
+    :param share: how many other clients each queue is shared with. If 0 or less, or all other clients, every client
+        pops from every queue, and a queue of the answer means all queues of its broker.
     """
     if strategy_name not in STRATEGIES or client_id not in clients:
         return None

@@ -1,7 +1,7 @@
-"""Until when held requests wait: a wheel of ticks.
+"""The deadlines of held requests: a wheel of ticks.
 
-Most of them are answered long before, many thousands a second. Those leave the wheel at once: what stays in it until
-its time is memory, and work for the garbage collection, for seconds.
+Most held requests are answered long before their deadline, many thousands a second. Such requests leave the wheel at
+once. If such requests stayed until their deadline, they would cost memory and garbage collection for seconds.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from gateway.clock import Milliseconds
 
 
 class Waits(Protocol):
-    """One who waits; hashed by identity."""
+    """A waiting item; hashed by identity."""
 
     tick: int
-    """For the wheel alone."""
+    """The item's tick, for the wheel alone."""
 
 
 W = TypeVar("W", bound=Waits)
 
 
 class Deadlines(Generic[W]):
-    """Those who wait, by the end of their time, in the order in which they came.
+    """The waiting items by deadline, in the order in which they came.
 
-    :param tick_ms: how fine the deadlines are: who waits is told at most this much late.
+    :param tick_ms: how fine the deadlines are: an item is reported late by at most this much.
     """
 
     def __init__(self, clock: Milliseconds, tick_ms: int) -> None:
@@ -34,14 +34,14 @@ class Deadlines(Generic[W]):
         self._next_tick = clock() // tick_ms
 
     def add(self, one: W, deadline_ms: int) -> None:
-        """From now on it waits."""
+        """Let an item wait until its deadline."""
         tick = one.tick = max(deadline_ms // self._tick_ms + 1, self._next_tick)
         self._by_tick.setdefault(tick, {})[one] = None
 
     def remove(self, one: W) -> None:
-        """It waits no longer.
+        """Remove an item, which waits no longer.
 
-        :raises KeyError: it does not wait.
+        :raises KeyError: the item does not wait.
         """
         of_tick = self._by_tick[one.tick]
         del of_tick[one]
@@ -49,7 +49,10 @@ class Deadlines(Generic[W]):
             del self._by_tick[one.tick]
 
     def over(self) -> list[W]:
-        """Some whose time is over, to be removed; none when that is all. To be asked every ``tick_ms``, until it is."""
+        """Return some items whose time is over, for the caller to remove; an empty list if there are no more.
+
+        Call this every ``tick_ms``, each time until the list is empty.
+        """
         now_tick = self._clock() // self._tick_ms
         if now_tick < self._next_tick - 1:
             self._set_back(self._next_tick - 1 - now_tick)
@@ -61,7 +64,7 @@ class Deadlines(Generic[W]):
         return []
 
     def _set_back(self, ticks: int) -> None:
-        """The clock was set back: nobody waits longer for that."""
+        """Move every tick back, because the clock was set back: no item waits longer for that reason."""
         self._next_tick -= ticks
         self._by_tick = {tick - ticks: of_tick for tick, of_tick in self._by_tick.items()}
         for tick, of_tick in self._by_tick.items():

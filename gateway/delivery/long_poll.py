@@ -1,9 +1,9 @@
-"""Held pulls: pull requests that found nothing and wait for a message, or for their time to run out.
+"""Held pulls: pull requests that found nothing and wait for a message or for their deadline.
 
-A pull is held under its topic and queue together with the offset and the tags it waits for. A batch of new
-messages wakes each queue once; a held pull that nothing woke is resumed when its time is over. One message may wake
-all of 100,000 held pulls, so few are resumed in one turn of the reactor. Upstream: ``PullRequestHoldService``, without
-its five-second re-checks, which a dispatcher that misses no message does not need.
+A pull is held under its topic and queue, with the offset and the tags it waits for. A batch of new messages wakes each
+queue once; a held pull that no message woke is resumed at its deadline. One message may wake all of 100,000 held pulls,
+so one turn of the reactor resumes only a few. Upstream: ``PullRequestHoldService``, without its five-second re-checks:
+this dispatcher misses no message, so re-checks are not needed.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -21,34 +21,36 @@ from gateway.delivery.filters.turns import FilterTurns
 from gateway.shares import Shares
 
 LONGEST_HOLD_MS = 120_000
-"""A pull is held no longer than this whatever it asks for; stock clients ask for 15 to 30 s."""
+"""The longest time in milliseconds that a pull is held, even if it asks for more; stock clients ask for 15 to 30 s."""
 TICK_MS = 250
-"""How fine the deadlines are: a held pull is resumed at most this much late."""
+"""The milliseconds between two checks of deadlines: a held pull is resumed late by at most this much."""
 
 RESUME_STEPS = 250
-"""Steps of one that is resumed, beside what its filter costs: 240 of them have one turn."""
+"""The steps of a pull that is resumed, in addition to its filter's: one turn has steps for 240 pulls."""
 
 LOOK_TICKS = 20
-"""Ticks between two looks, while as many are held as may be, for those whose connection was closed: five seconds, as
-upstream's looks are."""
+"""The ticks between two searches for pulls of closed connections, while the limit of held pulls is reached.
+
+Twenty ticks are five seconds, as in upstream.
+"""
 
 SHORT_TEXT_CHARACTERS = 1_024
-"""A held pull whose texts are no longer than this is only counted."""
+"""The length of texts up to which a held pull is counted, but its characters are not."""
 MAX_TEXT_CHARACTERS = 64 << 20
-"""Characters of the longer texts (expressions) of all held pulls; a connection gets a share."""
+"""The characters of the longer texts (expressions) of all held pulls; a connection gets a share."""
 
 QueueKey = tuple[str, int]
 
 
 class HasProperties(Protocol):
-    """The message itself."""
+    """A message with its properties."""
 
     @property
     def property_map(self) -> Mapping[str, str]: ...  # noqa: D102
 
 
 class Arrival(Protocol):
-    """What is asked of a newly dispatched message."""
+    """The part of a newly dispatched message that held pulls use."""
 
     topic: str
     queue_id: int
@@ -60,13 +62,13 @@ class Arrival(Protocol):
 
 
 class Arrivals(Protocol):
-    """What is asked of newly dispatched neighbours of one queue."""
+    """The part of newly dispatched neighbours of one queue that held pulls use."""
 
     topic: str
     queue_id: int
 
     def each(self) -> Iterable[Arrival]:
-        """The messages, in order."""
+        """Return the messages, in order."""
 
 
 class HeldPull:
@@ -109,10 +111,10 @@ class HeldPull:
 class HeldPulls:
     """All held pulls of a broker.
 
-    :param turns: of filters and of those who are resumed; a pull whose filter has no steps left is resumed, to look by
-        itself in a later turn.
-    :param limit: how many may wait at once; one more is refused and answered at once. ``owner_limit``: the same of one
-        owner, which is the connection.
+    :param turns: the turns of filters and of resumed pulls. A pull whose filter has no steps left is resumed, and
+        checks for messages itself in a later turn.
+    :param limit: how many pulls may wait; one more is refused and answered at once.
+    :param owner_limit: how many pulls of one owner may wait; the owner is the connection.
     """
 
     def __init__(self, clock: Milliseconds, turns: FilterTurns, limit: int, owner_limit: int | None = None) -> None:
@@ -130,7 +132,7 @@ class HeldPulls:
         return self._count
 
     def hold(self, topic: str, queue_id: int, pull: HeldPull) -> bool:
-        """Keep a pull until it is woken; False when a limit is reached."""
+        """Keep a pull until it is woken; return False if a limit is reached."""
         if self._count >= self._limit and self._ticks_to_look == 0:
             self._ticks_to_look = LOOK_TICKS
             self._forget_closed()
@@ -170,7 +172,7 @@ class HeldPulls:
         self._resume(ready, touched)
 
     def wake(self, topic: str, queue_id: int) -> None:
-        """Resume everything that waits at a queue: what a pull would be answered there has changed."""
+        """Resume every pull that waits at a queue, because the answer to a pull from the queue has changed."""
         key = (topic, queue_id)
         waiting = [pull for pull in self._by_queue.get(key, ()) if not pull.woken]
         for pull in waiting:
@@ -178,12 +180,12 @@ class HeldPulls:
         self._resume(waiting, {key})
 
     def wake_topic(self, topic: str) -> None:
-        """Resume everything that waits at the queues of a topic: it was deleted."""
+        """Resume every pull that waits at a queue of a topic, because the topic was deleted."""
         for queue in [queue for queue in self._by_queue if queue[0] == topic]:
             self.wake(*queue)
 
     def tick(self) -> None:
-        """Resume the pulls whose time is over; to be called every ``TICK_MS``."""
+        """Resume the pulls whose time is over; call this every ``TICK_MS``."""
         if self._ticks_to_look:
             self._ticks_to_look -= 1
         while expired := self._deadlines.over():
@@ -192,7 +194,7 @@ class HeldPulls:
             self._resume(expired, {pull.key for pull in expired})
 
     def resume_all(self) -> None:
-        """Resume everything that waits, for a broker that stops."""
+        """Resume every pull, for a broker that stops."""
         everything = [pull for waiting in self._by_queue.values() for pull in waiting]
         for pull in everything:
             pull.woken = True
@@ -201,7 +203,7 @@ class HeldPulls:
             self._tell(pull)
 
     def _resume(self, ready: list[HeldPull], touched: set[QueueKey]) -> None:
-        """Tell those who are woken, as many of them as this turn has steps for; the others have their turn later."""
+        """Resume as many of the woken pulls as this turn has steps for; other pulls have their turn later."""
         self._take_out(ready, touched)
         turns = self._turns
         for pull in ready:
@@ -219,7 +221,7 @@ class HeldPulls:
             self._deadlines.remove(pull)
 
     def _forget_closed(self) -> None:
-        """Let those go whose connection was closed: nobody can be answered, and others may be held in their place."""
+        """Drop the pulls of closed connections: they cannot be answered, and other pulls may be held in their place."""
         gone = [
             pull
             for waiting in self._by_queue.values()
@@ -233,7 +235,10 @@ class HeldPulls:
             self._let_go(pull)
 
     def _tell(self, pull: HeldPull) -> None:
-        """Resume a pull. Until then it counts as held: a peer cannot make it wait beside ever more others."""
+        """Resume a pull, which counts as held until now.
+
+        So a peer cannot make more and more pulls wait for their turn.
+        """
         self._let_go(pull)
         self._turns.spend(RESUME_STEPS)
         pull.resume()
@@ -251,7 +256,7 @@ class HeldPulls:
 
 
 def _wakes(pull: HeldPull, message: Arrival, turns: FilterTurns) -> bool:
-    """Mark and report whether this message is what the pull waits for."""
+    """Return whether the pull waits for this message, and mark the pull as woken if so."""
     if pull.woken or message.queue_offset < pull.next_offset:
         return False
     accepts = pull.accepts

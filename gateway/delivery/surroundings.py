@@ -1,4 +1,4 @@
-"""What the broker around them gives to the parts of delivery: its tables, its clock, its threads and turns."""
+"""The surroundings of delivery: the broker's tables, clock, threads and turns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gateway.remoting.turns import Work
 
 ColdRead: TypeAlias = Callable[[Callable[[], Any], Callable[[Any], None]], None]
-"""As ``InThread``, for a blocking read; raises RequestRefused when too many wait."""
+"""A function like ``InThread`` for a blocking read; raises RequestRefused if too many reads wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,14 @@ class BrokerTables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliverySurroundings:
-    """Clock, threads, turns and address of one broker."""
+    """The clock, threads, turns and address of one broker."""
 
     clock_ms: Milliseconds
     in_thread: InThread
-    """Runs what writes the disk."""
+    """The function that runs writes to the disk."""
     cold_read: ColdRead
     turns: FilterTurns
     in_turns: Callable[[Work[Any]], Deferred[Any]]
-    """Does long work in pieces, between which others have their turn."""
+    """The function that does long work in pieces, between which other works have their turn."""
     store_host: bytes
     """The broker's packed address, 8 or 20 bytes."""

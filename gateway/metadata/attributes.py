@@ -1,10 +1,10 @@
-"""Attributes of topics and groups: the change syntax of tools, and which values are taken.
+"""Attributes of topics and groups: the change syntax of tools, and the accepted values.
 
     +message.type=FIFO,-reserve.time        add or alter, remove
 
-In the lists that tools send (requests 18 and 200) the same changes are a map: ``{"+message.type": "FIFO"}``.
-Upstream: ``AttributeParser`` and ``AttributeUtil``, ``TopicAttributes``, ``SubscriptionGroupAttributes``. Values that
-would need a kind of queue or of clean-up this broker does not have are refused, not stored and ignored.
+In the lists that tools send (requests 18 and 200), such changes are a map: ``{"+message.type": "FIFO"}``. Upstream:
+``AttributeParser`` and ``AttributeUtil``, ``TopicAttributes``, ``SubscriptionGroupAttributes``. Values for a kind of
+queue or of clean-up that this broker does not have are refused, not stored and ignored.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from wire.codes import ResponseCode
 MAX_CHANGES_CHARACTERS = 4_096
 QUEUE_TYPE, BATCH_QUEUES = "queue.type", "BatchCQ"
 PRIORITY_FACTOR = "priority.factor"
-"""Of 100 pops of a group in a topic of type PRIORITY, so many look at the highest priority first."""
+"""The attribute that says how many of 100 pops read the highest priority first, for a topic of type PRIORITY."""
 DEFAULT_PRIORITY_FACTOR = 100
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 
 Change = tuple[str, str | None]
-"""Name and new value; None for "remove"."""
+"""A name and its new value; the value None means "remove"."""
 
 
 class Attribute(msgspec.Struct, frozen=True):
-    """One attribute: what a value must be, and whether what exists may change it."""
+    """One attribute: which values it accepts, and whether an existing topic or group may change it."""
 
     accepts: Callable[[str], bool]
     expected: str
@@ -79,11 +79,12 @@ def changed_attributes(
     known: Mapping[str, Attribute] = TOPIC_ATTRIBUTES,
     mixed_allowed: bool = True,
 ) -> dict[str, str]:
-    """The attributes after a change.
+    """Return the attributes after a change.
 
-    :param changes: the request's text or map; empty changes nothing. In a map a name alone is added or altered.
-    :param is_new: nothing exists yet, so everything may be set and nothing removed.
-    :param known: the attributes there are.
+    :param changes: the request's text or map; empty changes nothing. A name without a sign in a map is added or
+        altered.
+    :param is_new: True if nothing exists yet: everything may be set and nothing removed.
+    :param known: the possible attributes.
     :param mixed_allowed: whether a topic may be of the type MIXED (enableMixedMessageType).
     :raises RequestRefused: INVALID_PARAMETER, with the part that is wrong.
     """
@@ -112,13 +113,13 @@ def changed_attributes(
 
 
 def priority_factor(attributes: Mapping[str, str]) -> int:
-    """A group's ``priority.factor``; what a file says that is no number counts as not said."""
+    """Return a group's ``priority.factor``; the default if the value in the file is missing or not a number."""
     text = attributes.get(PRIORITY_FACTOR, "")
     return int(text) if _INTEGER.fullmatch(text) else DEFAULT_PRIORITY_FACTOR
 
 
 def has_batch_queues(attributes: Mapping[str, str]) -> bool:
-    """Whether batches of a topic with these attributes are stored as one record each."""
+    """Return whether each batch of a topic with these attributes is stored as one record."""
     return attributes.get(QUEUE_TYPE) == BATCH_QUEUES
 
 

@@ -1,6 +1,6 @@
 """The subscription groups of this broker: what consumers of a group may do, and how often they retry.
 
-Upstream: ``SubscriptionGroupManager`` and its file ``subscriptionGroup.json``. Who is connected is in
+Upstream: ``SubscriptionGroupManager`` and its file ``subscriptionGroup.json``. Connected clients are in
 ``gateway.membership``.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gateway.settings.broker import BrokerSettings
 
 MAX_GROUPS = 100_000
-"""Subscription groups of one broker."""
+"""The number of subscription groups of one broker."""
 
 SYSTEM_GROUPS = (
     "TOOLS_CONSUMER",
@@ -40,10 +40,10 @@ SYSTEM_GROUPS = (
     "CID_ONSAPI_OWNER",
     TRANSACTION_GROUP,
 )
-"""What upstream creates at start."""
+"""The groups that upstream creates at start."""
 
 NOT_READABLE = 4
-"""The bit of a forbidden group and topic, upstream's permission to read. Never change: it is on disk."""
+"""The bit that forbids a group to read a topic, upstream's permission to read. Never change: it is on disk."""
 
 log = EventLog("groups")
 
@@ -72,22 +72,25 @@ class Groups(NamedConfigs[GroupsFile, SubscriptionGroupConfig]):
         self._forbidden: dict[str, dict[str, int]] = {}
 
     def use(self, settings: BrokerSettings) -> None:
-        """Go on with changed settings."""
+        """Use changed settings."""
         self._settings = settings
 
     def get(self, group: str) -> SubscriptionGroupConfig | None:
-        """The group's configuration as it is kept, or None. Light queues are groups, too, while there are such."""
+        """Return the group's configuration as it is kept, or None.
+
+        A light queue is a group, too, if ``enableLmq`` is on.
+        """
         config = self._table.get(group)
         if config is None and self._settings.enable_lmq and is_light_queue(group):
             return SubscriptionGroupConfig(group_name=group)
         return config
 
     def find(self, group: str, maker: str = CLIENTS) -> SubscriptionGroupConfig | None:
-        """The group, created with the defaults where that is allowed (autoCreateSubscriptionGroup).
+        """Return the group; create it with the defaults if that is allowed (autoCreateSubscriptionGroup).
 
-        None for a group that may not be created, or whose name is none a group may have.
+        Return None for a group that may not be created, or if no group may have this name.
 
-        :param maker: as for ``put_all``.
+        :param maker: the same as in ``put_all``.
         """
         config = self.get(group)
         if config is not None:
@@ -102,18 +105,19 @@ class Groups(NamedConfigs[GroupsFile, SubscriptionGroupConfig]):
         return config
 
     def forbidden(self) -> Mapping[str, Mapping[str, int]]:
-        """Group → topic → bits of what the group may not do there; a view that changes with the table."""
+        """Return group → topic → bits that are forbidden to the group; a view that changes with the table."""
         return MappingProxyType(self._forbidden)
 
     def may_read(self, group: str, topic: str) -> bool:
-        """Whether nobody forbade a group to read a topic."""
+        """Return whether a group is not forbidden to read a topic."""
         topics = self._forbidden.get(group)
         return topics is None or not topics.get(topic, 0) & NOT_READABLE
 
     def set_readable(self, group: str, topic: str, readable: bool) -> None:
         """Forbid a group to read a topic, or allow it again.
 
-        :raises RequestRefused: SYSTEM_BUSY, as many topics as groups may exist are forbidden to this group.
+        :raises RequestRefused: SYSTEM_BUSY, the limit is reached: all groups have as many forbidden topics as groups
+            may exist.
         """
         topics = self._forbidden.get(group, {})
         bits = topics.get(topic, 0)
@@ -130,13 +134,13 @@ class Groups(NamedConfigs[GroupsFile, SubscriptionGroupConfig]):
         self._changed()
 
     def is_system(self, group: str) -> bool:
-        """Whether no request may delete this group."""
+        """Return whether no request may delete this group."""
         return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
 
     def delete(self, group: str) -> bool:
-        """Remove a group; False when there was none.
+        """Remove a group; return False if it does not exist.
 
-        :raises RequestRefused: INVALID_PARAMETER, it belongs to the system.
+        :raises RequestRefused: INVALID_PARAMETER, the group belongs to the system.
         """
         if self.is_system(group):
             raise RequestRefused(
@@ -150,7 +154,7 @@ class Groups(NamedConfigs[GroupsFile, SubscriptionGroupConfig]):
         return True
 
     def create_system_groups(self) -> None:
-        """Make the system groups that are missing; those that exist stay as they are."""
+        """Make the missing system groups; existing ones stay as they are."""
         self.put_all([SubscriptionGroupConfig(group_name=name) for name in SYSTEM_GROUPS if name not in self._table])
 
     def _restore(self, content: GroupsFile) -> None:

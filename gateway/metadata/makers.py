@@ -1,7 +1,7 @@
-"""Who made the topics or groups of a broker: a host that makes them automatically gets a share of them.
+"""The makers of a broker's topics or groups: a host that makes names automatically gets a share of them.
 
-What operators make, what a file brings back and what the broker itself needs counts for nobody, and is refused at the
-limit only.
+Names that operators make, that a file brings back, or that the broker itself needs count for no host. These names are
+refused only at the limit.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from gateway.shares import Shares
 from wire.codes import ResponseCode
 
 NOBODY = ""
-"""The maker of what no client made by the way."""
+"""The maker of names that no client made automatically."""
 CLIENTS = "clients"
-"""The maker of what clients made whose host is not told."""
+"""The maker of names that clients of an unknown host made."""
 
 
 class Makers:
-    """Counts names, and remembers the host that made each since the start.
+    """A counter of names, which remembers the host that made each name since the start.
 
-    :param limit: names in all; :param what: what they are names of, for refusals.
+    :param limit: the number of names in all.
+    :param what: the kind of names, for refusals.
     """
 
     def __init__(self, limit: int, what: str) -> None:
@@ -28,7 +29,7 @@ class Makers:
         self._hosts: dict[str, str] = {}
 
     def check_room(self, host: str, new: int = 1) -> None:
-        """Let a host make ``new`` more.
+        """Check that a host may make ``new`` more names.
 
         :raises RequestRefused: SYSTEM_BUSY, the limit or the share of the host is reached.
         """
@@ -42,11 +43,11 @@ class Makers:
             )
 
     def made(self, name: str, host: str = NOBODY) -> None:
-        """A name is there."""
+        """Count a new name."""
         self._shares.add(host)
         if host != NOBODY:
             self._hosts[name] = host
 
     def gone(self, name: str) -> None:
-        """A name is not there any more."""
+        """Stop counting a name that does not exist any more."""
         self._shares.give_back(self._hosts.pop(name, NOBODY))

@@ -1,6 +1,6 @@
-"""Queues whose offsets were set elsewhere while members of a group keep them themselves (BROADCASTING).
+"""Reset queues of groups whose members keep their own offsets (BROADCASTING).
 
-Nobody commits an offset for all members, so each one has to be told by the answer to a pull of its own.
+No commit applies to all members, so each member is notified by the answer to a pull of its own.
 """
 
 from __future__ import annotations
@@ -10,19 +10,20 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 Queue = tuple[str, str, int]
-"""Group, topic, queue."""
+"""A queue: group, topic, queue id."""
 Row = tuple[str, str, int, str, int, int]
-"""Group, topic, queue, client id, offset and number of connections, as the file has them."""
+"""A row of the file: group, topic, queue, client id, offset and number of connections."""
 
 TELL_AT_MOST: Final = 3
-"""How often a member is told that pulls elsewhere. A 4.9 client may read its old offset from its file once more, a
-program may seek where it likes.
+"""The number of times that a member is notified while it pulls from another offset.
+
+A 4.9 client may read its old offset from its file once more, and a program may seek to any offset.
 """
 DONE: Final = TELL_AT_MOST
 
 
 class _Waiting:
-    """What the connections of one client id are told of one queue."""
+    """The notifications about one queue for the connections of one client id."""
 
     __slots__ = ("connections", "offset", "told")
 
@@ -33,13 +34,14 @@ class _Waiting:
 
 
 class MemberResets:
-    """The members that are to be told, by queue and client id.
+    """The members that have to be notified, by queue and client id.
 
-    Programs of one machine may share a client id; a program that connects again, or starts again and finds the old
-    offset in its file, keeps it. So the broker remembers the client id, and how many connections had it.
+    Programs of one machine may share a client id. A program that connects again keeps its client id, and so does a
+    program that starts again and finds the old offset in its file. So the broker remembers the client id, and how many
+    connections had it.
 
-    :param limit: queues times client ids; of more, the oldest are forgotten.
-    :param changed: called after a change that has to reach the file.
+    :param limit: the number of queues times client ids; beyond it the oldest are forgotten.
+    :param changed: called after a change that has to be written to the file.
     """
 
     def __init__(self, limit: int, changed: Callable[[], None]) -> None:
@@ -48,7 +50,7 @@ class MemberResets:
         self.waiting: dict[tuple[str, str, int, str], _Waiting] = {}
 
     def remember(self, queue: Queue, offset: int, client_ids: Iterable[str]) -> None:
-        """Let members be told of an offset.
+        """Remember to notify members of an offset.
 
         :param client_ids: one for each connection.
         """
@@ -60,15 +62,15 @@ class MemberResets:
         self._changed()
 
     def peek(self, queue: Queue, client_id: str) -> int | None:
-        """Return the offset that a member is to be told; None if there is none."""
+        """Return the offset of which a member has to be notified; None if there is none."""
         waiting = self.waiting.get((*queue, client_id))
         return None if waiting is None else waiting.offset
 
     def told(self, queue: Queue, client_id: str, connection: object, pulled: int) -> int | None:
-        """Return the offset that a member is told now; None if it knows, or was told often enough.
+        """Return the offset of which a member is notified now; None if it knows, or was notified often enough.
 
-        :param connection: what the member is connected by; compared, never looked into.
-        :param pulled: the offset that it pulls.
+        :param connection: the member's connection; compared only.
+        :param pulled: the offset from which the member pulls.
         """
         key = (*queue, client_id)
         waiting = self.waiting.get(key)
@@ -85,22 +87,22 @@ class MemberResets:
         return None if pulled == waiting.offset else waiting.offset
 
     def begin_anew(self, topic: str) -> None:
-        """Let all that are to be told of an offset in a topic be told of 0: the topic is deleted."""
+        """Change all waiting notifications in a topic to offset 0, because the topic is deleted."""
         for key, waiting in self.waiting.items():
             if key[1] == topic:
                 waiting.offset = 0
                 waiting.told.clear()
 
     def forget(self, group: str) -> None:
-        """Forget what the members of a group were to be told."""
+        """Forget all waiting notifications for members of a group."""
         for key in [key for key in self.waiting if key[0] == group]:
             del self.waiting[key]
 
     def rows(self) -> list[Row]:
-        """Return everything as the file has it."""
+        """Return everything as rows of the file."""
         return [(*key, waiting.offset, waiting.connections) for key, waiting in self.waiting.items()]
 
     def restore(self, rows: Iterable[Row]) -> None:
-        """Take over what the file says."""
+        """Take over the rows of the file."""
         for group, topic, queue_id, client_id, offset, connections in rows:
             self.waiting[group, topic, queue_id, client_id] = _Waiting(offset, connections)

@@ -1,7 +1,7 @@
-"""The types of messages and topics of 5.x: what a message is by its properties, what a topic takes by its attributes.
+"""The types of messages and topics of 5.x: a message's properties and a topic's attributes decide.
 
-Only one type fits a message; the first of the list that does is its type. Upstream: ``TopicMessageType``, and for
-the comparison the proxy's ``DefaultTopicMessageTypeValidator``.
+A message has exactly one type, the first of the list that fits. Upstream: ``TopicMessageType``, and for the comparison
+the proxy's ``DefaultTopicMessageTypeValidator``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from wire.message.properties import PropertyName
 
 MESSAGE_TYPE: Final = "message.type"
-"""The attribute of a topic."""
+"""The topic attribute for the type."""
 UNSPECIFIED: Final = "UNSPECIFIED"
 NORMAL: Final = "NORMAL"
 FIFO: Final = "FIFO"
@@ -22,7 +22,7 @@ PRIORITY: Final = "PRIORITY"
 LITE: Final = "LITE"
 MIXED: Final = "MIXED"
 TOPIC_TYPES: Final = (UNSPECIFIED, NORMAL, FIFO, DELAY, TRANSACTION, PRIORITY, LITE, MIXED)
-"""What a topic of this broker may be."""
+"""The types that a topic of this broker may have."""
 
 _DELAYS = frozenset(
     {
@@ -36,7 +36,7 @@ MAX_PRIORITY_DIGITS = 9
 
 
 def type_of_message(properties: Mapping[str, str]) -> str:
-    """The type of a message with these properties."""
+    """Return the type of a message with these properties."""
     if (properties.get(PropertyName.TRAN_MSG) or "").lower() == "true":
         return TRANSACTION
     if not _DELAYS.isdisjoint(properties):
@@ -48,12 +48,12 @@ def type_of_message(properties: Mapping[str, str]) -> str:
 
 
 def type_of_topic(attributes: Mapping[str, str]) -> str:
-    """The type of a topic with these attributes."""
+    """Return the type of a topic with these attributes."""
     return attributes.get(MESSAGE_TYPE, NORMAL)
 
 
 def mismatch(attributes: Mapping[str, str], properties: Mapping[str, str]) -> str | None:
-    """Why a topic with these attributes does not take a message with these properties, or None when it does."""
+    """Return why a topic with these attributes refuses a message with these properties; None if it does not."""
     expected, actual = type_of_topic(attributes), type_of_message(properties)
     if expected in (actual, MIXED):
         return None
@@ -61,7 +61,7 @@ def mismatch(attributes: Mapping[str, str], properties: Mapping[str, str]) -> st
 
 
 def priority_of(properties: Mapping[str, str]) -> int:
-    """The priority a message asks for, −1 for none; text that is no number is none, as in Java's ``NumberUtils``."""
+    """Return the priority that a message asks for; −1 if missing or not a number, as in Java's ``NumberUtils``."""
     text = properties.get(PropertyName.PRIORITY, "")
     if text.isascii() and text.isdigit() and len(text) <= MAX_PRIORITY_DIGITS:
         return int(text)

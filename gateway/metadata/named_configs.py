@@ -1,4 +1,4 @@
-"""Configurations by name, as topics and groups are kept: with a version, a limit, and a share of it for each host."""
+"""Configurations by name, for topics and groups: with a version, a limit, and a share of the limit for each host."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Config = TypeVar("Config", TopicConfig, SubscriptionGroupConfig)
 class NamedConfigs(SavedTable[Content], Generic[Content, Config]):
     """A table of configurations.
 
-    :param clock_ms: gives the versions their times.
+    :param clock_ms: returns the time for versions, in milliseconds.
     :param makers: counts the names.
     """
 
@@ -48,26 +48,26 @@ class NamedConfigs(SavedTable[Content], Generic[Content, Config]):
         self._extra: Mapping[str, Any] = {}
 
     def table(self) -> Mapping[str, Config]:
-        """All configurations by name; a view that changes with the table."""
+        """Return all configurations by name; a view that changes with the table."""
         return MappingProxyType(self._table)
 
     @property
     def data_version(self) -> DataVersion:
-        """The version of the table, which rises with every change; name servers compare that of topics."""
+        """The version of the table, which rises with every change; name servers compare the version of topics."""
         return self._version
 
     def put(self, config: Config) -> bool:
-        """Create or replace a configuration; False when it is already exactly like this.
+        """Create or replace a configuration; return False if the table already has exactly this one.
 
         :raises RequestRefused: SYSTEM_BUSY, the limit of names is reached.
         """
         return bool(self.put_all([config]))
 
     def put_all(self, configs: list[Config], maker: str = NOBODY) -> list[str]:
-        """Create or replace several configurations as one change; the names of those that changed.
+        """Create or replace several configurations as one change; return the names of those that changed.
 
-        :param maker: the host for whose client they are made by the way.
-        :raises RequestRefused: SYSTEM_BUSY, the limit of names is reached, or the share of the host.
+        :param maker: the host for whose client the names are made automatically.
+        :raises RequestRefused: SYSTEM_BUSY, the limit of names or the share of the host is reached.
         """
         fresh = [
             (name, config)
@@ -90,7 +90,7 @@ class NamedConfigs(SavedTable[Content], Generic[Content, Config]):
         """Return the name of a topic or group."""
 
     def _remove(self, name: str) -> bool:
-        """Take a name out of the table; False when it was not there."""
+        """Take a name out of the table; return False if it is not there."""
         if name not in self._table:
             return False
         del self._table[name]
@@ -98,7 +98,7 @@ class NamedConfigs(SavedTable[Content], Generic[Content, Config]):
         return True
 
     def _take_over(self, configs: Mapping[str, Config], version: DataVersion, extra: Mapping[str, Any]) -> None:
-        """Go on with what a file says."""
+        """Continue with the content of a file."""
         for name in configs:
             if name not in self._table:
                 self._makers.made(name)
@@ -107,7 +107,7 @@ class NamedConfigs(SavedTable[Content], Generic[Content, Config]):
         self._extra = extra
 
     def _with_kept(self, config: Config) -> Config:
-        """A new configuration with the members of other versions that the present one carries."""
+        """Return a new configuration with the unknown members that the present one carries from other versions."""
         current = self._table.get(self._name_of(config))
         if current is None or not current.extra or config.extra:
             return config

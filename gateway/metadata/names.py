@@ -1,7 +1,7 @@
-"""Which names topics and groups may have, and which topics belong to the system.
+"""The rules for names of topics and groups, and the names of the system's topics.
 
-The rules are those of upstream's ``TopicValidator`` and of the Java client's ``Validators``. A name is
-checked where it enters the broker; the tables behind trust it. It never becomes part of a path unchecked.
+The rules are those of upstream's ``TopicValidator`` and of the Java client's ``Validators``. A name is checked where it
+enters the broker; the tables trust a checked name. A name never becomes part of a path unchecked.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from gateway.errors import RequestRefused
 from wire.codes import ResponseCode
 
 MAX_TOPIC_CHARACTERS = 127
-"""Never change: a version 1 record keeps the topic's length in one signed byte."""
+"""The longest name of a topic. Never change: a version 1 record keeps the topic's length in one signed byte."""
 MAX_GROUP_CHARACTERS = 255
-"""The Java client's limit; retry and dead-letter topics, which contain a group, may be this long too."""
+"""The longest name of a group, and of retry and dead-letter topics, which contain a group: the Java client's limit."""
 _ALLOWED = re.compile(r"[%|a-zA-Z0-9_-]+")
 _RULE = "only letters, digits, '%', '|', '_' and '-' are allowed"
 
 RETRY_TOPIC_PREFIX: Final = "%RETRY%"
 DEAD_LETTER_TOPIC_PREFIX: Final = "%DLQ%"
 POP_RETRY_SEPARATOR = "+"
-"""Between group and topic in the name of a pop retry topic of the second form; nowhere else in a name."""
+"""The character between group and topic in a pop retry topic of the second form; no other name may contain it."""
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 
@@ -35,7 +35,10 @@ SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
-"""Its offsets in the two half topics say where the transactions stand: only the broker moves them."""
+"""The group of the transactions: only the broker moves its offsets.
+
+The group's offsets in the two half topics say where the transactions stand.
+"""
 CHECK_MAX_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 CHECKPOINT_TOPIC = "CHECKPOINT_TOPIC"
@@ -47,15 +50,18 @@ NOT_ALLOWED_SEND_TOPICS = frozenset(
         *(HALF_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TOPIC),
     }
 )
-"""Topics that only the broker itself writes to. Upstream lets clients write to that of the timer messages, and delivers
-none of these any more after one that does not say when it is due."""
+"""The topics to which only the broker itself writes.
+
+Upstream lets clients write to the topic of the timer messages. After one message without a due time, upstream delivers
+no timer messages any more.
+"""
 
 SYSTEM_TOPICS = NOT_ALLOWED_SEND_TOPICS | {DEFAULT_TOPIC, BENCHMARK_TOPIC, TRACE_TOPIC, CHECKPOINT_TOPIC}
-"""Never created or deleted by a request; a broker adds its own name, its cluster's and a few more."""
+"""The topics that no request creates or deletes; a broker adds its own name, its cluster's and a few more."""
 
 
 def topic_name_fault(topic: str) -> str | None:
-    """Why this cannot be a topic's name, as a sentence, or None when it can."""
+    """Return why no topic may have this name, as a sentence, or None if the name is valid."""
     derived = topic.startswith((RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX))
     limit = MAX_GROUP_CHARACTERS if derived else MAX_TOPIC_CHARACTERS
     if topic.startswith(RETRY_TOPIC_PREFIX):
@@ -64,12 +70,12 @@ def topic_name_fault(topic: str) -> str | None:
 
 
 def group_name_fault(group: str) -> str | None:
-    """Why this cannot be a group's name, as a sentence, or None when it can."""
+    """Return why no group may have this name, as a sentence, or None if the name is valid."""
     return _fault("group", group, MAX_GROUP_CHARACTERS)
 
 
 def check_topic_name(topic: str) -> None:
-    """Let a valid topic name pass.
+    """Check the name of a topic.
 
     :raises RequestRefused: INVALID_PARAMETER; the remark says which rule is broken.
     """
@@ -79,7 +85,7 @@ def check_topic_name(topic: str) -> None:
 
 
 def check_group_name(group: str) -> None:
-    """Let a valid group name pass.
+    """Check the name of a group.
 
     :raises RequestRefused: INVALID_PARAMETER; the remark says which rule is broken.
     """
@@ -89,9 +95,9 @@ def check_group_name(group: str) -> None:
 
 
 def check_movable(group: str) -> None:
-    """Let a group pass whose offsets requests may move; those of the transactions are the broker's own.
+    """Check that requests may move a group's offsets; only the broker moves the offsets of the transactions.
 
-    :raises RequestRefused: INVALID_PARAMETER.
+    :raises RequestRefused: INVALID_PARAMETER, the group is that of the transactions.
     """
     if group == TRANSACTION_GROUP:
         raise RequestRefused(
@@ -102,12 +108,12 @@ def check_movable(group: str) -> None:
 
 
 def revive_topic(cluster: str) -> str:
-    """The topic in which pops and their acknowledgements are written down."""
+    """Return the topic in which pops and their acknowledgements are recorded."""
     return f"{SYSTEM_TOPIC_PREFIX}REVIVE_LOG_{cluster}"
 
 
 def reply_topic(cluster: str) -> str:
-    """The topic that answers of request-reply calls travel through."""
+    """Return the topic through which answers of request-reply calls are sent."""
     return f"{cluster}_REPLY_TOPIC"
 
 

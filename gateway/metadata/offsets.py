@@ -1,12 +1,12 @@
-"""How far each consumer group has come in each queue.
+"""The offsets of consumer groups: the next message of each queue.
 
-Upstream: ``ConsumerOffsetManager`` and its file ``consumerOffset.json``, whose keys ``topic@group`` are the
-table's too. Commits change memory only; the file follows every few seconds and at stop, as upstream. After a
-kill a group therefore reads a few seconds' messages again; none is skipped.
+Upstream: ``ConsumerOffsetManager`` and its file ``consumerOffset.json``. The keys of the file, ``topic@group``, are the
+keys of the table, too. Commits change memory only; the file follows every few seconds and at a stop, as in upstream.
+After a kill a group therefore reads messages of a few seconds again; no message is skipped.
 
-Where there are light queues (``enableLmq``) the file is ``lmqConsumerOffset.json``, as upstream's
-``LmqConsumerOffsetManager`` has it: all offsets, those of groups called as light queues in a table of their own.
-Offsets survive a change of that setting here: of the two files the one with the later version is read.
+With light queues (``enableLmq``) the file is ``lmqConsumerOffset.json``, as in upstream's ``LmqConsumerOffsetManager``.
+The file holds all offsets, with a table of their own for groups that are named like light queues. The offsets survive a
+change of ``enableLmq``: the file with the later version is read.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ if TYPE_CHECKING:
     from gateway.clock import Milliseconds
 
 MAX_OFFSETS = 2_000_000
-"""Offsets kept: groups times the queues they consume. One group gets a share of them."""
+"""The number of kept offsets: groups times the queues they consume. One group gets a share of them."""
 NOT_KNOWN = -1
 APPLIED_END = "gatewayAppliedEnd"
-"""Name of ``applied_end`` in the file; Apache brokers drop it. Never change: it is on disk."""
+"""The name of ``applied_end`` in the file; Apache brokers drop it. Never change: it is on disk."""
 RESETS = "gatewayResets"
-"""Name of ``resets`` in the file; Apache brokers drop it. Never change: it is on disk."""
+"""The name of ``resets`` in the file; Apache brokers drop it. Never change: it is on disk."""
 MEMBER_RESETS = "gatewayMemberResets"
-"""Name of ``member_resets`` in the file; Apache brokers drop it. Never change: it is on disk."""
+"""The name of ``member_resets`` in the file; Apache brokers drop it. Never change: it is on disk."""
 MAX_RESETS = 100_000
-"""Queues set elsewhere whose consumers do not know it yet; of more, the oldest are forgotten."""
+"""The number of reset queues whose consumers do not know the new offset yet; beyond it the oldest are forgotten."""
 LIGHT_TABLE = "lmqOffsetTable"
 LIGHT_FILE_NAME = "lmqConsumerOffset.json"
 SEPARATOR = "@"
-"""Between topic and group in a key; neither may contain it. Never change: it is on disk."""
+"""The character between topic and group in a key; neither may contain it. Never change: it is on disk."""
 
 
 def saved_offsets(path: Path, disk: ConfigDisk | None = None) -> ConsumerOffsetsFile | None:
-    """What was saved last, in ``consumerOffset.json`` (``path``) or in the file of light queues beside it.
+    """Return the last saved offsets, from ``consumerOffset.json`` (``path``) or the light queues' file beside it.
 
-    :raises GatewayError: there is a file but neither it nor its backup can be read.
+    :raises GatewayError: there is a file, but neither the file nor its backup can be read.
     """
     files = [JsonFile(file, disk).load(ConsumerOffsetsFile.parse) for file in (path, path.with_name(LIGHT_FILE_NAME))]
     found = [content for content in files if content is not None]
@@ -65,14 +65,14 @@ def saved_offsets(path: Path, disk: ConfigDisk | None = None) -> ConsumerOffsets
 
 
 def _light_offsets(table: object) -> dict[str, dict[int, int]]:
-    """The offsets of groups called as light queues, kept as the others are."""
+    """Return the offsets of groups named like light queues, in the form of the other offsets."""
     if not isinstance(table, dict):
         return {}
     return {key: {LIGHT_QUEUE_ID: offset} for key, offset in table.items() if isinstance(offset, int)}
 
 
 def _parsed_resets(rows: object) -> dict[tuple[str, str, int], int]:
-    """The queues set elsewhere, as the file has them: rows of group, topic, queue and offset."""
+    """Return the reset queues of the file, which has rows of group, topic, queue and offset."""
     try:
         found = msgspec.convert(rows or [], list[tuple[str, str, int, int]])
     except msgspec.ValidationError:
@@ -81,7 +81,7 @@ def _parsed_resets(rows: object) -> dict[tuple[str, str, int], int]:
 
 
 def _parsed_member_resets(rows: object) -> list[Row]:
-    """The same for members of broadcasting groups."""
+    """Return the reset queues of broadcasting members, from the file's rows."""
     try:
         return msgspec.convert(rows or [], list[Row])
     except msgspec.ValidationError:
@@ -92,7 +92,7 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
     """The offset of the next message, by group, topic and queue.
 
     :param path: ``config/consumerOffset.json`` of the data directory.
-    :param light_queues: whether there are any (``enableLmq``).
+    :param light_queues: whether light queues are on (``enableLmq``).
     :param in_thread: runs the writes; the default writes at once, for tools and tests.
     """
 
@@ -130,7 +130,7 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         self._extra: Mapping[str, Any] = {}
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
-        """Remember the next offset of a queue; it may also go back.
+        """Remember the next offset of a queue; it may be lower than before.
 
         :return: False if the offset is ignored, because the queue is in ``resets``.
         :raises RequestRefused: SYSTEM_BUSY, this would be one offset more than the share of the group.
@@ -141,15 +141,16 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         return True
 
     def keep(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """The same for what the broker itself has to know, such as where a pop ended: never refused."""
+        """Remember an offset like ``commit``, but never refuse: for the broker's own offsets, such as a pop's end."""
         if not self.resets or (group, topic, queue_id) not in self.resets:
             self._put(group, topic, queue_id, offset, is_own=True)
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int, members: Sequence[str] = ()) -> None:
-        """Set a queue to an offset against its consumer's will: the next pull elsewhere is sent there.
+        """Set a queue to an offset against its consumer's will: a pull from another offset is sent to the new one.
 
-        :param members: client ids of a broadcasting group, one for each connection: each member is sent there.
-        :raises RequestRefused: as ``commit``.
+        :param members: client ids of a broadcasting group, one for each connection: each member is sent to the new
+            offset.
+        :raises RequestRefused: as ``commit`` does.
         """
         self._put(group, topic, queue_id, offset)
         if members:
@@ -158,22 +159,28 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
             self._remember_reset((group, topic, queue_id), offset)
 
     def decide(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Remember the offset that an operator wants; in a queue of ``resets`` it is where consumers are sent.
+        """Remember the offset that an operator wants; if the queue is in ``resets``, consumers are sent to this offset.
 
-        :raises RequestRefused: as ``commit``.
+        :raises RequestRefused: as ``commit`` does.
         """
         if not self.commit(group, topic, queue_id, offset):
             self.reset(group, topic, queue_id, offset)
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """The offset that a queue was set to, told once; None when it was not, or its consumer already knows it."""
+        """Return the offset that a queue was reset to, once.
+
+        Return None if the queue was not reset, or if its consumer already knows the offset.
+        """
         offset = self.resets.pop((group, topic, queue_id), None)
         if offset is not None:
             self._writer.dirty = True
         return offset
 
     def follow_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """The same, and from now on it is the group's offset, whatever was committed before its consumer was told."""
+        """Return the offset like ``take_reset``, and make it the group's offset.
+
+        The reset replaces any offset that was committed before the consumer was notified.
+        """
         offset = self.take_reset(group, topic, queue_id)
         if offset is not None:
             self.keep(group, topic, queue_id, offset)
@@ -205,41 +212,41 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         self._writer.dirty = True
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
-        """The next offset of a queue, -1 when the group never committed one."""
+        """Return the next offset of a queue; -1 if the group never committed one."""
         queues = self._table.get(f"{topic}{SEPARATOR}{group}")
         return NOT_KNOWN if queues is None else queues.get(queue_id, NOT_KNOWN)
 
     def begin_of(self, group: str, topic: str, queue_id: int) -> int:
-        """Where a consumer of a queue begins: the next offset, or the start of a topic made again; -1: nobody knows."""
+        """Return where a consumer of a queue starts: the next offset, or the start of a remade topic; -1 if unknown."""
         offset = self.query(group, topic, queue_id)
         return self.resets.get((group, topic, queue_id), NOT_KNOWN) if offset < 0 else offset
 
     def of_topic(self, group: str, topic: str) -> dict[int, int]:
-        """A group's offsets in a topic by queue; empty when there are none."""
+        """Return a group's offsets in a topic by queue; empty if there are none."""
         return dict(self._table.get(f"{topic}{SEPARATOR}{group}", {}))
 
     def all(self) -> Mapping[str, Mapping[int, int]]:
-        """Every offset: ``topic@group`` to queue to offset; a view that changes with the table."""
+        """Return every offset: ``topic@group`` to queue to offset; a view that changes with the table."""
         return MappingProxyType(self._table)
 
     @property
     def data_version(self) -> DataVersion:
-        """Rises with every write of the file."""
+        """The version of the table, which rises with every write of the file."""
         return self._version
 
     def topics_of(self, group: str) -> list[str]:
-        """The topics in which a group has offsets, sorted."""
+        """Return the topics in which a group has offsets, sorted."""
         end = f"{SEPARATOR}{group}"
         found = (key.partition(SEPARATOR) for key in self._table if key.endswith(end))
         return sorted(topic for topic, _, owner in found if owner == group)
 
     def groups_of(self, topic: str) -> list[str]:
-        """The groups that have offsets in a topic, sorted."""
+        """Return the groups that have offsets in a topic, sorted."""
         start = f"{topic}{SEPARATOR}"
         return sorted(key[len(start) :] for key in self._table if key.startswith(start))
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Every group with each topic in which it has offsets."""
+        """Return every pair of a group and a topic in which the group has offsets."""
         parts = (key.partition(SEPARATOR) for key in self._table)
         return [(group, topic) for topic, _, group in parts]
 
@@ -258,15 +265,15 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         self._remove([key for key in self._table if key.partition(SEPARATOR)[0] in topics])
 
     def forget_topic(self, topic: str, subscribers: Mapping[str, Sequence[str]], queue_count: int) -> None:
-        """Forget every group's offsets in a topic that is deleted, and what their consumers remember of it.
+        """Forget every group's offsets in a deleted topic, and reset what their consumers remember of the topic.
 
-        A topic of this name that is made again has other messages at these offsets. Each group that read the topic, or
-        subscribes to it, begins at the start of the new one: the offsets that its consumers pull and commit until they
-        were told so are those of the topic that is gone.
+        A topic that is made again with this name has other messages at these offsets. So each group that read the
+        topic, or subscribes to it, begins at the start of the new topic. Until its consumers have been notified, the
+        offsets that they pull and commit are those of the deleted topic.
 
-        :param subscribers: groups with consumers that are connected; they may have committed nothing yet. With the
-            client ids of the members of a broadcasting group, one for each connection.
-        :param queue_count: the queues that the topic had.
+        :param subscribers: groups with connected consumers, which may have committed nothing yet; for a broadcasting
+            group with the client ids of its members, one for each connection.
+        :param queue_count: the number of queues that the topic had.
         """
         read = [(group, queue_id) for group in self.groups_of(topic) for queue_id in self.of_topic(group, topic)]
         self.remove_topic(topic)
@@ -292,9 +299,9 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         self.member_resets.forget(group)
 
     def load(self) -> None:
-        """Read what was saved last; blocks, so only before the broker serves.
+        """Read the last saved offsets; blocks, so call this only before the broker serves.
 
-        :raises GatewayError: there is a file but neither it nor its backup can be read.
+        :raises GatewayError: there is a file, but neither the file nor its backup can be read.
         """
         content = saved_offsets(self._ordinary_path, self._disk)
         if content is not None:

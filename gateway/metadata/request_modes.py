@@ -1,7 +1,7 @@
-"""How groups consume topics when the broker shares out the queues: by pulling or by popping.
+"""The way groups consume topics when the broker shares out the queues: by pulling or by popping.
 
-Upstream: ``MessageRequestModeManager`` and its file ``messageRequestMode.json``. What was not set is as
-``defaultMessageRequestMode`` says.
+Upstream: ``MessageRequestModeManager`` and its file ``messageRequestMode.json``. A pair without a mode uses
+``defaultMessageRequestMode``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gateway.metadata.saved.config_disk import ConfigDisk
 
 MAX_MODES = 100_000
-"""Pairs of topic and group."""
+"""The number of pairs of topic and group."""
 
 
 class RequestModes(SavedTable[MessageRequestModesFile]):
@@ -46,7 +46,7 @@ class RequestModes(SavedTable[MessageRequestModesFile]):
         self._extra: Mapping[str, Any] = {}
 
     def get(self, topic: str, group: str) -> MessageRequestMode | None:
-        """What was set, or None."""
+        """Return the mode that was set, or None."""
         return self._table.get(topic, {}).get(group)
 
     def put(self, mode: MessageRequestMode) -> None:
@@ -61,7 +61,7 @@ class RequestModes(SavedTable[MessageRequestModesFile]):
         self._writer.touch()
 
     def all(self) -> Mapping[str, Mapping[str, MessageRequestMode]]:
-        """Topic to group to mode; a view that changes with the table."""
+        """Return topic to group to mode; a view that changes with the table."""
         return MappingProxyType(self._table)
 
     def _restore(self, content: MessageRequestModesFile) -> None:

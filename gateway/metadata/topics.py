@@ -1,8 +1,8 @@
 """The topics of this broker: their queues, permissions and flags.
 
-Upstream: ``TopicConfigManager`` and its file ``topics.json``, which both read and write. A change is in force
-at once, bumps the data version, is written through a thread and is told to those who asked (registration
-with the name servers). Which queues hold messages is the store's knowledge.
+Upstream: ``TopicConfigManager`` and its file ``topics.json``, which upstream and gateway both read and write. A change
+takes effect at once and raises the data version. A thread writes the file. Listeners are notified, for example to
+register with the name servers. The store knows which queues hold messages.
 """
 
 from __future__ import annotations
@@ -34,11 +34,14 @@ if TYPE_CHECKING:
     from gateway.settings.broker import BrokerSettings
 
 MAX_TOPICS = 100_000
-"""Topics of one broker, retry and dead-letter topics included. A host gets a share of those made automatically."""
+"""The number of topics of one broker, including retry and dead-letter topics.
+
+A host gets a share of the topics that are made automatically.
+"""
 BENCHMARK_QUEUES = 1_024
 CLUSTER_TOPIC_QUEUES = 16
 SCHEDULE_QUEUES = 18
-"""One for each of upstream's default delay levels; more levels than that make more queues."""
+"""The queues of the schedule topic: one for each of upstream's default delay levels; further levels add queues."""
 
 Changed = Callable[[], None]
 
@@ -72,7 +75,7 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
         self._own_system_topics = _own_system_topics(settings)
 
     def use(self, settings: BrokerSettings) -> None:
-        """Go on with changed settings; another brokerPermission is news to name servers, which compare versions."""
+        """Use changed settings; a changed brokerPermission raises the version, which name servers compare."""
         has_news = settings.broker_permission != self._settings.broker_permission
         self._settings = settings
         self.create_system_topics()  # autoCreateTopicEnable needs one of its own
@@ -82,7 +85,7 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
     # -- reading --------------------------------------------------------------------------------------------
 
     def get(self, topic: str) -> TopicConfig | None:
-        """The topic's configuration, or None. A light queue is a topic with one queue, while there are such."""
+        """Return the topic's configuration, or None. A light queue is a topic with one queue if ``enableLmq`` is on."""
         config = self._table.get(topic)
         if config is None and self._settings.enable_lmq and is_light_queue(topic):
             return TopicConfig(topic, 1, 1, Permission.READ_WRITE)
@@ -94,7 +97,7 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
         return queue_id if config is None else readable_queue(config, queue_id)
 
     def is_system(self, topic: str) -> bool:
-        """Whether no request may create, change or delete this topic."""
+        """Return whether no request may create, change or delete this topic."""
         return (
             topic in names.SYSTEM_TOPICS
             or topic in self._own_system_topics
@@ -102,12 +105,12 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
         )
 
     def is_lite_parent(self, topic: str) -> bool:
-        """Whether a topic exists and has lite topics."""
+        """Return whether a topic exists and has lite topics."""
         config = self._table.get(topic)
         return config is not None and is_parent(config.attributes)
 
     def system_topics(self) -> list[str]:
-        """The system topics that exist, sorted."""
+        """Return the names of the existing system topics, sorted."""
         return sorted(topic for topic in self._table if self.is_system(topic))
 
     # -- changing -------------------------------------------------------------------------------------------
@@ -126,9 +129,11 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
         order: bool = False,
         maker: str = NOBODY,
     ) -> TopicConfig:
-        """The topic as it is, or newly made with as many read as write queues, ``MAX_QUEUES`` at most.
+        """Return the topic, or make it with equal numbers of read and write queues, at most ``MAX_QUEUES`` each.
 
-        :param maker: as for ``put_all``.
+        An existing topic stays as it is.
+
+        :param maker: the same as in ``put_all``.
         """
         config = self._table.get(topic)
         if config is None:
@@ -146,7 +151,7 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
         return config
 
     def ensure_readable(self, topic: str, queue_nums: int, perm: int, *, topic_sys_flag: int = 0) -> TopicConfig:
-        """Return what ``ensure`` returns, if consumers can read a queue of the topic.
+        """Return the topic like ``ensure``, if consumers can read a queue of the topic.
 
         :raises RequestRefused: SYSTEM_ERROR, the topic has no read queue; SYSTEM_BUSY, the limit of topics is reached.
         """
@@ -161,10 +166,12 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
     def create_from_default(
         self, topic: str, default_topic: str, queue_nums: int, sys_flag: int, maker: str = CLIENTS
     ) -> TopicConfig | None:
-        """The topic a first send creates, like ``default_topic``; None when that is not allowed.
+        """Return the topic that a first send creates, like ``default_topic``; None if creation is not allowed.
 
-        :param queue_nums: as the producer asks; the default topic's number is the most it gets.
-        :param maker: as for ``put_all``.
+        An existing topic is returned unchanged.
+
+        :param queue_nums: the number that the producer asks for, limited to the number of the default topic.
+        :param maker: the same as in ``put_all``.
         """
         config = self._table.get(topic)
         if config is not None:
@@ -188,9 +195,9 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
         return config
 
     def find_or_create(self, topic: str, queue_id: int) -> TopicConfig | None:
-        """The topic of a message that is committed: once deleted, it is created again as a send would.
+        """Return the topic of a message that is committed; a deleted topic is created again as by a send.
 
-        None when it does not exist, and automatic creation is off or does not give it this queue.
+        Return None if the topic does not exist, and automatic creation is off or does not give it this queue.
 
         :raises RequestRefused: SYSTEM_BUSY, the limit of topics is reached.
         """
@@ -203,12 +210,12 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
         return self.create_from_default(topic, names.DEFAULT_TOPIC, default.write_queue_nums, 0)
 
     def adopt(self, topic: str, queue_count: int) -> TopicConfig | None:
-        """A topic for queues that recovery found in the store but not in ``topics.json``.
+        """Make a topic for queues that recovery found in the store but not in ``topics.json``, and return it.
 
-        A kill between a topic's creation and the write of the file leaves such queues; their messages were
-        acknowledged and stay readable. Its producers know a route with as many queues as a new topic gets, so it has
-        at least those. A topic that exists stays as it is. None for a light queue; None, and a line in the log, when
-        the name is none a topic may have.
+        A kill between a topic's creation and the write of the file leaves such queues. Their messages were acknowledged
+        and stay readable. Producers of the topic know a route with as many queues as a new topic gets, so the topic
+        gets at least this number. An existing topic stays as it is. Return None for a light queue; log a line and
+        return None if no topic may have this name.
         """
         config = self._table.get(topic)
         if config is not None:
@@ -225,9 +232,9 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
         return self.ensure(topic, max(queue_count, least), Permission.READ_WRITE)
 
     def delete(self, topic: str) -> bool:
-        """Remove a topic; False when there was none.
+        """Remove a topic; return False if it does not exist.
 
-        :raises RequestRefused: INVALID_PARAMETER, it belongs to the system.
+        :raises RequestRefused: INVALID_PARAMETER, the topic belongs to the system.
         """
         if self.is_system(topic):
             raise RequestRefused(
@@ -240,7 +247,7 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
         return True
 
     def create_system_topics(self) -> None:
-        """Make the system topics that are missing; those that exist stay as they are."""
+        """Make the missing system topics; existing ones stay as they are."""
         missing = [
             TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm)
             for name, (queues, perm) in _system_topics(self._settings).items()
@@ -278,9 +285,9 @@ def readable_queue(config: TopicConfig, queue_id: int) -> int:
 
 
 def _parsed(content: bytes) -> TopicsFile:
-    """The content of ``topics.json``.
+    """Return the parsed content of ``topics.json``.
 
-    :raises LayoutError: unreadable, or a topic has more queues than ``MAX_QUEUES``.
+    :raises LayoutError: the content is unreadable, or a topic has more queues than ``MAX_QUEUES``.
     """
     file = TopicsFile.parse(content)
     for name, config in file.configs.items():
@@ -291,7 +298,7 @@ def _parsed(content: bytes) -> TopicsFile:
 
 
 def _own_system_topics(settings: BrokerSettings) -> frozenset[str]:
-    """The system topics whose names come from the settings."""
+    """Return the system topics whose names come from the settings."""
     return frozenset(
         {
             settings.broker_cluster_name,
@@ -303,7 +310,7 @@ def _own_system_topics(settings: BrokerSettings) -> frozenset[str]:
 
 
 def _system_topics(settings: BrokerSettings) -> dict[str, tuple[int, int]]:
-    """What upstream creates at start: name to queues and permission."""
+    """Return the topics that upstream creates at start: name to number of queues and permission."""
     read_write = Permission.READ_WRITE
     cluster, broker = settings.broker_cluster_name, settings.broker_name
     topics = {
@@ -331,9 +338,9 @@ def _system_topics(settings: BrokerSettings) -> dict[str, tuple[int, int]]:
 
 
 def topics_in_file(path: Path) -> frozenset[str] | None:
-    """The topics that ``topics.json`` or its backup names, and those of the system; None when there is no file.
+    """Return the topics of ``topics.json`` or its backup, with the system's topics; None if there is no file.
 
-    :raises GatewayError: none of the two can be read.
+    :raises GatewayError: neither of the two files can be read.
     """
     found = JsonFile(path).load(TopicsFile.parse)
     return None if found is None else names.SYSTEM_TOPICS.union(found.configs)

@@ -1,8 +1,7 @@
-"""Which queues of a topic with very many may have something for a group, so that a pop does not look at all of them.
+"""The queues of a topic with very many queues that may have messages for a group, so that a pop need not check all.
 
-A queue that was found at its end is passed by until a message arrives there or the group is set elsewhere; everything
-that moves a group's offset says so here. What is not known counts as unread: to forget something costs time, and
-nothing else.
+A queue that was found at its end is skipped until a message arrives or the group's offset is set. Every part that moves
+a group's offset reports so here. An unknown queue counts as unread: forgetting a mark costs only time.
 """
 
 from __future__ import annotations
@@ -12,20 +11,21 @@ from collections.abc import Iterator
 from typing import Final
 
 NARROW: Final = 64
-"""Queues of a topic that are all looked at each time; one with more is wide."""
+"""The most queues of a topic that are all checked each time; a topic with more queues is wide."""
 MAX_BYTES: Final = 32 * 1024 * 1024
-"""Marks of all groups and topics together; those used longest ago are forgotten."""
+"""The bytes of all marks of groups and topics; the least recently used marks are forgotten."""
 MAX_GROUPS_OF_TOPIC: Final = 256
-"""Groups of one topic with marks: each message that arrives sets the mark of its queue for all of them."""
+"""The number of groups of one topic with marks: each new message sets the mark of its queue for all of these groups."""
 OWN_BYTES: Final = 512
-"""Of the marks of a group and topic, beside two for each queue."""
+"""The bytes that count for the marks of a group and topic, in addition to two for each queue."""
 
 
 class Unread:
-    """One group's marks of one topic, a byte for each queue: 1 where it may have something.
+    """One group's marks of one topic, a byte for each queue: 1 if the queue may have messages.
 
-    :ivar to_pop: for pops, which also begin queues that are new to the group; ``to_see`` for those that only look.
-    :ivar changes: rises whenever a mark may have been set, or when nobody sets them any more.
+    :ivar to_pop: for pops, which also start to read queues that are new to the group.
+    :ivar to_see: for requests that only check for messages.
+    :ivar changes: rises whenever a mark may have been set, or when nobody sets the marks any more.
     """
 
     __slots__ = ("changes", "to_pop", "to_see")
@@ -36,7 +36,7 @@ class Unread:
         self.changes = 0
 
     def touch(self, queue_id: int) -> None:
-        """A queue may have something now."""
+        """Mark a queue that may have messages now."""
         if 0 <= queue_id < len(self.to_pop):
             self.to_pop[queue_id] = self.to_see[queue_id] = 1
         self.changes += 1
@@ -55,7 +55,7 @@ class UnreadQueues:
         return len(self._of)
 
     def of(self, topic: str, group: str, queues: int) -> Unread:
-        """The marks of a group and a topic that has so many queues."""
+        """Return the marks of a group and a topic with this number of queues; make them if there are none."""
         key = f"{topic}@{group}"
         found = self._of.get(key)
         if found is not None:
@@ -74,20 +74,20 @@ class UnreadQueues:
         return made
 
     def arrived(self, topic: str, queue_id: int) -> None:
-        """A queue has a new message."""
+        """Mark a queue that has a new message, for all groups of the topic."""
         groups = self._groups.get(topic)
         if groups is not None:
             for unread in groups.values():
                 unread.touch(queue_id)
 
     def touch(self, key: str, queue_id: int) -> None:
-        """A group was set elsewhere in a queue; ``key`` is ``topic@group``."""
+        """Mark a queue in which a group's offset was set; ``key`` is ``topic@group``."""
         unread = self._of.get(key)
         if unread is not None:
             unread.touch(queue_id)
 
     def forget(self, key: str) -> None:
-        """What is known of a group and a topic does not hold any more."""
+        """Forget the marks of a group and a topic, because they are not valid any more."""
         unread = self._of.pop(key, None)
         if unread is None:
             return
@@ -100,13 +100,13 @@ class UnreadQueues:
             del self._groups[topic]
 
     def forget_topic(self, topic: str) -> None:
-        """The same for all groups."""
+        """Forget the marks of a topic for all groups."""
         for key in list(self._groups.get(topic, ())):
             self.forget(key)
 
 
 def marked(marks: bytearray, start: int = 0, stop: int | None = None) -> Iterator[int]:
-    """Queues that are marked, upwards; marks that change meanwhile count as they are when it is their turn."""
+    """Yield marked queues in rising order; a mark that changes meanwhile counts as it is at its turn."""
     end = len(marks) if stop is None else stop
     at = marks.find(1, start, end)
     while at >= 0:
@@ -115,7 +115,7 @@ def marked(marks: bytearray, start: int = 0, stop: int | None = None) -> Iterato
 
 
 def marked_downwards(marks: bytearray) -> Iterator[int]:
-    """The same from the last one on."""
+    """Yield marked queues in falling order."""
     at = marks.rfind(1)
     while at >= 0:
         yield at

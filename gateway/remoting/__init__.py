@@ -1,6 +1,6 @@
-"""Connections: the wire package's commands on Twisted transports, in both directions.
+"""Connections: the commands of the wire package on Twisted transports, in both directions.
 
-A *channel* is one open connection, a *request* one command that came in over it, *dispatch* finds the method
-that answers a request code. The same channel carries our own calls to the other side; *pending* pairs their
-answers. Nothing here knows what a request means.
+A *channel* is an open connection, and a *request* is a command that came in over a channel. *Dispatch* finds the method
+that answers a request code. A channel also carries our own calls to the peer; *pending* pairs answers with calls.
+Nothing in this package knows what a request means. Open ``channel.py`` first.
 """

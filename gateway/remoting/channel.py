@@ -1,7 +1,7 @@
-"""One open connection: where answers are gathered, and over which we ask the other side.
+"""One open connection: a channel gathers answers for its peer, and sends our own requests to the peer.
 
-A channel never blocks and never raises because its peer is gone: what is sent to a closed channel is dropped.
-Unsent bytes push back in two steps: first the peer is no longer read, then it is dropped. Upstream: Netty's
+A channel never blocks and never raises because its peer is gone: bytes sent to a closed channel are dropped. Unsent
+bytes push back in two steps: first the peer is no longer read, then the connection is dropped. Upstream: Netty's
 ``Channel`` with its write water marks.
 """
 
@@ -30,23 +30,23 @@ from wire.message.message_id import pack_host
 log = EventLog("remoting")
 
 PAUSE_SHARE = 32
-"""A peer with this share of ``gateway.unsentBytesLimit`` unsent (1 MiB of 32) is not read meanwhile."""
+"""The divisor of ``gateway.unsentBytesLimit``: a peer with more unsent bytes is not read (1 MiB of 32)."""
 MAX_PENDING_CALLS = 64
-"""Calls to one peer that wait for an answer (``serverAsyncSemaphoreValue``)."""
+"""The number of calls to one peer that may wait for an answer (``serverAsyncSemaphoreValue``)."""
 CLOSE_GRACE_S = 5.0
-"""A closed connection may still flush for this long; a peer that does not read must not keep it for ever."""
+"""The seconds that a closed connection may still write; a peer that does not read must not keep it open."""
 MAPPED_IPV4_PREFIX = "::ffff:"
 UNKNOWN_HOST = ("0.0.0.0", 0)  # noqa: S104 (no listening: the peer of a transport that has none)
 
 
 class Channel:
-    """One connection, accepted or made by us.
+    """One connection, accepted or made by this process.
 
-    ``remote`` and ``local`` are (address text, port); ``remote_host`` and ``local_host`` the same packed as
-    records keep them (8 or 20 bytes). ``id`` is unique within its server. ``active`` is set by every read
-    and write and cleared by whoever looks for idle channels.
+    ``remote`` and ``local`` are (address text, port). ``remote_host`` and ``local_host`` are the same addresses packed
+    as in message records (8 or 20 bytes). ``id`` is unique within its server. Every read and write sets ``active``; the
+    scan for idle channels clears ``active``.
 
-    A plain class with slots: thousands are open, and every answer touches one.
+    A plain class with slots: thousands of channels are open, and every answer touches one.
     """
 
     __slots__ = (
@@ -121,29 +121,29 @@ class Channel:
 
     @property
     def remote_text(self) -> str:
-        """The peer as ``host:port``, as connection lists and log lines show it."""
+        """The peer as ``host:port``, as in connection lists and log lines."""
         return str(Address(*self.remote))
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes given to this channel that the kernel has not taken yet."""
+        """The number of bytes given to this channel that the kernel has not taken yet."""
         return self._pending_bytes + self._output.unsent_bytes
 
     @property
     def untaken_bytes(self) -> int:
-        """Bytes on their way that the peer has not taken, also the kernel's, see ``Output.untaken_bytes``."""
+        """The bytes that the peer has not taken, including those in the kernel; see ``Output.untaken_bytes``."""
         return self._output.untaken_bytes()
 
     @property
     def is_full(self) -> bool:
-        """Whether the peer has to read first, before more is made for it."""
+        """True if the peer has to read before more answers are made for it."""
         return self._pending_bytes + self._output.unsent_bytes > self._pause_bytes
 
     @property
     def must_wait(self) -> bool:
-        """Whether a request of this peer with a large answer has to wait, see ``when_room``; for any thread.
+        """True if a request of this peer with a large answer has to wait, see ``when_room``; for any thread.
 
-        Peers whose last answer was small, as most consumers' are, do not wait behind those who ask for much.
+        A peer whose last answer was small, like most consumers, does not wait for peers that ask for large answers.
         """
         room = self._room
         if room.is_short and (self._takes_much or room.is_crowded):
@@ -151,11 +151,11 @@ class Channel:
         return self._pending_bytes + self._output.unsent_bytes > self._pause_bytes
 
     def when_room(self, begin: Callable[[], None]) -> bool:
-        """Call ``begin`` later, when this peer has read enough and the server has room for its answer.
+        """Call ``begin`` later: when this peer has read enough and the server has room for the answer.
 
-        ``begin`` looks at ``must_wait`` again. It is not called when the channel closes before.
+        ``begin`` must check ``must_wait`` again. ``begin`` is not called if the channel closes first.
 
-        :return: False when too many requests wait already; the request is to be refused.
+        :return: False if too many requests wait already; the caller then has to refuse the request.
         """
         if self.closed:
             return True
@@ -167,9 +167,9 @@ class Channel:
     # Sending
 
     def send(self, command: RemotingCommand) -> None:
-        """Gather one command; it is written with the others of this reactor turn.
+        """Gather one command; the channel writes all commands of one reactor turn at once.
 
-        :raises LocalError: the command cannot be framed; nothing of it was gathered.
+        :raises LocalError: the command cannot be framed; no part of the command was gathered.
         """
         if not self.closed:
             frame = build_frame(command)
@@ -188,7 +188,7 @@ class Channel:
             self._flush_group.mark(self)
 
     def send_parts(self, parts: Sequence[bytes | memoryview]) -> None:
-        """Gather a frame that is already built; its parts are joined when they are written."""
+        """Gather a frame that is already built in parts; the parts are joined when they are written."""
         if self.closed:
             return
         size = sum(map(len, parts))
@@ -202,7 +202,7 @@ class Channel:
             self._flush_group.mark(self)
 
     def notify(self, code: int, header: Header | None = None, body: bytes = b"") -> bool:
-        """Send a one-way request; False when the channel is closed or its peer does not keep up."""
+        """Send a one-way request; return False if the channel is closed or its peer does not keep up."""
         if self.closed or self.unsent_bytes > self._pause_bytes:
             return False
         self.send(_request(code, self._pending_calls().next_opaque(), header, body, flag=ONEWAY_FLAG))
@@ -215,10 +215,10 @@ class Channel:
         body: bytes = b"",
         timeout_s: float | None = None,
     ) -> RemotingCommand:
-        """Ask the other side and wait for its answer, whatever its code.
+        """Call the peer and wait for an answer with any response code.
 
-        :raises CallTimeout: nothing came within ``timeout_s`` seconds; None is ``gateway.callTimeoutMs``.
-        :raises ChannelClosed: the channel is closed, or was closed while waiting.
+        :raises CallTimeout: no answer came within ``timeout_s`` seconds; None means ``gateway.callTimeoutMs``.
+        :raises ChannelClosed: the channel is closed, or closed while the call waited.
         :raises TooManyCalls: the limit of waiting calls is reached, or the peer does not keep up.
         """
         if self.closed:
@@ -233,22 +233,22 @@ class Channel:
         return await answer
 
     def answer_arrived(self, response: RemotingCommand) -> bool:
-        """A response came in: hand it to the call it answers; False when none waits for it."""
+        """Hand a response to the call that waits for it; return False if no call waits for it."""
         return self._pending is not None and self._pending.answered(response)
 
     def pause_reading(self, when_room: Callable[[], None]) -> None:
-        """Do not read a full peer; ``when_room`` is called once when it has read most of what waits for it."""
+        """Stop reading a full peer; call ``when_room`` once, after the peer has read most of its waiting bytes."""
         self._resting = False
         self._when_room = when_room
         self._pause()
 
     def let_others(self) -> None:
-        """Do not read this peer until ``read_on``: it waits for its turn."""
+        """Stop reading this peer until ``read_on`` is called: the peer waits for its turn."""
         self._resting = True
         self._pause()
 
     def read_on(self) -> None:
-        """Read a peer that has had its turn, as soon as it keeps up."""
+        """Read a peer again after its turn, as soon as the peer keeps up."""
         self._resting = False
         self._read_on()
 
@@ -260,20 +260,20 @@ class Channel:
     # Life
 
     def call_later(self, delay_s: float, function: Callable[[], None]) -> IDelayedCall:
-        """Call once, ``delay_s`` seconds from now, also when this channel is closed by then."""
+        """Call a function once after ``delay_s`` seconds, even if this channel is closed by then."""
         return self._reactor.callLater(delay_s, function)
 
     def on_close(self, callback: Callable[[Channel], None]) -> None:
-        """Call back once when the channel closes, for whatever reason; at once when it already is."""
+        """Call back once when the channel closes, for any reason; call back now if the channel is already closed."""
         if self.closed:
             callback(self)
         else:
             self._close_callbacks.append(callback)
 
     def close(self, reason: str, *, is_logged: bool = False) -> None:
-        """Close after what is gathered has been written; ``on_close`` callbacks run now.
+        """Close after all gathered bytes have been written; the ``on_close`` callbacks run now.
 
-        :param is_logged: whether the caller has written a log line that says so.
+        :param is_logged: True if the caller has already logged that the channel closes.
         """
         if self.closed:
             return
@@ -291,7 +291,7 @@ class Channel:
         self._transport.loseConnection()
 
     def abort(self, reason: str) -> None:
-        """Close without writing what is gathered; ``on_close`` callbacks run now."""
+        """Close without writing the gathered bytes; the ``on_close`` callbacks run now."""
         if self.closed:
             return
         log.warning("channel dropped", remote=self.remote_text, reason=reason, unsent_bytes=self.unsent_bytes)
@@ -300,7 +300,7 @@ class Channel:
         self._abort_transport()
 
     def drop(self, reason: str) -> None:
-        """Close at once, also while the last bytes of a closed channel are on their way."""
+        """Close at once, even while a closed channel still writes its last bytes."""
         if self.closed:
             self._room.holds(self, 0)
             self._abort_transport()
@@ -308,10 +308,10 @@ class Channel:
             self.abort(reason)
 
     def connection_lost(self, reason: str) -> None:
-        """The transport is gone (told by the protocol).
+        """Forget the transport, which is gone; called by the protocol.
 
-        Nothing of it is kept: transport, protocol, output and channel know each other, and a circle of them, with the
-        bytes that were not sent, would stay until the garbage collector looks at everything.
+        Transport, protocol, output and channel refer to each other. Such a circle, with its unsent bytes, would stay in
+        memory until a full run of the garbage collector. So the channel keeps no part of it.
         """
         if self._grace is not None and self._grace.active():
             self._grace.cancel()
@@ -344,7 +344,7 @@ class Channel:
     # Writing
 
     def write_out(self) -> None:
-        """Write what was gathered, or keep it while earlier bytes still wait (called by the flush group)."""
+        """Write the gathered bytes, or keep them while earlier bytes still wait; called by the flush group."""
         self._marked = False
         if self.closed or not self._parts:
             return
@@ -388,7 +388,7 @@ class Channel:
         self._read_on()
 
     def _read_on(self) -> None:
-        """Go on with a peer that was not read, as far as it keeps up and the others had their turn."""
+        """Continue with a peer that was not read, if the peer keeps up and other peers have had their turn."""
         while not self.closed and self._reading_paused and not self._resting and self._has_read_most:
             when_room, self._when_room = self._when_room, None
             if when_room is None:
@@ -402,9 +402,9 @@ class Channel:
         return self.unsent_bytes <= self._pause_bytes // 2
 
     def _let_waiting_begin(self) -> None:
-        """Hand what waits for this peer to the server, which has it wait for the others.
+        """Hand the requests that wait for this peer to the server's room, where they wait for other connections.
 
-        What is not let in even there looks again at once: it is begun, or refused as busy.
+        If the room refuses a request, call its ``begin`` now: ``begin`` carries the request out or refuses it as busy.
         """
         waiting, self._waiting = self._waiting, []
         for begin in waiting:
@@ -424,7 +424,7 @@ def _request(code: int, opaque: int, header: Header | None, body: bytes, flag: i
 
 
 def _host_of(address: object) -> tuple[str, int]:
-    """Address text and port; an IPv4 address on a dual-stack socket as IPv4, without an IPv6 zone."""
+    """Return address text and port, without an IPv6 zone; IPv4 on a dual-stack socket is returned as IPv4."""
     if not isinstance(address, IPv4Address | IPv6Address):
         return UNKNOWN_HOST
     host = address.host.partition("%")[0]

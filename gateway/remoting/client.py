@@ -1,6 +1,6 @@
-"""Calls to name servers and brokers: one connection to each address, made when it is needed and made again.
+"""Calls to name servers and brokers: each address has one connection, which is made when needed and made again.
 
-The same frames, channels and limits as the server's. After a failed attempt an address rests for a growing
+Frames, channels and limits are the same as on the server's side. After a failed attempt an address rests for a growing
 time, in which calls fail at once. Upstream: ``NettyRemotingClient``.
 """
 
@@ -33,22 +33,22 @@ from wire.connection import Connection
 from wire.headers.declare import Header
 
 CONNECT_TIMEOUT_S = 3.0
-"""Upstream's ``connectTimeoutMillis``."""
+"""The limit of an attempt to connect, in seconds; upstream's ``connectTimeoutMillis``."""
 FIRST_REST_S = 0.5
 LONGEST_REST_S = 10.0
-"""How long an address rests after a failed attempt: doubles from the first to the longest."""
+"""The longest rest of an address after a failed attempt, in seconds: rests double from ``FIRST_REST_S`` to this one."""
 MAX_ADDRESSES = 1_000
-"""Addresses one client keeps connections to."""
+"""The number of addresses to which one client keeps connections."""
 
 
 class ConnectFailed(CallFailed):
-    """No connection to the address could be made."""
+    """A connection to the address could not be made."""
 
 
 class RemotingClient(Service):
-    """Connections to other servers.
+    """The connections to other servers.
 
-    :param commands: answers what those servers ask us; a ``Dispatch`` without methods refuses everything.
+    :param commands: answers requests of those servers; a ``Dispatch`` without methods refuses all of them.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class RemotingClient(Service):
         body: bytes = b"",
         timeout_s: float | None = None,
     ) -> RemotingCommand:
-        """Ask the server at ``address``; connecting counts towards ``timeout_s`` only by its own limit.
+        """Call the server at ``address``; ``timeout_s`` starts after connecting, which has a limit of its own.
 
         :raises CallFailed: ``ConnectFailed``, ``CallTimeout``, ``ChannelClosed`` or ``TooManyCalls``.
         """
@@ -84,9 +84,9 @@ class RemotingClient(Service):
         return await channel.call(code, header, body, timeout_s)
 
     async def channel(self, address: Address) -> Channel:
-        """The open channel to ``address``, made if need be.
+        """Return the open channel to ``address``; connect if there is none.
 
-        :raises ConnectFailed: it cannot be made, or the address rests after a failure.
+        :raises ConnectFailed: the connection cannot be made, or the address rests after a failure.
         """
         peer = self._peers.get(address)
         if peer is None:
@@ -104,7 +104,7 @@ class RemotingClient(Service):
         return maybeDeferred(super().stopService)
 
     def open_channel(self, protocol: RemotingProtocol) -> Channel:
-        """A connection is made (told by its protocol)."""
+        """Make the channel of a new connection; called by the connection's protocol."""
         assert protocol.transport is not None
         self._last_channel_id += 1
         return Channel(
@@ -117,13 +117,13 @@ class RemotingClient(Service):
         )
 
     def new_protocol(self, peer: _Peer) -> RemotingProtocol:
-        """The protocol of a connection under way."""
+        """Return the protocol for a connection under way."""
         new_connection = partial(Connection, self._settings.max_frame_bytes)
         return _ClientProtocol(peer, self, self._commands, self._input_turn, self._incomplete_frames, new_connection)
 
 
 class _Peer(ClientFactory):
-    """One address: its open channel, the attempt under way, or the rest after a failure."""
+    """One address, with its open channel, the attempt under way, or the rest after a failure."""
 
     noisy = False
 
@@ -139,7 +139,7 @@ class _Peer(ClientFactory):
         self._last_fault = ""
 
     async def open(self) -> Channel:
-        """The open channel."""
+        """Return the open channel; connect if there is none."""
         if self._channel is not None and not self._channel.closed:
             return self._channel
         if self._connector is None:
@@ -158,11 +158,11 @@ class _Peer(ClientFactory):
             self._connector.disconnect()
 
     def buildProtocol(self, addr: IAddress | None) -> RemotingProtocol:  # noqa: ARG002, N802
-        """The transport is about to be ready."""
+        """Return the protocol, just before the transport is ready."""
         return self._client.new_protocol(self)
 
     def opened(self, channel: Channel) -> None:
-        """The connection is made."""
+        """Note the made connection, and give its channel to every waiting caller."""
         self._channel = channel
         self._connector = None
         self._rest_s = 0.0
@@ -171,7 +171,7 @@ class _Peer(ClientFactory):
             deferred.callback(channel)
 
     def clientConnectionFailed(self, connector: IConnector, reason: Failure) -> None:  # noqa: ARG002, N802
-        """The attempt failed."""
+        """Let the address rest after a failed attempt, and fail every waiting caller."""
         self._connector = None
         self._rest_s = min(max(self._rest_s * 2, FIRST_REST_S), LONGEST_REST_S)
         self._rests_until_s = self._reactor.seconds() + self._rest_s
@@ -181,7 +181,7 @@ class _Peer(ClientFactory):
             deferred.errback(ConnectFailed(self._last_fault))
 
     def clientConnectionLost(self, connector: IConnector, reason: Failure) -> None:  # noqa: ARG002, N802
-        """The connection is over: connector and transport know each other, and would stay in memory."""
+        """Break the circle of connector and transport after the connection; otherwise both would stay in memory."""
         cast(Any, connector).transport = None
 
     def _connect(self) -> None:
@@ -189,7 +189,7 @@ class _Peer(ClientFactory):
 
 
 class _ClientProtocol(RemotingProtocol):
-    """The protocol of a connection we made; its peer hears that it is open."""
+    """The protocol of a connection that this client made; it notifies its ``_Peer`` when the connection is open."""
 
     def __init__(
         self,
@@ -204,14 +204,14 @@ class _ClientProtocol(RemotingProtocol):
         self._peer = peer
 
     def connectionMade(self) -> None:  # noqa: N802 (Twisted's name)
-        """The transport is ready."""
+        """Hand the new channel to the ``_Peer``, because the transport is ready."""
         super().connectionMade()
         assert self.channel is not None
         self._peer.opened(self.channel)
 
 
 def _sentence(reason: Failure) -> str:
-    """Why an attempt failed, in the system's words where it has some: "Connection refused"."""
+    """Return why an attempt failed, in the system's words if it has some: "Connection refused"."""
     error = reason.value
     if isinstance(error, ConnectError) and isinstance(error.osError, int):
         return strerror(error.osError)

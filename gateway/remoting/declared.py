@@ -1,7 +1,7 @@
-"""What a request declares besides header and method: the right that its sender needs, and what its answer costs.
+"""The declarations of a request besides header and method: the right that its sender needs, and what its answer costs.
 
-The declarations stand where a class takes over its codes, and are all that ``Dispatch`` knows about a request. The page
-``docs/request-codes.md`` is written from them.
+The declarations stand where a class registers its codes, and ``Dispatch`` knows nothing more about a request. The page
+``docs/request-codes.md`` is written from these declarations.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import Enum, Flag, auto
 
 
 class Right(Flag):
-    """What the sender of a request must be allowed to do; a request may need several rights."""
+    """The rights that the sender of a request must have; a request may need several."""
 
     NONE = 0
     """Everybody may send the request."""
@@ -27,21 +27,21 @@ class Right(Flag):
 
 
 class Size(Enum):
-    """What the answer to a request costs the server, and therefore when it is made."""
+    """The cost of an answer for the server, which decides when the answer is made."""
 
     SMALL = "small"
     """The answer is made at once."""
     LARGE = "large"
-    """The answer is messages or one long value: the request waits until there is room for it (``AnswerRoom``).
+    """The answer is messages or one long value: the request waits until there is room for the answer (``AnswerRoom``).
 
-    Pulls are not declared so: they wait after their offsets are committed.
+    Pulls are not declared ``LARGE``: they wait after their offsets are committed.
     """
     LIST = "list"
-    """The answer grows with the tables of the server: few are made at a time (``Lists``).
+    """The answer grows with the tables of the server: few such answers are made at a time (``Lists``).
 
-    Answers that stock clients wait for are not declared so: routes, members of a group, assignments and locks take
-    turns only, and hold no rows before they are begun (``Turns``). The state of consumers (223) is no such list either:
-    a broker waits for clients most of the time.
+    Answers that stock clients wait for are not declared ``LIST``: routes, members of a group, assignments and locks.
+    Such answers only take turns, and hold no rows before they begin (``Turns``). The state of consumers (223) is not
+    declared ``LIST`` either: a broker waits for clients most of the time.
     """
     CHANGING_LIST = "changing list"
-    """A list that is changed while it is made: once begun, it is carried out to its end, also without its peer."""
+    """The answer is a list that the request changes: once begun, it is made to its end, even without its peer."""

@@ -1,8 +1,8 @@
-"""Request code → the method that answers it, and the one place that turns exceptions into answers.
+"""The map from request codes to methods, and the only place that turns exceptions into answers.
 
-Two kinds of methods. ``answers`` is for requests asked now and then: the declared header is parsed, the
-method returns an ``Answer`` or something to wait for. ``answers_directly`` is for the data path: the method
-gets the bare request and answers it whenever it is done. Every request of either kind passes ``admit`` first.
+Two kinds of methods answer requests. ``answers`` is for requests that come now and then: the dispatch parses the
+declared header, and the method returns an ``Answer`` or an awaitable. ``answers_directly`` is for the data path: the
+method gets the bare request and answers it later or now. Every request of either kind passes ``admit`` first.
 
 One-way requests are never answered. Upstream: ``NettyRemotingAbstract.processRequestCommand``.
 """
@@ -34,12 +34,12 @@ log = EventLog("remoting")
 
 KNOWN_CODES = {int(code): code.name for code in RequestCode}
 MAX_LOGGED_FAILURES = 1_000
-"""Places in the code whose failures are remembered, so that each writes one traceback, then single lines."""
+"""The number of places in the code whose failures are remembered: each writes one traceback, then single lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a request is answered: response code, declared header (or none), body and remark."""
+    """The answer to a request: response code, declared header (or None), body and remark."""
 
     code: int = ResponseCode.SUCCESS
     header: Header | None = None
@@ -48,7 +48,7 @@ class Answer:
 
 
 class Request:
-    """One command that came in, and how to answer it.
+    """One command that came in, with the methods that answer it.
 
     A plain class with slots: one is made for each message sent and pulled.
     """
@@ -61,12 +61,12 @@ class Request:
         self.answered = command.flag & ONEWAY_FLAG != 0
 
     def answer(self, code: int, header: Header | None = None, body: bytes = b"", remark: str | None = None) -> None:
-        """Answer with a declared header; ignored when one-way, already answered or the channel is closed."""
+        """Answer with a declared header; ignored if one-way, already answered or the channel is closed."""
         ext_fields = None if header is None else build_header(header)
         self.send(self.command.response(code, remark, ext_fields, body))
 
     def send(self, response: RemotingCommand) -> None:
-        """Answer with a response made from this request's command; the same cases are ignored."""
+        """Answer with a response made from this request's command; ignored in the same cases as ``answer``."""
         if self.answered:
             return
         try:
@@ -78,13 +78,13 @@ class Request:
         self.answered = True
 
     def send_frame(self, frame: bytes) -> None:
-        """Answer with a frame already built; the same cases are ignored."""
+        """Answer with a frame that is already built; ignored in the same cases as ``answer``."""
         if not self.answered:
             self.answered = True
             self.channel.send_frame(frame)
 
     def send_parts(self, parts: Sequence[bytes | memoryview]) -> None:
-        """Answer with a frame already built in parts; the same cases are ignored."""
+        """Answer with a frame that is already built in parts; ignored in the same cases as ``answer``."""
         if not self.answered:
             self.answered = True
             self.channel.send_parts(parts)
@@ -94,18 +94,21 @@ H = TypeVar("H", bound=Header)
 Outcome = Answer | Awaitable[Answer | None] | None
 DirectMethod = Callable[[Request], None]
 CarryOut = Callable[[Request], Deferred[Any] | None]
-"""Carries a request out. The result fires when the request is answered; None: nobody has to wait for that."""
+"""A function that carries a request out.
+
+The result fires when the request is answered; None if nobody has to wait for the answer.
+"""
 
 
 class RequestGroup(Protocol):
-    """Requests that belong together."""
+    """A group of requests that belong together."""
 
     def register(self, dispatch: Dispatch, /) -> None:
-        """Take over the codes this class answers."""
+        """Register the codes that this class answers."""
 
 
 class Entry:
-    """One request as it was declared, and how it is answered."""
+    """One declared request, with the functions that answer it."""
 
     __slots__ = ("begin", "carry_out", "code", "right", "size")
 
@@ -119,17 +122,17 @@ class Entry:
 
 
 Admit = Callable[[Request, Right], None]
-"""Lets a request through that declares this right, or raises ``RequestRefused``."""
+"""A function that lets a request with this declared right pass, or raises ``RequestRefused``."""
 
 
 def admit_everybody(request: Request, right: Right) -> None:
-    """Let every request through."""
+    """Let every request pass."""
 
 
 class Dispatch:
     """The methods of one server.
 
-    :param admit: decides about every request that is answered here, before its header is read.
+    :param admit: decides about every request with an entry here, before its header is read.
     """
 
     def __init__(self, admit: Admit = admit_everybody) -> None:
@@ -167,14 +170,14 @@ class Dispatch:
         right: Right,
         size: Size = Size.SMALL,
     ) -> None:
-        """``method(request, header)`` answers this code; ``header`` is the declared class or None.
+        """Register ``method(request, header)`` for this code; ``header`` is the declared class or None.
 
-        The method returns an Answer, an awaitable of one, or None when it answers through the request.
+        The method returns an Answer, an awaitable of one Answer, or None if it answers through the request.
         """
         self._add(code, right, size, partial(self._carry_out, header, method))
 
     def answers_directly(self, code: RequestCode, method: DirectMethod, right: Right, size: Size = Size.SMALL) -> None:
-        """``method(request)`` answers this code itself, now or later."""
+        """Register ``method(request)`` for this code; the method itself answers the request, now or later."""
         self._add(code, right, size, method)
 
     def _add(self, code: RequestCode, right: Right, size: Size, carry_out: CarryOut) -> None:
@@ -188,25 +191,26 @@ class Dispatch:
         self._entries[code] = Entry(code, right, size, carry_out, begin)
 
     def loads_late(self, loads: Iterable[Callable[[], RequestGroup]]) -> None:
-        """When a code comes that nobody answers yet, make more of the requests, one group at a time, until one does.
+        """Add groups of rare requests, which are loaded only when a code without an entry arrives.
 
-        For rare requests: most processes end without one, and their code need not be loaded at start.
+        The groups are then loaded one at a time until one of them answers the code. Most processes never get a rare
+        request, so a start need not load its code.
         """
         self._late += loads
 
     def entries(self) -> list[Entry]:
-        """Load what is still missing and list every request that is answered here, by its number."""
+        """Load all missing groups and return every entry, sorted by request code."""
         for load in list(self._late):
             self._load(load)
         return [self._entries[code] for code in sorted(self._entries)]
 
     def _load(self, load: Callable[[], RequestGroup]) -> None:
-        """Load a group of rare requests; one that cannot be loaded now is loaded for a later request."""
+        """Load a group of rare requests; a group that cannot be loaded now is tried again for a later request."""
         load().register(self)
         self._late.remove(load)
 
     def commands(self, channel: Channel, commands: list[RemotingCommand]) -> None:
-        """Carry out all commands of one read, in order; never raises."""
+        """Carry out all commands of one read in their order; never raises."""
         entries, admit = self._entries, self._admit
         for command in commands:
             if command.flag & RESPONSE_FLAG:
@@ -223,7 +227,7 @@ class Dispatch:
                 self._refuse(request, error)
 
     def _late_entry(self, code: int) -> Entry:
-        """Find a request that is not loaded yet. A group that cannot be loaded keeps nobody from the others.
+        """Find a request that is not loaded yet; skip groups that cannot be loaded.
 
         :raises RequestRefused: REQUEST_CODE_NOT_SUPPORTED, there is no such request.
         """
@@ -244,7 +248,7 @@ class Dispatch:
         return self._entries[request.command.code].size is Size.CHANGING_LIST
 
     def _begin(self, carry_out: CarryOut, request: Request) -> None:
-        """Carry out a request with a large answer, when there is room for it."""
+        """Carry out a request with a large answer as soon as there is room for the answer."""
         if request.channel.must_wait:
             wait_for_room(request, partial(self._begin_again, carry_out, request))
         else:
@@ -257,7 +261,7 @@ class Dispatch:
             self._refuse(request, error)
 
     def _list(self, request: Request) -> Deferred[Any] | None:
-        """Begin to answer a request for a list, see ``Lists``."""
+        """Start to answer a request for a list; see ``Lists``."""
         try:
             return self._entries[request.command.code].carry_out(request)
         except Exception as error:  # noqa: BLE001 - as in ``commands``
@@ -267,7 +271,7 @@ class Dispatch:
     def _carry_out(
         self, header_class: type[Header] | None, method: Callable[[Request, Any], Outcome], request: Request
     ) -> Deferred[Any] | None:
-        """Carry a request out; the result fires when it is answered, None when it is answered already."""
+        """Carry a request out; the result fires when the request is answered, None if it is answered already."""
         header = None if header_class is None else read_header(header_class, request.command)
         outcome = method(request, header)
         if isinstance(outcome, Answer):
@@ -288,7 +292,7 @@ class Dispatch:
         forget_frames(error)
 
     def _is_dropped(self, request: Request) -> bool:
-        """Whether a list was dropped: with its peer, or because it is long and is made again later."""
+        """Return whether a list was dropped: its peer is gone, or the list is long and is made again later."""
         return request.channel.closed or self._lists.is_dropped(request)
 
     def _refuse(self, request: Request, error: Exception) -> None:
@@ -305,7 +309,10 @@ class Dispatch:
         forget_frames(error)
 
     def _log_failure(self, request: Request, error: Exception) -> None:
-        """The traceback once for each place, then a line each time: clients repeat requests at will."""
+        """Log a failure: the first one of each place with its traceback, later ones in a line each.
+
+        Clients may repeat a failing request without end.
+        """
         line = error.__traceback__.tb_lineno if error.__traceback__ is not None else 0
         place = (request.command.code, type(error).__name__, line)
         code, remote = request_code_name(request.command.code), request.channel.remote_text
@@ -317,9 +324,9 @@ class Dispatch:
 
 
 def answer_failures(request: Request, go_on: Callable[[], None]) -> None:
-    """Go on with a request that waited, for a thread or a turn: what stops it is its answer.
+    """Continue a request that waited for a thread or a turn; answer the request with any error that stops it.
 
-    It is nothing to those who woke the request, and nothing to the others who wait for the same turn.
+    No error reaches the caller that woke the request, nor other requests that wait for the same turn.
     """
     try:
         go_on()
@@ -343,7 +350,7 @@ def answer_failures(request: Request, go_on: Callable[[], None]) -> None:
 
 
 def wait_for_room(request: Request, begin: Callable[[], None]) -> None:
-    """Call ``begin``, which must not raise, when ``must_wait`` of the request's channel may have become false.
+    """Call ``begin`` when ``must_wait`` of the request's channel may have become false; ``begin`` must not raise.
 
     :raises RequestRefused: SYSTEM_BUSY, too many requests wait already; stock clients come again in 3 s.
     """
@@ -364,6 +371,6 @@ def _answer(request: Request, answer: Answer | None) -> None:
 
 
 def _not_supported(code: int) -> str:
-    """Upstream's text, leading space and all, since tools look for it; the name is ours."""
+    """Return upstream's text with our name of the code; tools look for the text, including its leading space."""
     name = f": {KNOWN_CODES[code]}" if code in KNOWN_CODES else ""
     return f" request type {code} not supported{name}"

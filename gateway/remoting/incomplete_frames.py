@@ -1,9 +1,9 @@
-"""Bytes of incomplete frames that the connections of one server hold together, and their limit.
+"""The limit for bytes of incomplete frames that all connections of one server hold.
 
-One connection cannot hold more than a frame; thousands of them, each with most of one, could still take all
-memory. Over the limit the connection that holds the most is dropped, not the one whose read came last: the
-last is any client with half a request on its way, so a few slow peers could have all others dropped. Upstream
-has no such limit.
+One connection cannot hold more than a frame, but thousands of connections, each with most of a frame, could take all
+memory. Over the limit, the connection that holds the most is dropped, not the one whose read came last. The last read
+may be from any client with half a request on its way, so a few slow peers could have all other clients dropped.
+Upstream has no such limit.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -14,14 +14,14 @@ from typing import Protocol
 
 
 class FrameHolder(Protocol):
-    """A connection, as far as its incomplete frame is concerned; it is told apart by identity."""
+    """The part of a connection that concerns its incomplete frame; connections are compared by identity."""
 
     def drop(self, reason: str) -> None:
-        """Close at once and hold nothing any more, which is told by ``IncompleteFrames.holds``."""
+        """Close at once, hold nothing any more, and report so to ``IncompleteFrames.holds``."""
 
 
 class IncompleteFrames:
-    """What each connection with an incomplete frame holds; connections without one are not in here.
+    """The bytes of each connection with an incomplete frame; other connections are not in here.
 
     :param limit_bytes: at least the longest frame, so that a lone connection is never dropped.
     """
@@ -34,7 +34,7 @@ class IncompleteFrames:
         self._bytes_by_holder: dict[FrameHolder, int] = {}
 
     def holds(self, holder: FrameHolder, held_bytes: int) -> None:
-        """A connection holds this many bytes now; 0 when its frame is whole or the connection is closed."""
+        """Note how many bytes a connection holds now; 0 if its frame is complete or the connection is closed."""
         held = self._bytes_by_holder
         self.total_bytes += held_bytes - held.get(holder, 0)
         if held_bytes:

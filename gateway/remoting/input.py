@@ -1,9 +1,9 @@
-"""Bytes on their way into a channel: the commands they complete are carried out, and answered, read by read.
+"""The incoming bytes of a channel: each read's complete commands are carried out and answered.
 
-All commands of one read are dispatched together and their answers written together, unless these are many and large:
-then the rest of the commands waits until the peer has read. When the connections of the server have used up a turn of
-the reactor, bytes that come wait for the next one, see ``InputTurn``. Malformed bytes end the connection with a log
-line and without an answer, as ``NettyDecoder`` does: after them the stream has no frame boundaries any more.
+All commands of one read are dispatched at once, and their answers are written at once. If the answers are many and
+large, the remaining commands wait until the peer has read. If the connections of the server have used up a turn of the
+reactor, arriving bytes wait for the next turn, see ``InputTurn``. Malformed bytes end the connection with a log line
+and without an answer, as in ``NettyDecoder``: after malformed bytes the stream has no frame boundaries.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -34,27 +34,33 @@ from wire.errors import RemoteError
 log = EventLog("remoting")
 
 TURN_COMMANDS: Final = 8
-"""So many are carried out before it is seen whether the peer keeps up with the answers (8 pulls: up to 2 MiB)."""
+"""The number of commands carried out before a check whether the peer reads its answers (8 pulls: up to 2 MiB)."""
 
 COMMAND_BYTES: Final = 1_024
-"""Memory of a command that waits, counted as bytes of an incomplete frame; a read may have thousands of them."""
+"""The memory in bytes that counts for each waiting command, as if it were part of an incomplete frame.
+
+One read may contain thousands of commands.
+"""
 
 _FREE: Final = 0
 _IN_LINE: Final = 1
 _FOR_ROOM: Final = 2
 _LEFT: Final = 3
-"""What an input waits for: nothing, its turn, that its peer reads, or its turn after its peer left."""
+"""The states of an input.
+
+An input waits for nothing, for its turn, until its peer reads, or for its turn after its peer left.
+"""
 
 
 class Commands(Protocol):
-    """Where commands go; ``Dispatch`` is one."""
+    """The receiver of commands; ``Dispatch`` is one."""
 
     def commands(self, channel: Channel, commands: list[RemotingCommand]) -> None:
-        """All commands of one read; never raises."""
+        """Carry out all commands of one read; never raises."""
 
 
 class Input:
-    """What comes in over one channel. A plain class: ``received`` runs for every read."""
+    """The incoming side of one channel. A plain class: ``received`` runs for every read."""
 
     __slots__ = (
         "_channel",
@@ -99,7 +105,7 @@ class Input:
         channel.on_close(self._discard)
 
     def received(self, data: bytes) -> None:
-        """Some bytes came: dispatch the commands they complete, write what those answered at once."""
+        """Dispatch the commands that these bytes complete, and write the answers that are ready."""
         channel = self._channel
         if channel.closed:
             return
@@ -110,7 +116,7 @@ class Input:
             self._read(data)
 
     def go_on(self) -> None:
-        """It is this connection's turn."""
+        """Take this connection's turn: carry out what waits."""
         channel = self._channel
         if channel.closed:
             self._finish()
@@ -122,14 +128,14 @@ class Input:
                 channel.read_on()
 
     def drop(self, reason: str) -> None:
-        """Close at once: all connections together hold too much of incomplete frames, or going on has failed."""
+        """Close at once: the incomplete frames of all connections take too much memory, or continuing failed."""
         if self._channel.closed:  # what it left waits, or has failed
             self._forget()
         else:
             self._channel.abort(reason)
 
     def _read(self, data: bytes) -> None:
-        """Carry out what waits, and the commands that these bytes complete."""
+        """Carry out the waiting commands, and the commands that these bytes complete."""
         turn, connection = self._turn, self._connection
         began_s = turn.seconds()
         processor_s = turn.processor_seconds() if self._watched_reads else 0.0
@@ -156,9 +162,10 @@ class Input:
             self._count()
 
     def _carry_out_waiting(self, began_s: float, processor_s: float) -> None:
-        """Go on with the commands that wait, for as long as the peer keeps up and the turn is not over.
+        """Carry out waiting commands for as long as the peer keeps up and the turn is not over.
 
-        :param began_s: since when the time is taken, and ``processor_s`` that of the processor, if it is watched.
+        :param began_s: the start of the measured time, in seconds.
+        :param processor_s: the processor time at that start, if processor time is measured.
         """
         channel, waiting, turn = self._channel, self._waiting, self._turn
         flush_group = turn.flush_group
@@ -188,7 +195,9 @@ class Input:
     def _judge(self, took_s: float, processor_s: float) -> None:
         """Note how quick the peer's requests are.
 
-        :param processor_s: when they began, by the processor's time of this thread; of no meaning if not watched.
+        :param took_s: the seconds that the requests took.
+        :param processor_s: this thread's processor time when the requests started; without meaning if it is not
+            measured.
         """
         if took_s >= COSTLY_S:
             self._turn_commands = 1
@@ -210,7 +219,7 @@ class Input:
     # -- waiting --------------------------------------------------------------------------------------------
 
     def _wait_with(self, data: bytes) -> None:
-        """Keep what came. Whoever sends more while it waits is not read until it has had its turn."""
+        """Keep these bytes until this connection's turn; if the peer sends more, stop reading it until then."""
         self._unread.append(data)
         if self._waits == _FREE:
             self._wait_in_line()
@@ -252,8 +261,9 @@ class Input:
         self._channel.close("malformed bytes", is_logged=True)
 
     def _discard(self, _: Channel) -> None:
-        """The connection is over. Of what waits, only those are carried out who expect no answer, such as the last
-        outcomes of a producer: others learn that they got none, and ask again.
+        """Keep only waiting one-way commands of a closed connection, such as the last outcomes of a producer.
+
+        Senders of other commands notice that no answer came, and ask again.
         """
         self._waiting[:] = [command for command in self._waiting if command.flag & ONEWAY_FLAG]
         if self._waits != _FREE and (self._waiting or self._unread):
@@ -297,7 +307,7 @@ class Input:
         self._count()
 
     def _count(self) -> None:
-        """Tell how many bytes wait here: of an incomplete frame, of reads, and of commands."""
+        """Report how many bytes wait here: an incomplete frame, reads, and commands."""
         held_bytes = self._connection.buffered_bytes + len(self._waiting) * COMMAND_BYTES
         for data in self._unread:
             held_bytes += len(data)

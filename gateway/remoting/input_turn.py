@@ -1,11 +1,13 @@
-"""The time that all connections of a server have in one turn of the reactor, and who waits for the next turns.
+"""The time that all connections of a server have in one turn of the reactor, and the lines of waiting connections.
 
-One poll may report a thousand connections, and each of them may have sent a costly request. A server carries requests
-out until they have taken ``TURN_S`` together; the bytes of every other connection wait in line. Each turn begins with
-those who wait. Connections whose requests have been quick for a while have a line of their own and come first, so that
-they wait for few costly requests; at least one of the other connections has its turn all the same. Both lines are fair
-to hosts, and a short read is not behind long ones: a client that has just connected, and is not known to be quick, does
-not wait for all who are slow.
+One poll may report a thousand connections, and each may have sent a costly request. A server carries requests out until
+they have taken ``TURN_S`` in total; the bytes of all other connections wait in line. The next turn starts with the
+waiting connections.
+
+Connections whose requests have been quick for a while have a line of their own. This line comes first, so that quick
+connections wait for few costly requests; at least one connection of the other line has its turn in each turn. Both
+lines are fair to hosts, and a short read does not wait for long ones: a new client, which is not known to be quick,
+does not wait for all slow clients.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -23,19 +25,19 @@ from gateway.telemetry.logs import EventLog
 log = EventLog("remoting")
 
 TURN_S: Final = 0.02
-"""Seconds that the requests of all connections take together in one turn of the reactor, and the last one longer."""
+"""The seconds that requests of all connections take in one turn of the reactor; the last request may exceed them."""
 COSTLY_S: Final = TURN_S / 2
-"""A request, or a few of one read, that took this many seconds of the processor is costly."""
+"""The processor time in seconds from which a request, or a few requests of one read, is costly."""
 QUICK_READS: Final = 16
-"""Quick reads after which a connection is known to be quick; a costly one takes as many of them back."""
+"""The number of quick reads after which a connection is known to be quick; a costly read takes as many back."""
 MOST_QUICK_READS: Final = 2 * QUICK_READS
-"""More are not counted; a connection with as many stays quick with one costly request among them."""
+"""The highest count of quick reads; a connection with this count stays quick after one costly request."""
 LEAST_COST_S: Final = 0.0001
-"""Seconds that a read is expected to take at least."""
+"""The least seconds that a read is expected to take."""
 BYTE_COST_S: Final = 1e-7
-"""Seconds that each byte of a read is expected to take: a heartbeat of 400 KB takes 30 ms."""
+"""The seconds that each byte of a read is expected to take: a heartbeat of 400 KB takes 30 ms."""
 MAX_LEFT: Final = 100
-"""Closed connections whose one-way requests wait for a turn; what others left is dropped."""
+"""The number of closed connections whose one-way requests wait for a turn; requests of further ones are dropped."""
 
 
 class InLine(Protocol):
@@ -45,13 +47,13 @@ class InLine(Protocol):
         """Carry out what waits, for as long as the turn is not over."""
 
     def drop(self, reason: str) -> None:
-        """Close the connection: going on has failed."""
+        """Close the connection, because continuing failed."""
 
 
 class InputTurn:
     """The turns of one server or client. A plain class: every read of every connection uses it.
 
-    :param flush_group: writes what is answered.
+    :param flush_group: writes the answers.
     """
 
     __slots__ = (
@@ -82,7 +84,7 @@ class InputTurn:
         self._others: FairLine[InLine] = FairLine()
 
     def spend(self, began_s: float) -> float:
-        """Return the seconds since ``began_s``; they are taken from this turn."""
+        """Return the seconds since ``began_s``, and subtract them from this turn."""
         took_s = self.seconds() - began_s
         self.used_s += took_s
         if self.used_s >= TURN_S / 2:  # a timer for each turn would cost more than most turns
@@ -90,16 +92,16 @@ class InputTurn:
         return took_s
 
     def wait(self, one: InLine, host: str, is_quick: bool, cost_s: float) -> None:
-        """Let a connection, which does not wait yet, go on in a later turn.
+        """Put a connection that does not wait yet into a line for a later turn.
 
-        :param cost_s: seconds that it is expected to take then.
+        :param cost_s: the seconds that the connection is expected to take in that turn.
         """
         line = self._quick if is_quick else self._others
         line.put(host, id(one), one, cost_s)
         self._order()
 
     def finish(self) -> None:
-        """Let everyone who waits go on now: the server stops."""
+        """Give every waiting connection its turn now, because the server stops."""
         while self._quick or self._others:
             self.used_s = 0.0
             self._go_on(self._quick or self._others)
@@ -121,7 +123,7 @@ class InputTurn:
                 self._order()
 
     def _serve(self, line: FairLine[InLine], least: int) -> None:
-        """Have as many go on as wait already, ``least`` of them even when the turn is over."""
+        """Give each connection that waits now its turn until the time is over; ``least`` of them even after the end."""
         for number in range(len(line)):
             if not line or (number >= least and self.used_s >= TURN_S):
                 break

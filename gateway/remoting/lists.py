@@ -1,13 +1,13 @@
-"""Answers that list something are made one at a time for a connection, and few at a time in all.
+"""Answers that list something: one at a time for each connection, and few at a time for the server.
 
-Such an answer grows with the tables of the server, and what it is made of takes more memory than its bytes. A request
-for a list waits while another one of its connection is under way, while its peer does not read, and while the server
-makes many lists. When a connection closes, its list is dropped at once.
+Such an answer grows with the tables of the server, and its parts take more memory than its bytes. A request for a list
+waits while another list of its connection is under way, while its peer does not read, and while the server makes many
+lists. When a connection closes, its list is dropped at once.
 
-Nobody knows before how long a list takes. So a list is tried first. One that is not at its end after ``SHORT_S`` is a
-long list: it goes on when one more long list may be made, and is dropped and made again later otherwise. Short lists
-therefore never wait until long ones end. A request whose list was long is not tried when it comes once more. Hosts and
-connections take turns in both lines (``FairLine``).
+Nobody knows in advance how long a list takes, so a list is tried first. A list that is not finished after ``SHORT_S``
+is a long list. It continues if one more long list may be made; otherwise it is dropped and made again later. So short
+lists never wait until long lists end. A request whose list was long is not tried when the same request comes again.
+Hosts and connections take turns in both lines (``FairLine``).
 """
 
 from __future__ import annotations
@@ -30,23 +30,28 @@ if TYPE_CHECKING:
     from wire.command import RemotingCommand
 
 MAX_LISTS: Final = 4
-"""Long lists under way in one server, each for another connection."""
+"""The number of long lists under way in one server, each for another connection."""
 MAX_TRIED: Final = 4
-"""Lists under way besides, of which nobody knows yet how long they take."""
+"""The number of lists on trial, in addition: nobody knows yet how long they take."""
 SHORT_S: Final = 0.25
-"""Seconds after which a list is long. Most have one piece, and are made at once; those that read in threads wait for
-pieces of others."""
+"""The seconds after which a list is long.
+
+Most lists have one piece and are made at once; lists that read in threads wait for pieces of other works.
+"""
 MAX_WAITING_BYTES: Final = 67_108_864
-"""Bytes of the requests for lists that wait, each counted with ``REQUEST_BYTES`` besides its fields and its body."""
+"""The bytes of waiting requests for lists.
+
+Each request counts with ``REQUEST_BYTES`` in addition to its fields and its body.
+"""
 MAX_WAITING_BYTES_PER_CHANNEL: Final = 8_388_608
-"""Those of one connection: 2,000 requests."""
+"""The bytes of waiting requests for lists of one connection: 2,000 requests."""
 REQUEST_BYTES: Final = 4_096
 LISTS_AT_ONCE: Final = 8
-"""Lists of one connection after which its next one waits for another turn of the reactor: most are short."""
+"""The number of lists of one connection after which its next list waits for another reactor turn; most are short."""
 MAX_KNOWN: Final = 1_000
-"""Requests that are known to have long answers."""
+"""The number of requests that are remembered because their answers are long."""
 LONG_COST: Final = 10.0
-"""The cost of a long list in its line, where a change that nobody has tried costs 1."""
+"""The cost of a long list in its line; a change that was not tried before costs 1."""
 
 
 class ListRequest(Protocol):
@@ -63,8 +68,8 @@ R = TypeVar("R", bound=ListRequest)
 class _Line(Generic[R]):
     """The requests of one connection.
 
-    ``is_ready`` while it waits for its turn, ``is_busy`` while a list is under way or the line waits for room or a next
-    turn of the reactor.
+    ``is_ready`` is true while the line waits for its turn. ``is_busy`` is true while a list is under way, or while the
+    line waits for room or for the next turn of the reactor.
     """
 
     __slots__ = (
@@ -98,7 +103,7 @@ class _Line(Generic[R]):
 
 
 class _Places(Generic[R]):
-    """The places of lists that are under way, and the connections that wait for one of them."""
+    """The places for lists that are under way, and the connections that wait for a place."""
 
     __slots__ = ("free", "line")
 
@@ -108,18 +113,18 @@ class _Places(Generic[R]):
 
     @property
     def has_turn(self) -> bool:
-        """Whether a list may begin now."""
+        """True if a list may begin now."""
         return self.free > 0 and len(self.line) > 0
 
 
 class Lists(Generic[R]):
     """The lists of one server. Only the reactor's thread uses this class.
 
-    :param answer: carries a request out and never raises; returns what fires when it has been answered, or None when
-        it has been answered already.
+    :param answer: carries a request out and never raises; returns a Deferred that fires when the request is answered,
+        or None if it is answered already.
     :param refuse: answers a request with an error.
-    :param is_change: whether a request changes what it lists (``Size.CHANGING_LIST``). It is never dropped once begun,
-        so it is made where long lists are made.
+    :param is_change: returns whether a request changes what it lists (``Size.CHANGING_LIST``). Such a request is never
+        dropped once begun, so it is made where long lists are made.
     """
 
     def __init__(
@@ -140,7 +145,7 @@ class Lists(Generic[R]):
         self._is_starting = False
 
     def ask(self, request: R) -> None:
-        """Make this list now or later.
+        """Make the list that this request asks for, now or later.
 
         :raises RequestRefused: SYSTEM_BUSY: too many requests for lists wait already.
         """
@@ -160,12 +165,12 @@ class Lists(Generic[R]):
             self._start()
 
     def is_dropped(self, request: R) -> bool:
-        """Whether the list of a request was dropped, to be made again: it is not answered yet."""
+        """Return whether the list of a request was dropped and will be made again: the request is not answered yet."""
         line = self._lines.get(request.channel)
         return line is not None and line.request is request and line.is_dropped
 
     def _go_on(self, line: _Line[R]) -> None:
-        """Let a line wait for its turn, or for its peer to read first."""
+        """Let a line wait for its turn, or first for its peer to read."""
         if line.channel.must_wait:
             self._wait_for_room(line)
         elif not line.is_ready:
@@ -176,7 +181,7 @@ class Lists(Generic[R]):
             places.line.put(line.channel.remote[0], line.channel, line, LONG_COST if is_long else 1.0)
 
     def _wait_for_room(self, line: _Line[R]) -> None:
-        """Go on with a line in a later turn, when its peer has read and the server has room for answers."""
+        """Continue with a line in a later turn, after its peer has read and the server has room for answers."""
         self._is_ready_no_more(line)  # not before there is room
         line.is_busy = line.channel.when_room(partial(self._has_room, line))
         if not line.is_busy:
@@ -198,7 +203,7 @@ class Lists(Generic[R]):
             self._start()
 
     def _start(self) -> None:
-        """Begin lists for as long as there may be more."""
+        """Begin lists for as long as more of them are allowed."""
         if self._is_starting:  # one ended at once
             return
         self._is_starting = True
@@ -211,7 +216,7 @@ class Lists(Generic[R]):
             self._is_starting = False
 
     def _begin(self, places: _Places[R]) -> None:
-        """Make the first list of the line whose turn it is."""
+        """Make the first list of the line that has its turn."""
         line = places.line.take()
         line.is_ready = False
         if places is self._tried and _hash(line.waiting[0]) in self._known:  # since it waits
@@ -232,7 +237,7 @@ class Lists(Generic[R]):
             line.overdue = line.channel.call_later(SHORT_S, partial(self._found_long, line))
 
     def _found_long(self, line: _Line[R]) -> None:
-        """The list under way is long: go on with it where long lists are made, or drop it for now."""
+        """Treat the list under way as long: continue it where long lists are made, or drop it for now."""
         line.overdue = None
         if line.request is not None:
             self._known[_hash(line.request)] = None
@@ -288,7 +293,7 @@ class Lists(Generic[R]):
 
 
 def _hash(request: ListRequest) -> int:
-    """Return what tells requests apart, mostly."""
+    """Return a number that tells most requests apart."""
     command = request.command
     return hash((command.code, *sorted(command.ext_fields.items()), command.body))
 

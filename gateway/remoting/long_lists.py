@@ -1,7 +1,7 @@
-"""The text of long lists and tables, made a piece at a time and never longer than a frame may be.
+"""The text of long lists and tables, made in pieces and never longer than a frame may be.
 
-An answer of many entries takes a second to write, and its reader cannot read it at all once it is longer than a frame.
-The generators here are works for ``Turns``: they yield between two pieces and refuse what does not fit.
+Writing an answer of many entries takes a second, and a reader cannot read an answer longer than a frame at all. The
+generators here are works for ``Turns``: they yield between two pieces and refuse a text that does not fit.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from wire.codes import ResponseCode
 from wire.frame import MAX_FRAME_BYTES
 
 MAX_LIST_BYTES: Final = MAX_FRAME_BYTES - 262_144
-"""Bytes of a list's text. The rest of the frame is for the header and the other members of the body."""
+"""The bytes of a list's text; the rest of the frame is for the header and the other members of the body."""
 
 BYTES_PER_TURN: Final = 262_144
-"""Bytes of a list's text that one turn makes, if its entries are long."""
+"""The bytes of a list's text that one turn makes, if its entries are long."""
 BYTES_PER_ENTRY: Final = 100
-"""Bytes of an entry of a list in a list, when it is counted how much one turn does."""
+"""The bytes that count as one entry of an inner list, when the work of a turn is measured."""
 
 
 def list_text(what: str, items: Iterable[Any], *, java_form: bool = True, advice: str = "") -> Work[PreparedText]:
     """Make the text of an array; ``items`` may do work of its own for each item.
 
-    :param what: names the list in a refusal.
+    :param what: the name of the list in a refusal.
     :param advice: says what the reader can do instead.
     :raises RequestRefused: SYSTEM_ERROR, the text does not fit into a frame.
     """
@@ -38,7 +38,10 @@ def list_text(what: str, items: Iterable[Any], *, java_form: bool = True, advice
 def table_text(
     what: str, members: Iterable[tuple[Any, Any]], *, java_form: bool = True, advice: str = ""
 ) -> Work[PreparedText]:
-    """Make the text of an object of these keys and values, in the order given; takes and raises as ``list_text``."""
+    """Make the text of an object of these keys and values in the given order.
+
+    Parameters and errors are the same as those of ``list_text``.
+    """
     text = yield from _joined(what, (member_text(key, value, java_form=java_form) for key, value in members), advice)
     return PreparedText(f"{{{text}}}")
 
@@ -46,7 +49,10 @@ def table_text(
 def table_of_texts(
     what: str, members: Iterable[tuple[Any, Work[PreparedText]]], *, advice: str = ""
 ) -> Work[PreparedText]:
-    """Make the text of an object whose values are lists or tables of their own; takes and raises as ``list_text``."""
+    """Make the text of an object whose values are lists or tables of their own.
+
+    Parameters and errors are the same as those of ``list_text``.
+    """
     made: list[tuple[Any, PreparedText]] = []
     total = entries = 0
     for key, work in members:
@@ -63,12 +69,12 @@ def table_of_texts(
 
 
 def item_text(value: Any, *, java_form: bool = True) -> str:
-    """Make the text of one item of a list."""
+    """Return the text of one item of a list."""
     return prepared_text(value, depth=None) if java_form else str(build_json(value, java_form=False), "utf-8")
 
 
 def member_text(key: Any, value: Any, *, java_form: bool = True) -> str:
-    """Make the text of one member of a table."""
+    """Return the text of one member of a table."""
     return item_text({key: value}, java_form=java_form)[1:-1]
 
 
@@ -95,6 +101,6 @@ def _joined(what: str, texts: Iterable[str], advice: str) -> Work[str]:
 
 
 def too_long(what: str, advice: str = "") -> RequestRefused:
-    """Make the refusal of a list that is longer than ``MAX_LIST_BYTES``."""
+    """Return the refusal of a list that is longer than ``MAX_LIST_BYTES``."""
     text = f"{what}: the text is longer than {MAX_LIST_BYTES} bytes and does not fit into one frame"
     return RequestRefused(ResponseCode.SYSTEM_ERROR, f"{text}; {advice}" if advice else text)

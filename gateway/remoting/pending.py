@@ -1,7 +1,7 @@
-"""Calls of ours that wait for their answer: opaque → Deferred, with a timeout each.
+"""Our calls that wait for their answer: a map of opaque → Deferred, with a timeout for each.
 
-One table belongs to one channel, since each side numbers its own requests. An answer that comes after its
-timeout finds nothing here and is ignored, as in ``NettyRemotingAbstract.processResponseCommand``.
+One table belongs to one channel, since each side numbers its own requests. An answer that comes after its timeout finds
+no entry and is ignored, as in ``NettyRemotingAbstract.processResponseCommand``.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ MAX_OPAQUE = 0x7FFFFFFF
 
 
 class CallFailed(GatewayError):  # noqa: N818 (the three below read as sentences)
-    """A call to the other side got no answer."""
+    """A call to the peer got no answer."""
 
 
 class CallTimeout(CallFailed):
-    """No answer came in time; whether the other side acted is unknown."""
+    """No answer came within the timeout; the peer may or may not have acted."""
 
 
 class ChannelClosed(CallFailed):
-    """The connection was, or became, closed."""
+    """The connection was closed, or closed while the call waited."""
 
 
 class TooManyCalls(CallFailed):
-    """The other side owes us as many answers as the limit allows; nothing was sent."""
+    """The limit of unanswered calls to the peer is reached; nothing was sent."""
 
 
 class PendingCalls:
     """The unanswered calls of one channel.
 
-    :param limit: how many may wait at once.
+    :param limit: how many calls may wait at a time.
     """
 
     __slots__ = ("_calls", "_last_opaque", "_limit", "_reactor")
@@ -50,7 +50,7 @@ class PendingCalls:
         return len(self._calls)
 
     def next_opaque(self) -> int:
-        """A number no waiting call has: counts up and starts again at 1."""
+        """Return a number that no waiting call has; numbers count up and start again at 1."""
         opaque = self._last_opaque % MAX_OPAQUE + 1
         while opaque in self._calls:
             opaque = opaque % MAX_OPAQUE + 1
@@ -58,7 +58,7 @@ class PendingCalls:
         return opaque
 
     def expect(self, opaque: int, timeout_s: float) -> Deferred[RemotingCommand]:
-        """A Deferred for the answer to ``opaque``; it fails with CallTimeout or ChannelClosed.
+        """Return a Deferred for the answer to ``opaque``; it fails with CallTimeout or ChannelClosed.
 
         :raises TooManyCalls: the limit is reached.
         """
@@ -70,7 +70,7 @@ class PendingCalls:
         return answer
 
     def answered(self, response: RemotingCommand) -> bool:
-        """Hand a response to the call it answers; False when no such call waits (any more)."""
+        """Hand a response to the call that waits for it; return False if no such call waits, or waits no longer."""
         call = self._calls.pop(response.opaque, None)
         if call is None:
             return False
@@ -80,7 +80,7 @@ class PendingCalls:
         return True
 
     def fail_all(self, reason: str) -> None:
-        """The connection is gone: fail whatever waits."""
+        """Fail every waiting call, because the connection is gone."""
         while self._calls:
             _, (answer, timer) = self._calls.popitem()
             timer.cancel()
@@ -97,8 +97,9 @@ class PendingCalls:
 
 
 def _fail(answer: Deferred[RemotingCommand], error: CallFailed) -> None:
-    """Tell who waits. The error does not keep the stack of this moment: Twisted's frames in it know the error, and such
-    a circle holds the transport that is just being lost.
+    """Fail a waiting call, and drop the traceback of the error.
+
+    Twisted's frames in the traceback refer to the error. Such a circle would keep the lost transport in memory.
     """
     answer.errback(error)
     forget_frames(error)

@@ -1,4 +1,4 @@
-"""The Twisted protocol: what a transport tells, for the channel over it and its input. One connection."""
+"""The Twisted protocol of one connection: it passes the transport's events to the channel and to the input."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from wire.connection import Connection
 
 
 class ChannelOwner(TypingProtocol):
-    """Who has channels: a server or a client."""
+    """An owner of channels: a server or a client."""
 
     def open_channel(self, protocol: RemotingProtocol) -> Channel:
-        """A transport is connected: the channel over it."""
+        """Return the channel for a transport that has just connected."""
 
 
 class RemotingProtocol(Protocol):
@@ -42,13 +42,13 @@ class RemotingProtocol(Protocol):
         self._new_connection = new_connection
 
     def connectionMade(self) -> None:  # noqa: N802 (Twisted's name)
-        """The transport is ready."""
+        """Open the channel and its input, because the transport is ready."""
         self.channel = self._owner.open_channel(self)
         own_input = Input(self.channel, self._commands, self._turn, self._incomplete_frames, self._new_connection())
         # Without a step in between, which each read would take: the input is compiled, this class cannot be.
         self.dataReceived = own_input.received  # type: ignore[method-assign]
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 (Twisted's name)
-        """The transport is gone."""
+        """Notify the channel that the transport is gone."""
         if self.channel is not None:
             self.channel.connection_lost(reason.getErrorMessage())

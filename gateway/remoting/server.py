@@ -1,7 +1,7 @@
-"""Listens on one or more ports and owns the channels that come in over them.
+"""The server: it listens on one or more ports and owns the channels of the connections that come in.
 
-One server has one dispatch, so a broker's ports (main and VIP) answer the same requests. Idle channels are
-found by one scan for all, not by a timer each. Upstream: ``NettyRemotingServer``.
+One server has one dispatch, so a broker's ports (main and VIP) answer the same requests. One scan of all channels finds
+the idle ones, instead of a timer for each channel. Upstream: ``NettyRemotingServer``.
 """
 
 from __future__ import annotations
@@ -38,21 +38,24 @@ from wire.quick.whole import whole_headers
 log = EventLog("remoting")
 
 ROOM_SHARE = 16
-"""One connection of this many is closed, if it is idle, when descriptors run short: who looks for them looks at all."""
+"""The divisor that limits how many idle connections one search closes when descriptors run short.
+
+A search closes at most one in this many open connections, plus one: each search has to read all connections.
+"""
 IDLE_LEAST_S = 5.0
-"""Seconds for which a connection must have been idle to be closed for others."""
+"""The seconds that a connection must have been idle before it is closed for others."""
 LOOKS_FOR_IDLE_EVERY_S = 1.0
-"""Seconds between two looks that find none."""
+"""The seconds between two searches for idle connections that find none."""
 IDLE_SCANS = 12
-"""Scans in one idle time: an idle channel is closed at most a twelfth of it late."""
+"""The number of scans in one idle time: an idle channel is closed late by at most a twelfth of the idle time."""
 
 
 class RemotingServer(Service):
-    """Accepts connections on ``addresses`` while it runs.
+    """A server that accepts connections on ``addresses`` while it runs.
 
     :param addresses: (interface, port) each; port 0 picks a free one, see ``ports``.
-    :param flush_group: shared with whoever completes batches of answers.
-    :param port_option: what a user is told to change when a port is in use.
+    :param flush_group: shared with the parts that complete batches of answers.
+    :param port_option: the option that an error names when a port is in use.
     """
 
     def __init__(
@@ -87,13 +90,13 @@ class RemotingServer(Service):
 
     @property
     def ports(self) -> list[int]:
-        """The ports really listened on, in the order of the addresses; empty while stopped."""
+        """The ports that the server listens on, in the order of the addresses; empty while stopped."""
         return [_port_of(listening) for listening in self._listening]
 
     def startService(self) -> None:  # noqa: N802 (Twisted's name)
         """Listen on all addresses, or on none.
 
-        :raises GatewayError: an address cannot be listened on; the text says which and what to do.
+        :raises GatewayError: the server cannot listen on an address; the text names the address and says what to do.
         """
         for interface, port in self._addresses:
             try:
@@ -105,7 +108,7 @@ class RemotingServer(Service):
         super().startService()  # type: ignore[no-untyped-call]
 
     def stopService(self) -> Deferred[None]:  # noqa: N802 (Twisted's name)
-        """Close the ports and all channels; fires when the last one is gone."""
+        """Close the ports and all channels; fires when the last channel is gone."""
         super().stopService()  # type: ignore[no-untyped-call]
         if self._idle_scan is not None and self._idle_scan.active():
             self._idle_scan.cancel()
@@ -117,11 +120,11 @@ class RemotingServer(Service):
         return closed
 
     def stop_listening(self) -> Deferred[None]:
-        """Accept nothing more; open channels stay, so that requests under way can be answered."""
+        """Accept no more connections; open channels stay, so that requests under way can be answered."""
         return DeferredList(self._stop_listening()).addCallback(lambda _: None)
 
     def open_channel(self, protocol: RemotingProtocol) -> Channel:
-        """A connection came in (told by its protocol)."""
+        """Make the channel of a connection that came in; called by the connection's protocol."""
         assert protocol.transport is not None
         self._last_channel_id += 1
         channel = Channel(
@@ -139,7 +142,7 @@ class RemotingServer(Service):
         return channel
 
     def new_protocol(self, address: IAddress | None) -> RemotingProtocol | None:
-        """A protocol for a connection that arrived, or None when there are too many."""
+        """Return a protocol for a connection that arrived, or None if there are too many connections."""
         if self._connected >= self._settings.max_connections:
             log.warning("connection refused", remote=address, max_connections=self._settings.max_connections)
             return None
@@ -147,7 +150,7 @@ class RemotingServer(Service):
         return ServerProtocol(self, self._dispatch)
 
     def disconnected(self) -> None:
-        """A transport is gone for good (told by its protocol)."""
+        """Count a transport that is gone for good; called by its protocol."""
         self._connected -= 1
         if self._connected == 0 and self._all_lost is not None:
             all_lost, self._all_lost = self._all_lost, None
@@ -179,7 +182,7 @@ class RemotingServer(Service):
         del self.channels[channel.id]
 
     def _close_idlest(self) -> bool:
-        """Close the connections that have been idle the longest; return whether there were some."""
+        """Close the connections that have been idle the longest; return whether there were any."""
         now_s = self._reactor.seconds()
         if now_s < self._next_look_s:
             return False
@@ -212,20 +215,20 @@ class RemotingServer(Service):
 
 
 class ServerProtocol(RemotingProtocol):
-    """The protocol of an accepted connection; its end is counted."""
+    """The protocol of an accepted connection; it reports the connection's end to the server."""
 
     def __init__(self, server: RemotingServer, commands: Commands) -> None:
         super().__init__(server, commands, server.input_turn, server.incomplete_frames, server.new_connection)
         self._server = server
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 (Twisted's name)
-        """The transport is gone."""
+        """Notify the channel and the server that the transport is gone."""
         super().connectionLost(reason)
         self._server.disconnected()
 
 
 class _Connections(Factory):
-    """Asks the server for the protocol of each connection."""
+    """A factory that asks the server for the protocol of each connection."""
 
     noisy = False
 

@@ -1,8 +1,8 @@
-"""Long work a piece at a time, so that other requests are answered between two pieces.
+"""Long work in pieces, so that other requests are answered between two pieces.
 
-Work is a generator that yields after a bounded number of entries. All works of one server share its turns: in each turn
-of the reactor one piece of one work is done, however many works there are. Each connection has a line of its own, and
-the lines take turns; so a peer that asks for hundreds of long answers waits for itself.
+A work is a generator that yields after a bounded number of entries. All works of one server share its turns: each turn
+of the reactor does one piece of one work, however many works there are. Each connection has a line of its own, and the
+lines take turns. So a peer that asks for hundreds of long answers delays only itself.
 """
 
 from __future__ import annotations
@@ -20,45 +20,52 @@ from gateway.shares import Shares
 from wire.codes import ResponseCode
 
 ENTRIES_PER_TURN = 1_000
-"""Entries of a table that one piece of work looks at: about a millisecond, at most ten."""
+"""The number of table entries that one piece of work visits: about a millisecond, at most ten."""
 
 MAX_WORKS = 8
-"""Works, each of another connection, that take turns. The others wait for one of them to end, since each may hold an
-answer of 16 MiB.
+"""The number of works, each of another connection, that take turns.
+
+Further works wait until one of these ends, since each may hold an answer of 16 MiB.
 """
 MAX_BEGUN = 400
-"""Works whose first piece is done: each holds 256 KiB of text at most until it takes turns."""
+"""The number of works whose first piece is done: each holds at most 256 KiB of text until it takes turns."""
 MAX_BEGUN_PER_CHANNEL = 4
-"""Those of one connection; with as many long answers in the making, its next requests wait."""
+"""The number of begun works of one connection; further requests of the connection wait."""
 FIRST_PIECES_PER_TURN = 50
-"""Works that are begun in one turn of the reactor. Most have one piece, as lists of group members and locks have."""
+"""The number of works that begin in one turn of the reactor.
+
+Most works have one piece, for example the lists of group members and locks.
+"""
 MAX_WAITING = 10_000
-"""Works that are not at their end: 10,000 clients that ask for the members of their group in one moment."""
+"""The number of unfinished works: 10,000 clients may ask for the members of their group at the same moment."""
 MAX_WAITING_PER_CHANNEL = 2_000
-"""Those of one connection: a process with consumers of 2,000 groups that share out queues in one moment."""
+"""The number of unfinished works of one connection.
+
+A process may have consumers of 2,000 groups that share out queues at the same moment.
+"""
 FIRST_PIECES_S = 0.02
-"""Seconds after the first of them in which works are begun in one turn: a first piece may copy a large table."""
+"""The seconds after the first of them in which works begin in one turn: a first piece may copy a large table."""
 DROPS_PER_TURN = 100
-"""Works of closed connections that one turn drops: a few milliseconds."""
+"""The number of works of closed connections that one turn drops: a few milliseconds."""
 
 T = TypeVar("T")
 Work: TypeAlias = Generator[None, None, T]
-"""Work in pieces, and its value at the end."""
+"""A work in pieces; the generator's return value is the work's value."""
 
 
 class Peer(Protocol):
-    """What is asked of the connection that work is done for."""
+    """The part of a connection that ``Turns`` uses."""
 
     @property
     def closed(self) -> bool:
-        """Whether nobody can be answered any more."""
+        """True if nobody can be answered any more."""
 
     def on_close(self, callback: Callable[[Any], None], /) -> None:
-        """Call back once, with this connection, when it closes."""
+        """Call back once, with this connection, when the connection closes."""
 
 
 class _Job:
-    """A work, what fires at its end, and whether it goes on without its peer once it is begun."""
+    """A work, the Deferred that fires when it ends, and whether a begun work continues without its peer."""
 
     __slots__ = ("done", "goes_on", "work")
 
@@ -68,12 +75,12 @@ class _Job:
         self.goes_on = goes_on
 
     def _drop(self, _: Deferred[Any]) -> None:
-        """Nobody waits for the work any more: what it holds is given back at once, and its next piece is its last."""
+        """Drop a work that nobody waits for: release its memory now, so that its next piece is its last."""
         self.work = _nothing()
 
 
 class _Line:
-    """The works of one connection, or one of the server's own: those that are begun, and those that are not."""
+    """The works of one connection, or a work of the server itself: begun works and works that have not begun."""
 
     __slots__ = ("begun", "fresh", "gone", "holder")
 
@@ -87,8 +94,8 @@ class _Line:
 class Turns:
     """The works of one server. Only the reactor's thread uses this class.
 
-    The first piece of a work is done at once, so that short answers do not wait for long ones; but few works of one
-    connection are begun at a time, and few in one turn.
+    The first piece of a work is done at once, so that short answers do not wait for long ones. However, only a few
+    works of one connection begin at a time, and only a few in one turn.
     """
 
     def __init__(self, reactor: TimeSource) -> None:
@@ -106,17 +113,17 @@ class Turns:
 
     @property
     def count(self) -> int:
-        """Works that are not at their end."""
+        """The number of unfinished works."""
         return self._shares.used
 
     def run(self, work: Work[T], channel: Peer, *, goes_on: bool = False) -> Deferred[T]:
-        """Do the first piece now and the others in later turns; fires with the work's value or its exception.
+        """Do the first piece now and the other pieces in later turns; fires with the work's value or its exception.
 
-        Work of a single piece is mostly done when this method returns. When the channel closes, its works are dropped:
-        they fail with RequestRefused, soon.
+        A work of a single piece is mostly done when this method returns. When the channel closes, its works are
+        dropped: they fail soon with RequestRefused.
 
         :param channel: the connection whose request it is.
-        :param goes_on: once begun, the work is done to its end also without its peer: it changes something.
+        :param goes_on: True if a begun work continues to its end without its peer, because it changes something.
         :raises RequestRefused: SYSTEM_BUSY: too many works wait; SYSTEM_ERROR: the channel is closed.
         """
         if channel.closed:
@@ -136,7 +143,10 @@ class Turns:
         return job.done
 
     def begin(self, work: Work[T]) -> Deferred[T]:
-        """As ``run``, for works of the server itself, few at a time: never refused, and the first piece is done now."""
+        """Run a work of the server itself, like ``run``: it is never refused, and its first piece is done now.
+
+        Use ``begin`` for only a few works at a time.
+        """
         job = _Job(work, goes_on=True)
         if not _is_over(job):
             self._go_on(job)
@@ -150,7 +160,7 @@ class Turns:
 
     @property
     def _has_begun_enough(self) -> bool:
-        """Whether no more works are begun in this turn."""
+        """True if no more works may begin in this turn."""
         if not self._first_pieces:
             return False
         took_s = self._reactor.seconds() - self._first_began_s
@@ -172,7 +182,7 @@ class Turns:
             self._place(line)
 
     def _line(self, channel: Peer) -> _Line:
-        """The channel's line; it is kept until the channel closes."""
+        """Return the channel's line, which is kept until the channel closes."""
         line = self._lines.get(channel)
         if line is None:
             line = self._lines[channel] = _Line(channel)
@@ -180,7 +190,7 @@ class Turns:
         return line
 
     def _place(self, line: _Line) -> None:
-        """Have a line take part in the turns as far as it has works."""
+        """Let a line take part in the turns if it has works."""
         if line.begun and line not in self._active:
             self._long.setdefault(line)
         if line.fresh and len(line.begun) < MAX_BEGUN_PER_CHANNEL:
@@ -251,7 +261,7 @@ class Turns:
         self._schedule()
 
     def _leave(self, holder: object, job: _Job) -> None:
-        """The peer of a begun work is gone."""
+        """Drop a begun work whose peer is gone, or continue it if it ``goes_on``."""
         if job.goes_on:
             self._shares.give_back(holder)
             self._go_on(job)
@@ -260,7 +270,7 @@ class Turns:
             self._schedule()
 
     def _go_on(self, job: _Job) -> None:
-        """Have a begun work take turns in a line of its own."""
+        """Let a begun work take turns in a line of its own."""
         line = _Line(job)
         line.begun.append(job)
         self._begun += 1
@@ -270,7 +280,7 @@ class Turns:
 
 
 def _is_over(job: _Job) -> bool:
-    """Do the next piece; True when it was the last, and whoever waits for the work has been told."""
+    """Do the next piece; return True if it was the last and the waiting caller has been notified."""
     try:
         next(job.work)
     except StopIteration as end:
@@ -288,7 +298,7 @@ def _nothing() -> Work[None]:
 
 
 def fail(waiting: Deferred[Any], error: Exception) -> None:
-    """Give an exception to whoever waits, and keep nothing of how it came about."""
+    """Fail the waiting caller with an exception, and keep no traceback of it."""
     failure = Failure(error)  # type: ignore[no-untyped-call]
     waiting.errback(failure)
     failure.cleanFailure()  # type: ignore[no-untyped-call]
@@ -300,7 +310,7 @@ def _closed_meanwhile() -> RequestRefused:
 
 
 def finish(work: Work[T]) -> T:
-    """Do all pieces at once and return the work's value: for programs without a reactor."""
+    """Do all pieces at once and return the work's value; for programs without a reactor."""
     while True:
         try:
             next(work)

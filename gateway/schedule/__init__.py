@@ -1,4 +1,5 @@
-"""Messages that wait: delay levels, the topic they wait in and the service that lets them go.
+"""Messages that wait: delay levels and timer messages, the topics they wait in, and the services that release them.
 
-What is waited for is computed purely; only ``delay_service`` reads and appends.
+Which message is due is computed without I/O; the two services, ``delay_service.py`` and ``timer_service.py``, read and
+append. Open ``delay_service.py`` first.
 """

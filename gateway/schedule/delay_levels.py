@@ -1,7 +1,7 @@
-"""The delay levels: ``messageDelayLevel`` as milliseconds, levels counted from 1.
+"""The delay levels: ``messageDelayLevel`` in milliseconds, with levels counted from 1.
 
-Upstream behaviour: ``ScheduleMessageService.parseDelayLevel``. A level above the last one waits the last
-one's time; level 0 and below means "now".
+Upstream behaviour: ``ScheduleMessageService.parseDelayLevel``. A level above the last one waits as long as the last
+one; level 0 and below means "now".
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _LEVEL = re.compile(r"(\d{1,9})([smhd])")
 
 
 class DelayLevels(msgspec.Struct, frozen=True):
-    """The waiting times of levels 1, 2, …, in milliseconds."""
+    """The delays of levels 1, 2, …, in milliseconds."""
 
     delays_ms: Sequence[int]
 
     @classmethod
     def parse(cls, text: str) -> DelayLevels:
-        """Read ``1s 5s 10s 1m 2h``: numbers with the units s, m, h or d, separated by spaces.
+        """Parse ``1s 5s 10s 1m 2h``: numbers with the units s, m, h or d, separated by spaces.
 
-        :raises GatewayError: no level at all, or one that is not a number with a unit.
+        :raises GatewayError: there is no level, or a level is not a number with a unit.
         """
         delays = []
         for word in text.split():
@@ -46,9 +46,9 @@ class DelayLevels(msgspec.Struct, frozen=True):
         return len(self.delays_ms)
 
     def clip(self, level: int) -> int:
-        """A level within 0 … last; anything negative is 0, which is "now"."""
+        """Return the level, limited to 0 … last; a negative level becomes 0, which means "now"."""
         return max(0, min(level, self.last))
 
     def delay_ms(self, level: int) -> int:
-        """How long level 1 … last waits; levels above the last wait as long as the last."""
+        """Return how long level 1 … last waits, in milliseconds; levels above the last wait as long as the last."""
         return self.delays_ms[min(level, self.last) - 1]

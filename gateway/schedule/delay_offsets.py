@@ -1,4 +1,4 @@
-"""How far each delay level has come: ``delayOffset.json``, shared with Apache RocketMQ."""
+"""The progress of each delay level: ``delayOffset.json``, shared with Apache RocketMQ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wire.disk.config_json import DelayOffsetsFile
 
 
 class DelayOffsets:
-    """The file of the delay levels' offsets.
+    """The file with the offsets of the delay levels.
 
     :param path: ``config/delayOffset.json`` of the data directory.
     """
@@ -25,25 +25,25 @@ class DelayOffsets:
         self._writer = WriteBehind(self._file, self._snapshot, in_thread)
 
     def load(self) -> Mapping[int, int]:
-        """Level to next offset; blocks, so only before the broker serves.
+        """Return the map of level to next offset; blocks, so call this only before the broker serves.
 
-        :raises GatewayError: there is a file but neither it nor its backup can be read.
+        :raises GatewayError: there is a file, but neither the file nor its backup can be read.
         """
         self._loaded = self._file.load(DelayOffsetsFile.parse) or DelayOffsetsFile()
         return self._loaded.offset_table
 
     def follow(self, current: Callable[[], Mapping[int, int]]) -> None:
-        """Save what this returns from now on."""
+        """Save the offsets that this function returns from now on."""
         self._current = current
 
     def persist(self) -> None:
-        """Write the offsets when they moved since the last time, or that write failed."""
+        """Write the offsets if they moved since the last write, or if the last write failed."""
         if self._current() != self._loaded.offset_table:
             self._writer.touch()
         self._writer.save()
 
     def persist_now(self) -> None:
-        """Write and wait for it: for the end of the process."""
+        """Write the offsets and wait for the write: for the end of the process."""
         if self._current() != self._loaded.offset_table:
             self._writer.touch()
         self._writer.save_now()

@@ -1,10 +1,12 @@
-"""The service that lets delayed messages go when their level's time has passed.
+"""The service that releases delayed messages when the time of their level has passed.
 
-Each level waits in its own queue of the schedule topic, in the order of its due times, so only the first
-message of a level has to be looked at. A released message is appended to its real topic; the level's offset
-moves on once that is stored, and is saved once it is on disk. Upstream: ``ScheduleMessageService``, without its
-polling: a level sleeps until its first message is due or, when empty, until a message arrives. Many messages
-that are due at once are released in several turns of the reactor, and levels take turns: nobody else is held up.
+Each level has its own queue in the schedule topic, in the order of due times. So only the first message of a level has
+to be read. A released message is appended to its real topic. The level's offset moves on after the message is stored,
+and the offset is saved after the message is on disk.
+
+Upstream: ``ScheduleMessageService``, without its polling: a level sleeps until its first message is due or, if it is
+empty, until a message arrives. If many messages are due at the same moment, several turns of the reactor release them,
+and levels take turns, so that no other request is delayed.
 """
 
 from __future__ import annotations
@@ -35,28 +37,30 @@ if TYPE_CHECKING:
 log = EventLog("schedule")
 
 LEAST_READ, MOST_READ = 4, 256
-"""Messages read in one look at a level: twice as many as were due at the last one.
-Most of those that wait are not due yet.
+"""The fewest and the most messages read in one look at a level.
+
+Each look reads twice as many messages as were due at the last look. Most waiting messages are not due yet.
 """
 MOST_RELEASED = 64
-"""Messages appended in one turn of the reactor, of all levels together. The others that were read follow in the next
-turns, without waiting for the disk.
+"""The number of messages of all levels that are appended in one turn of the reactor.
+
+Further messages that were read follow in the next turns, without waiting for the disk.
 """
 MENDED_UNITS = 256
 READ_BYTES = 1 << 20
 RETRY_MS = 10_000
-"""A message that could not be stored is tried again after this, as upstream does."""
+"""The milliseconds until a message that could not be stored is tried again, as in upstream."""
 LONGEST_SLEEP_MS = 60_000
 DOUBTED_UNITS = 64
-"""Looked at where a level's queue begins behind its offset."""
+"""The number of units checked if a level's queue starts after the level's offset."""
 
 
 _NOT_THERE = frozenset({GetStatus.MESSAGE_DAMAGED, GetStatus.MESSAGE_WAS_REMOVING, GetStatus.OFFSET_FOUND_NULL})
-"""What a unit leads to that does not lead to its message, or leads over a gap."""
+"""The results of a read whose unit does not lead to its message, or leads over a gap."""
 
 
 class NewMessage(Protocol):
-    """What is asked of a newly dispatched message."""
+    """The part of a newly dispatched message that this service uses."""
 
     topic: str
     queue_id: int
@@ -99,7 +103,7 @@ class _Level:
 
 
 class _Release:
-    """Messages of a level on their way: those that are due, in order."""
+    """Due messages of a level on their way, in order."""
 
     __slots__ = ("_due", "end", "has_failed", "left", "log_end", "pending")
 
@@ -113,14 +117,14 @@ class _Release:
         self.log_end = 0
 
     def take(self, count: int) -> list[StoredMessage]:
-        """The next ones to append."""
+        """Return the next ``count`` messages to append."""
         begin = len(self._due) - self.left
         taken = self._due[begin : begin + count]
         self.left -= len(taken)
         return taken
 
     def end_here(self) -> None:
-        """Append no more of them."""
+        """Append no more messages of this release."""
         if self.left:
             self.end = min(self.end, self._due[-self.left].queue_offset)
             self.pending -= self.left
@@ -128,11 +132,11 @@ class _Release:
 
 
 class DelayService:
-    """Releases delayed messages.
+    """The service that releases delayed messages.
 
-    :param reactor: for its clock only.
+    :param reactor: used for its clock only.
     :param in_thread: runs the reads that may wait for the disk.
-    :param readable_queue: the queue of a topic for a message that is meant for a queue.
+    :param readable_queue: returns the queue of a topic for a message that is meant for a queue.
     """
 
     def __init__(
@@ -160,7 +164,10 @@ class DelayService:
         self._running = False
 
     def resume_from(self, offsets: Mapping[int, int]) -> None:
-        """Go on where an earlier run ended: delay level to next offset in its queue; before the start."""
+        """Continue where an earlier run ended, before the start.
+
+        :param offsets: a map of delay level to next offset in the level's queue.
+        """
         for number, offset in offsets.items():
             level = self._levels.get(number)
             if level is None:
@@ -170,7 +177,11 @@ class DelayService:
                 self._mend_begin(level)
 
     def _mend_begin(self, level: _Level) -> None:
-        """Messages that wait seem to be deleted: or their units are damaged and lead below the begin of the log."""
+        """Mend the first units of a queue that starts after the level's offset.
+
+        Waiting messages seem to be deleted, but their units may be damaged and lead to a place before the start of the
+        log.
+        """
         begin = self._store.min_offset(SCHEDULE_TOPIC, level.queue_id)
         if not 0 <= level.offset < begin:
             return
@@ -181,13 +192,15 @@ class DelayService:
             log.error("delay queue not checked", delay_level=level.level, offset=first, reason=str(error))
 
     def offsets(self) -> dict[int, int]:
-        """The next offset of each level that ever held a message, for delayOffset.json."""
+        """Return the next offset of each level that ever held a message, for delayOffset.json."""
         moved = {level.level: level.offset for level in self._levels.values() if level.offset}
         return {**self._kept, **moved}
 
     def durable_offsets(self) -> dict[int, int]:
-        """The same as far as released messages are on disk: with ASYNC_FLUSH they may not be, and must not be passed
-        over when they are lost.
+        """Return ``offsets``, limited to released messages that are on disk.
+
+        With ASYNC_FLUSH a released message may not be on disk yet; if it is lost, its level must not have moved past
+        it.
         """
         flushed = self._store.flushed_offset
         durable = self.offsets()
@@ -199,7 +212,7 @@ class DelayService:
         return durable
 
     def start(self) -> None:
-        """Look at every level once."""
+        """Check every level once."""
         self._running = True
         for level in self._levels.values():
             # A queue that lost its end in a crash starts again below the offset: what comes there is new.
@@ -208,7 +221,7 @@ class DelayService:
             self._wake(level)
 
     def stop(self) -> None:
-        """Release nothing more; what is being stored still counts."""
+        """Release no more messages; a message that is being stored still moves its level's offset."""
         self._running = False
         for level in self._levels.values():
             _cancel(level)
@@ -232,7 +245,7 @@ class DelayService:
             self._in_turn(partial(self._look_at, level))
 
     def _in_turn(self, step: Callable[[], None]) -> None:
-        """Do it at once, or after what waits already."""
+        """Run a step now, or after the steps that wait already."""
         if self._turn is None:
             step()
         else:
@@ -248,7 +261,7 @@ class DelayService:
                 self._turn = self._reactor.callLater(0, self._next_turn)
 
     def _look_at(self, level: _Level) -> None:
-        """Release what is due in a level, or sleep until something is."""
+        """Release the due messages of a level, or sleep until one is due."""
         level.is_waiting = False
         if not self._running or level.busy:
             return
@@ -308,8 +321,9 @@ class DelayService:
     # -- damage ---------------------------------------------------------------------------------------------
 
     def _damaged(self, level: _Level, reason: str, end: int) -> None:
-        """Make the next units of the level from the log again, in a thread; when they are, and it does not help, the
-        level stops here: nothing is passed over.
+        """Make the next units of the level from the log again, in a thread, and read on.
+
+        If that does not help, the level stops at this offset: no message is skipped.
 
         :param end: where the messages that are not found end.
         """
@@ -340,7 +354,10 @@ class DelayService:
             self._have_read(level, result)
 
     def _stopped_at(self, level: _Level, reason: str) -> None:
-        """Told once; other levels go on, and this one does after a restart at the latest."""
+        """Log once that the level stopped, and try again later.
+
+        Other levels continue; this level continues after a restart at the latest.
+        """
         if not level.is_told:
             log.error(
                 "delay level stopped at a message that cannot be read",
@@ -353,9 +370,11 @@ class DelayService:
         self._sleep(level, RETRY_MS)
 
     def _due(self, level: _Level, records: bytes) -> tuple[list[StoredMessage], int]:
-        """The messages at the front whose time has come, and when the first of the others is due: 0 for none.
+        """Return the due messages at the front, and when the first later message is due; 0 if none was seen.
 
-        :raises RecordError: the very first record is damaged; those before a later one, or before a gap, are returned.
+        If a later record is damaged, or a gap follows, return the messages before it.
+
+        :raises RecordError: the very first record is damaged.
         """
         due: list[StoredMessage] = []
         delay_ms = self._delays.delay_ms(level.level)
@@ -377,7 +396,7 @@ class DelayService:
         return due, 0
 
     def _skip_gap(self, level: _Level, status: GetStatus, next_offset: int) -> None:
-        """Retention removed what the offset pointed at, or the queue is shorter than the offset says."""
+        """Move past a gap: retention removed the message at the offset, or the queue is shorter than the offset."""
         if status in (
             GetStatus.OFFSET_TOO_SMALL,
             GetStatus.OFFSET_OVERFLOW_BADLY,
@@ -393,12 +412,12 @@ class DelayService:
         level.call = self._reactor.callLater(wait_ms / 1000, self._wake, level)
 
     def _release(self, level: _Level, due: list[StoredMessage]) -> None:
-        """Append all due messages in order; the offset follows the last one that is stored."""
+        """Append all due messages in order; the offset moves past the last message that is stored."""
         level.busy = True
         self._append_next(level, _Release(due))
 
     def _append_next(self, level: _Level, release: _Release) -> None:
-        """As many of a release as one turn has time for."""
+        """Append as many messages of a release as one turn has time for."""
         if not self._running:
             release.end_here()
         elif self._turn is None:

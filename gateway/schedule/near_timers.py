@@ -1,6 +1,6 @@
-"""The messages that are due next, in memory: 24 bytes each, by the millisecond they are due at. Pure.
+"""The messages that are due next, in memory: 24 bytes each, sorted by the millisecond of their due time. Pure.
 
-Of one millisecond they keep the order in which they were added.
+Messages of the same millisecond keep the order in which they were added.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _UNIT = struct.Struct("=qiiq")
 
 
 class NearTimer(NamedTuple):
-    """One of them: where its record lies, what is to be done (``TimerKind``), the slot it is counted in."""
+    """One near message: the place of its record, the action (``TimerKind``), and the slot it is counted in."""
 
     commit_log_offset: int
     size: int
@@ -25,17 +25,20 @@ class NearTimer(NamedTuple):
 
 
 def is_rolled_marker(kind: int) -> bool:
-    """Whether an entry takes a message back, but not of its own slot: it is stored again for a later one first."""
+    """Return whether an entry is a marker that is rolled.
+
+    Such a marker takes a message of a later slot back, so it is stored again for that slot first.
+    """
     return bool(kind & TimerKind.DELETE) and bool(kind & TimerKind.ROLL)
 
 
 def pack(timer: NearTimer) -> bytes:
-    """One of them as ``NearTimers.merge`` takes it."""
+    """Return the bytes of one near message, as ``NearTimers.merge`` takes them."""
     return _UNIT.pack(*timer)
 
 
 class NearTimers:
-    """A queue by due time."""
+    """A queue of near messages by due time."""
 
     __slots__ = ("_buckets", "_count", "_taken", "_times")
 
@@ -50,31 +53,31 @@ class NearTimers:
         return self._count
 
     def __iter__(self) -> Iterator[tuple[int, NearTimer]]:
-        """Due times and messages, in order."""
+        """Yield due times and messages, in order."""
         for due_ms in sorted(self._buckets):
             skipped = self._taken if due_ms == self._times[0] else 0
             for values in _UNIT.iter_unpack(memoryview(self._buckets[due_ms])[skipped:]):
                 yield due_ms, NearTimer._make(values)
 
     def add(self, due_ms: int, timer: NearTimer) -> None:
-        """One more."""
+        """Add one message."""
         self._bucket(due_ms).extend(_UNIT.pack(*timer))
         self._count += 1
 
     def merge(self, gathered: Mapping[int, bytes]) -> None:
-        """Many more: by due time what ``pack`` made of them, one after the other."""
+        """Add many messages: for each due time the concatenated results of ``pack``."""
         for due_ms, units in gathered.items():
             self._bucket(due_ms).extend(units)
             self._count += len(units) // _UNIT.size
 
     def next_due_ms(self) -> int | None:
-        """When the next one is due."""
+        """Return when the next message is due; None without messages."""
         return self._times[0] if self._times else None
 
     def take(self, now_ms: int, max_count: int, max_bytes: int) -> list[NearTimer]:
-        """The next ones that are due, one at least when any is, to be delivered; they are gone from here.
+        """Remove and return the next due messages for delivery, at least one if any is due.
 
-        Behind a marker that is rolled only what is rolled: the marker may take the others back.
+        After a rolled marker, return only rolled entries: the marker may take the other messages back.
         """
         taken: list[NearTimer] = []
         total, has_marker = 0, False
@@ -105,6 +108,6 @@ class NearTimers:
         return bucket
 
     def _forget_taken(self) -> None:
-        """Before another bucket becomes the first one."""
+        """Remove the taken bytes of the first bucket, before another bucket becomes the first one."""
         del self._buckets[self._times[0]][: self._taken]
         self._taken = 0

@@ -1,7 +1,7 @@
-"""A message with a delay: where it waits, and what it becomes when its time has come.
+"""A message with a delay: where it waits, and which message it becomes when its time has come.
 
-Pure, after upstream's ``HookUtils.transformDelayLevelMessage`` and ``ScheduleMessageService.messageTimeUp``:
-delayed messages wait in SCHEDULE_TOPIC_XXXX, one queue a level, with their real place in two properties.
+Pure, after upstream's ``HookUtils.transformDelayLevelMessage`` and ``ScheduleMessageService.messageTimeUp``: delayed
+messages wait in SCHEDULE_TOPIC_XXXX, with one queue for each level and with their real place in two properties.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from wire.message.properties import PropertyName, build_properties
 from wire.message.record import OutgoingMessage, StoredMessage, restated
 
 MAX_QUEUE_ID_DIGITS = 9
-"""A queue id is a signed 32-bit number in a record, and far smaller in earnest."""
+"""The most digits of a queue id, which is a signed 32-bit number in a record; real ones are far smaller."""
 
 _JAVA_INT = re.compile(r"([+-]?)0*+([0-9]{0,10})(?<=[0-9])")
 
@@ -27,7 +27,7 @@ TIMER_PROPERTIES = (
 
 
 def delay_level(properties: Mapping[str, str]) -> int | None:
-    """The delay level a message asks for; 0 when none, None when that is no number as Java reads one."""
+    """Return the delay level that a message asks for; 0 if none, None if it is not a number as Java reads one."""
     text = properties.get(PropertyName.DELAY)
     if not text:
         return 0
@@ -39,22 +39,22 @@ def delay_level(properties: Mapping[str, str]) -> int | None:
 
 
 def schedule_queue_id(level: int) -> int:
-    """The queue of the schedule topic in which a level waits."""
+    """Return the queue of the schedule topic in which a level waits."""
     return level - 1
 
 
 def delay_level_of_queue(queue_id: int) -> int:
-    """The level that waits in a queue of the schedule topic."""
+    """Return the level that waits in a queue of the schedule topic."""
     return queue_id + 1
 
 
 def the_same_queue(_topic: str, queue_id: int) -> int:
-    """Return the queue that a message names, where nobody knows how many read queues its topic has."""
+    """Return the queue that a message names; used if the number of the topic's read queues is unknown."""
     return queue_id
 
 
 def redirect_delayed(message: OutgoingMessage, levels: DelayLevels) -> OutgoingMessage:
-    """The message as it waits: in the schedule topic, with its real topic and queue as properties."""
+    """Return the message as it waits: in the schedule topic, with its real topic and queue as properties."""
     level = levels.clip(delay_level(message.property_map) or 0)
     properties = dict(message.property_map)
     for name in TIMER_PROPERTIES:  # the level wins
@@ -66,9 +66,9 @@ def redirect_delayed(message: OutgoingMessage, levels: DelayLevels) -> OutgoingM
 
 
 def released(waiting: StoredMessage) -> OutgoingMessage | None:
-    """Return the message as it is delivered after its delay, or None if it has no real place it may go to.
+    """Return the message as it is delivered after its delay, or None if its real place is missing or not allowed.
 
-    The properties stay as they are, the level and the real place included: clients show the level.
+    The properties stay as they are, including the level and the real place: clients show the level.
     """
     properties = waiting.property_map
     topic = properties.get(PropertyName.REAL_TOPIC)

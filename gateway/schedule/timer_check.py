@@ -1,13 +1,14 @@
-"""The file ``config/timercheck``: how far timers are delivered, and from where on a start has to look.
+"""The file ``config/timercheck``: how far timers are delivered, and from which place a start has to read.
 
-The first 56 bytes are Apache RocketMQ's own. Behind them, where it never looks, stands what we know beyond that:
+The first 56 bytes are Apache RocketMQ's own. After these bytes, in a place that Apache RocketMQ never reads, the
+gateway adds its own marks:
 
     0     seven int64 of upstream's TimerCheckpoint
     256   magic · the seven once more · commit log offset of the first delivery of a slot that is not done ·
           timer log position of the first entry that waits · CRC32 of these
 
-When the seven at the start are others, Apache's broker has served the directory since, and ours are stale. Both lie
-in the first sector of 512 bytes, which a disk writes as a whole.
+If the seven numbers at the start differ from our copy, Apache's broker has served the directory since, and our marks
+are stale. Both parts lie in the first sector of 512 bytes, which a disk writes as a whole.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ _MAGIC = b"RMQGWT\x00\x01"
 
 
 class TimerMarks(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known to be on disk.
+    """The progress that is known to be on disk.
 
-    :param read_to_ms: all slots before it are done.
-    :param scan_from: deliveries of later slots lie here in the commit log or behind; ``NONE`` when that is not known.
-    :param log_end: the timer log holds the timer queue's messages below ``queue_offset`` up to there.
+    :param read_to_ms: all slots before this time are done.
+    :param scan_from: the commit log offset at or after which deliveries of later slots lie; ``NONE`` if unknown.
+    :param log_end: the timer log holds the timer queue's messages below ``queue_offset`` up to this position.
     :param waits_from: entries before this position of the timer log are done.
     """
 
@@ -45,11 +46,11 @@ class TimerMarks(msgspec.Struct, frozen=True, kw_only=True):
     queue_offset: int = 0
     waits_from: int = 0
     is_foreign: bool = False
-    """Whether another broker wrote them, or nobody did."""
+    """True if another broker wrote the marks, or nobody did."""
 
 
 class TimerCheckFile:
-    """Reads and writes the file; one thread at a time."""
+    """A reader and writer of the file; for one thread at a time."""
 
     def __init__(self, files: FileLayer, path: Path) -> None:
         self._files = files
@@ -59,9 +60,9 @@ class TimerCheckFile:
         """As it is in the file."""
 
     def load(self) -> TimerMarks:
-        """What the file says; blocks. Nothing is known when it is missing.
+        """Return the marks in the file; blocks. If the file is missing, nothing is known.
 
-        :raises OSError: it cannot be read.
+        :raises OSError: the file cannot be read.
         """
         if not self._files.exists(self._path):
             return TimerMarks(is_foreign=True)
@@ -86,9 +87,9 @@ class TimerCheckFile:
         )
 
     def save(self, marks: TimerMarks, now_ms: int) -> None:
-        """Write and sync; blocks.
+        """Write and sync the file; blocks.
 
-        :raises OSError: it cannot be.
+        :raises OSError: the file cannot be written or synced.
         """
         self._counter += 1
         values = TimerCheckpoint(
@@ -120,7 +121,7 @@ class TimerCheckFile:
 
 
 def _own(data: bytes) -> tuple[int, int] | None:
-    """Our marks, when they were written with the values at the start of the file."""
+    """Return our marks if they were written with the values at the start of the file; otherwise None."""
     if len(data) < MARKS_AT + _MARKS.size + _CRC.size:
         return None
     packed = data[MARKS_AT : MARKS_AT + _MARKS.size]

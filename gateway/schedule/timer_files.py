@@ -1,7 +1,8 @@
 """The files of the timer: ``timerlog/``, ``timerwheel`` and ``config/timercheck``, as Apache RocketMQ has them.
 
-Saved in this order, so that the checkpoint never says more than is on disk: entries, wheel, checkpoint. The wheel
-file is for Apache RocketMQ alone: a start of ours makes the wheel from the entries. (Upstream: ``TimerFlushService``.)
+The order of saving is entries, wheel, checkpoint, so that the checkpoint never claims more than is on disk. The wheel
+file is for Apache RocketMQ alone: a start of the gateway makes the wheel from the entries. (Upstream:
+``TimerFlushService``.)
 """
 
 from __future__ import annotations
@@ -26,17 +27,20 @@ if TYPE_CHECKING:
 log = EventLog("schedule")
 
 SCAN_BYTES = 64 << 20
-"""With nothing else to save, the checkpoint is saved when a start would have to look through so much of the log."""
+"""The bytes of the log that a start may have to scan before the checkpoint is saved, with nothing more to save."""
 OLDEST_MS = 60_000
-"""How often the oldest message that waits is looked for: it keeps the commit log, and the timer log, from deletion."""
+"""The milliseconds between two searches for the oldest waiting message.
+
+The oldest waiting message keeps the commit log and the timer log from deletion.
+"""
 
 
 class TimerFiles:
-    """All of them.
+    """All files of the timer.
 
     :param root: the store directory.
-    :param log_file_bytes: of a file of the timer log.
-    :param wheel: one of another size than that of the file.
+    :param log_file_bytes: the size of a timer log file, in bytes.
+    :param wheel: a wheel of another size than the file's.
     """
 
     def __init__(
@@ -56,19 +60,19 @@ class TimerFiles:
         self._oldest_at_ms = 0
 
     def load(self) -> TimerMarks:
-        """What the checkpoint says; blocks.
+        """Return the marks of the checkpoint; blocks.
 
-        :raises OSError: it cannot be read.
+        :raises OSError: the checkpoint cannot be read.
         """
         return self.check.load()
 
     def entered(self, commit_log_offset: int) -> None:
-        """A message began to wait."""
+        """Note that a message began to wait."""
         if self.keep_from is None:
             self.keep_from = commit_log_offset
 
     def save(self, schedule: TimerSchedule, store: MessageStore, now_ms: int) -> Callable[[], object] | None:
-        """See ``TimerService.save``."""
+        """Implement ``TimerService.save``."""
         if self._is_saving or self.log.written < self.log.end:
             return None
         looks = schedule.waiting and not schedule.is_behind and not 0 <= now_ms - self._oldest_at_ms < OLDEST_MS
@@ -108,10 +112,11 @@ class TimerFiles:
         return write
 
     def close(self, schedule: TimerSchedule, store: MessageStore) -> None:
-        """Save all; blocks. When the store could not be flushed the checkpoint stays as it is: the next start takes up
-        again what was done since.
+        """Save everything; blocks.
 
-        :raises OSError: it cannot be saved.
+        If the store could not be flushed, the checkpoint stays unchanged: the next start repeats everything done since.
+
+        :raises OSError: a file cannot be saved.
         """
         marks, needed = schedule.marks(store.stored_end)
         if max(needed, marks.scan_from) > store.flushed_offset:
@@ -125,7 +130,7 @@ class TimerFiles:
             self._write(marks, self.wheel.take_changed(), self.check.newest.changed_at_ms)
 
     def _until(self) -> str:
-        """For a line of the log: when what could not be saved will be."""
+        """Return, for a line of the log, when an unsaved state will be saved."""
         if not self.log.is_doubtful:
             return "the next attempt"
         return "the next start, which takes what waits, and what went already, from the commit log"
@@ -156,8 +161,10 @@ class TimerFiles:
             self._files.close(fd)
 
     def _looking(self, schedule: TimerSchedule, now_ms: int) -> Callable[[], None]:
-        """What looks for the oldest message that waits; it blocks. Not the checkpoint's business: it has to go on when
-        that is not saved any more, or the commit log would be kept for ever.
+        """Return a function that searches for the oldest waiting message; the function blocks.
+
+        The search does not depend on saving the checkpoint: it has to continue after saving has failed for good.
+        Otherwise the commit log would be kept for ever.
         """
         self._oldest_at_ms = now_ms
         return partial(self._look_for_oldest, schedule, schedule.read_slot, schedule.slots_ahead(now_ms))

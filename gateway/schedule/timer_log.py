@@ -1,7 +1,7 @@
-"""The timer log: an entry for every message that waits, in order of arrival, in files that are never changed.
+"""The timer log: an entry for every waiting message, in order of arrival, in files that are never changed.
 
-Derived from the queue of the timer topic, so nothing waits for it to be on disk. Appended to on the reactor's thread,
-read by any. (Upstream: ``TimerLog``.)
+The timer log is derived from the queue of the timer topic, so nothing waits for it to be on disk. The reactor's thread
+appends; any thread reads. (Upstream: ``TimerLog``.)
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from wire.disk.timer_log import END_MARK, ENTRY, ENTRY_BYTES, NONE, build_end_ma
 log = EventLog("schedule")
 
 BLOCK_BYTES = 4096
-"""Read at once of a chain: its entries lie close together when many messages are due in the same second."""
+"""The bytes of one read of a chain: its entries are close together if many messages are due in the same second."""
 CHUNK_BYTES = 20_000 * ENTRY_BYTES
 AHEAD_BYTES = 1 << 20
-"""The next file is made when less room is left."""
+"""The bytes of room left in a file below which the next file is made."""
 MAX_UNWRITTEN_BYTES = 16 << 20
-"""Entries, 300,000 of them, that wait in memory for a file or for a disk that takes them."""
+"""The bytes of entries, 300,000 of them, that wait in memory for a file or for a disk that takes them."""
 
 
 class TimerEntry(NamedTuple):
-    """One entry as it lies in a file."""
+    """One entry as it stands in a file."""
 
     size: int
     previous: int
@@ -42,21 +42,21 @@ class TimerEntry(NamedTuple):
 
     @property
     def slot_ms(self) -> int:
-        """The begin of its slot."""
+        """The start of the entry's slot."""
         return self.written_at_ms + self.delay_ms
 
 
 class Unwritten(NamedTuple):
-    """Entries that are not in a file yet: from which position on, and their bytes."""
+    """Entries that are not in a file yet: the position of the first one, and their bytes."""
 
     start: int
     data: bytes
 
 
 class TimerLog:
-    """The files of one directory.
+    """The timer log files of one directory.
 
-    :param file_bytes: of a new file, when there is none yet.
+    :param file_bytes: the size of new files, if there is none yet.
     """
 
     def __init__(self, files: FileLayer, directory: Path, file_bytes: int) -> None:
@@ -74,20 +74,20 @@ class TimerLog:
 
     @property
     def begin(self) -> int:
-        """The first position there is."""
+        """The first position in the log."""
         return self._files.min_offset
 
     def load(self) -> None:
         """Find the files; blocks.
 
-        :raises GatewayError: they do not fit together.
-        :raises OSError: they cannot be looked at.
+        :raises GatewayError: the files do not fit together.
+        :raises OSError: the files cannot be read.
         """
         self._files.load()
         self.end = self.written = self._files.end_offset
 
     def cut(self, end: int) -> None:
-        """Forget what lies at ``end`` and behind it; blocks."""
+        """Remove everything at ``end`` and after it; blocks."""
         end = max(end, self.begin)
         if self._files.list and end < self._files.end_offset:
             self._files.remove_after(end)
@@ -100,7 +100,7 @@ class TimerLog:
     # --- appending -----------------------------------------------------------------------------------------------
 
     def append(self, entry: TimerEntry) -> int:
-        """Gather an entry, to be written with ``write``; its position."""
+        """Gather an entry, which ``write`` will write; return its position."""
         file_bytes = self._files.file_size
         inside = self.end % file_bytes
         if not room_for_entry(inside, file_bytes):
@@ -112,9 +112,9 @@ class TimerLog:
         return position
 
     def write(self) -> bool:
-        """Write what is gathered, as far as there are files for it; whether that is all of it.
+        """Write gathered entries, if there are files for them; return whether all of them are written.
 
-        :raises OSError: it cannot be written; it stays gathered.
+        :raises OSError: entries cannot be written; they stay gathered.
         """
         while self._gathered and (file := self._files.find(self.written)) is not None and file.is_open:
             inside = self.written - file.start_offset
@@ -125,9 +125,9 @@ class TimerLog:
         return not self._gathered
 
     def write_all(self) -> None:
-        """Write what is gathered, and make the files for it; blocks.
+        """Write all gathered entries, and make the files for them; blocks.
 
-        :raises OSError: it cannot be written, or a file not made; the rest stays gathered.
+        :raises OSError: entries cannot be written, or a file cannot be made; the rest stays gathered.
         """
         while not self.write():
             if (missing := self.missing_file()) is not None:
@@ -135,17 +135,17 @@ class TimerLog:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much is gathered that nothing more should come."""
+        """True if so many entries are gathered that no more should come."""
         return len(self._gathered) >= MAX_UNWRITTEN_BYTES
 
     def unwritten(self) -> Unwritten:
-        """What waits for a file or for a disk that takes it, for ``chain``; on the reactor's thread."""
+        """Return the entries that wait for a file or for the disk, for ``chain``; on the reactor's thread."""
         return Unwritten(self.written, bytes(self._gathered))
 
     def make(self, file: MappedFile) -> None:
         """Make a missing file; blocks.
 
-        :raises OSError: it cannot be made.
+        :raises OSError: the file cannot be made.
         """
         if file.start_offset == 0:
             self._store.make_directory(self._files.directory)
@@ -153,16 +153,18 @@ class TimerLog:
         file.open(create=True)
 
     def missing_file(self) -> MappedFile | None:
-        """A file that has to be made, in a thread with ``make``, now or soon."""
+        """Return a file that has to be made now or soon, in a thread with ``make``; None if no file is missing."""
         file = self._files.at(self.written)
         if file.is_open and file.start_offset + file.size - self.end < AHEAD_BYTES:
             file = self._files.at(file.start_offset + file.size)
         return None if file.is_open else file
 
     def sync(self, position: int) -> None:
-        """Bring what was written below a position to the disk; blocks, for any thread. Not to be tried again.
+        """Bring everything written below a position to the disk; blocks, for any thread.
 
-        :raises OSError: it is not known what is there; the log ``is_doubtful`` from then on.
+        Do not call ``sync`` again after it failed.
+
+        :raises OSError: the content of the disk is unknown; the log ``is_doubtful`` from then on.
         """
         assert not self.is_doubtful, "a sync after one that failed says nothing"
         try:
@@ -177,10 +179,10 @@ class TimerLog:
     # --- reading -------------------------------------------------------------------------------------------------
 
     def chain(self, position: int, unwritten: Unwritten | None = None) -> Iterator[TimerEntry]:
-        """The entries of a slot, the newest first; blocks, for any thread. Ends early where the log is damaged.
+        """Yield the entries of a slot, the newest first; blocks, for any thread. A damaged log ends the chain early.
 
-        :param unwritten: what was not in the files when the slot was opened; without it the entries below ``written``
-            can be read.
+        :param unwritten: the entries that were not in the files when the slot opened; without it, entries below
+            ``written`` can be read.
         """
         begin, block = unwritten or (0, b"")
         while position >= 0:
@@ -200,7 +202,7 @@ class TimerLog:
             position = entry.previous
 
     def _block(self, position: int) -> tuple[int, bytes]:
-        """The entry at a position and what lies before it in the same file."""
+        """Return the entry at a position, and the bytes before it in the same file."""
         file = self._files.find(position)
         if file is None:
             return 0, b""
@@ -210,7 +212,7 @@ class TimerLog:
         return (file.start_offset + begin, data) if len(data) == inside + ENTRY_BYTES - begin else (0, b"")
 
     def entries(self, start: int, end: int | None = None) -> Iterator[tuple[int, TimerEntry]]:
-        """Positions and entries from a position on, to ``end`` or to the first that is none; blocks."""
+        """Yield positions and entries from ``start`` to ``end``, or to the first bytes that are no entry; blocks."""
         position, file_bytes = start, self._files.file_size
         while (file := self._files.find(position)) is not None and (end is None or position < end):
             inside = position - file.start_offset
@@ -228,20 +230,23 @@ class TimerLog:
                 position += ENTRY_BYTES
 
     def entry_at(self, position: int) -> TimerEntry | None:
-        """The entry at a position; None when there is none. Blocks, for any thread."""
+        """Return the entry at a position, or None without an entry. Blocks, for any thread."""
         return next(self.chain(position), None)
 
     # --- deleting ------------------------------------------------------------------------------------------------
 
     def take_below(self, position: int) -> list[MappedFile]:
-        """Leave out the files that end below a position, but for the last, to be deleted; on the reactor's thread."""
+        """Take the files that end below a position out of the list, for deletion; on the reactor's thread.
+
+        The last file always stays.
+        """
         taken = []
         while len(self._files.list) > 1 and self._files.list[1].start_offset <= position:
             taken.append(self._files.take_first())
         return taken
 
     def remove(self, taken: list[MappedFile]) -> None:
-        """Delete files that were left out; blocks."""
+        """Delete files that were taken out of the list; blocks."""
         for file in taken:
             self._store.unlink(file.path)
             self._store.fsync_directory(file.path.parent)

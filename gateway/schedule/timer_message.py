@@ -1,9 +1,9 @@
-"""A message for an arbitrary time: when it is due, how it waits, what it becomes. Pure.
+"""A message for an arbitrary time: when it is due, how it waits, which message it becomes. Pure.
 
-After upstream's ``HookUtils`` and ``TimerMessageStore.convert``: such a message waits in rmq_sys_wheel_timer with its
-real place and the slot of its time in properties. A slot is named after its begin, and everything in it is due in the
-unit of time that follows, its end included: upstream delivers a whole slot at that end, we each message at its own
-millisecond.
+After upstream's ``HookUtils`` and ``TimerMessageStore.convert``: such a message waits in rmq_sys_wheel_timer, with its
+real place and the slot of its time in properties. A slot is named after its start. Every message of a slot is due in
+the unit of time that follows the start, including its end. Upstream delivers a whole slot at that end; the gateway
+delivers each message at its own millisecond.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ _MAX_LONG = (1 << 63) - 1
 
 
 def wants_timer(message: OutgoingMessage) -> bool:
-    """Whether a message that asks for a time has to wait: not one that already did and was sent on with its properties.
+    """Return whether a message asks for a time and has to wait.
 
-    Its delay level, which would win, is the caller's business.
+    A message that has already waited, and was sent on with its properties, does not wait again. The caller checks the
+    delay level, which has priority.
     """
     properties = message.property_map
     return (
@@ -39,9 +40,9 @@ def wants_timer(message: OutgoingMessage) -> bool:
 
 
 def deliver_at_ms(properties: Mapping[str, str], asked_at_ms: int) -> int:
-    """When a message asks to be delivered.
+    """Return when a message asks to be delivered, in milliseconds.
 
-    :raises ValueError: the property that counts is no number of Java's long.
+    :raises ValueError: the property that counts is not a number of Java's type long.
     """
     delay_s = properties.get(PropertyName.TIMER_DELAY_SEC)
     if delay_s is not None:
@@ -53,7 +54,10 @@ def deliver_at_ms(properties: Mapping[str, str], asked_at_ms: int) -> int:
 
 
 def slot_ms(due_ms: int, precision_ms: int) -> int:
-    """The begin of the slot of a time, TIMER_OUT_MS: a time between two slots belongs to the earlier one."""
+    """Return the start of the slot of a time, TIMER_OUT_MS.
+
+    A time exactly between two slots belongs to the earlier one.
+    """
     return (due_ms - 1) // precision_ms * precision_ms
 
 
@@ -65,10 +69,11 @@ def placed_timed(
     waiting_in: Callable[[int], int],
     random_below: Callable[[int], int],
 ) -> OutgoingMessage:
-    """A message that asks for a time as it waits; the message itself when that time has come.
+    """Return a message that asks for a time as it waits; return the message itself if that time has come.
 
-    :param waiting_in: how many messages wait in the slot that begins at a time.
-    :raises RequestRefused: the time is too far away or no number, timers are off, or too many wait in the slot.
+    :param waiting_in: returns how many messages wait in the slot that starts at a time.
+    :raises RequestRefused: the time is too far away or not a number, timers are off, or too many messages wait in the
+        slot.
     """
     if not settings.timer_wheel_enable:
         raise RequestRefused(
@@ -109,14 +114,17 @@ def placed_timed(
 
 
 def is_congested(waiting: int, limit: int, random_below: Callable[[int], int]) -> bool:
-    """Whether a slot takes no more: never up to the limit, always from twice the limit on, more and more between."""
+    """Return whether a slot takes no more messages.
+
+    The answer is never True up to the limit, always True from twice the limit on, and increasingly likely between.
+    """
     if waiting <= limit:
         return False
     return waiting >= 2 * limit or random_below(limit) < waiting - limit
 
 
 def recall_handle(waiting: OutgoingMessage, broker_name: str) -> str | None:
-    """The handle that takes a waiting message back; None for any other message."""
+    """Return the handle that takes a waiting message back; None for any other message."""
     properties = waiting.property_map
     out_ms = properties.get(PropertyName.TIMER_OUT_MS, "")
     if waiting.topic != WHEEL_TIMER_TOPIC or not out_ms.isdecimal() or PropertyName.REAL_TOPIC not in properties:
@@ -127,13 +135,13 @@ def recall_handle(waiting: OutgoingMessage, broker_name: str) -> str | None:
 
 
 def slot_asked(properties: Mapping[str, str]) -> int | None:
-    """The begin of the slot that a message in the timer topic waits for; None when it does not say."""
+    """Return the start of the slot for which a message of the timer topic waits; None if it is not stated."""
     out_ms = properties.get(PropertyName.TIMER_OUT_MS, "")
     return int(out_ms) if out_ms.isdecimal() and out_ms.isascii() and len(out_ms) < 16 else None
 
 
 def due_ms(properties: Mapping[str, str], out_ms: int, stored_at_ms: int, precision_ms: int) -> int:
-    """The exact time of a waiting message; the end of its slot where its properties do not tell."""
+    """Return the exact due time of a waiting message; the end of its slot if its properties do not say so."""
     try:
         due = deliver_at_ms(properties, stored_at_ms)
     except ValueError:
@@ -142,10 +150,10 @@ def due_ms(properties: Mapping[str, str], out_ms: int, stored_at_ms: int, precis
 
 
 def delivered(waiting: StoredMessage, now_ms: int) -> OutgoingMessage | None:
-    """What consumers get of a waiting message; None when it has no real place it may go to.
+    """Return the message that consumers get for a waiting message; None if its real place is missing or not allowed.
 
-    Where the waiting record ends stays in ``prepared_transaction_offset`` (not where it begins: that may be 0, which is
-    nothing): a start after a crash sees by that what is delivered.
+    ``prepared_transaction_offset`` keeps the end of the waiting record, so that a start after a crash can see which
+    messages are delivered. The start of the record would not do: it may be 0, which means "none".
     """
     properties = waiting.property_map
     topic, queue_id = properties.get(PropertyName.REAL_TOPIC), properties.get(PropertyName.REAL_QID, "")
@@ -157,7 +165,7 @@ def delivered(waiting: StoredMessage, now_ms: int) -> OutgoingMessage | None:
 
 
 def rolled(waiting: StoredMessage, now_ms: int) -> OutgoingMessage:
-    """The same message, to wait further: its slot is too far away for one turn of the wheel."""
+    """Return the same message, to wait further: its slot is too far away for one turn of the wheel."""
     times = waiting.property_map.get(PropertyName.TIMER_ROLL_TIMES, "0")
     rolls = int(times) + 1 if times.isdecimal() and len(times) <= MAX_QUEUE_ID_DIGITS else 1
     added = {PropertyName.TIMER_ROLL_TIMES: str(rolls), **_times(waiting, now_ms)}
@@ -165,9 +173,10 @@ def rolled(waiting: StoredMessage, now_ms: int) -> OutgoingMessage:
 
 
 def delete_keys(properties: Mapping[str, str], *, topic_in_key: bool) -> tuple[str, ...]:
-    """Return what a marker may name to take this waiting message back.
+    """Return the keys with which a marker may take this waiting message back.
 
-    Markers of Apache RocketMQ 5.3 name the topic too, those of 5.5 the key alone, or both if ``topic_in_key``.
+    Markers of Apache RocketMQ 5.3 name topic and key. Markers of 5.5 name the key alone, or topic and key if
+    ``topic_in_key``.
     """
     key = properties.get(PropertyName.UNIQ_KEY)
     if not key:

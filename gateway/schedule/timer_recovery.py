@@ -1,9 +1,10 @@
-"""What a start finds out about timer messages: which wait, and which a crash left delivered without a mark.
+"""The findings of a start about timer messages: which ones wait, and which ones were delivered without a mark in a
+crash.
 
-The timer log is cut where the checkpoint says that it was on disk, and what came later enters again from the timer
-topic's queue. Of the slots that were not done, the commit log says which messages are stored already: a delivered
-message names the place where it waited. After another broker the timer log is taken as it is, as upstream does.
-(Upstream: ``TimerMessageStore.recover``.)
+The timer log is cut where the checkpoint says it was on disk; later messages enter again from the timer topic's queue.
+For slots that were not done, the commit log shows which messages are stored already: a delivered message names the
+place where it waited. After another broker the timer log is taken unchanged, as in upstream. (Upstream:
+``TimerMessageStore.recover``.)
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ READ_BYTES = 1 << 20
 
 
 class FoundTimers(msgspec.Struct, frozen=True):
-    """What a start found.
+    """The findings of a start.
 
-    :param keep_from: the lowest place in the commit log of a message that waits; None without any.
+    :param keep_from: the lowest offset in the commit log of a waiting message; None if no message waits.
     """
 
     keep_from: int | None
@@ -50,7 +51,7 @@ class FoundTimers(msgspec.Struct, frozen=True):
 def waiting_of(
     properties: Mapping[str, str], commit_log_offset: int, size: int, stored_at_ms: int, precision_ms: int
 ) -> WaitingTimer | None:
-    """A message of the timer topic as the schedule takes it; None when its properties do not say when or where."""
+    """Return a message of the timer topic as the schedule takes it; None if its properties do not say when or where."""
     out_ms, topic = slot_asked(properties), properties.get(PropertyName.REAL_TOPIC)
     if out_ms is None or topic is None:
         return None
@@ -65,7 +66,7 @@ def waiting_of(
 
 
 class TimerRecovery:
-    """One start; blocks."""
+    """The recovery of one start; blocks."""
 
     def __init__(
         self,
@@ -86,7 +87,7 @@ class TimerRecovery:
         """Fill the schedule.
 
         :raises GatewayError: the files of the timer log do not fit together.
-        :raises OSError: something cannot be read or written.
+        :raises OSError: a file cannot be read or written.
         """
         schedule = self._schedule
         self._log.load()
@@ -103,15 +104,16 @@ class TimerRecovery:
         return FoundTimers(self._keep_from, entered, len(stored))
 
     def _judge_loss(self) -> None:
-        """Without the entries only the commit log says what is delivered: a stop may have carried messages of slots
-        that are done over into later ones.
+        """Drop the marks if the timer log lost entries: then only the commit log shows which messages are delivered.
+
+        A stop may have carried messages of finished slots over into later ones.
         """
         if not self._marks.is_foreign and self._log.end < self._marks.log_end:
             log.warning("timer log lost, made again", entries_end=self._log.end, expected_end=self._marks.log_end)
             self._marks = TimerMarks()
 
     def _end(self) -> int:
-        """Where the entries end that count. When nobody says what was on disk, none does."""
+        """Return where the valid entries end; the log's begin if nobody says what was on disk."""
         if not self._marks.is_foreign:
             return self._marks.log_end
         end = self._log.begin
@@ -149,7 +151,7 @@ class TimerRecovery:
     # --- from the queue ------------------------------------------------------------------------------------------
 
     def _queue_offset(self) -> int:
-        """The first message of the timer topic whose entry is not there."""
+        """Return the offset of the first message of the timer topic without an entry."""
         store, known = self._store, self._marks.queue_offset
         if self._marks.is_foreign:
             known = max(self._behind_newest(), known)
@@ -162,9 +164,9 @@ class TimerRecovery:
         return 0 if message is None or message.topic != WHEEL_TIMER_TOPIC else message.queue_offset + 1
 
     def _enter(self, queue_offset: int, stored: frozenset[int], now_ms: int) -> int:
-        """The messages that came later; how many.
+        """Enter the messages that came later; return how many.
 
-        Those that are stored already are not among them: one that was rolled would wait for another slot than before.
+        Messages that are stored already are skipped: a rolled message would wait for another slot than before.
         """
         schedule = self._schedule
         count = 0
@@ -200,7 +202,7 @@ class TimerRecovery:
     # --- what is delivered already -------------------------------------------------------------------------------
 
     def _scan_from(self) -> int:
-        """Where deliveries that are not marked begin; ``NONE`` when that is not known."""
+        """Return the commit log offset from which unmarked deliveries may lie; ``NONE`` if unknown."""
         marks = self._marks
         if marks.scan_from != NONE:
             return min(marks.scan_from, self._store.max_commit_log_offset)
@@ -210,7 +212,7 @@ class TimerRecovery:
         return NONE if first is None else first.commit_log_offset
 
     def _stored_already(self) -> frozenset[int]:
-        """The ends of the waiting records whose messages are stored where they belong."""
+        """Return the ends of the waiting records whose messages are stored in their real topic."""
         scan_from = self._scan_from()
         if scan_from == NONE:
             return frozenset()

@@ -1,12 +1,13 @@
-"""Which timer message is next, and up to which slot all are done. Decides; reads and writes nothing by itself.
+"""The schedule: it decides which timer message is next, and up to which slot all messages are done.
 
-A message enters the wheel, or, when its slot is open, the near ones. Slots open in order, shortly before their time:
-then their entries are read from the timer log and added to the near ones. A slot is *done* when its time is over and
-each of its messages is stored where it belongs; ``read_slot`` is the first that is not.
+The schedule reads and writes nothing itself. A message enters the wheel or, if its slot is open, the near timers. Slots
+open in order, shortly before their time: their entries are then read from the timer log and added to the near timers. A
+slot is *done* when its time is over and each of its messages is stored in its real topic; ``read_slot`` is the first
+slot that is not done.
 
     enter ─► timer log + wheel ─► open_next … opened ─► near timers ─► take … done ─► advance
 
-A slot's number is its time divided by the precision.
+The number of a slot is its time divided by the precision.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from wire.disk.timer_log import ENTRY_BYTES, NONE, TimerKind
 from wire.disk.timer_wheel import TURN_SLOTS
 
 _FIRST_MS = 1
-"""A time before that of all others."""
+"""A time before every real time."""
 
 
 class WaitingTimer(NamedTuple):
     """A message of the timer topic.
 
-    :param takes_back: the key of the message that it takes back, for a marker.
+    :param takes_back: for a marker, the key of the message that it takes back.
     """
 
     commit_log_offset: int
@@ -43,14 +44,14 @@ class WaitingTimer(NamedTuple):
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """A slot whose entries have to be read; the newest one lies at ``last``."""
+    """A slot whose entries have to be read; its newest entry is at ``last``."""
 
     slot: int
     last: int
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """The entries of a slot: by due time those that go, as ``NearTimers.merge`` takes them, and the markers."""
+    """The entries of a slot: the messages by due time, as ``NearTimers.merge`` takes them, and the markers."""
 
     slot: int
     gathered: Mapping[int, bytes]
@@ -59,7 +60,7 @@ class Opened(msgspec.Struct, frozen=True):
 
 
 def gather(slot: int, entries: Iterable[TimerEntry], precision_ms: int) -> Opened:
-    """What the entries of a slot, the newest first, come to; for any thread."""
+    """Sort the entries of a slot, given newest first, into messages and markers; for any thread."""
     newest_first: dict[int, list[bytes]] = {}
     markers: list[NearTimer] = []
     count = 0
@@ -74,14 +75,15 @@ def gather(slot: int, entries: Iterable[TimerEntry], precision_ms: int) -> Opene
 
 
 def due_of(entry: TimerEntry, precision_ms: int) -> int:
-    """When the message of an entry goes. Another broker does not know the millisecond: with it all of a slot goes at
-    its end.
+    """Return when the message of an entry is due.
+
+    Another broker does not know the millisecond: all of its messages are due at the end of their slot.
     """
     return entry.due_ms or entry.slot_ms + precision_ms
 
 
 class _OpenSlot:
-    """A slot whose messages are among the near ones."""
+    """A slot whose messages are among the near timers."""
 
     __slots__ = ("begun_at", "keys", "left", "log_end", "markers")
 
@@ -137,13 +139,13 @@ class TimerSchedule:
         """The timer queue's messages below this offset have entered."""
 
     def slot_of(self, moment_ms: int) -> int:
-        """The slot that begins last before a time, or at it."""
+        """Return the last slot that starts before a time or at it."""
         return moment_ms // self._precision_ms
 
     # --- the start -----------------------------------------------------------------------------------------------
 
     def resume(self, marks: TimerMarks, now_ms: int) -> None:
-        """Go on behind what an earlier run did; before anything enters."""
+        """Continue after the progress of an earlier run; call this before any message enters."""
         now = self.slot_of(now_ms)
         self.read_slot = max(self.slot_of(marks.read_to_ms), now - TURN_SLOTS)
         self.open_to = max(self.read_slot, now)
@@ -151,7 +153,7 @@ class TimerSchedule:
         self._first_slot, self._past_to = self.read_slot, self.open_to
 
     def found(self, position: int, entry: TimerEntry) -> None:
-        """An entry that the timer log has from an earlier run, and that is not done: a marker only when it is ahead."""
+        """Take an entry of an earlier run that is not done; a marker takes effect only if its slot is ahead."""
         slot = max(self.slot_of(entry.slot_ms), self.read_slot)
         is_marker = entry.kind & TimerKind.DELETE
         self.waiting += 0 if is_marker else 1
@@ -162,17 +164,19 @@ class TimerSchedule:
             self._wheel.add(slot, position, -1 if is_marker else 1)
 
     def passed(self, entry: TimerEntry) -> None:
-        """An entry of an earlier run that is done."""
+        """Note an entry of an earlier run that is done."""
         self.newest = entry.commit_log_offset, entry.record_size
 
     def take_back(self, keys: Iterable[str]) -> None:
-        """Markers of the past, found as the others."""
+        """Note the keys of markers of the past, which ``found`` took like other entries."""
         for key in keys:
             self._slot(self.read_slot).keys.add(key)
 
     def believe(self, stored: Container[int], scanned_from: int, now_ms: int) -> None:
-        """The messages that end here, of slots that are not done, are stored already: the commit log says so from an
-        offset on.
+        """Treat these messages as stored already, because the commit log shows them from an offset on.
+
+        :param stored: the ends of the waiting records, of slots that are not done.
+        :param scanned_from: the commit log offset from which the log was scanned.
         """
         self._evidence, self._evidence_from = stored, scanned_from
         self._evidence_to = self.slot_of(now_ms) + 1
@@ -180,7 +184,7 @@ class TimerSchedule:
     # --- messages come -------------------------------------------------------------------------------------------
 
     def enter(self, message: WaitingTimer, now_ms: int) -> None:
-        """A message is in the timer topic; its entry is gathered in the timer log."""
+        """Take a new message of the timer topic, and gather its entry in the timer log."""
         now = self.slot_of(now_ms)
         slot, kind, due_ms = self.slot_of(message.out_ms), TimerKind.DEFAULT, message.due_ms
         if slot - now >= self._roll_slots:
@@ -205,7 +209,7 @@ class TimerSchedule:
     def _entry(
         self, slot: int, kind: int, now: int, where: tuple[int, int], topic_hash: int, due_ms: int
     ) -> TimerEntry:
-        """Make the entry of a message whose record is ``where`` in the log: offset and size."""
+        """Return the entry of a message whose record is ``where`` in the log: offset and size."""
         precision_ms = self._precision_ms
         return TimerEntry(
             ENTRY_BYTES,
@@ -224,8 +228,10 @@ class TimerSchedule:
         self._wheel.add(slot, position, -1 if entry.kind & TimerKind.DELETE else 1)
 
     def _near_slot(self, slot: int) -> int:
-        """The slot in which an entry of an open one is counted. All of the time before the start is one slot, for
-        messages and for markers: there is no chain to find it again, and nothing of it is done before all is.
+        """Return the slot in which an entry of an open slot is counted.
+
+        All time before the start is one slot, for messages and for markers: its entries have no chain by which to find
+        them again, and none of this slot is done before all of it is.
         """
         return self._first_slot if slot < self._past_to and self.read_slot == self._first_slot else slot
 
@@ -247,7 +253,7 @@ class TimerSchedule:
     # --- slots open ----------------------------------------------------------------------------------------------
 
     def open_next(self, until_ms: int) -> Opening | None:
-        """Open the slots that begin up to a time, as far as they have no entries; the first that has some."""
+        """Open slots that start up to a time, until a slot has entries; return this slot, or None without any."""
         last_slot = self.slot_of(until_ms)
         while self.open_to <= last_slot:
             slot, self.open_to = self.open_to, self.open_to + 1
@@ -259,7 +265,7 @@ class TimerSchedule:
         return None
 
     def opened(self, found: Opened, keys: Iterable[str]) -> None:
-        """The entries of a slot that opens, and the keys of the messages that are taken back."""
+        """Add the entries of a slot that opens, and the keys of the messages that are taken back."""
         state = self._slot(found.slot)
         self._opening = None
         state.left += found.count
@@ -270,19 +276,22 @@ class TimerSchedule:
     # --- messages go ---------------------------------------------------------------------------------------------
 
     def next_due_ms(self) -> int | None:
-        """When the next of the near ones is due; None also when it waits for something else."""
+        """Return when the next near timer is due; None also if the next one waits for something else."""
         due_ms = self._near.next_due_ms()
         is_held = self._rolling or self.is_paused or due_ms is None or due_ms > self._until_ms(due_ms)
         return None if is_held else due_ms
 
     def _until_ms(self, now_ms: int) -> int:
-        """Up to when messages may go: not from a slot that is being read on, it may say that they are taken back."""
+        """Return the time up to which messages may be delivered.
+
+        Messages from a slot that is being read must wait: the slot's entries may say that messages are taken back.
+        """
         return now_ms if self._opening is None else min(now_ms, self._opening * self._precision_ms)
 
     def take(self, now_ms: int, max_count: int, max_bytes: int) -> list[NearTimer]:
-        """Messages that are due, to be stored where they belong; those that are there already are left out.
+        """Return due messages, to be stored in their real topic; messages that are stored already are left out.
 
-        None while a marker is on its way to its slot: it is due before what it takes back.
+        Return nothing while a marker is on its way to its slot: a marker is due before the message that it takes back.
         """
         if self._rolling or self.is_paused:
             return []
@@ -299,21 +308,21 @@ class TimerSchedule:
         return missing
 
     def _is_stored(self, timer: NearTimer) -> bool:
-        """Whether the commit log says that the message is where it belongs."""
+        """Return whether the commit log shows that the message is stored in its real topic."""
         return timer.commit_log_offset + timer.size in self._evidence
 
     def is_taken_back(self, timer: NearTimer, keys: Iterable[str]) -> bool:
-        """Whether a marker of its slot names the message by one of these keys."""
+        """Return whether a marker of the message's slot names the message by one of these keys."""
         return not self._open[timer.slot].keys.isdisjoint(keys)
 
     def begin(self, timer: NearTimer, log_end: int) -> None:
-        """The message is about to be stored, where the commit log ends now or behind."""
+        """Note that the message is about to be stored at ``log_end`` of the commit log or after it."""
         state = self._open[timer.slot]
         if state.begun_at == NONE:
             state.begun_at = log_end
 
     def done(self, timer: NearTimer, log_end: int) -> None:
-        """The message is stored, up to an offset of the commit log, or needs not be."""
+        """Note that the message is stored up to an offset of the commit log, or that it need not be stored."""
         state = self._open[timer.slot]
         self.changes += 1
         state.left -= 1
@@ -322,7 +331,10 @@ class TimerSchedule:
         self._rolling -= is_rolled_marker(timer.kind)
 
     def again(self, timer: NearTimer, due_ms: int) -> None:
-        """The message could not be stored; it is due again. A marker that is rolled stays the first, and all pause."""
+        """Make a message due again that could not be stored.
+
+        A rolled marker stays the first one, and all deliveries pause.
+        """
         if is_rolled_marker(timer.kind):
             self._rolling -= 1
             self.is_paused = True
@@ -330,7 +342,7 @@ class TimerSchedule:
         self._near.add(due_ms, timer)
 
     def advance(self, now_ms: int) -> None:
-        """Go past the slots that are done."""
+        """Move past the slots that are done."""
         end = min(self.open_to, max(self.slot_of(now_ms), self._past_to))
         while self._open and (slot := min(self._open)) < end:  # the others are empty: a week has 600,000
             state = self._open[slot]
@@ -345,26 +357,26 @@ class TimerSchedule:
 
     @property
     def is_settled(self) -> bool:
-        """Whether no slot is partly done."""
+        """True if no slot is partly done."""
         return not self._evidence and all(state.begun_at == NONE for state in self._open.values())
 
     def slots_ahead(self, now_ms: int) -> int:
-        """How many slots from the first on that is not done may have messages."""
+        """Return how many slots may have messages, from the first slot that is not done."""
         # When the clock was set back messages wait that came by the later time.
         return max(self.slot_of(now_ms), self.open_to) - self.read_slot + self._roll_slots + 2
 
     @property
     def is_behind(self) -> bool:
-        """Whether messages of the time before the start still go: they are not in the wheel."""
+        """True if messages from the time before the start are still being delivered: they are not in the wheel."""
         return self._first_slot in self._open
 
     # --- what is kept --------------------------------------------------------------------------------------------
 
     def marks(self, log_end: int) -> tuple[TimerMarks, int]:
-        """How far all is done now, and up to where the commit log has to be on disk for that to hold.
+        """Return the present progress, and up to which offset the commit log has to be on disk for it to hold.
 
-        :param log_end: of the commit log, without what is on its way: a full disk may refuse that, and what is stored
-            instead lies in its place.
+        :param log_end: the end of the commit log, without appends under way: a full disk may refuse these appends, and
+            other records are then stored in their place.
         """
         begun = [state.begun_at for state in self._open.values() if state.begun_at != NONE]
         if self._evidence:
@@ -379,8 +391,9 @@ class TimerSchedule:
         return marks, max(self._done_end, self._entered_end)
 
     def carry_over(self, now_ms: int) -> None:
-        """At a proper stop: messages of slots that are partly done enter the next one, so that nobody who goes on from
-        here, Apache RocketMQ included, sees a slot that is partly done.
+        """Move messages of partly done slots to the next slot, at a proper stop.
+
+        Then no later broker, including Apache RocketMQ, sees a slot that is partly done.
         """
         begun = {slot for slot, state in self._open.items() if state.begun_at != NONE or self._is_past(slot, now_ms)}
         begun.update(timer.slot for _, timer in self._near if self._is_stored(timer))
@@ -408,5 +421,5 @@ class TimerSchedule:
 
 
 def is_marker(kind: int) -> bool:
-    """Whether an entry takes a message of its slot back; one that is rolled does so later."""
+    """Return whether an entry takes a message of its slot back; a rolled marker takes it back later."""
     return bool(kind & TimerKind.DELETE) and not kind & TimerKind.ROLL

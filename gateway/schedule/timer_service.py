@@ -1,8 +1,8 @@
 """The service that delivers timer messages at their time.
 
-Thin: ``TimerSchedule`` decides, this reads, appends and wakes up. The second that comes next is read ahead, in a
-thread; what is due is read in batches and appended to its real topic. Upstream: ``TimerMessageStore``, whose files
-these are, but for the second to which it rounds.
+This service is thin: ``TimerSchedule`` decides; the service reads, appends and wakes up. A thread reads the next second
+ahead. Due messages are read in batches and appended to their real topic. Upstream: ``TimerMessageStore``, with the same
+files, but without its rounding to a second.
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ if TYPE_CHECKING:
 log = EventLog("schedule")
 
 READ_AHEAD_MS = 1_000
-"""A slot is read this long before it begins."""
+"""The milliseconds before its start at which a slot is read."""
 BATCH_COUNT = 64
-"""Messages read and appended in one turn of the reactor."""
+"""The number of messages read and appended in one turn of the reactor."""
 BATCH_BYTES = 1 << 20
 IN_FLIGHT = 4_096
-"""Messages on their way to the disk."""
+"""The number of messages on their way to the disk."""
 RETRY_MS = 10_000
-"""What could not be read or stored is tried again after this, as delay levels do."""
+"""The milliseconds until a failed read or store is tried again, as for delay levels."""
 LONGEST_SLEEP_MS = 60_000
 NEVER = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
-"""Another attempt would end the same."""
+"""The results after which another attempt would fail in the same way."""
 
 
 class TimerService:
-    """Delivers timer messages.
+    """The service that delivers timer messages.
 
-    :param reactor: for its clock only.
-    :param in_thread: runs what may wait for the disk.
-    :param readable_queue: the queue of a topic for a message that is meant for a queue.
+    :param reactor: used for its clock only.
+    :param in_thread: runs work that may wait for the disk.
+    :param readable_queue: returns the queue of a topic for a message that is meant for a queue.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class TimerService:
     # --- life ----------------------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Find what waits; blocks.
+        """Find the waiting messages; blocks.
 
         :raises GatewayError: the files of the timer log do not fit together.
         :raises OSError: a file cannot be read or written.
@@ -117,12 +117,12 @@ class TimerService:
             )
 
     def start(self) -> None:
-        """Begin to deliver."""
+        """Start to deliver."""
         self._running = True
         self._look()
 
     def stop(self) -> Deferred[None]:
-        """Deliver nothing more; ends when what is being read and stored is."""
+        """Deliver no more messages; fires when reads and stores under way have ended."""
         self._running = False
         if self._call is not None and self._call.active():
             self._call.cancel()
@@ -137,9 +137,9 @@ class TimerService:
             stopped.callback(None)
 
     def persist_now(self) -> None:
-        """Save how far all is done; blocks. To be called when the store is idle, and flushed.
+        """Save the progress; blocks. Call this when the store is idle and flushed.
 
-        :raises OSError: it cannot be saved.
+        :raises OSError: the progress cannot be saved.
         """
         if not self._is_opening:
             self._schedule.advance(self._clock())
@@ -150,45 +150,45 @@ class TimerService:
 
     @property
     def waiting(self) -> int:
-        """Messages that wait."""
+        """The number of waiting messages."""
         return self._schedule.waiting
 
     @property
     def behind_ms(self) -> int:
-        """By how much delivery lags behind the time."""
+        """The milliseconds by which delivery is late."""
         return max(self._clock() - (self._schedule.read_slot + 1) * self._settings.timer_precision_ms, 0)
 
     @property
     def is_full(self) -> bool:
-        """Whether no more messages should begin to wait: the timer log does not take those that came."""
+        """True if no more messages should begin to wait: the timer log does not take the entries it has."""
         return self._files.log.is_full
 
     @property
     def queue_offset(self) -> int:
-        """The timer topic's messages below this offset are known."""
+        """The offset in the timer topic below which all messages are known."""
         return self._schedule.queue_offset
 
     def waiting_in(self, slot_ms: int) -> int:
-        """How many messages wait in the slot that begins at a time."""
+        """Return how many messages wait in the slot that starts at a time."""
         return self._files.wheel.number(self._schedule.slot_of(slot_ms))
 
     def checkpoint(self) -> bytes:
-        """The timer checkpoint, for GET_TIMER_CHECK_POINT."""
+        """Return the timer checkpoint, for GET_TIMER_CHECK_POINT."""
         return self._files.check.newest.build()
 
     def keep_from(self) -> int | None:
-        """From this offset of the commit log on messages may wait; None when none does."""
+        """Return the commit log offset from which messages may wait; None if no message waits."""
         return self._files.keep_from if self._schedule.waiting else None
 
     def save(self) -> Callable[[], object] | None:
-        """Note how far all is done; the function that saves it blocks. None when there is nothing to save."""
+        """Note the progress, and return a function that saves it and blocks; None if there is nothing to save."""
         self._write()
         return self._files.save(self._schedule, self._store, self._clock())
 
     # --- messages come -------------------------------------------------------------------------------------------
 
     def arrived(self, messages: Iterable[Dispatched]) -> None:
-        """Messages were stored; those of the timer topic begin to wait."""
+        """Take stored messages; messages of the timer topic begin to wait."""
         came = [message for message in messages if message.topic == WHEEL_TIMER_TOPIC]
         if not came:
             return
@@ -218,7 +218,7 @@ class TimerService:
         )
 
     def _write(self) -> None:
-        """Write new entries; a new file is made in a thread."""
+        """Write new entries; a thread makes a new file."""
         try:
             is_all = self._files.log.write()
         except OSError as error:
@@ -258,7 +258,7 @@ class TimerService:
         self._sleep(self._clock())
 
     def _sleep(self, now_ms: int) -> None:
-        """Until the next message is due or the next slot is to be opened."""
+        """Sleep until the next message is due or the next slot has to be opened."""
         if not self._running:
             return
         due_ms = self._schedule.next_due_ms()
@@ -288,7 +288,7 @@ class TimerService:
         self._in_thread(entries, partial(self._have_slot, opening))
 
     def _entries_of(self, opening: Opening, unwritten: Unwritten) -> tuple[Opened, list[str]]:
-        """In a thread: what is in a slot."""
+        """Return the entries of a slot, and the keys of messages that are taken back; runs in a thread."""
         found = gather(opening.slot, self._files.log.chain(opening.last, unwritten), self._settings.timer_precision_ms)
         keys = []
         for marker in found.markers:
@@ -365,7 +365,7 @@ class TimerService:
         self._tell_stopped()
 
     def _what_goes(self, timer: NearTimer, message: StoredMessage, now_ms: int) -> OutgoingMessage | None:
-        """What is stored of a message that is due; None when nothing is."""
+        """Return the message to store for a due message; None if nothing is stored."""
         if timer.kind & TimerKind.ROLL:
             return rolled(message, now_ms)
         if PropertyName.TIMER_DEL_UNIQKEY in message.property_map:

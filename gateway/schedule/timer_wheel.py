@@ -1,7 +1,8 @@
-"""The timer wheel in memory: for every second of two weeks the newest message that waits for it.
+"""The timer wheel in memory: for every second of two weeks, the newest message that waits for the second.
 
-Laid out as the ``timerwheel`` file, of which it is the source; only the parts in use take memory: 32 bytes a second,
-however many messages wait. The messages of a slot are a chain in the timer log. (Upstream: ``TimerWheel``.)
+The wheel has the layout of the ``timerwheel`` file and is the source of that file. Only the parts in use take memory:
+32 bytes for each second, however many messages wait. The messages of a slot are a chain in the timer log. (Upstream:
+``TimerWheel``.)
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ PAGE_BYTES = 4096
 
 
 class WheelPage(msgspec.Struct, frozen=True):
-    """A part of the file that changed."""
+    """A changed part of the file."""
 
     position: int
     data: bytes
 
 
 class TimerWheel:
-    """Slots by number: a time divided by the precision.
+    """The slots by number: a time divided by the precision.
 
-    :param slots: after as many the wheel begins anew; whoever adds to it looks no further ahead.
+    :param slots: the number of slots after which the wheel starts again; callers of ``add`` look no further ahead.
     """
 
     __slots__ = ("_changed", "_memory", "_slots")
@@ -39,28 +40,28 @@ class TimerWheel:
 
     @property
     def file_bytes(self) -> int:
-        """The size of its file."""
+        """The size of the wheel's file."""
         return self._slots * SLOT_BYTES
 
     def first(self, slot: int) -> int:
-        """Where the oldest entry of a slot lies in the timer log; ``NONE`` when it has none."""
+        """Return the timer log position of a slot's oldest entry; ``NONE`` if the slot has no entry."""
         time, first, _, _, _ = SLOT.unpack_from(self._memory, slot % self._slots * SLOT_BYTES)
         return first if time == slot else NONE
 
     def last(self, slot: int) -> int:
-        """Where the newest entry of a slot lies in the timer log; ``NONE`` when it has none."""
+        """Return the timer log position of a slot's newest entry; ``NONE`` if the slot has no entry."""
         time, _, last, _, _ = SLOT.unpack_from(self._memory, slot % self._slots * SLOT_BYTES)
         return last if time == slot else NONE
 
     def number(self, slot: int) -> int:
-        """How many messages a slot has, less those that are taken back."""
+        """Return how many messages a slot has, without messages that are taken back."""
         time, _, _, number, _ = SLOT.unpack_from(self._memory, slot % self._slots * SLOT_BYTES)
         return number if time == slot else 0
 
     def add(self, slot: int, position: int, count: int) -> None:
-        """The newest entry of a slot lies at ``position``.
+        """Note that a slot's newest entry is at ``position``.
 
-        :param count: 1 for a message, −1 for a marker that takes one back.
+        :param count: 1 for a message, −1 for a marker that takes a message back.
         """
         at = slot % self._slots * SLOT_BYTES
         time, first, _, number, magic = SLOT.unpack_from(self._memory, at)
@@ -71,20 +72,20 @@ class TimerWheel:
         self._changed.add(at // PAGE_BYTES)
 
     def oldest(self, slot: int, slots: int) -> int:
-        """The lowest place in the timer log of an entry of these slots; ``NONE`` without any."""
+        """Return the lowest timer log position of these slots' entries; ``NONE`` if they have no entry."""
         found = [first for number in range(slot, slot + slots) if (first := self.first(number)) != NONE]
         return min(found, default=NONE)
 
     def take_changed(self) -> list[int]:
-        """The pages that changed since this was asked last."""
+        """Return the pages that changed since the last call."""
         changed, self._changed = sorted(self._changed), set()
         return changed
 
     def page(self, number: int) -> WheelPage:
-        """The present content of a page; for any thread."""
+        """Return the present content of a page; for any thread."""
         position = number * PAGE_BYTES
         return WheelPage(position, bytes(self._memory[position : position + PAGE_BYTES]))
 
     def changed_again(self, pages: list[int]) -> None:
-        """Pages that were taken and could not be saved."""
+        """Mark pages as changed again, because they were taken but could not be saved."""
         self._changed.update(pages)

@@ -1,4 +1,4 @@
-"""Questions and orders of operators: topics, groups, offsets, messages, clusters.
+"""The requests of operators: topics, groups, offsets, messages, clusters.
 
-Read ``admin.py`` first: it names the parts by subject.
+Read ``admin.py`` first, which names the parts by subject.
 """

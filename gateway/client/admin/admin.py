@@ -1,12 +1,13 @@
-"""The admin client: questions and orders of operators, by subject.
+"""The admin client: requests of operators, by subject.
 
     async with AdminClient(namesrv="localhost:9876") as admin:
         await admin.topics.create("orders", queues=8)
         print(await admin.offsets.lag("billing"))
 
-It asks name servers and the masters of brokers, and is no member of any group. What a server does not do it refuses,
-which is a ``BrokerError`` here. With a ``namespace`` in the settings, names are those within it; what brokers and
-clients tell of themselves (clusters, connections, running info, tables) keeps the names that brokers know.
+The client asks name servers and the masters of brokers, and is not a member of any group. A server refuses a request
+that it does not support; the refusal is a ``BrokerError`` here. With a ``namespace`` in the settings, names of
+applications are names within the namespace. Reports of brokers and clients (clusters, connections, running info,
+tables) keep the names that brokers know.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ class AdminClient(Client):
         self.cluster = AdminCluster(calls)
 
     async def start(self) -> None:
-        """Make it ready; nothing is connected before it is needed. Idempotent.
+        """Make the client ready; nothing is connected before it is needed. Idempotent.
 
-        :raises ConfigurationError: there is no address of a name server.
-        :raises ClientClosed: it was closed before: make a new one.
+        :raises ConfigurationError: the settings name no name server.
+        :raises ClientClosed: the client was closed before: make a new client.
         """
         self._check_usable()
         if self._instance is None:

@@ -1,6 +1,6 @@
-"""How the parts of the admin client ask: one broker by address, all masters, or a name server.
+"""The requests of the admin client's parts: to one broker by address, to all masters, or to a name server.
 
-Answers other than expected become ``BrokerError``; whatever cannot be read becomes ``ProtocolError``.
+An unexpected answer becomes a ``BrokerError``; an unreadable answer becomes a ``ProtocolError``.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _SUCCESS = frozenset((int(ResponseCode.SUCCESS),))
 
 
 class AdminCalls:
-    """Requests of an admin client.
+    """The requests of an admin client.
 
-    :param instance: gives the client instance; raises when the client does not run.
-    :param namespace: of the names that applications use; empty for none.
+    :param instance: returns the client instance; raises if the client does not run.
+    :param namespace: the namespace of the names that applications use; empty for no namespace.
     """
 
     def __init__(self, instance: Callable[[], ClientInstance], namespace: str = "") -> None:
@@ -39,15 +39,18 @@ class AdminCalls:
         self.namespace = namespace
 
     def wire(self, name: str) -> str:
-        """The name of a topic or group as brokers know it."""
+        """Return the name of a topic or group as brokers know it."""
         return with_namespace(self.namespace, name)
 
     def plain(self, name: str) -> str:
-        """The name of a topic or group as applications know it."""
+        """Return the name of a topic or group as applications know it."""
         return without_namespace(self.namespace, name)
 
     def inside(self, names: Iterable[str]) -> list[str]:
-        """Names of brokers that are in the namespace, as applications know them, sorted."""
+        """Return those names that are in the namespace, sorted, as applications know them.
+
+        :param names: topics or groups as brokers know them.
+        """
         return sorted({self.plain(name) for name in names if self.wire(self.plain(name)) == name})
 
     async def ask(
@@ -60,10 +63,10 @@ class AdminCalls:
         expect: Collection[int] = _SUCCESS,
         timeout: float | None = None,
     ) -> RemotingCommand:
-        """The answer of one server.
+        """Return the answer of one server.
 
         :param timeout: seconds; None: ``request_timeout`` of the settings.
-        :raises BrokerError: its code is none of ``expect``.
+        :raises BrokerError: the code of the answer is not in ``expect``.
         """
         return await self._instance().ask_address(address, code, header, body, timeout=timeout, expect=expect)
 
@@ -76,9 +79,9 @@ class AdminCalls:
         *,
         expect: Collection[int] = _SUCCESS,
     ) -> dict[str, RemotingCommand]:
-        """Ask all brokers at once; the answers by broker name. The first error ends it.
+        """Ask all brokers at once, and return the answers by broker name. The first error ends the call.
 
-        :param brokers: addresses by name.
+        :param brokers: the addresses by broker name.
         """
         answers = await asyncio.gather(
             *(self.ask(address, code, header, body, expect=expect) for address in brokers.values())
@@ -94,8 +97,9 @@ class AdminCalls:
         *,
         or_code: int = ResponseCode.SUCCESS,
     ) -> dict[str, J]:
-        """As ``ask_each``, the bodies of the answers; a broker that answers ``or_code`` is left out.
+        """Ask all brokers as ``ask_each`` does, and return the bodies of the answers by broker name.
 
+        :param or_code: a further code that is expected; a broker that answers with this code is left out.
         :raises ProtocolError: a body cannot be read.
         """
         answers = await self.ask_each(brokers, code, header, expect=(ResponseCode.SUCCESS, or_code))
@@ -108,9 +112,9 @@ class AdminCalls:
     async def ask_name_server(
         self, code: RequestCode, header: Header | None = None, *, expect: Collection[int] = _SUCCESS
     ) -> RemotingCommand:
-        """The answer of the first name server that answers.
+        """Return the answer of the first name server that answers.
 
-        :raises BrokerError: its code is none of ``expect``.
+        :raises BrokerError: the code of the answer is not in ``expect``.
         """
         answer, address = await self._instance().name_servers.request(code, header)
         if answer.code not in expect:
@@ -124,20 +128,20 @@ class AdminCalls:
 
     @property
     def now_ms(self) -> int:
-        """The client's wall clock."""
+        """The time of the client's wall clock, in milliseconds since the epoch."""
         return self._instance().clock()
 
     async def cluster(self) -> ClusterInfo:
-        """All brokers that the name servers know."""
+        """Return all brokers that the name servers know."""
         answer = await self.ask_name_server(RequestCode.GET_BROKER_CLUSTER_INFO)
         info = body_of(ClusterInfo, answer, "a name server")
         self._note_addresses(info.broker_addr_table.values())
         return info
 
     async def masters(self, cluster: str | None = None, broker_name: str | None = None) -> dict[str, str]:
-        """The masters' addresses by broker name.
+        """Return the masters' addresses by broker name.
 
-        :raises ConfigurationError: no such cluster, or no such broker, or it has no master.
+        :raises ConfigurationError: the cluster or broker does not exist, or has no master.
         """
         info = await self.cluster()
         if cluster is not None and cluster not in info.cluster_addr_table:
@@ -162,9 +166,9 @@ class AdminCalls:
         return found
 
     async def route(self, topic: str) -> TopicRouteData:
-        """Where a topic is, as the name server answers.
+        """Return the name server's answer about the brokers of a topic.
 
-        :raises RouteNotFound: it does not know.
+        :raises RouteNotFound: the name servers do not know the topic.
         """
         data = await self._instance().name_servers.route_data(topic)
         if data is None:
@@ -173,9 +177,9 @@ class AdminCalls:
         return data
 
     async def masters_of(self, topic: str) -> dict[str, str]:
-        """The masters' addresses by broker name, of the brokers that have a topic.
+        """Return the masters' addresses by broker name, for the brokers that have a topic.
 
-        :raises RouteNotFound: there are none.
+        :raises RouteNotFound: the topic is not known, or none of its brokers has a master.
         """
         route = await self.route(topic)
         found = {
@@ -188,9 +192,9 @@ class AdminCalls:
         return found
 
     async def address_of(self, topic: str, broker_name: str) -> str:
-        """The address of the master of one broker that has a topic.
+        """Return the address of the master of one broker that has a topic.
 
-        :raises ConfigurationError: the topic is not on that broker.
+        :raises ConfigurationError: the broker does not have the topic.
         """
         masters = await self.masters_of(topic)
         if broker_name not in masters:
@@ -198,16 +202,16 @@ class AdminCalls:
         return masters[broker_name]
 
     def _note_addresses(self, brokers: Iterable[BrokerData]) -> None:
-        """So that an error about an address says who gave it."""
+        """Note the broker of each address, so that an error about an address can name the broker that gave it."""
         advertised = self._instance().remoting.advertised
         for broker in brokers:
             advertised.update(dict.fromkeys(broker.broker_addrs.values(), broker.broker_name))
 
 
 def json_of(answer: RemotingCommand, address: str) -> dict[str, Any]:
-    """The body of an answer as a JSON object.
+    """Return the body of an answer as a JSON object.
 
-    :raises ProtocolError: it is none.
+    :raises ProtocolError: the body is not a JSON object.
     """
     try:
         value = JsonObject.read_json(answer.body)

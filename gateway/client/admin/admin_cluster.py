@@ -1,4 +1,4 @@
-"""Clusters and brokers: who is there, their figures and settings."""
+"""Clusters and brokers: their names and addresses, their figures and settings."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from wire.headers.admin import GetConsumeStatsInBrokerRequest
 
 
 class AdminCluster:
-    """Requests about brokers; a broker is named, and its master answers."""
+    """Requests about brokers. The caller names a broker, and its master answers."""
 
     def __init__(self, calls: AdminCalls) -> None:
         self._calls = calls
 
     async def info(self) -> ClusterInfo:
-        """All brokers that the name servers know: addresses by broker id by name, and names by cluster."""
+        """Return all brokers that the name servers know: addresses by broker id by name, and names by cluster."""
         return await self._calls.cluster()
 
     async def runtime(self, broker_name: str) -> dict[str, str]:
-        """Figures of a broker by name, as it writes them (upstream ``fetchBrokerRuntimeStats``)."""
+        """Return the figures of a broker by name, as the broker writes them (upstream ``fetchBrokerRuntimeStats``)."""
         address = await self._address(broker_name)
         return dict(
             body_of(KVTable, await self._calls.ask(address, RequestCode.GET_BROKER_RUNTIME_INFO), address).table
         )
 
     async def config(self, broker_name: str) -> dict[str, str]:
-        """The settings of a broker by Apache RocketMQ's names."""
+        """Return the settings of a broker by Apache RocketMQ's names."""
         address = await self._address(broker_name)
         answer = await self._calls.ask(address, RequestCode.GET_BROKER_CONFIG)
         try:
@@ -44,15 +44,15 @@ class AdminCluster:
     async def set_config(self, broker_name: str, changes: dict[str, str]) -> None:
         """Change settings of a running broker.
 
-        :raises BrokerError: one of them cannot be changed, or has an impossible value.
+        :raises BrokerError: a setting cannot be changed, or has an impossible value.
         """
         body = "".join(f"{name}={value}\n" for name, value in changes.items()).encode()
         await self._calls.ask(await self._address(broker_name), RequestCode.UPDATE_BROKER_CONFIG, body=body)
 
     async def consume_stats(self, broker_name: str, *, ordered_only: bool = False) -> ConsumeStatsList:
-        """How far all groups of a broker are.
+        """Return the progress of all groups of a broker.
 
-        :raises BrokerError: the broker does not answer this.
+        :raises BrokerError: the broker does not answer this request.
         """
         address = await self._address(broker_name)
         header = GetConsumeStatsInBrokerRequest(is_order=ordered_only)
@@ -61,9 +61,9 @@ class AdminCluster:
         )
 
     async def delay_offsets(self, broker_name: str) -> dict[str, Any]:
-        """How far a broker is in its delay levels, as a slave gets it.
+        """Return the progress of a broker in its delay levels, as a slave gets it.
 
-        :raises BrokerError: the broker does not answer this.
+        :raises BrokerError: the broker does not answer this request.
         """
         address = await self._address(broker_name)
         return json_of(await self._calls.ask(address, RequestCode.GET_ALL_DELAY_OFFSET), address)

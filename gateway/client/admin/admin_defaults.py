@@ -1,10 +1,10 @@
-"""What calls of the admin client mean unless they are told otherwise; both faces share it."""
+"""The default arguments of the admin client's methods, for the asyncio and the blocking client."""
 
 from __future__ import annotations
 
 from typing import Final
 
 DEFAULT_QUEUES: Final = 8
-"""Of a topic, as mqadmin's updateTopic."""
+"""The number of queues of a new topic, as in mqadmin's updateTopic."""
 MAX_FOUND: Final = 64
-"""Messages a broker looks for at most (upstream ``maxMsgsNumBatch``)."""
+"""The most messages that a broker looks for (upstream ``maxMsgsNumBatch``)."""

@@ -1,4 +1,4 @@
-"""Groups: create, delete, list, their configuration, who is connected and what they consume."""
+"""Groups: create, delete, list, their configuration, their connected clients and subscriptions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from wire.headers.topics import (
 
 _NOT_CONNECTED = (ResponseCode.SUCCESS, ResponseCode.CONSUMER_NOT_ONLINE)
 FORWARDED_TIMEOUT_S = 15.0
-"""A broker waits 10 s for the client that it passes a request on to."""
+"""The seconds to wait for a request that a broker passes on to a client; the broker waits 10 s for the client."""
 
 
 class AdminGroups:
@@ -50,8 +50,8 @@ class AdminGroups:
     async def create(self, config: SubscriptionGroupConfig | str, *, cluster: str | None = None) -> None:
         """Create a consumer group, or change it, on all masters (of a cluster).
 
-        :param config: its configuration, or only its name for the defaults.
-        :raises MessageRefused: no name of a group.
+        :param config: the configuration, or only the name of the group for the defaults.
+        :raises MessageRefused: the name is not the name of a group.
         """
         wanted = SubscriptionGroupConfig(config) if isinstance(config, str) else config
         check_group(wanted.group_name)
@@ -60,11 +60,11 @@ class AdminGroups:
         await self._calls.ask_each(masters, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
 
     async def delete(self, group: str, *, clean_offsets: bool = False, cluster: str | None = None) -> None:
-        """Delete a consumer group; deleting one that is not there is no error.
+        """Delete a consumer group. Deleting a group that does not exist is not an error.
 
-        Its topics ``%RETRY%group`` and ``%DLQ%group`` stay: they may hold messages.
+        The topics ``%RETRY%group`` and ``%DLQ%group`` stay, since they may hold messages.
 
-        :param clean_offsets: forget how far it was, too; else a new group of this name goes on there.
+        :param clean_offsets: True deletes the group's offsets, too; otherwise a new group of this name continues there.
         """
         header = DeleteSubscriptionGroupRequest(
             group_name=self._calls.wire(group), clean_offset=clean_offsets, remove_offset=clean_offsets
@@ -72,13 +72,13 @@ class AdminGroups:
         await self._calls.ask_each(await self._calls.masters(cluster), RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
 
     async def list(self, *, cluster: str | None = None) -> builtins.list[str]:
-        """The names of all consumer groups (of the namespace), sorted; system groups too."""
+        """Return the names of all consumer groups (of the namespace), sorted, including system groups."""
         code, header = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GetAllSubscriptionGroupRequest()
         tables = await self._calls.bodies(SubscriptionGroupTable, await self._calls.masters(cluster), code, header)
         return self._calls.inside(group for table in tables.values() for group in table.configs)
 
     async def config(self, group: str) -> dict[str, SubscriptionGroupConfig]:
-        """The configuration of a consumer group by broker name; brokers that do not know it are left out."""
+        """Return the configuration of a consumer group by broker name, for the brokers that know the group."""
         found = await self._calls.bodies(
             SubscriptionGroupConfig,
             await self._calls.masters(),
@@ -90,7 +90,7 @@ class AdminGroups:
         return {name: replace(config, group_name=plain(config.group_name)) for name, config in found.items()}
 
     async def of_topic(self, topic: str) -> builtins.list[str]:
-        """The groups that consume a topic: connected ones, and those with offsets in it."""
+        """Return the groups that consume a topic: connected groups, and groups with offsets in the topic."""
         topic = self._calls.wire(topic)
         masters = await self._calls.masters_of(topic)
         header = QueryTopicConsumeByWhoRequest(topic=topic)
@@ -98,14 +98,14 @@ class AdminGroups:
         return sorted({self._calls.plain(group) for groups in lists.values() for group in groups.group_list})
 
     async def topics(self, group: str) -> builtins.list[str]:
-        """The topics in which a group has offsets."""
+        """Return the topics in which a group has offsets."""
         header = QueryTopicsByConsumerRequest(group=self._calls.wire(group))
         masters = await self._calls.masters()
         lists = await self._calls.bodies(TopicList, masters, RequestCode.QUERY_TOPICS_BY_CONSUMER, header)
         return sorted({self._calls.plain(topic) for topics in lists.values() for topic in topics.topic_list})
 
     async def consumers(self, group: str) -> ConsumerConnection | None:
-        """The connected clients of a consumer group and what they subscribe to; None when there are none."""
+        """Return the connected clients of a consumer group and their subscriptions; None without a connected client."""
         header = GetConsumerConnectionListRequest(consumer_group=self._calls.wire(group))
         for address in (await self._calls.masters()).values():
             answer = await self._calls.ask(
@@ -116,7 +116,7 @@ class AdminGroups:
         return None
 
     async def producers(self, group: str) -> ProducerConnection:
-        """The connected clients of a producer group, of all brokers."""
+        """Return the connected clients of a producer group, of all brokers."""
         header = GetProducerConnectionListRequest(producer_group=self._calls.wire(group))
         found = {}
         for address in (await self._calls.masters()).values():
@@ -132,7 +132,7 @@ class AdminGroups:
         return ProducerConnection(tuple(found.values()))
 
     async def all_producers(self) -> dict[str, builtins.list[ProducerInfo]]:
-        """The connected producers of all brokers by group; one that is connected to two brokers is there twice."""
+        """Return the connected producers of all brokers by group; a producer with two brokers is listed twice."""
         found: dict[str, builtins.list[ProducerInfo]] = {}
         for address in (await self._calls.masters()).values():
             answer = await self._calls.ask(address, RequestCode.GET_ALL_PRODUCER_INFO, GetAllProducerInfoRequest())
@@ -141,13 +141,12 @@ class AdminGroups:
         return found
 
     async def running_info(self, group: str, client_id: str, *, jstack: bool = False) -> dict[str, Any]:
-        """What one client of a consumer group is doing, as it says itself (upstream ``ConsumerRunningInfo``).
+        """Return the report of one client about its present work (upstream ``ConsumerRunningInfo``).
 
-        Needs a broker that passes the request on: Apache RocketMQ and this gateway do. On one processor
-        a Java client of 5.x may stand still for 5 s for each of its queues before it answers
-        (``docs/requests-to-clients.md``).
+        The broker must pass the request on: Apache RocketMQ and this gateway do. On one processor a Java client of 5.x
+        may stop for 5 s for each of its queues before it answers (``docs/requests-to-clients.md``).
 
-        :raises BrokerError: the broker does not pass it on, or no such client is connected.
+        :raises BrokerError: the broker does not pass the request on, or no such client is connected.
         """
         header = GetConsumerRunningInfoRequest(
             consumer_group=self._calls.wire(group), client_id=client_id, jstack_enable=jstack
@@ -155,12 +154,12 @@ class AdminGroups:
         return await self._forwarded(RequestCode.GET_CONSUMER_RUNNING_INFO, header)
 
     async def consume_directly(self, group: str, client_id: str, offset_msg_id: str, topic: str) -> dict[str, Any]:
-        """Let one client consume one message now; what came of it (upstream ``ConsumeMessageDirectlyResult``).
+        """Let one client consume one message now, and return the result (upstream ``ConsumeMessageDirectlyResult``).
 
-        Needs a broker that passes the request on: Apache RocketMQ and this gateway do. On one processor
-        a Java client handles nothing else while its listener has the message (``docs/requests-to-clients.md``).
+        The broker must pass the request on: Apache RocketMQ and this gateway do. On one processor a Java client handles
+        nothing else while its listener has the message (``docs/requests-to-clients.md``).
 
-        :raises BrokerError: the broker does not pass it on, or no such client is connected.
+        :raises BrokerError: the broker does not pass the request on, or no such client is connected.
         """
         header = ConsumeMessageDirectlyResultRequest(
             consumer_group=self._calls.wire(group),
@@ -171,9 +170,9 @@ class AdminGroups:
         return await self._forwarded(RequestCode.CONSUME_MESSAGE_DIRECTLY, header)
 
     async def subscription(self, group: str, topic: str) -> SubscriptionData | None:
-        """What a group subscribes to in a topic, as far as brokers remember; None when they do not.
+        """Return the subscription of a group to a topic, as far as brokers remember it; otherwise None.
 
-        :raises BrokerError: the broker does not answer this.
+        :raises BrokerError: the broker does not answer this request.
         """
         topic = self._calls.wire(topic)
         header = QuerySubscriptionByConsumerRequest(group=self._calls.wire(group), topic=topic)
@@ -187,7 +186,7 @@ class AdminGroups:
     async def _forwarded(
         self, code: RequestCode, header: GetConsumerRunningInfoRequest | ConsumeMessageDirectlyResultRequest
     ) -> dict[str, Any]:
-        """The answer of a client, through the first broker that knows it."""
+        """Return the answer of a client, through the first broker that knows the client."""
         refusal: BrokerError | None = None
         for address in (await self._calls.masters()).values():
             try:

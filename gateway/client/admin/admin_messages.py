@@ -1,4 +1,4 @@
-"""Messages by id, by key and by place, for people who look for one."""
+"""Messages by id, by key and by place, for people who look for a message."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from wire.message.message_id import parse_offset_message_id, unpack_host
 from wire.message.record import parse_records
 
 TOOLS_GROUP: Final = "TOOLS_CONSUMER"
-"""The group of tools that pull; every broker has it."""
+"""The consumer group of tools that pull; every broker has this group."""
 _ID: Final = re.compile("[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56}")
 LATEST_MS: Final = 2**63 - 1
 
 
 class AdminMessages:
-    """Looks messages up."""
+    """Looks up messages."""
 
     def __init__(self, calls: AdminCalls) -> None:
         self._calls = calls
 
     async def by_id(self, msg_id: str, topic: str | None = None) -> ReceivedMessage:
-        """The message with an id: the one its producer gave it, or the offset id that its broker made.
+        """Return the message with an id: the id that its producer gave, or the offset id that its broker made.
 
-        Nothing in an id tells which of the two it is. With a topic the producer's id is tried first, then the other;
-        without one only an offset id can be found, at the broker whose address it holds.
+        An id does not show which of the two kinds it is. With a topic, the producer's id is tried first, then the
+        offset id. Without a topic, only an offset id can be found, at the broker whose address the id holds.
 
-        :raises MessageNotFound: no broker has it (any more).
-        :raises ConfigurationError: no id.
+        :raises MessageNotFound: no broker has the message (any more).
+        :raises ConfigurationError: the text is not an id.
         """
         if _ID.fullmatch(msg_id) is None:
             raise ConfigurationError("msg_id", msg_id, "32 or 56 hexadecimal digits")
@@ -77,17 +77,18 @@ class AdminMessages:
         end: datetime | None = None,
         max_num: int = MAX_FOUND,
     ) -> list[ReceivedMessage]:
-        """The messages of a topic with a key, in the order they were stored; at most ``max_num`` of each broker.
+        """Return the messages of a topic with a key, in the order of storage; at most ``max_num`` of each broker.
 
-        :param begin: stored at this time or later; ``end`` at this time or earlier. With time zones.
+        :param begin: only messages stored at this time or later; with a time zone.
+        :param end: only messages stored at this time or earlier; with a time zone.
         """
         found = await self._query(topic, key, begin=begin, end=end, max_num=max_num)
         return [message for message in found if key in message.keys or message.msg_id == key]
 
     async def by_offset(self, queue: MessageQueue, offset: int) -> ReceivedMessage:
-        """The message at a place of a queue.
+        """Return the message at an offset of a queue.
 
-        :raises MessageNotFound: there is none: the text says what the queue holds.
+        :raises MessageNotFound: no message is there; the text tells which offsets the queue holds.
         """
         topic = self._calls.wire(queue.topic)
         header = PullMessageRequest(
@@ -166,7 +167,7 @@ class AdminMessages:
         return [ReceivedMessage(record, broker_name, namespace=self._calls.namespace) for record in records]
 
     async def _broker_name(self, address: str) -> str:
-        """Who is at an address, as the name server tells; the address itself when it does not."""
+        """Return the name of the broker at an address; the address itself if the name server does not know it."""
         info = await self._calls.cluster()
         for name, broker in info.broker_addr_table.items():
             if address in broker.broker_addrs.values():
@@ -175,7 +176,7 @@ class AdminMessages:
 
 
 def _place_of(msg_id: str) -> tuple[str, int] | None:
-    """The broker's address and the place in its log that an offset id names; None when it can be none."""
+    """Return the broker's address and the place in its log from an offset id; None for another text."""
     try:
         packed, commit_log_offset = parse_offset_message_id(msg_id)
         host, port = unpack_host(packed)

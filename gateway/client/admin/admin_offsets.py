@@ -1,4 +1,4 @@
-"""Offsets: what queues hold, how far groups are, and setting groups back or forth."""
+"""Offsets: the first and last of queues, the progress of groups, and moving groups back or forth."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ from wire.headers.topics import GetConsumeStatsRequest, QueryConsumeTimeSpanRequ
 H = TypeVar("H", bound=Header)
 
 ResetTo: TypeAlias = Literal["earliest", "latest"] | datetime | Mapping[MessageQueue, int]
-"""Where to: the first or after the last message, the first one stored at a time, or one offset for each queue."""
+"""The target of a reset: the first message, the end, a time of storage, or an offset for each queue.
+
+A time stands for the first message that was stored at this time or later.
+"""
 
 _OLDEST_MS: Final = 0
 
@@ -49,17 +52,17 @@ class AdminOffsets:
         self._calls = calls
 
     async def min(self, queue: MessageQueue) -> int:
-        """The offset of the first message of a queue that is still stored."""
+        """Return the offset of the first message of a queue that is still stored."""
         header = GetMinOffsetRequest(topic=self._calls.wire(queue.topic), queue_id=queue.queue_id)
         return max((await self._of_queue(queue, RequestCode.GET_MIN_OFFSET, header, GetMinOffsetResponse)).offset, 0)
 
     async def max(self, queue: MessageQueue) -> int:
-        """The offset that the next message of a queue will get."""
+        """Return the offset that the next message of a queue will get."""
         header = GetMaxOffsetRequest(topic=self._calls.wire(queue.topic), queue_id=queue.queue_id, committed=False)
         return (await self._of_queue(queue, RequestCode.GET_MAX_OFFSET, header, GetMaxOffsetResponse)).offset
 
     async def at(self, queue: MessageQueue, moment: datetime) -> int:
-        """The offset of the first message of a queue that was stored at a time or later; without one, ``max``.
+        """Return the offset of the first message of a queue that was stored at a time or later; otherwise ``max``.
 
         :param moment: with a time zone.
         """
@@ -70,18 +73,20 @@ class AdminOffsets:
         ).offset
 
     async def earliest_stored_at_ms(self, queue: MessageQueue) -> int | None:
-        """When the first message of a queue was stored, None when it is empty."""
+        """Return the time at which the first message of a queue was stored; None if the queue is empty."""
         header = GetEarliestMsgStoretimeRequest(topic=self._calls.wire(queue.topic), queue_id=queue.queue_id)
         code = RequestCode.GET_EARLIEST_MSG_STORETIME
         found = (await self._of_queue(queue, code, header, GetEarliestMsgStoretimeResponse)).timestamp
         return found if found >= 0 else None
 
     async def of_group(self, group: str, queue: MessageQueue) -> int | None:
-        """What a group will read next of a queue; None when it has no offset there."""
+        """Return the offset that a group will read next in a queue; None if the group has no offset there."""
         return await self._of_group(group, queue, await self._address(queue))
 
     async def set(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Write what a group will read next of a queue; a connected client of the group overwrites it with its own.
+        """Write the offset that a group will read next in a queue.
+
+        A connected client of the group overwrites the offset with its own.
 
         :raises ConfigurationError: a negative offset.
         """
@@ -90,9 +95,9 @@ class AdminOffsets:
         await self._set(group, queue, offset, await self._address(queue))
 
     async def progress(self, group: str, topic: str | None = None) -> GroupProgress:
-        """How far a group is in each queue it consumes, or in those of one topic.
+        """Return the progress of a group in each queue that it consumes, or in the queues of one topic.
 
-        :raises NothingConsumed: it has no offsets there.
+        :raises NothingConsumed: the group has no offsets there.
         """
         wire_topic = topic and self._calls.wire(topic)
         header = GetConsumeStatsRequest(consumer_group=self._calls.wire(group), topic=wire_topic)
@@ -110,14 +115,16 @@ class AdminOffsets:
         return GroupProgress(group, dict(sorted(queues.items())), sum(table.consume_tps for table in tables))
 
     async def lag(self, group: str, topic: str | None = None) -> int:
-        """Messages a group has not consumed yet: its retries included, or those of one topic.
+        """Return how many messages a group has not consumed yet, in all its topics or in one topic.
 
-        :raises NothingConsumed: it has no offsets there.
+        The messages of the retry topic are counted unless a topic is given.
+
+        :raises NothingConsumed: the group has no offsets there.
         """
         return (await self.progress(group, topic)).lag
 
     async def preview_reset(self, group: str, topic: str, to: ResetTo) -> OffsetReset:
-        """What ``reset`` would change; nothing is changed.
+        """Return the changes that ``reset`` would make, without making them.
 
         :raises RouteNotFound: no broker has the topic.
         :raises ConfigurationError: an offset for a queue that the topic does not have, or a time without time zone.
@@ -138,12 +145,12 @@ class AdminOffsets:
         return OffsetReset(group, topic, tuple(changes), await self._online(group, masters))
 
     async def reset(self, group: str, topic: str, to: ResetTo) -> OffsetReset:
-        """Set a group back or forth in a topic; what was changed.
+        """Move a group back or forth in a topic, and return the changes.
 
-        Of a group without connected clients the offsets are written. One with clients needs a broker that tells
-        them: Apache RocketMQ and this gateway do; elsewhere stop the clients first.
+        If the group has no connected clients, the offsets are written. If the group has connected clients, the broker
+        must notify them: Apache RocketMQ and this gateway do. With other brokers, stop the clients first.
 
-        :raises BrokerError: a broker refuses it; with REQUEST_CODE_NOT_SUPPORTED it cannot tell connected clients.
+        :raises BrokerError: a broker refuses; REQUEST_CODE_NOT_SUPPORTED: the broker cannot notify connected clients.
         """
         planned = await self.preview_reset(group, topic, to)
         masters = await self._calls.masters_of(self._calls.wire(topic))
@@ -154,18 +161,18 @@ class AdminOffsets:
         return planned
 
     async def clone(self, source: str, target: str, topic: str) -> None:
-        """Let group ``target`` begin in a topic where group ``source`` is; ``target`` must have no clients.
+        """Let group ``target`` start in a topic at the offsets of group ``source``; ``target`` must have no clients.
 
-        :raises BrokerError: the broker does not do this, or does not know a group.
+        :raises BrokerError: the broker does not support this request, or does not know a group.
         """
         wire = self._calls.wire
         header = CloneGroupOffsetRequest(src_group=wire(source), dest_group=wire(target), topic=wire(topic))
         await self._calls.ask_each(await self._calls.masters_of(wire(topic)), RequestCode.CLONE_GROUP_OFFSET, header)
 
     async def time_spans(self, group: str, topic: str) -> list[ConsumeTimeSpan]:
-        """Between which times the messages of each queue were stored, and up to which the group has consumed.
+        """Return the storage times of the messages of each queue, and the time up to which the group has consumed.
 
-        :raises BrokerError: the broker does not answer this.
+        :raises BrokerError: the broker does not answer this request.
         """
         topic = self._calls.wire(topic)
         header = QueryConsumeTimeSpanRequest(topic=topic, group=self._calls.wire(group))
@@ -176,9 +183,9 @@ class AdminOffsets:
         return sorted(found, key=lambda span: span.queue)
 
     async def table(self, broker_name: str) -> ConsumerOffsetTable:
-        """All offsets of a broker, as a slave gets them.
+        """Return all offsets of a broker, as a slave gets them.
 
-        :raises BrokerError: the broker does not answer this.
+        :raises BrokerError: the broker does not answer this request.
         """
         ((_, address),) = (await self._calls.masters(broker_name=broker_name)).items()
         answer = await self._calls.ask(address, RequestCode.GET_ALL_CONSUMER_OFFSET)
@@ -207,7 +214,7 @@ class AdminOffsets:
         return header_of(QueryConsumerOffsetResponse, answer, address).offset
 
     async def _let_tell(self, group: str, queue: MessageQueue, offset: int, address: str) -> None:
-        """Let the broker set a queue, and tell the next pull from elsewhere."""
+        """Let the broker set the offset of a queue, and send the next pull there."""
         header = ResetOffsetRequest(
             group=self._calls.wire(group),
             topic=self._calls.wire(queue.topic),
@@ -218,7 +225,10 @@ class AdminOffsets:
         await self._calls.ask(address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
 
     async def _set(self, group: str, queue: MessageQueue, offset: int, address: str) -> bool:
-        """Write an offset; False if the broker does not keep it, because it sends the next pull elsewhere."""
+        """Write an offset, and return whether the broker keeps it.
+
+        The broker does not keep the offset if it sends the next pull to another offset.
+        """
         header = UpdateConsumerOffsetRequest(
             consumer_group=self._calls.wire(group),
             topic=self._calls.wire(queue.topic),
@@ -230,7 +240,7 @@ class AdminOffsets:
         return answer.code == ResponseCode.SUCCESS
 
     async def _ranges(self, topic: str, masters: Mapping[str, str]) -> dict[MessageQueue, tuple[int, int]]:
-        """First and next offset of every queue that consumers read."""
+        """Return the first and the next offset of every queue that consumers read."""
         route = await self._calls.route(self._calls.wire(topic))
         found = {}
         for entry in route.queue_datas:
@@ -250,7 +260,7 @@ class AdminOffsets:
         return least if to == "earliest" else most
 
     async def _online(self, group: str, masters: Mapping[str, str]) -> int:
-        """How many clients of a group are connected."""
+        """Return how many clients of a group are connected."""
         header = GetConsumerConnectionListRequest(consumer_group=self._calls.wire(group))
         code, offline = RequestCode.GET_CONSUMER_CONNECTION_LIST, ResponseCode.CONSUMER_NOT_ONLINE
         found = await self._calls.bodies(ConsumerConnection, masters, code, header, or_code=offline)

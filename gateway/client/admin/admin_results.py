@@ -1,7 +1,7 @@
-"""What the admin client answers, where the body of the protocol is not good enough for people.
+"""The results of the admin client, where the body of the protocol is not clear enough for people.
 
-Queues are ``MessageQueue`` tuples, times milliseconds since the epoch. Configurations, connections and clusters are
-those of ``wire.bodies``, as the servers write them.
+Queues are ``MessageQueue`` tuples, times are milliseconds since the epoch. Configurations, connections and clusters
+are the classes of ``wire.bodies``, as the servers write them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from gateway.client.message_queue import MessageQueue
 
 @dataclass(frozen=True, slots=True)
 class QueueStats:
-    """What a queue holds.
+    """The contents of a queue.
 
-    :param min_offset: of the first message that is still stored.
-    :param max_offset: what the next message stored will get.
-    :param last_stored_at_ms: when its last message was stored; 0 without one.
+    :param min_offset: the offset of the first message that is still stored.
+    :param max_offset: the offset that the next stored message will get.
+    :param last_stored_at_ms: the time at which the last message was stored; 0 without a message.
     """
 
     min_offset: int
@@ -28,17 +28,17 @@ class QueueStats:
 
     @property
     def messages(self) -> int:
-        """How many there are."""
+        """The number of messages in the queue."""
         return self.max_offset - self.min_offset
 
 
 @dataclass(frozen=True, slots=True)
 class QueueProgress:
-    """How far a group is in a queue.
+    """The progress of a group in a queue.
 
-    :param max_offset: what the next message stored will get.
-    :param offset: what the group reads next.
-    :param consumed_at_ms: when the message before that was *stored*; 0 when unknown.
+    :param max_offset: the offset that the next stored message will get.
+    :param offset: the offset that the group reads next.
+    :param consumed_at_ms: the time at which the message before ``offset`` was *stored*; 0 if unknown.
     """
 
     max_offset: int
@@ -47,17 +47,17 @@ class QueueProgress:
 
     @property
     def lag(self) -> int:
-        """Messages the group has not consumed yet."""
+        """The number of messages that the group has not consumed yet."""
         return max(0, self.max_offset - self.offset)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupProgress:
-    """How far a group is.
+    """The progress of a group.
 
-    :param group: its name.
-    :param queues: how far it is in each queue, ordered.
-    :param tps: messages it consumes in a second, as the brokers count.
+    :param group: the name of the group.
+    :param queues: the progress in each queue, in the order of the queues.
+    :param tps: how many messages the group consumes in a second, as the brokers count.
     """
 
     group: str
@@ -66,25 +66,25 @@ class GroupProgress:
 
     @property
     def lag(self) -> int:
-        """Messages of all its queues it has not consumed yet."""
+        """The number of messages in all queues that the group has not consumed yet."""
         return sum(queue.lag for queue in self.queues.values())
 
     def lag_of(self, topic: str) -> int:
-        """The lag within one topic."""
+        """Return the number of messages in one topic that the group has not consumed yet."""
         return sum(progress.lag for queue, progress in self.queues.items() if queue.topic == topic)
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumeTimeSpan:
-    """Between which times the messages of a queue were stored, and up to which a group has consumed them.
+    """The storage times of the messages in a queue, and the time up to which a group has consumed them.
 
-    Times are milliseconds since the epoch; 0: there is none.
+    Times are milliseconds since the epoch; 0 means that there is no time.
 
-    :param queue: which.
-    :param min_stored_at_ms: of the first message of the queue.
-    :param max_stored_at_ms: of the last one.
-    :param consumed_at_ms: of the message that the group consumed last.
-    :param delay_ms: how long the group is behind.
+    :param queue: the queue.
+    :param min_stored_at_ms: the storage time of the first message in the queue.
+    :param max_stored_at_ms: the storage time of the last message in the queue.
+    :param consumed_at_ms: the storage time of the message that the group consumed last.
+    :param delay_ms: how many milliseconds the group is late.
     """
 
     queue: MessageQueue
@@ -95,10 +95,10 @@ class ConsumeTimeSpan:
 
 
 class MessageNotFound(RocketMQError):
-    """No broker has the message asked for.
+    """No broker has the requested message.
 
-    :param what: how it was asked for.
-    :param hint: what may be the reason.
+    :param what: the description of the message in the request.
+    :param hint: a possible reason.
     """
 
     def __init__(self, what: str, hint: str) -> None:
@@ -111,10 +111,10 @@ class MessageNotFound(RocketMQError):
 
 
 class NothingConsumed(RocketMQError):
-    """A group has no offsets: no such group, or it never committed one.
+    """A group has no offsets: the group does not exist, or it never committed an offset.
 
-    :param group: its name.
-    :param topic: where it was asked for, None for all topics.
+    :param group: the name of the group.
+    :param topic: the topic in the request, None for all topics.
     """
 
     def __init__(self, group: str, topic: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Topics: create, delete, list, their configuration, what their queues hold, and where they are."""
+"""Topics: create, delete, list, their configuration, the contents of their queues, and their brokers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from wire.message.flags import Permission
 
 TEMPLATE_TOPIC: Final = "TBW102"
 ROUTE_PAUSE_S: Final = 0.05
-"""Between two looks whether name servers know a new topic."""
+"""The seconds between two checks whether the name servers know a new topic."""
 
 
 class AdminTopics:
@@ -53,16 +53,18 @@ class AdminTopics:
         broker_name: str | None = None,
         timeout: float = 10.0,
     ) -> None:
-        """Create a topic or change it; returns when clients can find it.
+        """Create a topic or change it; return when clients can find the topic.
 
-        :param queues: to read from, on each broker; ``write_queues`` to write to, as many unless said otherwise.
+        :param queues: the number of queues to read from, on each broker.
+        :param write_queues: the number of queues to write to, on each broker; None: the same number as ``queues``.
         :param perm: ``Permission.READ`` (4) and ``WRITE`` (2).
-        :param attributes: of 5.x, for example ``{"message.type": "FIFO"}``.
-        :param cluster: on which brokers; neither this nor ``broker_name`` means all that are known.
-        :param timeout: seconds to wait until the name server knows.
-        :raises MessageRefused: no name of a topic; ``ConfigurationError``: no queue to read from.
-        :raises BrokerError: a broker refuses it.
-        :raises RequestTimeout: the brokers have it, but the name server does not know it in time.
+        :param attributes: attributes of 5.x, for example ``{"message.type": "FIFO"}``.
+        :param cluster: the cluster whose brokers get the topic; None: the brokers of all clusters.
+        :param broker_name: the only broker that gets the topic; None: all brokers.
+        :param timeout: seconds to wait until the name server knows the topic.
+        :raises MessageRefused: the name is not the name of a topic; ``ConfigurationError``: no queue to read from.
+        :raises BrokerError: a broker refuses the topic.
+        :raises RequestTimeout: the brokers have the topic, but the name server does not know it before the timeout.
         """
         check_topic(topic)
         if not isinstance(queues, int) or queues < 1:
@@ -89,11 +91,12 @@ class AdminTopics:
             raise RequestTimeout(f"the route of new topic {topic}", servers, timeout) from None
 
     async def delete(self, topic: str, *, cluster: str | None = None) -> None:
-        """Delete a topic with its messages and the offsets in it, on all brokers and at all name servers.
+        """Delete a topic with its messages and the offsets of its queues, on all brokers and at all name servers.
 
-        Deleting one that is not there is no error. Clients that use it get errors once their routes are renewed.
+        Deleting a topic that does not exist is not an error. Clients that use the topic get errors after their next
+        renewal of routes.
 
-        :raises BrokerError: a server refuses it (system topics).
+        :raises BrokerError: a server refuses the deletion (of system topics).
         """
         topic = self._calls.wire(topic)
         masters = await self._calls.masters(cluster)
@@ -103,7 +106,10 @@ class AdminTopics:
             await self._calls.ask(server, RequestCode.DELETE_TOPIC_IN_NAMESRV, forget)
 
     async def list(self, *, cluster: str | None = None) -> builtins.list[str]:
-        """The names of all topics (of the namespace), sorted: those of one cluster, or all; system topics too."""
+        """Return the names of all topics (of the namespace), sorted, including system topics.
+
+        :param cluster: only the topics of this cluster; None: all topics.
+        """
         if cluster is None:
             answer = await self._calls.ask_name_server(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
         else:
@@ -112,9 +118,9 @@ class AdminTopics:
         return self._calls.inside(body_of(TopicList, answer, "a name server").topic_list)
 
     async def config(self, topic: str) -> dict[str, TopicConfig]:
-        """The configuration of a topic by broker name.
+        """Return the configuration of a topic by broker name.
 
-        :raises RouteNotFound: no broker has it.
+        :raises RouteNotFound: no broker has the topic.
         """
         topic = self._calls.wire(topic)
         masters = await self._calls.masters_of(topic)
@@ -125,9 +131,9 @@ class AdminTopics:
         }
 
     async def stats(self, topic: str) -> dict[MessageQueue, QueueStats]:
-        """What each queue of a topic holds.
+        """Return the offsets and the time of the last message by queue of a topic.
 
-        :raises RouteNotFound: no broker has it.
+        :raises RouteNotFound: no broker has the topic.
         """
         topic = self._calls.wire(topic)
         masters = await self._calls.masters_of(topic)
@@ -142,16 +148,16 @@ class AdminTopics:
         }
 
     async def route(self, topic: str) -> TopicRoute:
-        """Where a topic is: its queues and the addresses of its brokers.
+        """Return the queues of a topic and the addresses of its brokers.
 
-        :raises RouteNotFound: no name server knows it.
+        :raises RouteNotFound: no name server knows the topic.
         """
         return topic_route(topic, await self._calls.route(self._calls.wire(topic)))
 
     async def _is_routed(self, header: CreateTopicRequest, masters: Mapping[str, str]) -> bool:
-        """Whether the name server knows the topic as it was just made, on all brokers.
+        """Return whether the name server knows the topic with its new queues, on all brokers.
 
-        Apache's broker announces every queue to write to, the gateway's only those that are read, too.
+        Apache's broker announces every queue to write to. The gateway announces only queues that can also be read.
         """
         try:
             route = await self._calls.route(header.topic)

@@ -1,6 +1,6 @@
-"""Setting a group back or forth: which offset each queue gets, known before anything is changed.
+"""The plan for moving a group back or forth: the new offset of each queue, known before anything is changed.
 
-Pure. The offsets are found by ``aio.admin_offsets``; here is what they mean for the group.
+Pure. ``aio.admin_offsets`` finds the offsets; this module computes their meaning for the group.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from gateway.client.message_queue import MessageQueue
 
 @dataclass(frozen=True, slots=True)
 class OffsetChange:
-    """One queue.
+    """The change of the offset of one queue.
 
-    :param queue: which.
-    :param current: what the group would read next; None when it has no offset yet.
-    :param new: what it will read next.
+    :param queue: the queue.
+    :param current: the offset that the group would read next; None without an offset.
+    :param new: the offset that the group will read next.
     """
 
     queue: MessageQueue
@@ -26,23 +26,23 @@ class OffsetChange:
 
     @property
     def repeated(self) -> int:
-        """Messages that will be consumed once more."""
+        """The number of messages that will be consumed once more."""
         return max(0, self.current - self.new) if self.current is not None else 0
 
     @property
     def skipped(self) -> int:
-        """Messages that will not be consumed at all."""
+        """The number of messages that will not be consumed at all."""
         return max(0, self.new - self.current) if self.current is not None else 0
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetReset:
-    """What a reset changes, or has changed.
+    """The changes of a reset, planned or made.
 
-    :param group: whose offsets.
-    :param topic: in which topic.
-    :param changes: a change for each queue, in their order.
-    :param online: clients of the group that are connected: their brokers have to tell them.
+    :param group: the group whose offsets change.
+    :param topic: the topic of these offsets.
+    :param changes: one change for each queue, in the order of the queues.
+    :param online: the number of connected clients of the group, which their brokers have to notify.
     """
 
     group: str
@@ -52,12 +52,12 @@ class OffsetReset:
 
     @property
     def repeated(self) -> int:
-        """Messages that will be consumed once more, of all queues."""
+        """The number of messages in all queues that will be consumed once more."""
         return sum(change.repeated for change in self.changes)
 
     @property
     def skipped(self) -> int:
-        """Messages that will not be consumed, of all queues."""
+        """The number of messages in all queues that will not be consumed."""
         return sum(change.skipped for change in self.changes)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The blocking faces of the asyncio clients: the same names and methods, run by a private loop thread.
+"""The blocking clients: the names and methods of the asyncio clients, run on a private loop thread.
 
-Nothing is decided here. ``gateway.client`` has these classes under its own name.
+All decisions are made by the asyncio clients. ``gateway.client`` exports the blocking classes.
 """

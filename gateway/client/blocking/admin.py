@@ -1,4 +1,4 @@
-"""The admin client, blocking: the methods of ``gateway.client.aio.AdminClient``, whose text says units and errors.
+"""The blocking admin client: the methods of ``gateway.client.aio.AdminClient``, whose texts name units and errors.
 
     with AdminClient(namesrv="localhost:9876") as admin:
         admin.topics.create("orders", queues=8)
@@ -41,10 +41,10 @@ T = TypeVar("T")
 
 
 class Run(Protocol):
-    """Runs a coroutine of the asyncio client and waits for it."""
+    """A function that runs a coroutine of the asyncio client and waits for the result."""
 
     def __call__(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of ``work``."""
+        """Return the result of ``work``."""
 
 
 class AdminClient(Face):
@@ -67,7 +67,7 @@ class AdminClient(Face):
 
 
 class BlockingTopics:
-    """Topics: create, delete, list, their configuration, what their queues hold, and where they are."""
+    """Topics: create, delete, list, their configuration, the contents of their queues, and their brokers."""
 
     def __init__(self, topics: AdminTopics, run: Run) -> None:
         self._topics = topics
@@ -86,7 +86,7 @@ class BlockingTopics:
         broker_name: str | None = None,
         timeout: float = 10.0,
     ) -> None:
-        """Create a topic or change it; returns when clients can find it."""
+        """Create a topic or change it; return when clients can find the topic."""
         self._run(
             self._topics.create(
                 topic,
@@ -102,28 +102,28 @@ class BlockingTopics:
         )
 
     def delete(self, topic: str, *, cluster: str | None = None) -> None:
-        """Delete a topic with its messages and the offsets in it."""
+        """Delete a topic with its messages and the offsets of its queues."""
         self._run(self._topics.delete(topic, cluster=cluster))
 
     def list(self, *, cluster: str | None = None) -> builtins.list[str]:
-        """The names of all topics, sorted."""
+        """Return the names of all topics, sorted."""
         return self._run(self._topics.list(cluster=cluster))
 
     def config(self, topic: str) -> dict[str, TopicConfig]:
-        """The configuration of a topic by broker name."""
+        """Return the configuration of a topic by broker name."""
         return self._run(self._topics.config(topic))
 
     def stats(self, topic: str) -> dict[MessageQueue, QueueStats]:
-        """What each queue of a topic holds."""
+        """Return the offsets and the time of the last message by queue of a topic."""
         return self._run(self._topics.stats(topic))
 
     def route(self, topic: str) -> TopicRoute:
-        """Where a topic is: its queues and the addresses of its brokers."""
+        """Return the queues of a topic and the addresses of its brokers."""
         return self._run(self._topics.route(topic))
 
 
 class BlockingGroups:
-    """Groups: create, delete, list, their configuration, who is connected and what they consume."""
+    """Groups: create, delete, list, their configuration, their connected clients and subscriptions."""
 
     def __init__(self, groups: AdminGroups, run: Run) -> None:
         self._groups = groups
@@ -138,115 +138,115 @@ class BlockingGroups:
         self._run(self._groups.delete(group, clean_offsets=clean_offsets, cluster=cluster))
 
     def list(self, *, cluster: str | None = None) -> builtins.list[str]:
-        """The names of all consumer groups, sorted."""
+        """Return the names of all consumer groups, sorted."""
         return self._run(self._groups.list(cluster=cluster))
 
     def config(self, group: str) -> dict[str, SubscriptionGroupConfig]:
-        """The configuration of a consumer group by broker name."""
+        """Return the configuration of a consumer group by broker name."""
         return self._run(self._groups.config(group))
 
     def of_topic(self, topic: str) -> builtins.list[str]:
-        """The groups that consume a topic."""
+        """Return the groups that consume a topic."""
         return self._run(self._groups.of_topic(topic))
 
     def topics(self, group: str) -> builtins.list[str]:
-        """The topics in which a group has offsets."""
+        """Return the topics in which a group has offsets."""
         return self._run(self._groups.topics(group))
 
     def consumers(self, group: str) -> ConsumerConnection | None:
-        """The connected clients of a consumer group and what they subscribe to; None when there are none."""
+        """Return the connected clients of a consumer group and their subscriptions; None without a connected client."""
         return self._run(self._groups.consumers(group))
 
     def producers(self, group: str) -> ProducerConnection:
-        """The connected clients of a producer group."""
+        """Return the connected clients of a producer group."""
         return self._run(self._groups.producers(group))
 
     def all_producers(self) -> dict[str, builtins.list[ProducerInfo]]:
-        """The connected producers of all brokers by group."""
+        """Return the connected producers of all brokers by group."""
         return self._run(self._groups.all_producers())
 
     def running_info(self, group: str, client_id: str, *, jstack: bool = False) -> dict[str, Any]:
-        """What one client of a consumer group is doing, as it says itself."""
+        """Return the report of one client of a consumer group about its present work."""
         return self._run(self._groups.running_info(group, client_id, jstack=jstack))
 
     def consume_directly(self, group: str, client_id: str, offset_msg_id: str, topic: str) -> dict[str, Any]:
-        """Let one client consume one message now; what came of it."""
+        """Let one client consume one message now, and return the result."""
         return self._run(self._groups.consume_directly(group, client_id, offset_msg_id, topic))
 
     def subscription(self, group: str, topic: str) -> SubscriptionData | None:
-        """What a group subscribes to in a topic, as far as brokers remember."""
+        """Return the subscription of a group to a topic, as far as brokers remember it."""
         return self._run(self._groups.subscription(group, topic))
 
 
 class BlockingOffsets:
-    """Offsets: what queues hold, how far groups are, and setting groups back or forth."""
+    """Offsets: the first and last of queues, the progress of groups, and moving groups back or forth."""
 
     def __init__(self, offsets: AdminOffsets, run: Run) -> None:
         self._offsets = offsets
         self._run = run
 
     def min(self, queue: MessageQueue) -> int:
-        """The offset of the first message of a queue that is still stored."""
+        """Return the offset of the first message of a queue that is still stored."""
         return self._run(self._offsets.min(queue))
 
     def max(self, queue: MessageQueue) -> int:
-        """The offset that the next message of a queue will get."""
+        """Return the offset that the next message of a queue will get."""
         return self._run(self._offsets.max(queue))
 
     def at(self, queue: MessageQueue, moment: datetime) -> int:
-        """The offset of the first message of a queue that was stored at a time or later."""
+        """Return the offset of the first message of a queue that was stored at a time or later."""
         return self._run(self._offsets.at(queue, moment))
 
     def earliest_stored_at_ms(self, queue: MessageQueue) -> int | None:
-        """When the first message of a queue was stored, None when it is empty."""
+        """Return the time at which the first message of a queue was stored; None if the queue is empty."""
         return self._run(self._offsets.earliest_stored_at_ms(queue))
 
     def of_group(self, group: str, queue: MessageQueue) -> int | None:
-        """What a group will read next of a queue; None when it has no offset there."""
+        """Return the offset that a group will read next in a queue; None if the group has no offset there."""
         return self._run(self._offsets.of_group(group, queue))
 
     def set(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Write what a group will read next of a queue."""
+        """Write the offset that a group will read next in a queue."""
         self._run(self._offsets.set(group, queue, offset))
 
     def progress(self, group: str, topic: str | None = None) -> GroupProgress:
-        """How far a group is in each queue it consumes, or in those of one topic."""
+        """Return the progress of a group in each queue that it consumes, or in the queues of one topic."""
         return self._run(self._offsets.progress(group, topic))
 
     def lag(self, group: str, topic: str | None = None) -> int:
-        """Messages a group has not consumed yet."""
+        """Return how many messages a group has not consumed yet."""
         return self._run(self._offsets.lag(group, topic))
 
     def preview_reset(self, group: str, topic: str, to: ResetTo) -> OffsetReset:
-        """What ``reset`` would change; nothing is changed."""
+        """Return the changes that ``reset`` would make, without making them."""
         return self._run(self._offsets.preview_reset(group, topic, to))
 
     def reset(self, group: str, topic: str, to: ResetTo) -> OffsetReset:
-        """Set a group back or forth in a topic; what was changed."""
+        """Move a group back or forth in a topic, and return the changes."""
         return self._run(self._offsets.reset(group, topic, to))
 
     def clone(self, source: str, target: str, topic: str) -> None:
-        """Let group ``target`` begin in a topic where group ``source`` is."""
+        """Let group ``target`` start in a topic at the offsets of group ``source``."""
         self._run(self._offsets.clone(source, target, topic))
 
     def time_spans(self, group: str, topic: str) -> list[ConsumeTimeSpan]:
-        """Between which times the messages of each queue were stored, and up to which the group has consumed."""
+        """Return the storage times of the messages of each queue, and the time up to which the group has consumed."""
         return self._run(self._offsets.time_spans(group, topic))
 
     def table(self, broker_name: str) -> ConsumerOffsetTable:
-        """All offsets of a broker, as a slave gets them."""
+        """Return all offsets of a broker, as a slave gets them."""
         return self._run(self._offsets.table(broker_name))
 
 
 class BlockingMessages:
-    """Looks messages up by id, by key and by place."""
+    """Looks up messages by id, by key and by place."""
 
     def __init__(self, messages: AdminMessages, run: Run) -> None:
         self._messages = messages
         self._run = run
 
     def by_id(self, msg_id: str, topic: str | None = None) -> ReceivedMessage:
-        """The message with an id: the one its producer gave it (with ``topic``), or the offset id."""
+        """Return the message with an id: the id that its producer gave (needs ``topic``), or the offset id."""
         return self._run(self._messages.by_id(msg_id, topic))
 
     def by_key(
@@ -258,31 +258,31 @@ class BlockingMessages:
         end: datetime | None = None,
         max_num: int = MAX_FOUND,
     ) -> list[ReceivedMessage]:
-        """The messages of a topic with a key, in the order they were stored."""
+        """Return the messages of a topic with a key, in the order of storage."""
         return self._run(self._messages.by_key(topic, key, begin=begin, end=end, max_num=max_num))
 
     def by_offset(self, queue: MessageQueue, offset: int) -> ReceivedMessage:
-        """The message at a place of a queue."""
+        """Return the message at an offset of a queue."""
         return self._run(self._messages.by_offset(queue, offset))
 
 
 class BlockingCluster:
-    """Clusters and brokers: who is there, their figures and settings."""
+    """Clusters and brokers: their names and addresses, their figures and settings."""
 
     def __init__(self, cluster: AdminCluster, run: Run) -> None:
         self._cluster = cluster
         self._run = run
 
     def info(self) -> ClusterInfo:
-        """All brokers that the name servers know."""
+        """Return all brokers that the name servers know."""
         return self._run(self._cluster.info())
 
     def runtime(self, broker_name: str) -> dict[str, str]:
-        """Figures of a broker by name, as it writes them."""
+        """Return the figures of a broker by name, as the broker writes them."""
         return self._run(self._cluster.runtime(broker_name))
 
     def config(self, broker_name: str) -> dict[str, str]:
-        """The settings of a broker by Apache RocketMQ's names."""
+        """Return the settings of a broker by Apache RocketMQ's names."""
         return self._run(self._cluster.config(broker_name))
 
     def set_config(self, broker_name: str, changes: dict[str, str]) -> None:
@@ -290,9 +290,9 @@ class BlockingCluster:
         self._run(self._cluster.set_config(broker_name, changes))
 
     def consume_stats(self, broker_name: str, *, ordered_only: bool = False) -> ConsumeStatsList:
-        """How far all groups of a broker are."""
+        """Return the progress of all groups of a broker."""
         return self._run(self._cluster.consume_stats(broker_name, ordered_only=ordered_only))
 
     def delay_offsets(self, broker_name: str) -> dict[str, Any]:
-        """How far a broker is in its delay levels, as a slave gets it."""
+        """Return the progress of a broker in its delay levels, as a slave gets it."""
         return self._run(self._cluster.delay_offsets(broker_name))

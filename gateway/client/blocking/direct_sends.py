@@ -1,10 +1,10 @@
-"""Sends of a thread that waits for the answer: over a connection of its own, past the loop and its thread.
+"""Sends of a thread that waits for the answer: over a connection of its own, without the loop and the loop's thread.
 
-One message at a time has no other to share a write with, and to wake the loop and be woken by it costs more than all
+A single message cannot share a write with other messages, and waking the loop and being woken by it costs more than
 the rest of a send. So the calling thread writes the frame and reads the answer itself, over one of a few connections
-that are kept for this. It is a short cut, not a second client: routes and the first connection to a broker are the
-loop's, and whatever is not a plain "stored" (a refusal, a broken connection, no answer) is handed to the ``Sender``
-there, which tries again or fails as always.
+that are kept for such sends. This way is a short cut, not a second client. Routes, and the first connection to a
+broker, come from the loop. Every result other than a plain "stored" (a refusal, a broken connection, no answer) goes
+to the ``Sender`` on the loop, which tries again or fails as usual.
 """
 
 from __future__ import annotations
@@ -33,23 +33,26 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS: Final = 4
-"""For each broker. Threads beyond that go over the loop, which joins what many threads send."""
+"""The most connections for each broker. Further threads send over the loop, which joins their messages."""
 _READ_BYTES: Final = 65_536
 _FRESH_S: Final = 0.1
-"""A connection that was used so shortly ago is not looked at before it is used again."""
+"""The seconds after its last use for which a connection is used again without a check."""
 _IDLE_S: Final = 30.0
-"""A connection unused for longer is not used again: servers close those that are silent for two minutes."""
+"""The seconds without use after which a connection is not used again.
+
+Servers close connections that are silent for two minutes.
+"""
 _TIMEOUT_SLACK_S: Final = 0.01
-"""A timeout that differs less is left as it is, since setting it is a call of the system."""
+"""The difference in seconds below which a socket's timeout is not changed, since a change is a system call."""
 
 
 class DirectConnection:
     """A socket that one thread at a time uses.
 
-    :param address: as the route names it, for errors.
-    :param where: host and port to connect to.
-    :param timeout: seconds for that.
-    :raises OSError: it cannot be connected.
+    :param address: the address in the route, for errors.
+    :param where: the host and port to connect to.
+    :param timeout: seconds for connecting.
+    :raises OSError: the connection cannot be made.
     """
 
     __slots__ = ("_next_opaque", "_socket", "_timeout", "_wire", "address", "used_at")
@@ -64,12 +67,12 @@ class DirectConnection:
         self._next_opaque = 0
 
     def take_opaque(self) -> int:
-        """The number of the next request."""
+        """Return the number of the next request."""
         self._next_opaque = opaque = (self._next_opaque + 1) & 0x7FFF_FFFF
         return opaque
 
     def is_usable(self) -> bool:
-        """Whether it is still open, as far as one can see from here."""
+        """Return whether the connection is still open, as far as this side can know."""
         idle_s = time.monotonic() - self.used_at
         if self._wire.failure is not None or idle_s > _IDLE_S:
             return False
@@ -87,9 +90,9 @@ class DirectConnection:
     def call(self, frame: bytes, opaque: int, ends_at: float) -> RemotingCommand:
         """Send a request and wait for its answer.
 
-        :param ends_at: on the monotonic clock.
-        :raises TimeoutError: it did not come until then.
-        :raises OSError: the connection broke; ``RemoteError``: what came cannot be read.
+        :param ends_at: the end of the wait on the monotonic clock.
+        :raises TimeoutError: no answer came before ``ends_at``.
+        :raises OSError: the connection broke; ``RemoteError``: the received bytes cannot be read.
         """
         self._wait_until(ends_at)
         self._socket.sendall(frame)
@@ -106,12 +109,12 @@ class DirectConnection:
             self._wait_until(ends_at)
 
     def break_off(self) -> None:
-        """End it while another thread waits in ``call``, which fails then."""
+        """Shut the connection down while another thread waits in ``call``, which then fails."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """End it."""
+        """Close the connection."""
         self._socket.close()
 
     def _wait_until(self, ends_at: float) -> None:
@@ -127,7 +130,7 @@ class DirectConnection:
 
 
 class _Turn:
-    """A send under way: what it has of a broker, and whether that can be used again."""
+    """A send in progress: its connection to a broker, and whether the connection can be used again."""
 
     __slots__ = ("address", "connection", "keeps_connection")
 
@@ -140,7 +143,7 @@ class _Turn:
 class DirectSends:
     """Sends for the threads of one producer.
 
-    :param call_soon: runs something on the sender's loop; raises when there is no loop any more.
+    :param call_soon: calls a function on the sender's loop; raises if the loop is gone.
     """
 
     def __init__(self, sender: Sender, call_soon: Callable[[Callable[[], None]], object]) -> None:
@@ -157,10 +160,10 @@ class DirectSends:
     ) -> SendResult | concurrent.futures.Future[SendResult] | None:
         """Send a message.
 
-        :param packed: what ``compressed_body`` returned for it, when it was asked.
-        :returns: the result; a future, when it is left to the sender; None: this way is not open to it, and nothing
-            has happened.
-        :raises RocketMQError: it cannot be sent as it is.
+        :param packed: the return value of ``compressed_body`` for this message, if the caller has called it.
+        :returns: the result; a future, if the message is left to the sender; None, if a direct send is not possible,
+            and nothing has happened.
+        :raises RocketMQError: the message cannot be sent as it is.
         """
         sending = self._sender.prepare_aside(message, options, packed)
         if sending is None:
@@ -183,9 +186,9 @@ class DirectSends:
         return self._leave(sending, lambda: sending.answered(answer)) if result is None else result
 
     def _answer(self, turn: _Turn, sending: Sending) -> RemotingCommand | None:
-        """Return the answer to a message; None when no connection can be had, and nothing has happened.
+        """Return the answer to a message; None if no connection is available, and nothing has happened.
 
-        :raises RocketMQError: there is no answer, or none that can be read.
+        :raises RocketMQError: no answer came, or the answer cannot be read.
         """
         connection = self._take(turn, sending)
         if connection is None:
@@ -206,7 +209,7 @@ class DirectSends:
         return answer
 
     def close(self, timeout: float) -> None:
-        """Wait for the answers that are awaited, then end all connections."""
+        """Wait for the expected answers, at most ``timeout`` seconds, then close all connections."""
         with self._lock:
             self._is_closed = True
             self._lock.wait_for(lambda: not self._busy, timeout)
@@ -217,7 +220,7 @@ class DirectSends:
             connection.close()
 
     def _leave(self, sending: Sending, then: Callable[[], None]) -> concurrent.futures.Future[SendResult]:
-        """Let the sender decide what becomes of a message."""
+        """Let the sender decide the fate of a message, and return a future of its result."""
         future: ThreadFuture[SendResult] = ThreadFuture()
         future.set_running_or_notify_cancel()
         sending.future = future
@@ -230,7 +233,7 @@ class DirectSends:
         return future
 
     def _take(self, turn: _Turn, sending: Sending) -> DirectConnection | None:
-        """Return the connection of a turn, which is busy from now on; None when it can have none."""
+        """Return the connection of a turn, which is busy from now on; None if no connection is available."""
         address = turn.address
         with self._lock:
             free = self._free.setdefault(address, [])
@@ -264,7 +267,10 @@ class DirectSends:
             return None
 
     def _end(self, turn: _Turn) -> None:
-        """Let others have the connection of a turn, or close it. Does nothing when the turn is over."""
+        """Free the connection of a turn for other turns, or close the connection.
+
+        Does nothing if the turn has ended.
+        """
         with self._lock:
             if turn not in self._busy:
                 return

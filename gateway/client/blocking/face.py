@@ -1,4 +1,4 @@
-"""What the blocking clients have in common: a private loop thread, start, close, and the checks around a call."""
+"""The base of the blocking clients: a private loop thread, start, close, and the checks around a call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gateway.client.connect.settings import ClientSettings
 T = TypeVar("T")
 
 GRACE: Final = 5.0
-"""Seconds beyond its own timeout after which a call gives up on the loop's thread."""
+"""The seconds beyond its own timeout after which a call no longer waits for the loop's thread."""
 
 
 class Core(Protocol):
@@ -25,19 +25,19 @@ class Core(Protocol):
     CLOSE_TIMEOUT: ClassVar[float]
 
     async def start(self) -> None:
-        """Begin."""
+        """Start the client."""
 
     async def close(self, timeout: float) -> None:
-        """End."""
+        """Close the client."""
 
     def abandon(self) -> None:
-        """Its loop is gone."""
+        """Give up, because the event loop is gone."""
 
     def unwatch(self) -> None:
-        """Another client warns when it is not closed."""
+        """Give no warning when the client is not closed: another client warns."""
 
     async def drop(self) -> None:
-        """Close the connections and do nothing else."""
+        """Close the connections and do nothing more."""
 
 
 class GroupCore(Core, Protocol):
@@ -45,11 +45,11 @@ class GroupCore(Core, Protocol):
 
     @property
     def settings(self) -> ClientSettings:
-        """As they are in force."""
+        """The settings in force."""
 
     @property
     def group(self) -> str:
-        """The group's name."""
+        """The name of the group."""
 
     @property
     def client_id(self) -> str:
@@ -81,7 +81,7 @@ class Face(Lifetime):
         self.close()
 
     def start(self) -> None:
-        """Begin; idempotent. What it raises is said at the asyncio class's ``start``."""
+        """Start the client. Idempotent. The errors are those of the asyncio class's ``start``."""
         self._check_process()
         with self._lock:
             if self._thread.is_running:
@@ -100,15 +100,15 @@ class Face(Lifetime):
                 raise
 
     def close(self, timeout: float | None = None) -> None:
-        """End; idempotent. ``timeout`` in seconds is that of the asyncio class's ``close``."""
+        """Close the client. Idempotent. ``timeout``, in seconds, is that of the asyncio class's ``close``."""
         wait = self._core.CLOSE_TIMEOUT if timeout is None else timeout
         self._end(lambda: self._core.close(wait), wait)
 
     def _started(self) -> None:
-        """The core runs."""
+        """React to the start of the core, before ``start`` returns."""
 
     def _end(self, close: Callable[[], Coroutine[Any, Any, None]], timeout: float) -> None:
-        """Run the core's ``close`` and end the thread; once."""
+        """Run the core's ``close`` and end the thread, once."""
         self._check_process()
         if sys.is_finalizing():  # its thread is frozen or gone, perhaps with the lock
             self._is_closed = True
@@ -131,7 +131,7 @@ class Face(Lifetime):
         return self._thread.run(work, timeout)
 
     def _do(self, act: Callable[[], T]) -> T:
-        """Act on the loop's thread when there is one."""
+        """Call a function on the loop's thread; without a running thread call it here."""
         if not self._thread.is_running:
             return act()
 
@@ -145,11 +145,11 @@ class Face(Lifetime):
 
 
 class GroupFace(Face):
-    """A ``Face`` of a producer or consumer."""
+    """The ``Face`` of a producer or consumer."""
 
     _core: GroupCore
     settings: ClientSettings
-    """As they are in force."""
+    """The settings in force."""
 
     def __init__(self, core: GroupCore) -> None:
         super().__init__(core)
@@ -157,10 +157,10 @@ class GroupFace(Face):
 
     @property
     def group(self) -> str:
-        """The name of the group; a consumer's with its namespace."""
+        """The name of the group; for a consumer with its namespace."""
         return self._core.group
 
     @property
     def client_id(self) -> str:
-        """``ip@instance``, as brokers and tools list this client."""
+        """The name of this client at brokers and in tools: ``ip@instance``."""
         return self._core.client_id

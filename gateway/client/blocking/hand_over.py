@@ -1,7 +1,7 @@
-"""Messages from threads to the loop that sends them: many at once, with one wake-up.
+"""The hand-over of messages from threads to the loop that sends them: many messages with one wake-up.
 
-Waking a loop costs more than sending a message, so a thread that finds the loop awake only leaves its message. How
-much may be under way is decided here, on the side of the threads, since they are the ones that have to wait.
+Waking a loop costs more than sending a message. So a thread that finds the loop awake only leaves its message. The
+limit of messages in flight is applied here, on the side of the threads, since the threads have to wait.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from gateway.client.send.sending import SendOptions
 
 _GRACE: Final = 5.0
-"""Seconds beyond its own timeout after which a call gives up on the loop's thread."""
+"""The seconds beyond its own timeout after which a call no longer waits for the loop's thread."""
 _ROOM_TIMEOUT: Final = 600.0
-"""Seconds a call waits for room at most; answers or time-outs make room long before that."""
+"""The most seconds that a call waits for room; answers and timeouts make room long before."""
 
 
 class _Handed(NamedTuple):
@@ -37,7 +37,7 @@ class _Handed(NamedTuple):
 
 
 class SendRoom:
-    """Counts messages and bytes under way; threads wait here when there are too many."""
+    """Counts messages and bytes in flight. Threads wait here when the limit is reached."""
 
     def __init__(self, most_messages: int, most_bytes: int) -> None:
         self._most_messages = most_messages
@@ -47,10 +47,10 @@ class SendRoom:
         self._freed = Condition()  # reentrant, as in ``DirectSends``
 
     def take(self, message: object, size_bytes: int) -> None:
-        """Wait for room for one message, and take it.
+        """Wait for room for one message, and take the room.
 
-        :param message: whatever stands for the message.
-        :raises RequestTimeout: nothing became free for ten minutes.
+        :param message: an object that stands for the message.
+        :raises RequestTimeout: no room became free for ten minutes.
         """
         with self._freed:
             if not self._has_room() and not self._freed.wait_for(self._has_room, _ROOM_TIMEOUT):
@@ -59,7 +59,7 @@ class SendRoom:
             self._bytes += size_bytes
 
     def give(self, message: object) -> None:
-        """Free the room of one message. Does nothing when it has none."""
+        """Free the room of one message. Does nothing if the message has no room."""
         with self._freed:
             size_bytes = self._bytes_by_message.pop(message, None)
             if size_bytes is not None:
@@ -71,9 +71,9 @@ class SendRoom:
 
 
 class HandOver:
-    """Passes messages of any thread to a sender on its loop.
+    """Passes messages from any thread to a sender on its loop.
 
-    :param sender: starts them; called on the loop's thread only.
+    :param sender: starts the messages; called on the loop's thread only.
     """
 
     def __init__(self, thread: LoopThread, sender: Sender) -> None:
@@ -88,7 +88,7 @@ class HandOver:
     def send_and_wait(self, message: Message, options: SendOptions) -> SendResult:
         """Send a message and return its result.
 
-        :raises RocketMQError: what became of it instead.
+        :raises RocketMQError: the reason why there is no result.
         """
         self._thread.refuse_current()
         sent = self._direct.send(message, options, self._packed(message)) if not self._waiting else None
@@ -104,11 +104,11 @@ class HandOver:
             raise RequestTimeout("send", "the client's own thread", timeout) from error
 
     def send(self, message: Message, options: SendOptions) -> concurrent.futures.Future[SendResult]:
-        """Pass a message on as soon as there is room; the future gets what became of it.
+        """Pass a message on as soon as there is room, and return a future of its result.
 
-        A loop that is gone fails the future with ``ClientClosed``.
+        If the loop is gone, the future fails with ``ClientClosed``.
 
-        :raises MessageRefused: it cannot be sent as it is.
+        :raises MessageRefused: the message cannot be sent as it is.
         """
         self._thread.refuse_current()
         packed = self._packed(message)
@@ -138,16 +138,16 @@ class HandOver:
             self._fail_all()
 
     def finish(self, timeout: float) -> None:
-        """Wait for those who wait for an answer themselves, while the loop still runs."""
+        """Wait for the threads that wait for an answer without the loop, while the loop still runs."""
         self._direct.close(timeout)
 
     def close(self) -> None:
-        """Fail what was not started and whatever comes from now on: nobody will look at it any more."""
+        """Fail all messages that were not started, and all messages from now on: no loop will take them."""
         self._is_closed = True
         self._fail_all()
 
     def _packed(self, message: Message) -> tuple[bytes, int] | None:
-        """A long body compressed, in the thread that sends it."""
+        """Return a long body compressed, in the sending thread; None for a short body."""
         check_is_message(message)
         settings = self._sender.settings
         is_long = len(message.body) >= settings.compress_msg_body_over

@@ -1,10 +1,10 @@
-"""``LitePullConsumer``: gives messages when they are asked for, batch by batch.
+"""``LitePullConsumer``: returns messages when the application asks, batch by batch.
 
     with LitePullConsumer("report", namesrv="localhost:9876", subscriptions={"orders": "*"}) as consumer:
         for messages in consumer:
             ...
 
-The thin face of ``gateway.client.aio.LitePullConsumer``, which has the same methods and says more of each.
+A thin face of ``gateway.client.aio.LitePullConsumer``, which has the same methods and fuller texts.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class LitePullConsumer(GroupFace):
-    """Reads queues at the application's pace; parameters and promises are those of ``aio.LitePullConsumer``.
+    """Reads queues at the application's pace. Parameters and guarantees are those of ``aio.LitePullConsumer``.
 
-    ``poll`` and iteration are for one thread at a time, ``close`` for any.
+    ``poll`` and iteration are for one thread at a time. Any thread may call ``close``.
     """
 
     _core: aio.LitePullConsumer
@@ -52,7 +52,7 @@ class LitePullConsumer(GroupFace):
         self._end(lambda: self._core.close(wait, counts_last=kind is None), wait)
 
     def __iter__(self) -> Iterator[list[ReceivedMessage]]:
-        """Batches without end; it ends when another thread closes the consumer."""
+        """Return batches without end; the iteration ends when another thread closes the consumer."""
         while True:
             try:
                 messages = self.poll()
@@ -69,23 +69,27 @@ class LitePullConsumer(GroupFace):
         return self._core.assignment
 
     def poll(self, timeout: float | None = None) -> list[ReceivedMessage]:
-        """The next messages of one queue, none when none came; those of the call before count as consumed now.
+        """Return the next messages of one queue; the messages of the call before count as consumed now.
 
         :param timeout: seconds to wait; None: ``poll_timeout`` of the settings.
-        :raises ClientClosed: it does not run.
+        :returns: an empty list if no message came before the timeout.
+        :raises ClientClosed: the consumer is not running.
         """
         return self._run(self._core.poll(timeout))
 
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Tell the brokers what is consumed, and wait until they know; ``NotCommitted`` when that fails."""
+        """Report the consumed offsets to the brokers, and wait until they are stored.
+
+        :raises NotCommitted: the offsets could not be stored.
+        """
         self._run(self._core.commit(offsets))
 
     def committed(self, queue: MessageQueue) -> int | None:
-        """The group's stored offset of a queue, None without one."""
+        """Return the group's stored offset of a queue, None without a stored offset."""
         return self._run(self._core.committed(queue))
 
     def position(self, queue: MessageQueue) -> int:
-        """The offset after the last message that counts as consumed."""
+        """Return the offset after the last message that counts as consumed."""
         return self._core.position(queue)
 
     def subscribe(self, topic: str, expression: str | Sql = "*") -> None:
@@ -93,15 +97,15 @@ class LitePullConsumer(GroupFace):
         self._do(lambda: self._core.subscribe(topic, expression))
 
     def unsubscribe(self, topic: str) -> None:
-        """Give up a topic."""
+        """Stop consuming a topic."""
         self._do(lambda: self._core.unsubscribe(topic))
 
     def message_queues(self, topic: str) -> list[MessageQueue]:
-        """All queues of a topic."""
+        """Return all queues of a topic."""
         return self._run(self._core.message_queues(topic))
 
     def assign(self, queues: Iterable[MessageQueue]) -> None:
-        """Read exactly these queues, whoever else does."""
+        """Read exactly these queues, even if other clients read them, too."""
         self._run(self._core.assign(queues))
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
@@ -113,17 +117,20 @@ class LitePullConsumer(GroupFace):
         self._run(self._core.seek_to_begin(queue))
 
     def seek_to_end(self, queue: MessageQueue) -> None:
-        """Read only what comes into a queue from now on."""
+        """Read only the messages that come into a queue from now on."""
         self._run(self._core.seek_to_end(queue))
 
     def offset_for_time(self, queue: MessageQueue, when: datetime.datetime | float) -> int:
-        """The offset of the first message stored then or later; an aware datetime or epoch seconds."""
+        """Return the offset of the first message stored at a time or later.
+
+        :param when: an aware datetime or epoch seconds.
+        """
         return self._run(self._core.offset_for_time(queue, when))
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Neither pull nor give messages of some queues until ``resume``."""
+        """Neither pull nor return messages of some queues until ``resume``."""
         self._do(lambda: self._core.pause(queues))
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
-        """Go on with paused queues."""
+        """Continue with paused queues."""
         self._do(lambda: self._core.resume(queues))

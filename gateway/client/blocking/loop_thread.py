@@ -1,6 +1,6 @@
-"""One private thread with an event loop, for the blocking faces of the asyncio clients.
+"""A private thread with an event loop, for the blocking clients.
 
-A daemon thread: a program that forgets to close a client ends all the same.
+The thread is a daemon: a program that forgets to close a client can still end.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from gateway.client.errors import ClientClosed, RequestTimeout
 T = TypeVar("T")
 
 HELPERS: Final = 4
-"""Threads in which a loop looks up host names and writes files; most of the time there is none."""
+"""The most threads in which a loop looks up host names and writes files; most of the time no such thread exists."""
 
 
 class LoopThread:
     """An event loop in a thread, started by ``start`` and ended by ``stop``; usable from any number of threads.
 
-    Threads that call may be interrupted by signals at any moment (``gateway.client.blocking.waiting``).
+    A signal may interrupt a calling thread at any moment (see ``gateway.client.blocking.waiting``).
 
-    :param name: of the thread, for people.
+    :param name: the name of the thread, for people.
     """
 
     def __init__(self, name: str) -> None:
@@ -44,14 +44,14 @@ class LoopThread:
 
     @property
     def is_running(self) -> bool:
-        """Whether coroutines can be run."""
+        """True if coroutines can be run."""
         return self._loop is not None
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop.
+        """The event loop.
 
-        :raises ClientClosed: it does not run.
+        :raises ClientClosed: the loop does not run.
         """
         if self._loop is None:
             raise ClientClosed(self._name)
@@ -59,22 +59,22 @@ class LoopThread:
 
     @property
     def is_current(self) -> bool:
-        """Whether the caller runs in this very thread."""
+        """True if the caller runs in this thread."""
         return threading.current_thread() is self._thread
 
     def refuse_current(self) -> None:
-        """Refuse a blocking call made in this very thread, which would wait for itself.
+        """Refuse a blocking call that is made in this thread, which would wait for itself.
 
-        :raises ClientClosed: it is.
+        :raises ClientClosed: the caller runs in this thread.
         """
         if self.is_current:
             reason = "cannot be used with blocking calls from callbacks that run on its own loop"
             raise ClientClosed(self._name, reason)
 
     def start(self) -> None:
-        """Start the thread. Does nothing when it runs already.
+        """Start the thread. Does nothing if the thread already runs.
 
-        :raises RuntimeError: no thread can be had.
+        :raises RuntimeError: the system gives no thread.
         """
         if self._loop is not None:
             return
@@ -91,12 +91,12 @@ class LoopThread:
     def run(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """Run a coroutine on the loop and wait for its result.
 
-        An exception that a signal's handler raises meanwhile, such as ``KeyboardInterrupt``, cancels the coroutine.
+        An exception from a signal's handler, such as ``KeyboardInterrupt``, ends the wait and cancels the coroutine.
 
-        :param timeout: seconds to wait; None: as long as it takes. After it the coroutine is cancelled.
-        :raises RequestTimeout: it took longer.
-        :raises ClientClosed: the loop does not run, or another thread stopped it meanwhile, or this is its own thread
-            (it would wait for itself).
+        :param timeout: seconds to wait, after which the coroutine is cancelled; None: without limit.
+        :raises RequestTimeout: the coroutine took longer than ``timeout``.
+        :raises ClientClosed: the loop does not run, or another thread stopped the loop during the call. Also raised in
+            the loop's own thread, which would wait for itself.
         """
         call = _Call(coroutine)
         try:
@@ -126,7 +126,7 @@ class LoopThread:
             raise ClientClosed(self._name) from error
 
     def stop(self) -> None:
-        """Cancel what runs, close the loop and wait for the thread. Does nothing when it does not run."""
+        """Cancel running coroutines, close the loop and wait for the thread. Does nothing if the loop does not run."""
         thread = self._thread
         with self._ending:
             loop = self._loop
@@ -145,7 +145,10 @@ class LoopThread:
             thread.join()
 
     def leave(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run a last coroutine on the loop and close it, without waiting; does nothing when it does not run."""
+        """Run a last coroutine on the loop and close the loop, without waiting.
+
+        Does nothing if the loop does not run.
+        """
         with self._ending:
             loop, self._loop = self._loop, None
         if loop is not None:
@@ -154,7 +157,7 @@ class LoopThread:
 
 
 class _Call(Generic[T]):
-    """A coroutine that a loop runs for a thread that waits for the future."""
+    """A coroutine that a loop runs for a thread; the thread waits for the future."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
         self.future: ThreadFuture[T] = ThreadFuture()
@@ -172,7 +175,10 @@ class _Call(Generic[T]):
         loop.call_soon_threadsafe(self._start)
 
     def cancel(self) -> None:
-        """Let the coroutine not run, or not any longer, however far ``begin`` came. Does nothing when it is over."""
+        """Keep the coroutine from starting, or cancel the running coroutine.
+
+        May be called at any stage of ``begin``. Does nothing after the end of the coroutine.
+        """
         if self._loop is None:
             self._coroutine.close()
         elif not (self._is_cancelled or self.future.done()):
@@ -201,10 +207,10 @@ class _Call(Generic[T]):
 
 
 class _Helpers(ThreadPoolExecutor):
-    """Daemon threads for the loop, that work until the interpreter ends and are never waited for.
+    """Daemon threads for the loop, which work until the interpreter ends and which nobody waits for.
 
-    Those of the base class take nothing more as soon as the main thread is over: a client that is closed by ``atexit``
-    could neither store offsets in a file nor find a server by its name.
+    The threads of the base class take no work after the end of the main thread. With them, a client that is closed by
+    ``atexit`` could neither store offsets in a file nor find a server by its name.
     """
 
     def __init__(self, name: str) -> None:
@@ -212,7 +218,7 @@ class _Helpers(ThreadPoolExecutor):
         self._daemons = WorkerThreads(HELPERS, f"{name} helper")
 
     def submit(self, function: Callable[..., T], /, *args: Any, **keywords: Any) -> concurrent.futures.Future[T]:
-        """Run a function in one of the threads, or here if none can be had."""
+        """Run a function in one of the threads, or in this thread if no other thread is available."""
         call = partial(function, *args, **keywords)
         try:
             return self._daemons.submit(call)
@@ -225,7 +231,7 @@ class _Helpers(ThreadPoolExecutor):
             return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002 - nothing waits
-        """Take nothing more."""
+        """Take no more work."""
         self._daemons.close()
 
 

@@ -3,7 +3,7 @@
     with Producer("orders", namesrv="localhost:9876") as producer:
         result = producer.send(Message("topic", b"hello"))
 
-The thin face of ``gateway.client.aio.Producer``, which has the same methods and does the work on a private thread.
+A thin face of ``gateway.client.aio.Producer``, which has the same methods and does the work on a private thread.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 class Producer(GroupFace):
-    """Sends the messages of one producer group; safe to share between threads, not between processes.
+    """Sends the messages of one producer group; may be shared between threads, not between processes.
 
     Nothing is connected before the first message.
 
     :param group: 1 to 255 letters, digits, ``%|_-``.
     :param settings: None: ``ProducerSettings.from_env()``.
     :param namesrv: shortcut for the setting of this name.
-    :raises ConfigurationError: a setting cannot work; ``MessageRefused``: the group's name cannot.
+    :raises ConfigurationError: a setting cannot work; ``MessageRefused``: the name of the group is refused.
     """
 
     _core: aio.Producer
@@ -48,9 +48,9 @@ class Producer(GroupFace):
         super().__init__(aio.Producer(group, settings, namesrv=namesrv))
 
     def close(self, timeout: float | None = None) -> None:
-        """Wait for the answers to what was sent, tell the brokers, close the connections; idempotent.
+        """Wait for the answers to sent messages, notify the brokers, and close the connections. Idempotent.
 
-        :param timeout: seconds to wait for answers, 10 unless told otherwise; messages without one then fail with
+        :param timeout: seconds to wait for answers; None: 10. Messages without an answer then fail with
             ``ClientClosed``.
         """
         self._check_process()
@@ -76,15 +76,16 @@ class Producer(GroupFace):
         timeout: float | None = None,
         accept: Collection[SendStatus] = (),
     ) -> SendResult:
-        """Send a message and wait until the broker has stored it; tried again as ``aio.Producer.send`` says.
+        """Send a message and wait until the broker has stored it; ``aio.Producer.send`` describes further tries.
 
-        :param queue: where to, one of ``publish_queues``; None: in turn, or by the sharding key.
+        :param queue: the target, one of ``publish_queues``; None: the next queue in turn, or the queue of the sharding
+            key.
         :param selector: ``selector(queues, message)`` chooses the queue instead.
-        :param timeout: seconds, all tries together; None: ``send_msg_timeout``.
-        :param accept: statuses other than SEND_OK that are good enough.
-        :raises MessageRefused: it cannot be sent as it is. Nothing was sent.
-        :raises NotSent: it is stored, but not as safely as the broker is set up for.
-        :raises RocketMQError: the last try's failure; ``outcome_unknown`` tells whether it may be stored.
+        :param timeout: seconds for all tries; None: ``send_msg_timeout``.
+        :param accept: statuses other than SEND_OK that count as success.
+        :raises MessageRefused: the message cannot be sent as it is. Nothing was sent.
+        :raises NotSent: the message is stored, but not as safely as the broker's settings demand.
+        :raises RocketMQError: the last try's failure; ``outcome_unknown`` is True if the message may be stored.
         """
         options = self._core.options(self._core.plain, queue, selector, timeout, accept)
         return self._running_hand_over().send_and_wait(message, options)
@@ -98,10 +99,12 @@ class Producer(GroupFace):
         timeout: float | None = None,
         accept: Collection[SendStatus] = (),
     ) -> concurrent.futures.Future[SendResult]:
-        """Send a message and return a future of its result; waits only for room. Parameters and errors as ``send``'s.
+        """Send a message and return a future of its result; parameters and errors are those of ``send``.
 
-        Callbacks added to the future run on the producer's own thread: they must be quick and must not call
-        blocking methods of this producer.
+        The call itself waits only for room; ``aio.Producer.send_async`` says more.
+
+        Callbacks of the future run on the producer's own thread: they must be quick and must not call blocking methods
+        of this producer.
         """
         options = self._core.options(self._core.plain_async, queue, selector, timeout, accept)
         return self._running_hand_over().send(message, options)
@@ -109,10 +112,10 @@ class Producer(GroupFace):
     def send_oneway(
         self, message: Message, *, queue: MessageQueue | None = None, selector: Selector | None = None
     ) -> None:
-        """Send a message that nobody confirms: quick, and lost without a word when something goes wrong.
+        """Send a message without an answer: quick, but the message is lost without an error when something goes wrong.
 
-        :raises MessageRefused: it cannot be sent as it is.
-        :raises RouteNotFound, ConnectError: there is no broker to write it to.
+        :raises MessageRefused: the message cannot be sent as it is.
+        :raises RouteNotFound, ConnectError: no broker can be reached to write the message to.
         """
         self._run(self._core.send_oneway(message, queue=queue, selector=selector))
 
@@ -124,10 +127,11 @@ class Producer(GroupFace):
         timeout: float | None = None,
         accept: Collection[SendStatus] = (),
     ) -> list[SendResult]:
-        """Send messages of one topic together, in as many requests as their size asks for; a result for each.
+        """Send messages of one topic as a batch, in as many requests as their size needs.
 
         :param timeout: seconds for each request; None: ``send_msg_timeout``.
-        :raises MessageRefused: different topics, a delay, nothing at all: they cannot travel together.
+        :returns: a result for each message, in their order.
+        :raises MessageRefused: the messages cannot travel in a batch: different topics, a delay, or no message at all.
         :raises PartlySent: some of several requests worked, and then one failed.
         """
         return self._run(self._core.send_batch(messages, queue=queue, timeout=timeout, accept=accept))
@@ -136,7 +140,7 @@ class Producer(GroupFace):
         """Send a message to a consumer that replies, and wait for its reply.
 
         :param timeout: seconds, for the way there and back.
-        :raises RequestTimeout: no reply in time; the request may have been carried out.
+        :raises RequestTimeout: no reply came within the timeout; the request may have been carried out.
         :raises RocketMQError: the request could not be sent.
         """
         return self._run(self._core.request(message, timeout=timeout, queue=queue), timeout + GRACE)
@@ -144,20 +148,20 @@ class Producer(GroupFace):
     def reply(self, request: ReceivedMessage, body: bytes, *, timeout: float | None = None) -> SendResult:
         """Reply to a message that was sent with ``request``; for consumers.
 
-        :raises MessageRefused: it asks for no reply; ``BrokerError``: who asked is gone.
+        :raises MessageRefused: the message asks for no reply; ``BrokerError``: the client that asked is gone.
         """
         return self._run(self._core.reply(request, body, timeout=timeout))
 
     def recall(self, topic: str, recall_handle: str) -> str:
-        """Take a timer message back before it is due; the id of the message.
+        """Take a timer message back before it is due, and return the id of the message.
 
-        :param recall_handle: from the result of its send.
-        :raises BrokerError: it is delivered already, or the server does not recall.
+        :param recall_handle: from the result of the send.
+        :raises BrokerError: the message is delivered already, or the server does not recall.
         """
         return self._run(self._core.recall(topic, recall_handle))
 
     def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """The queues of a topic that can be written.
+        """Return the queues of a topic that can be written.
 
         :raises RouteNotFound: the topic is not known.
         """

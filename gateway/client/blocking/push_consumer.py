@@ -5,7 +5,7 @@
     with PushConsumer("billing", on_order, namesrv="localhost:9876", subscriptions={"orders": "*"}):
         stop.wait()
 
-The thin face of ``gateway.client.aio.PushConsumer``, which has the same methods.
+A thin face of ``gateway.client.aio.PushConsumer``, which has the same methods.
 """
 
 from __future__ import annotations
@@ -53,25 +53,25 @@ class PushConsumer(GroupFace):
 
     @property
     def assignment(self) -> frozenset[MessageQueue]:
-        """The queues this member reads now, its retry topic's included."""
+        """The queues that this member reads now, including the queues of its retry topic."""
         return self._core.assignment
 
     def subscribe(self, topic: str, expression: str | Sql = "*") -> None:
-        """Subscribe to a topic, or to other messages of it; see ``aio.PushConsumer.subscribe``."""
+        """Subscribe to a topic, or replace its expression; ``aio.PushConsumer.subscribe`` says more."""
         self._do(lambda: self._core.subscribe(topic, expression))
 
     def unsubscribe(self, topic: str) -> None:
-        """Give up a topic."""
+        """Stop consuming a topic."""
         self._do(lambda: self._core.unsubscribe(topic))
 
     def suspend(self) -> None:
-        """Pull nothing more until ``resume``; what is cached is still consumed."""
+        """Pull nothing more until ``resume``; cached messages are still consumed."""
         self._do(self._core.suspend)
 
     def resume(self) -> None:
-        """Pull on."""
+        """Start pulling again after ``suspend``."""
         self._do(self._core.resume)
 
     def commit(self) -> None:
-        """Tell the brokers now how far messages are consumed; see ``aio.PushConsumer.commit``."""
+        """Report the consumed offsets to the brokers now; ``aio.PushConsumer.commit`` says more."""
         self._run(self._core.commit())

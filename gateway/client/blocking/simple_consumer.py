@@ -1,11 +1,11 @@
-"""``SimpleConsumer``: takes messages, hides them from others for a while, acknowledges them one by one.
+"""``SimpleConsumer``: takes messages, hides them from other consumers for a while, and acknowledges them one by one.
 
     with SimpleConsumer("mail", namesrv="localhost:9876", subscriptions={"orders": "*"}) as consumer:
         for message in consumer.receive(16, invisible_time=30):
             ...
             consumer.ack(message)
 
-The thin face of ``gateway.client.aio.SimpleConsumer``, which has the same methods and says more of each.
+A thin face of ``gateway.client.aio.SimpleConsumer``, which has the same methods and fuller texts.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ class SimpleConsumer(GroupFace):
     def receive(
         self, max_messages: int = 16, *, invisible_time: float | None = None, timeout: float | None = None
     ) -> list[PoppedMessage]:
-        """Take messages and hide them from others; empty when none came.
+        """Take messages and hide them from other consumers; the list is empty if no message came.
 
         :param max_messages: 1 to 32.
-        :param invisible_time: seconds for which they are hidden; None: ``invisible_time`` of the settings.
-        :param timeout: seconds to wait for the first; None: ``poll_time`` of the settings.
+        :param invisible_time: seconds for which the messages are hidden; None: ``invisible_time`` of the settings.
+        :param timeout: seconds to wait for the first message; None: ``poll_time`` of the settings.
         """
         return self._run(self._core.receive(max_messages, invisible_time=invisible_time, timeout=timeout))
 
     def ack(self, messages: PoppedMessage | Iterable[PoppedMessage]) -> None:
-        """Acknowledge: they are consumed and do not come again."""
+        """Acknowledge messages: they are consumed and are not delivered again."""
         self._run(self._core.ack(messages))
 
     def change_invisible_time(self, message: PoppedMessage, invisible_time: float) -> None:
-        """Hide a message for another while, seconds from now."""
+        """Hide a message for another period, in seconds from now."""
         self._run(self._core.change_invisible_time(message, invisible_time))

@@ -5,7 +5,7 @@
             database.commit()
             transaction.commit()
 
-The face of ``gateway.client.aio.TransactionProducer`` for threads. Local transactions run in the thread that calls,
+The class of ``gateway.client.aio.TransactionProducer`` for threads. Local transactions run in the calling thread,
 checks in threads of the producer.
 """
 
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class Transaction:
-    """A half message that its broker has stored, and whose outcome it waits for."""
+    """A half message that its broker has stored, and that waits for its outcome."""
 
     __slots__ = ("_core", "_thread")
 
@@ -45,40 +45,40 @@ class Transaction:
 
     @property
     def message(self) -> Message:
-        """As it will be delivered."""
+        """The message that will be delivered."""
         return self._core.message
 
     @property
     def half(self) -> SendResult:
-        """Where the half message is."""
+        """The place of the half message."""
         return self._core.half
 
     @property
     def msg_id(self) -> str:
-        """The id of the message; consumers see the same one."""
+        """The id of the message, which consumers see, too."""
         return self._core.msg_id
 
     @property
     def state(self) -> TransactionState | None:
-        """What the broker was told, None before that."""
+        """The state that was reported to the broker, None before the report."""
         return self._core.state
 
     def commit(self) -> None:
         """Let the message be delivered.
 
-        :raises AlreadyDecided: commit or rollback was called before, or the block is over.
+        :raises AlreadyDecided: commit or rollback was called before, or the block has ended.
         """
         self._thread.run(self._core.commit())
 
     def rollback(self) -> None:
-        """Let the message never be delivered.
+        """Drop the message: it is never delivered.
 
-        :raises AlreadyDecided: commit or rollback was called before, or the block is over.
+        :raises AlreadyDecided: commit or rollback was called before, or the block has ended.
         """
         self._thread.run(self._core.rollback())
 
     def _leave(self, error: BaseException | None) -> None:
-        """The end of a block: what is not decided is UNKNOWN, and the broker asks the checker."""
+        """End the block: an undecided transaction becomes UNKNOWN, and the broker asks the checker."""
         if self._core.state is None:
             try:
                 self._thread.run(self._core.decide(TransactionState.UNKNOWN, error))
@@ -90,7 +90,7 @@ class Transaction:
 
 
 class BegunTransaction:
-    """``with producer.begin(message) as transaction``; see ``aio.transaction.BegunTransaction``."""
+    """The object of ``with producer.begin(message) as transaction``; ``aio.transaction.BegunTransaction`` says more."""
 
     __slots__ = ("_message", "_producer", "_timeout", "_transaction")
 
@@ -112,11 +112,11 @@ class BegunTransaction:
 
 
 class TransactionProducer(Producer):
-    """A ``Producer`` of a group that answers for transactions; see ``aio.TransactionProducer``.
+    """A ``Producer`` of a group that answers for transactions; ``aio.TransactionProducer`` says more.
 
     :param listener: answers checks, in threads of the producer; with a method ``execute`` it also runs the local
-        transactions of ``send_in_transaction``, in the thread that calls.
-    :param topics: topics of this group's transactions, where brokers do not create topics.
+        transactions of ``send_in_transaction``, in the calling thread.
+    :param topics: the topics of this group's transactions, for brokers that do not create topics.
     :param settings: None: ``TransactionSettings.from_env()``.
     :param namesrv: shortcut for the setting of this name.
     """
@@ -137,23 +137,27 @@ class TransactionProducer(Producer):
         GroupFace.__init__(self, producer)  # ``Producer`` would make a core of its own
 
     def begin(self, message: Message, *, timeout: float | None = None) -> BegunTransaction:
-        """``with producer.begin(message) as transaction``: stores the half message at its begin.
+        """Open a block: ``with producer.begin(message) as transaction`` stores the half message at its start.
 
-        Call ``transaction.commit()`` or ``transaction.rollback()`` in the block. A block that ends without, or with
-        an exception, is UNKNOWN: the broker asks the checker. Errors of the begin are those of ``prepare``.
+        Call ``transaction.commit()`` or ``transaction.rollback()`` in the block. A block that ends without such a call,
+        or with an exception, is UNKNOWN: the broker asks the checker. The errors at the start of the block are those of
+        ``prepare``.
         """
         return BegunTransaction(self, message, timeout)
 
     def prepare(self, message: Message, *, timeout: float | None = None) -> Transaction:
-        """Store a half message; the caller has to decide it. See ``aio.TransactionProducer.prepare``."""
+        """Store a half message; the caller has to decide the transaction.
+
+        ``aio.TransactionProducer.prepare`` says more.
+        """
         return Transaction(self._run(self._core.prepare(message, timeout=timeout)), self._thread)
 
     def send_in_transaction(
         self, message: Message, arg: object = None, *, timeout: float | None = None
     ) -> TransactionSendResult:
-        """Store a half message, run ``listener.execute(message, arg)`` in this thread, tell the broker its verdict.
+        """Store a half message, run ``listener.execute(message, arg)`` in this thread, and report the verdict.
 
-        See ``aio.TransactionProducer.send_in_transaction``.
+        ``aio.TransactionProducer.send_in_transaction`` says more.
         """
         self._check_process()
         producer, thread = self._core, self._thread

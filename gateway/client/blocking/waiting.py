@@ -1,9 +1,9 @@
-"""How a thread of the user waits for another thread: so that a signal is neither lost nor does any harm.
+"""Locks, conditions and futures with which a user's thread waits: no signal is lost, and no signal does harm.
 
-The conditions, events and futures of the standard library do not allow for a signal whose handler raises, as that of
-Ctrl-C does. A signal at the start of ``Condition.wait`` becomes "cannot release un-acquired lock". A signal at the
+The standard library's conditions, events and futures do not allow a signal whose handler raises, such as the handler
+of Ctrl-C. A signal at the start of ``Condition.wait`` becomes "cannot release un-acquired lock". A signal at the
 start of ``with condition`` leaves the condition locked for ever. ``Future`` and ``Event`` are made of conditions. A
-lock without Python code has no such moments, so threads of the user wait for nothing else.
+lock without Python code has no such moments, so threads of the user wait only for such locks.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ T = TypeVar("T")
 _ReentrantLock: Any = type(threading.RLock())
 
 LONGEST_WAIT_S: Final = 0.25
-"""Seconds after which the main thread looks for signals again.
+"""The seconds after which the main thread looks for signals again.
 
-Python does not notice a signal that arrives between its last look and the start of a wait before the wait is over.
+If a signal arrives between Python's last look and the start of a wait, Python notices the signal only after the wait.
 """
 
 
 class Gate:
-    """A lock that is closed, until another thread opens it; for one thread that waits.
+    """A lock that is closed until another thread opens it; for one waiting thread.
 
-    :param is_opened: whether it was opened, also when a thread has passed since.
+    :param is_opened: whether the gate was ever opened; stays True after a thread has passed.
     """
 
     __slots__ = ("_lock", "is_opened")
@@ -47,10 +47,10 @@ class Gate:
         self._lock.release()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the gate is open, and close it again.
+        """Wait until the gate is open, and close the gate again.
 
-        :param timeout: seconds; None: as long as it takes.
-        :returns: whether it was open in time.
+        :param timeout: seconds; None: without limit.
+        :returns: whether the gate was opened before the timeout.
         """
         longest = LONGEST_WAIT_S if threading.current_thread() is threading.main_thread() else threading.TIMEOUT_MAX
         if timeout is None:
@@ -65,9 +65,9 @@ class Gate:
 
 
 def pause(seconds: float | None) -> None:
-    """Let time pass.
+    """Wait for some time.
 
-    :param seconds: how long; None: until a signal's handler raises.
+    :param seconds: the time; None: until a signal's handler raises.
     """
     Gate().wait(seconds)
 
@@ -75,7 +75,7 @@ def pause(seconds: float | None) -> None:
 def start(thread: threading.Thread) -> None:
     """Start a thread.
 
-    :raises RuntimeError: no thread can be had.
+    :raises RuntimeError: the system gives no thread.
     """
     try:
         thread.start()
@@ -87,17 +87,17 @@ def start(thread: threading.Thread) -> None:
 
 
 class Condition(_ReentrantLock):  # type: ignore[misc]
-    """A condition with a reentrant lock: ``with`` enters and leaves it without a line of Python."""
+    """A condition with a reentrant lock. ``with`` locks and unlocks the condition without executing Python code."""
 
     def __init__(self) -> None:
         super().__init__()
         self._gates: deque[Gate] = deque()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Let the lock go, until it is notified or time is up. Call it with the lock.
+        """Release the lock until a notification or the timeout. The caller must have the lock.
 
-        :param timeout: seconds; None: as long as it takes.
-        :returns: whether it was notified.
+        :param timeout: seconds; None: without limit.
+        :returns: whether a notification came.
         """
         gate, held, is_notified = Gate(), None, False
         try:
@@ -120,10 +120,10 @@ class Condition(_ReentrantLock):  # type: ignore[misc]
             self._acquire_restore(held or (1, threading.get_ident()))
 
     def wait_for(self, is_so: Callable[[], bool], timeout: float) -> bool:
-        """Wait until something is so. Call it with the lock.
+        """Wait until ``is_so`` returns True. The caller must have the lock.
 
         :param timeout: seconds.
-        :returns: whether it is so.
+        :returns: whether ``is_so`` returned True.
         """
         ends_at = time.monotonic() + timeout
         while not is_so():
@@ -134,18 +134,18 @@ class Condition(_ReentrantLock):  # type: ignore[misc]
         return True
 
     def notify(self) -> None:
-        """Wake one thread that waits. Call it with the lock."""
+        """Wake one waiting thread. The caller must have the lock."""
         if self._gates:
             self._gates.popleft().open()
 
     def notify_all(self) -> None:
-        """Wake the threads that wait. Call it with the lock."""
+        """Wake all waiting threads. The caller must have the lock."""
         while self._gates:
             self.notify()
 
 
 class ThreadFuture(Future[T]):
-    """A future for a thread that signals may interrupt while it waits."""
+    """A future for a thread that signals may interrupt during its wait."""
 
     def __init__(self) -> None:
         super().__init__()

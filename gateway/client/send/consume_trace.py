@@ -1,7 +1,7 @@
-"""Traces of consumption: what is told when messages are handed to an application and when it is done with them.
+"""Traces of consumption: a record when an application gets a message, and a record when the application has finished.
 
-As upstream's ``ConsumeMessageTraceHookImpl`` does it: a record for each message before and after, joined by the id of
-the hand-over. Messages of a broker with ``traceOn=false`` are left out. Usable from listeners' threads.
+The records follow upstream's ``ConsumeMessageTraceHookImpl``. The two records of a message share the id of the
+hand-over. Messages of a broker with ``traceOn=false`` are left out. Usable from listeners' threads.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ConsumeReturn(IntEnum):
-    """How a listener came back (upstream ``ConsumeReturnType``; the numbers travel)."""
+    """The way in which a listener returned (upstream ``ConsumeReturnType``; the numbers are part of the protocol)."""
 
     SUCCESS = 0
     TIME_OUT = 1
@@ -33,7 +33,7 @@ class ConsumeReturn(IntEnum):
 
 
 class HandedOver(NamedTuple):
-    """Messages that an application has."""
+    """The messages that an application has."""
 
     request_id: str
     begun_at_ms: int
@@ -41,10 +41,10 @@ class HandedOver(NamedTuple):
 
 
 class ConsumeTrace:
-    """Tells of one consumer.
+    """Records the consumption of one consumer.
 
     :param add: takes a record; callable from any thread.
-    :param group: without the namespace.
+    :param group: the name without the namespace.
     :param timeout: seconds after which a listener counts as timed out.
     """
 
@@ -65,7 +65,7 @@ class ConsumeTrace:
         self._timeout_ms = timeout * 1000
 
     def begin(self, messages: Sequence[ReceivedMessage]) -> HandedOver:
-        """An application gets messages."""
+        """Record that an application gets messages."""
         with self._lock:
             request_id = self._ids.create()
         now_ms = self._clock()
@@ -82,7 +82,7 @@ class ConsumeTrace:
         return HandedOver(request_id, now_ms, traced)
 
     def end(self, hand_over: HandedOver, outcome: ListenerOutcome) -> None:
-        """The application is done with them."""
+        """Record that the application has finished with the messages."""
         if not hand_over.messages:
             return
         now_ms = self._clock()

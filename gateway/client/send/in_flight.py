@@ -1,4 +1,4 @@
-"""What a sender has on its way: counted, limited, waited for."""
+"""The messages that a sender has on their way: counted, limited, waited for."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 
 
 class InFlight:
-    """Messages and batches without an answer. Plain: it is looked at for every message.
+    """The messages and batches without an answer. A plain class, since every message is counted.
 
-    :param most_messages: from here on there is no room; ``most_bytes`` likewise, of bodies.
+    :param most_messages: the number of messages from which on there is no room; ``most_bytes``: the same for the bytes
+        of their bodies.
     """
 
     __slots__ = ("_idle", "_is_closed", "_loop", "_most_bytes", "_most_messages", "_turns", "bytes", "sendings")
@@ -33,11 +34,11 @@ class InFlight:
 
     @property
     def has_room(self) -> bool:
-        """Whether one more may begin at once: nobody waits, and the limits are not reached."""
+        """True if one more message may start at once: nobody waits, and the limits are not reached."""
         return len(self.sendings) < self._most_messages and self.bytes < self._most_bytes and not self._turns
 
     async def room(self) -> None:
-        """Wait until there is room for one more; first come, first served."""
+        """Wait until there is room for one more message; first come, first served."""
         while not self._is_closed and (len(self.sendings) >= self._most_messages or self.bytes >= self._most_bytes):
             turn: asyncio.Future[None] = self._loop.create_future()
             self._turns.append(turn)
@@ -49,12 +50,15 @@ class InFlight:
                 raise
 
     def add(self, sending: Sending) -> None:
-        """It begins."""
+        """Count a message or batch as in flight."""
         self.sendings.add(sending)
         self.bytes += len(sending.body)
 
     def remove(self, sending: Sending) -> None:
-        """It is no longer under way; idempotent, since a closed sender settles what still is."""
+        """Count a message or batch as settled.
+
+        Idempotent, since a closed sender settles everything that is still in flight.
+        """
         if sending not in self.sendings:
             return
         self.sendings.discard(sending)
@@ -65,7 +69,7 @@ class InFlight:
             self._idle.set_result(None)
 
     async def drain(self, timeout: float) -> None:
-        """Let all who wait for room go on, and wait until nothing is under way, ``timeout`` seconds at most."""
+        """Wake everyone who waits for room, and wait at most ``timeout`` seconds until nothing is in flight."""
         self._is_closed = True
         while self._turns:
             self._wake_one()

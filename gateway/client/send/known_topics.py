@@ -1,4 +1,4 @@
-"""The topics a sender has sent to, and the queues of each that it may choose from."""
+"""The topics to which a sender has sent, and the queues of each topic that the sender may choose from."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 MAX_TOPICS: Final = 10_000
-"""Topics whose queues are remembered; the one used first is forgotten for another one."""
+"""The most topics whose queues are remembered. A further topic replaces the topic that was used first."""
 _REFRESH_PATIENCE: Final = 0.5
-"""Seconds a message waits for a newer route when one is known; the question goes on, for those that come later."""
+"""The seconds for which a message waits for a newer route if a route is known.
+
+The request for the route goes on after this time, for later messages.
+"""
 
 
 class KnownTopics:
-    """See the module.
+    """The topics to which a sender has sent, and their queues.
 
-    :param faults: brokers to avoid for a while; None: none are.
+    :param faults: the brokers to avoid for a while; None: no broker is avoided.
     """
 
     def __init__(self, instance: ClientInstance, settings: ProducerSettings, faults: BrokerFaults | None) -> None:
@@ -45,7 +48,7 @@ class KnownTopics:
 
         Sends that ask at the same time take turns among the same queues.
 
-        :raises RouteNotFound: no name server knows it, or it cannot be written.
+        :raises RouteNotFound: no name server knows the topic, or the topic cannot be written.
         """
         wire_topic = with_namespace(self._settings.namespace, topic)
         if wire_topic not in self.wire_topics:
@@ -61,11 +64,11 @@ class KnownTopics:
         return targets
 
     def forget(self, topic: str) -> None:
-        """Ask for its route again before the next message."""
+        """Forget the queues of a topic, so that the next message asks for the route again."""
         self.targets.pop(topic, None)
 
     def route_changed(self, wire_topic: str, route: TopicRoute) -> None:
-        """Another route of a topic with its namespace."""
+        """Note a new route of a topic, which is named with its namespace."""
         topic = self.wire_topics.get(wire_topic)
         if topic is None:
             return
@@ -75,7 +78,10 @@ class KnownTopics:
             self.forget(topic)  # the next message asks again, and is told
 
     async def _route(self, wire_topic: str) -> TopicRoute:
-        """The newest route that can be had soon: one that is known serves while the name servers are gone or empty."""
+        """Return the newest route that is available soon.
+
+        A known route serves while the name servers are not reachable or do not know the topic.
+        """
         settings = self._settings
         known = self._instance.known_route(wire_topic)
         asked = self._instance.route(

@@ -1,7 +1,9 @@
 """``aio.Producer``: sends messages with asyncio.
 
-async with Producer("orders", namesrv="localhost:9876") as producer:
-    result = await producer.send(Message("topic", b"hello"))
+    async with Producer("orders", namesrv="localhost:9876") as producer:
+        result = await producer.send(Message("topic", b"hello"))
+
+``gateway.client.Producer`` is the blocking class.
 """
 
 from __future__ import annotations
@@ -48,19 +50,19 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 MAX_REQUESTS: Final = 65_535
-"""Calls of ``request`` that wait for their reply at once."""
+"""The most calls of ``request`` that may wait for their reply at the same time."""
 
 
 class Producer(Client):
     """Sends the messages of one producer group.
 
-    Nothing is connected before the first message. Methods may be called from the loop that ``start`` ran on only;
-    ``gateway.client.Producer`` is for threads.
+    Nothing is connected before the first message. Methods may be called only from the event loop on which ``start``
+    ran; ``gateway.client.Producer`` is the class for threads.
 
     :param group: 1 to 255 letters, digits, ``%|_-``.
     :param settings: None: ``ProducerSettings.from_env()``.
     :param namesrv: shortcut for the setting of this name.
-    :raises ConfigurationError: a setting cannot work; ``MessageRefused``: the group's name cannot.
+    :raises ConfigurationError: a setting cannot work; ``MessageRefused``: the name of the group is refused.
     """
 
     settings: ProducerSettings
@@ -91,10 +93,10 @@ class Producer(Client):
         return self._group
 
     async def start(self) -> None:
-        """Make it ready; idempotent.
+        """Make the producer ready. Idempotent.
 
-        :raises ClientClosed: it was closed before: make a new one.
-        :raises ConfigurationError: there is no name server in the settings.
+        :raises ClientClosed: the producer was closed before: make a new producer.
+        :raises ConfigurationError: the settings name no name server.
         """
         self._check_usable()
         if self._instance is not None:
@@ -112,9 +114,9 @@ class Producer(Client):
             self._trace = self._sender.trace = start_tracing(instance, self.settings, self._group, PRODUCER)
 
     async def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
-        """Wait for the answers to what was sent, tell the brokers, close the connections; idempotent.
+        """Wait for the answers to sent messages, notify the brokers, and close the connections. Idempotent.
 
-        :param timeout: seconds to wait for answers; messages without one then fail with ``ClientClosed``.
+        :param timeout: seconds to wait for answers; messages without an answer then fail with ``ClientClosed``.
         """
         self._check_process()
         if self._is_closed:
@@ -147,16 +149,17 @@ class Producer(Client):
     ) -> SendResult:
         """Send a message and wait until the broker has stored it.
 
-        A failed try is repeated on another broker, up to ``retry_times_when_send_failed`` times within the
-        timeout; not with a queue, a selector or a sharding key.
+        A failed try is repeated on another broker, up to ``retry_times_when_send_failed`` times within the timeout. A
+        send with a queue, a selector or a sharding key is not repeated.
 
-        :param queue: where to, one of ``publish_queues``; None: in turn, or by the sharding key.
+        :param queue: the target, one of ``publish_queues``; None: the next queue in turn, or the queue of the sharding
+            key.
         :param selector: ``selector(queues, message)`` chooses the queue instead.
-        :param timeout: seconds, all tries together; None: ``send_msg_timeout``.
-        :param accept: statuses other than SEND_OK that are good enough.
-        :raises MessageRefused: it cannot be sent as it is. Nothing was sent.
-        :raises NotSent: it is stored, but not as safely as the broker is set up for.
-        :raises RocketMQError: the last try's failure; ``outcome_unknown`` tells whether it may be stored.
+        :param timeout: seconds for all tries; None: ``send_msg_timeout``.
+        :param accept: statuses other than SEND_OK that count as success.
+        :raises MessageRefused: the message cannot be sent as it is. Nothing was sent.
+        :raises NotSent: the message is stored, but not as safely as the broker's settings demand.
+        :raises RocketMQError: the last try's failure; ``outcome_unknown`` is True if the message may be stored.
         """
         options = self.options(self.plain, queue, selector, timeout, accept)
         return await (await self._running_sender().submit(message, options))
@@ -170,13 +173,14 @@ class Producer(Client):
         timeout: float | None = None,
         accept: Collection[SendStatus] = (),
     ) -> asyncio.Future[SendResult]:
-        """Send a message and return at once with a future of the result; waits only for room.
+        """Send a message and return at once with a future of the result; wait only for room.
 
-        As ``send`` otherwise, with ``retry_times_when_send_async_failed`` and its errors in the future. Messages
-        are written in the order of the calls while a connection is open. There is room for ``max_in_flight``
-        messages and ``max_in_flight_bytes``; a call beyond that waits until an answer comes.
+        The parameters are those of ``send``. The future gets the errors of ``send``, and failed tries are repeated up
+        to ``retry_times_when_send_async_failed`` times. Messages are written in the order of the calls while a
+        connection is open. There is room for ``max_in_flight`` messages and ``max_in_flight_bytes``; a further call
+        waits until an answer comes.
 
-        :raises MessageRefused: it cannot be sent as it is.
+        :raises MessageRefused: the message cannot be sent as it is.
         """
         options = self.plain_async
         if queue is not None or selector is not None or timeout is not None or accept:
@@ -193,10 +197,10 @@ class Producer(Client):
     async def send_oneway(
         self, message: Message, *, queue: MessageQueue | None = None, selector: Selector | None = None
     ) -> None:
-        """Send a message that nobody confirms: quick, and lost without a word when something goes wrong.
+        """Send a message without an answer: quick, but the message is lost without an error when something goes wrong.
 
-        :raises MessageRefused: it cannot be sent as it is.
-        :raises RouteNotFound, ConnectError: there is no broker to write it to.
+        :raises MessageRefused: the message cannot be sent as it is.
+        :raises RouteNotFound, ConnectError: no broker can be reached to write the message to.
         """
         options = self.options(self.plain, queue, selector)
         await self._running_sender().send_oneway(message, options)
@@ -209,13 +213,14 @@ class Producer(Client):
         timeout: float | None = None,
         accept: Collection[SendStatus] = (),
     ) -> list[SendResult]:
-        """Send messages of one topic together; far quicker than one by one.
+        """Send messages of one topic as a batch; far quicker than one by one.
 
-        More than ``max_message_size`` bytes are cut into several requests, sent one after the other.
+        A batch of more than ``max_message_size`` bytes is cut into several requests, which are sent one after the
+        other.
 
         :param timeout: seconds for each request; None: ``send_msg_timeout``.
         :returns: a result for each message, in their order.
-        :raises MessageRefused: different topics, a delay, nothing at all: they cannot travel together.
+        :raises MessageRefused: the messages cannot travel in a batch: different topics, a delay, or no message at all.
         :raises PartlySent: some of several requests worked, and then one failed.
         """
         options = self.options(self.plain, queue, None, timeout, accept)
@@ -227,7 +232,7 @@ class Producer(Client):
         """Send a message to a consumer that replies, and wait for its reply.
 
         :param timeout: seconds, for the way there and back.
-        :raises RequestTimeout: no reply in time; the request may have been carried out.
+        :raises RequestTimeout: no reply came within the timeout; the request may have been carried out.
         :raises RocketMQError: the request could not be sent.
         """
         check_is_message(message)
@@ -262,9 +267,9 @@ class Producer(Client):
     async def reply(self, request: ReceivedMessage, body: bytes, *, timeout: float | None = None) -> SendResult:
         """Reply to a message that was sent with ``request``; for consumers.
 
-        :param request: as it was received.
-        :raises MessageRefused: it asks for no reply.
-        :raises BrokerError: who asked is gone.
+        :param request: the received message.
+        :raises MessageRefused: the message asks for no reply.
+        :raises BrokerError: the client that asked is gone.
         """
         sender = self._running_sender()
         properties = reply_properties(request)
@@ -281,10 +286,10 @@ class Producer(Client):
     async def recall(self, topic: str, recall_handle: str) -> str:
         """Take a timer message back before it is due.
 
-        :param recall_handle: from the result of its send.
+        :param recall_handle: from the result of the send.
         :returns: the id of the message.
-        :raises BrokerError: it is delivered already, or the broker does not recall: it needs recallMessageEnable=true
-            (of this gateway, or of Apache RocketMQ from 5.3.2 on).
+        :raises BrokerError: the message is delivered already, or the broker does not recall. Recall needs the setting
+            recallMessageEnable=true (of this gateway, or of Apache RocketMQ from 5.3.2 on).
         """
         check_topic(topic)
         instance = self._running_instance()
@@ -308,7 +313,7 @@ class Producer(Client):
         return msg_id
 
     async def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """The queues of a topic that can be written.
+        """Return the queues of a topic that can be written.
 
         :raises RouteNotFound: the topic is not known.
         """
@@ -321,9 +326,9 @@ class Producer(Client):
 
     @property
     def sender(self) -> Sender:
-        """What sends.
+        """The sender of this producer.
 
-        :raises ClientClosed: the producer is not running; ``UsedAfterFork``: it is another process's.
+        :raises ClientClosed: the producer is not running; ``UsedAfterFork``: the producer belongs to another process.
         """
         self._known_instance()
         assert self._sender is not None, "it is made together with the instance"
@@ -337,9 +342,9 @@ class Producer(Client):
         timeout: float | None = None,
         accept: Collection[SendStatus] = (),
     ) -> SendOptions:
-        """The options of one call, from its parameters.
+        """Return the options of one call, made from its parameters.
 
-        :param plain: what they are when nothing else is given: ``plain`` or ``plain_async``.
+        :param plain: the options of a call without parameters: ``plain`` or ``plain_async``.
         """
         if queue is None and selector is None and timeout is None and not accept:
             return plain
@@ -353,22 +358,22 @@ class Producer(Client):
     # --- as a member, for what brokers ask ------------------------------------------------------------------
 
     def producer_data(self) -> ProducerData | None:
-        """See ``Member``: its sender is the one that registers."""
+        """Return None: the sender of this producer registers the group."""
         return None
 
     def consumer_data(self) -> ConsumerData | None:
-        """See ``Member``: none."""
+        """Return None: a producer is not a consumer."""
         return None
 
     def topics(self) -> Collection[str]:
-        """See ``Member``: its sender knows them."""
+        """Return no topics: the sender knows the topics."""
         return ()
 
     def route_changed(self, topic: str, route: TopicRoute) -> None:
-        """See ``Member``: its sender is told."""
+        """Do nothing: the sender gets the new route."""
 
     def answers(self) -> Mapping[int, Answer]:
-        """See ``Member``: replies to requests."""
+        """Return the handler of replies to requests."""
         return {RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self._take_reply}
 
     # --- inside ---------------------------------------------------------------------------------------------
@@ -380,11 +385,14 @@ class Producer(Client):
         return sender
 
     def _make_sender(self, instance: ClientInstance) -> Sender:
-        """The sender of this group; other kinds of producers make their own kind."""
+        """Return the sender of this group; subclasses return their own kind of sender."""
         return Sender(instance, self._group, self.settings)
 
     async def _greet_brokers_of(self, topic: str) -> None:
-        """Before the first request to a topic: its brokers must know us, or they cannot push the reply."""
+        """Send a heartbeat to the brokers of a topic before the first request.
+
+        Brokers can push replies only to clients that they know.
+        """
         if topic in self._asked_topics:
             return
         instance = self._running_instance()

@@ -1,6 +1,6 @@
-"""Which queue a message goes to: in turn, away from a broker that failed, or by a key.
+"""The choice of the queue for a message: in turn, away from a broker that failed, or by a key.
 
-Pure: time and chance are arguments. The rules are upstream's ``TopicPublishInfo.selectOneMessageQueue``,
+Pure: time and chance are arguments. The rules are those of upstream's ``TopicPublishInfo.selectOneMessageQueue``,
 ``MQFaultStrategy`` and ``SelectMessageQueueByHash``.
 """
 
@@ -16,7 +16,7 @@ from wire.message.java_hash import java_string_hash
 _LATENCY_MAX_MS: Final = (50, 100, 550, 1800, 3000, 5000, 15000)
 _NOT_AVAILABLE_MS: Final = (0, 0, 2000, 5000, 6000, 10000, 30000)
 _FAILED_AS_LONG_AS_MS: Final = 10_000
-"""A send that failed counts as one that took this long (upstream ``isolation``)."""
+"""The milliseconds that a failed send counts for, as if its answer had taken this time (upstream ``isolation``)."""
 
 MAX_KNOWN_FAULTS: Final = 1024
 
@@ -24,7 +24,7 @@ MAX_KNOWN_FAULTS: Final = 1024
 class QueueTurns:
     """Takes queues in turn.
 
-    :param start: where to begin; chance, so that producers do not all begin with the same queue.
+    :param start: the first turn: a random number, so that producers do not all start with the same queue.
     """
 
     __slots__ = ("_next", "queues")
@@ -34,13 +34,13 @@ class QueueTurns:
         self._next = start
 
     def next_index(self) -> int:
-        """The index of the next queue."""
+        """Return the index of the next queue."""
         index = self._next
         self._next = index + 1
         return index % len(self.queues)
 
     def next_away_from(self, broker_name: str | None) -> int:
-        """The index of the next queue of another broker; of any when there is no other."""
+        """Return the index of the next queue of another broker, or of any broker if there is no other."""
         index = self.next_index()
         if broker_name is None:
             return index
@@ -51,7 +51,10 @@ class QueueTurns:
         return index
 
     def next_allowed(self, allowed: Callable[[str], bool], failed: str | None) -> int:
-        """The index of the next queue whose broker is allowed; without one, as ``next_away_from``."""
+        """Return the index of the next queue whose broker is allowed and has not failed.
+
+        Without such a broker, return ``next_away_from(failed)``.
+        """
         for _ in self.queues:
             index = self.next_index()
             name = self.queues[index].broker_name
@@ -61,7 +64,7 @@ class QueueTurns:
 
 
 class BrokerFaults:
-    """Which brokers are left out for how long, by how their last answers came (upstream ``LatencyFaultTolerance``)."""
+    """The brokers to avoid for a while, by the time of their last answers (upstream ``LatencyFaultTolerance``)."""
 
     __slots__ = ("_out_until_ms",)
 
@@ -69,15 +72,15 @@ class BrokerFaults:
         self._out_until_ms: dict[str, float] = {}
 
     def answered(self, broker_name: str, took_ms: float, now_ms: float) -> None:
-        """Note an answer and how long it took."""
+        """Note an answer and the milliseconds that the answer took."""
         self._set(broker_name, took_ms, now_ms)
 
     def failed(self, broker_name: str, now_ms: float) -> None:
-        """Note that there was no answer."""
+        """Note that no answer came."""
         self._set(broker_name, _FAILED_AS_LONG_AS_MS, now_ms)
 
     def is_available(self, broker_name: str, now_ms: float) -> bool:
-        """Whether a broker may be used."""
+        """Return whether a broker may be used."""
         return self._out_until_ms.get(broker_name, 0.0) <= now_ms
 
     def _set(self, broker_name: str, took_ms: float, now_ms: float) -> None:
@@ -94,7 +97,7 @@ class BrokerFaults:
 
 
 def queue_by_key(queues: Sequence[MessageQueue], sharding_key: str) -> MessageQueue:
-    """The queue for a key: the same one that the Java client's ``SelectMessageQueueByHash`` takes for this text."""
+    """Return the queue for a key: the queue that the Java client's ``SelectMessageQueueByHash`` takes for this text."""
     value = abs(java_string_hash(sharding_key))
     if value > 0x7FFF_FFFF:  # Math.abs(Integer.MIN_VALUE) is negative in Java; it takes the first queue then
         return queues[0]

@@ -1,6 +1,6 @@
-"""What is made of a message before it is on its way: its id, its properties, its body as it travels, its frame.
+"""The preparation of a message before it is sent: its id, its properties, its body on the wire, its frame.
 
-``Sender.start_plain`` has a shorter way of its own for messages that need none of it.
+``Sender.start_plain`` has a shorter way for messages that need no preparation.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
 
 
 Batch: TypeAlias = tuple[str, "Sequence[BatchPart]"]
-"""Ids of messages, joined by commas, and the messages."""
+"""The ids of the messages, joined by commas, and the messages."""
 
 
 class SendPreparation:
-    """See the module.
+    """Prepares the messages and batches of one producer group.
 
-    :param outcomes: told what becomes of what is prepared.
+    :param outcomes: gets the results of the prepared messages.
     :param group: the producer group, with the namespace.
-    :param spans: begun with each message; None: there are none.
+    :param spans: starts a span with each message; None: no spans.
     """
 
     def __init__(
@@ -73,10 +73,10 @@ class SendPreparation:
     def message(
         self, message: Message, options: SendOptions, future: SendFuture, packed: tuple[bytes, int] | None
     ) -> Sending:
-        """A message, ready to be sent; on any thread.
+        """Return a message that is ready to be sent; callable on any thread.
 
-        :param packed: what ``compressed_body`` returned for it, when it was asked before.
-        :raises MessageRefused: it cannot be sent as it is.
+        :param packed: the return value of ``compressed_body`` for this message, if the caller has called it already.
+        :raises MessageRefused: the message cannot be sent as it is.
         """
         body = message.body
         sys_flag = options.sys_flag
@@ -115,9 +115,9 @@ class SendPreparation:
         )
 
     def batches(self, messages: Sequence[Message], options: SendOptions) -> list[Batch]:
-        """Messages of one topic, in as many batches as their size asks for.
+        """Return messages of one topic in as many batches as their size needs.
 
-        :raises MessageRefused: they cannot travel together.
+        :raises MessageRefused: the messages cannot travel in one batch.
         """
         check_batch(messages)
         msg_ids = [self._ids.create() for _ in messages]
@@ -126,9 +126,9 @@ class SendPreparation:
         return [(",".join(msg_ids[place]), parts) for place, parts in pieces]
 
     def batch(self, first: Message, batch: Batch, options: SendOptions, future: SendFuture) -> Sending:
-        """One of ``batches``, ready to be sent.
+        """Return one of ``batches``, ready to be sent.
 
-        :param first: the first message of all of them.
+        :param first: the first message of all batches.
         """
         msg_ids, parts = batch
         now = self._loop.time()
@@ -152,9 +152,9 @@ class SendPreparation:
         return sending
 
     def frame(self, sending: Sending, target: SendTarget, opaque: int, command_flag: int) -> bytes:
-        """The request for a target; on any thread.
+        """Return the request for a target; callable on any thread.
 
-        :raises RocketMQError: it cannot be signed.
+        :raises RocketMQError: the request cannot be signed.
         """
         code = sending.code
         form = target.forms.get(code)
@@ -178,7 +178,7 @@ class SendPreparation:
         return self._remoting.signed_frame(frame) if self._remoting.sign is not None else frame
 
     def _properties(self, message: Message, more: Mapping[str, str], born_at_ms: int) -> tuple[str, bytes]:
-        """The id and the properties as JSON."""
+        """Return the id and the properties as JSON."""
         if more or self._common:
             msg_id = more.get(PropertyName.UNIQ_KEY) or self._ids.create_at(born_at_ms)
             return msg_id, json_properties(full_properties(message, msg_id, {**self._common, **more}))

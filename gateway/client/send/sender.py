@@ -1,9 +1,9 @@
-"""Sends messages over a client instance: chooses queues, tries again, counts what is in flight.
+"""The sender: sends messages over a client instance, chooses queues, repeats failed sends, counts what is in flight.
 
-The way of a message has no task: ``start`` writes it, the connection calls ``Sending.answered``. Whatever takes
-longer (an unknown route, a connection to be made, another try) goes on in a task of its own.
+A message needs no task: ``start`` writes the message, and the connection calls ``Sending.answered``. Slower work runs
+in a task of its own: an unknown route, a new connection, another try.
 
-``Producer`` is its public face; consumers use one for retry topics, traces for themselves.
+``Producer`` is the public class. Consumers use a sender for retry topics, and traces use a sender of their own.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _SAME_BROKER_PAUSE: Final = 0.05
-"""Seconds before a broker that refused is asked again, times the number of tries, when there is no other one."""
+"""The seconds before a broker that refused is asked again, times the number of tries, if there is no other broker."""
 _COMPRESS_ASIDE_BYTES: Final = 65_536
-"""Bodies from this size on are compressed in a thread, so that the loop goes on meanwhile."""
+"""The body size in bytes from which a body is compressed in a thread, so that the loop can do other work."""
 
 
 class Sender:
-    """Sends for one group.
+    """Sends the messages of one group.
 
     :param group: the producer group, without the namespace.
-    :param registers: whether heartbeats name the group as a producer's.
+    :param registers: whether heartbeats name the group as a producer group.
     """
 
     def __init__(
@@ -98,40 +98,40 @@ class Sender:
 
     @property
     def group(self) -> str:
-        """See ``Member``."""
+        """The name of the group, with the namespace."""
         return self._group
 
     def producer_data(self) -> ProducerData | None:
-        """See ``Member``."""
+        """Return the group's entry in heartbeats; None if this sender does not register."""
         return self._group if self._registers else None
 
     def consumer_data(self) -> ConsumerData | None:
-        """See ``Member``: none."""
+        """Return None: a sender is not a consumer."""
         return None
 
     def topics(self) -> set[str]:
-        """See ``Member``: what was sent to."""
+        """Return the topics to which this sender has sent."""
         return set(self._topics.wire_topics)
 
     def route_changed(self, topic: str, route: TopicRoute) -> None:
-        """See ``Member``."""
+        """Implement ``Member.route_changed``."""
         self._topics.route_changed(topic, route)
 
     def answers(self) -> Mapping[int, Answer]:
-        """See ``Member``: none."""
+        """Return no handlers: a sender answers no requests of brokers."""
         return {}
 
     # --- sending --------------------------------------------------------------------------------------------
 
     @property
     def in_flight(self) -> int:
-        """Messages and batches without an answer."""
+        """The number of messages and batches without an answer."""
         return len(self._in_flight)
 
     async def submit(self, message: Message, options: SendOptions) -> asyncio.Future[SendResult]:
-        """Send a message as soon as there is room for it; the future gets what became of it.
+        """Send a message as soon as there is room, and return a future of its result.
 
-        :raises MessageRefused: it cannot be sent as it is.
+        :raises MessageRefused: the message cannot be sent as it is.
         """
         check_is_message(message)
         if not self._in_flight.has_room:
@@ -146,8 +146,8 @@ class Sender:
     ) -> asyncio.Future[SendResult]:
         """Send a message now, whether or not there is room.
 
-        :param packed: what ``compressed_body`` returned for it, when it was asked before.
-        :raises MessageRefused: it cannot be sent as it is; ``ClientClosed``: the sender is closed.
+        :param packed: the return value of ``compressed_body`` for this message, if the caller has called it already.
+        :raises MessageRefused: the message cannot be sent as it is; ``ClientClosed``: the sender is closed.
         """
         future: asyncio.Future[SendResult] = self.loop.create_future()
         self.start_with(future, message, options, packed)
@@ -156,7 +156,7 @@ class Sender:
     def start_with(
         self, future: SendFuture, message: Message, options: SendOptions, packed: tuple[bytes, int] | None = None
     ) -> None:
-        """As ``start``, with a future of the caller, which may be one for threads."""
+        """Do the work of ``start`` with a future of the caller, which may be a future for threads."""
         if packed is not None or self.start_plain(message, options, future) is None:
             self._begin(self._prepare(message, options, future, packed))
 
@@ -169,10 +169,10 @@ class Sender:
     def start_plain(
         self, message: Message, options: SendOptions, future: SendFuture | None = None
     ) -> SendFuture | None:
-        """Send a message that needs nothing but a frame over a connection that is open: the way of most messages.
+        """Send a message that needs only a frame over an open connection. Most messages go this way.
 
-        :param future: of the caller; None: there has to be room, and the future is one of this loop.
-        :returns: None: it is not such a message, or there is no room. Nothing has happened then.
+        :param future: the caller's future; None: the method checks for room, and makes a future of this loop.
+        :returns: the future; None if the message is of another kind, or if there is no room. Nothing has happened then.
         """
         check_is_message(message)
         targets = self._targets.get(message.topic)
@@ -221,9 +221,9 @@ class Sender:
         return future
 
     async def send_oneway(self, message: Message, options: SendOptions) -> None:
-        """Send a message without an answer; returns when it is handed to the system or close to it.
+        """Send a message without an answer; return when the system has the bytes or will have them soon.
 
-        :raises RocketMQError: the message, its route or the connection forbid it.
+        :raises RocketMQError: the message, its route or the connection makes the send impossible.
         """
         sending = self._prepare(message, options, self.loop.create_future(), None)
         try:
@@ -240,10 +240,10 @@ class Sender:
             self._spans.handed_over(sending.span, sending.msg_id)
 
     async def send_batch(self, messages: Sequence[Message], options: SendOptions) -> list[SendResult]:
-        """Send messages of one topic together, in as many requests as their size asks for, one after the other.
+        """Send messages of one topic as batches, in as many requests as their size needs, one after the other.
 
         :returns: a result for each message, in their order.
-        :raises MessageRefused: they cannot travel together; nothing was sent.
+        :raises MessageRefused: the messages cannot travel in one batch; nothing was sent.
         :raises PartlySent: some requests worked and one did not.
         """
         results: list[SendResult] = []
@@ -261,7 +261,7 @@ class Sender:
         return results
 
     async def close(self, timeout: float) -> None:
-        """Take no more messages, and wait for the answers to those in flight; fail the rest."""
+        """Take no more messages, wait for the answers to messages in flight, and fail the rest."""
         self._is_closed = True
         self._is_plain = False
         await self._in_flight.drain(timeout)
@@ -273,10 +273,10 @@ class Sender:
     # --- for threads that send past the loop, see ``blocking.direct_sends`` ------------------------------------
 
     def prepare_aside(self, message: Message, options: SendOptions, packed: tuple[bytes, int] | None) -> Sending | None:
-        """A message with its target, not yet under way; on any thread.
+        """Return a message with its target, not yet counted as in flight; callable on any thread.
 
-        :returns: None: the loop has to send it, because it would overtake others or somebody watches each send.
-        :raises RocketMQError: it cannot be sent as it is.
+        :returns: None if the loop has to send the message: it would overtake other messages, or each send is observed.
+        :raises RocketMQError: the message cannot be sent as it is.
         """
         targets = self._targets.get(message.topic)
         if targets is None or self._in_flight.sendings or self._is_watched or self.trace is not None:
@@ -289,21 +289,27 @@ class Sender:
         return sending
 
     def where_aside(self, address: str) -> tuple[str, int] | None:
-        """Host and port to connect to; None when a thread should not: there is TLS, or the broker was not reached."""
+        """Return the host and port to which a thread may connect; None if a thread should not connect.
+
+        A thread should not connect if TLS is used, or if the broker was not reached before.
+        """
         return self._instance.remoting.plain_target(address)
 
     def frame_at_target(self, sending: Sending, opaque: int) -> bytes:
-        """The frame of what ``prepare_aside`` returned; on any thread."""
+        """Return the frame of a message from ``prepare_aside``; callable on any thread."""
         assert sending.target is not None, "it was prepared with one"
         return self._preparation.frame(sending, sending.target, opaque, 0)
 
     def begin_at_target(self, sending: Sending) -> None:
-        """Send what ``prepare_aside`` returned, which was taken over."""
+        """Send a message from ``prepare_aside``, after ``take_over``."""
         assert sending.target is not None, "it was prepared with one"
         self._begin_at(sending, sending.target)
 
     def take_over(self, sending: Sending, then: Callable[[], None]) -> None:
-        """Count a message that comes from another thread as in flight, then go on with it."""
+        """Count a message from another thread as in flight, then call ``then``.
+
+        Fail the message instead if the sender is closed.
+        """
         self._in_flight.add(sending)
         if self._is_closed:
             error = ClientClosed(f"producer {self._group}", "was closed before the message was stored")
@@ -315,7 +321,7 @@ class Sender:
     # --- what a Sending calls -------------------------------------------------------------------------------
 
     def stored(self, sending: Sending, result: SendResult, header: SendMessageResponse) -> None:
-        """The broker took it."""
+        """Handle the broker's answer that it has stored the message."""
         if self._faults is not None:
             now = self.loop.time()
             took_ms = (now - (sending.deadline - sending.timeout)) * 1000
@@ -339,7 +345,7 @@ class Sender:
             future.set_result(result)
 
     def failed_once(self, sending: Sending, error: RocketMQError) -> None:
-        """A try failed: try again or give up."""
+        """Handle a failed try: try again or give up."""
         target = sending.target
         if self._faults is not None and target is not None:
             self._faults.failed(target.queue.broker_name, self.loop.time() * 1000)
@@ -401,9 +407,9 @@ class Sender:
     async def _send_slowly(
         self, sending: Sending, failed_broker: str | None = None, first: SendTarget | None = None
     ) -> None:
-        """One try with everything that a try may have to wait for.
+        """Make one try, and wait for everything that a try needs.
 
-        :param failed_broker: who the try before went to.
+        :param failed_broker: the broker of the try before.
         :param first: the target that was chosen already.
         """
         topic = sending.message.topic
@@ -479,7 +485,11 @@ class Sender:
 
 
 def _out_of_time(sending: Sending) -> RocketMQError:
-    """Why a message was not sent in time: that nobody could be reached says more than that it took too long."""
+    """Return the error of a message that was not sent within its timeout.
+
+    A failed connection explains more than a timeout, so the error of the last try is preferred if it is a
+    ``ConnectError``.
+    """
     if isinstance(sending.problem, ConnectError):
         return sending.problem
     where = sending.target.address if sending.target is not None else "the name server or broker"

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
 Selector: TypeAlias = Callable[[Sequence[MessageQueue], Message], MessageQueue]
-"""Chooses the queue of a message."""
+"""A function that chooses the queue of a message."""
 
 SendFuture: TypeAlias = "asyncio.Future[SendResult] | concurrent.futures.Future[SendResult]"
-"""Of a task, or of a thread that waits."""
+"""The future of a send: of a task, or of a thread that waits."""
 
 NOBODY: Final[SendFuture] = concurrent.futures.Future()
-"""In the place of a future while none is needed; it is done."""
+"""A future that is done, in the place of a future where none is needed."""
 NOBODY.set_exception(ProtocolError("nobody", "nobody asks here"))
 NO_PROPERTIES: Final[Mapping[str, str]] = {}
 _SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
@@ -39,17 +39,18 @@ _STORED: Final = int(SendStatus.SEND_OK)
 
 
 class SendOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How to send one message.
+    """The options for sending one message.
 
-    :param timeout: seconds, all tries together.
-    :param retries: further tries after a failure; none with a queue, a selector or a sharding key, as in Java.
-    :param queue: where to; None: in turn, or by the message's sharding key.
+    :param timeout: seconds for all tries.
+    :param retries: the number of further tries after a failure; with a queue, a selector or a sharding key there are no
+        further tries, as in Java.
+    :param queue: the target; None: the next queue in turn, or the queue of the message's sharding key.
     :param selector: chooses the queue instead.
-    :param accept: statuses other than SEND_OK (their codes) that are a success.
-    :param more_properties: set over those of the message; reserved names are for these.
-    :param sys_flag: bits of the system flag, such as those of a transaction.
+    :param accept: statuses other than SEND_OK (their codes) that count as success.
+    :param more_properties: properties that replace the message's own properties; reserved names are allowed here.
+    :param sys_flag: bits of the system flag, such as the bits of a transaction.
     :param code: SEND_MESSAGE_V2 or SEND_REPLY_MESSAGE_V2.
-    :param reconsume_times: of a message for a retry topic.
+    :param reconsume_times: the count of deliveries in a message for a retry topic.
     """
 
     timeout: float
@@ -63,7 +64,7 @@ class SendOptions(msgspec.Struct, frozen=True, kw_only=True):
     reconsume_times: int = 0
 
     is_plain: bool = False
-    """Whether the message goes to any queue, as what it is; found out here."""
+    """True if the message may go to any queue and nothing is added to the message; computed here."""
 
     def __post_init__(self) -> None:
         elsewhere = self.queue is not None or self.selector is not None or self.code != _SEND
@@ -72,7 +73,7 @@ class SendOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SendTarget:
-    """One queue to send to, with what is needed for it at hand. Plain: it is looked at for every message."""
+    """One queue to send to, with the objects that a send needs. A plain class, since every message uses a target."""
 
     __slots__ = ("address", "connection", "forms", "plain_form", "public_queue", "queue")
 
@@ -89,30 +90,31 @@ class SendTarget:
 
 
 class SendingObserver(Protocol):
-    """What a ``Sending`` tells the sender that started it."""
+    """The sender's methods that a ``Sending`` calls."""
 
     def stored(self, sending: Sending, result: SendResult, header: SendMessageResponse) -> None:
-        """The broker took it."""
+        """Note that the broker has stored the message."""
 
     def failed_once(self, sending: Sending, error: RocketMQError) -> None:
-        """A try failed."""
+        """Note that a try failed."""
 
 
 # A msgspec struct, since one is made for each message: it is made in a third of the time of a class with slots.
 class Sending(msgspec.Struct, eq=False, gc=False):
     """A ``Waiting`` for the answer to one message or batch.
 
-    Not seen by the garbage collector: what it is part of is taken apart when its sender settles it.
+    The garbage collector does not see this object; the sender breaks the object's references when the send is settled.
 
-    :param sender: told what became of it.
-    :param msg_id: of a batch, all of them joined by commas.
-    :param properties: as JSON, for the header; empty of a plain message, whose frame is made without them.
-    :param started_at: loop time; ``ends_at`` the one at which all tries together have to end.
+    :param sender: gets the result.
+    :param msg_id: the id of the message; for a batch all ids, joined by commas.
+    :param properties: the properties as JSON, for the header; empty for a plain message, whose frame does not need
+        them.
+    :param started_at: loop time of the start; ``ends_at`` is the loop time at which all tries have to end.
     :param timeout: seconds of the present try.
-    :param target: of the latest try.
-    :param tries: begun so far.
-    :param maybe_stored: whether a failed try may have been carried out.
-    :param problem: why the latest try failed.
+    :param target: the target of the latest try.
+    :param tries: the number of started tries.
+    :param maybe_stored: whether a failed try may have stored the message.
+    :param problem: the error of the latest try.
     """
 
     sender: SendingObserver
@@ -138,7 +140,7 @@ class Sending(msgspec.Struct, eq=False, gc=False):
     takes_stored: ClassVar[bool] = True
 
     def answered(self, command: RemotingCommand) -> None:
-        """See ``Waiting``."""
+        """Implement ``Waiting.answered``."""
         target = self.target
         assert target is not None, "it was written to a target"
         if command.code not in SEND_STATUS_BY_CODE:
@@ -152,7 +154,7 @@ class Sending(msgspec.Struct, eq=False, gc=False):
         self.stored(command.code, header)
 
     def stored(self, code: int, header: SendMessageResponse) -> None:
-        """See ``Waiting``."""
+        """Implement ``Waiting.stored``."""
         target = self.target
         assert target is not None, "it was written to a target"
         status = SEND_STATUS_BY_CODE.get(code)
@@ -162,7 +164,7 @@ class Sending(msgspec.Struct, eq=False, gc=False):
             self.sender.stored(self, self._result(status, target, header), header)
 
     def plain_result(self, command: RemotingCommand) -> SendResult | None:
-        """What an answer says when all is well; None when there is more to be done than to return it."""
+        """Return the result if an answer reports plain success; None if the sender has more to do with the answer."""
         target = self.target
         if command.code != _STORED or target is None:
             return None
@@ -186,5 +188,5 @@ class Sending(msgspec.Struct, eq=False, gc=False):
         )
 
     def failed(self, error: RocketMQError) -> None:
-        """See ``Waiting``."""
+        """Implement ``Waiting.failed``."""
         self.sender.failed_once(self, error)

@@ -1,7 +1,7 @@
-"""OpenTelemetry spans of sends, for those who installed ``opentelemetry-api`` and set ``enable_opentelemetry``.
+"""OpenTelemetry spans of sends, for users who installed ``opentelemetry-api`` and set ``enable_opentelemetry``.
 
 Names and attributes follow the semantic conventions of messaging. The context travels in the property
-``TRACE_CONTEXT`` (a W3C ``traceparent``), where the Java client of 5.x puts it too.
+``TRACE_CONTEXT`` (a W3C ``traceparent``), which the Java client of 5.x uses, too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TRACE_PARENT: Final = "traceparent"
 
 
 class SendSpans:
-    """Begins and ends a span for each message.
+    """Starts and ends a span for each message.
 
     :raises ConfigurationError: ``opentelemetry-api`` is not installed.
     """
@@ -37,9 +37,9 @@ class SendSpans:
         self._tracer: Any = self._trace.get_tracer(_TRACER_NAME)
 
     def begin(self, message: Message, group: str, count: int = 1) -> tuple[Span, dict[str, str]]:
-        """A new span, child of the current one, and the properties that carry it.
+        """Return a new span, a child of the current span, and the properties that carry the span's context.
 
-        :param count: how many messages travel together.
+        :param count: the number of messages in the request.
         """
         attributes = {
             "messaging.system": "rocketmq",
@@ -63,18 +63,18 @@ class SendSpans:
         return span, {PropertyName.TRACE_CONTEXT: parent} if parent else {}
 
     def stored(self, span: Span, result: SendResult) -> None:
-        """The message was stored."""
+        """End the span of a stored message."""
         span.set_attribute("messaging.message.id", result.msg_id)
         span.set_attribute("messaging.destination.partition.id", str(result.queue.queue_id))
         span.end()
 
     def handed_over(self, span: Span, msg_id: str) -> None:
-        """A one-way message was written; nobody will say more of it."""
+        """End the span of a one-way message, which was written and gets no answer."""
         span.set_attribute("messaging.message.id", msg_id)
         span.end()
 
     def failed(self, span: Span, error: BaseException) -> None:
-        """The message could not be sent."""
+        """End the span of a message that could not be sent."""
         span.record_exception(error)
         span.set_status(self._trace.StatusCode.ERROR, str(error))
         span.set_attribute("error.type", type(error).__name__)

@@ -16,11 +16,11 @@ from gateway.client.send.sending import SendOptions, SendTarget
 class TopicTargets:
     """Chooses a target for each message to one topic.
 
-    :param topic: without the namespace.
-    :param route: what the name server says.
-    :param name_servers: who said it, for errors.
-    :param start: where turns begin.
-    :param allowed: whether a broker may be used just now; None: all may.
+    :param topic: the name without the namespace.
+    :param route: the name server's answer.
+    :param name_servers: the addresses of the name servers, for errors.
+    :param start: the number at which the turns start.
+    :param allowed: returns whether a broker may be used now; None: all brokers may be used.
     :raises RouteNotFound: the topic has no queue that can be written.
     """
 
@@ -55,10 +55,10 @@ class TopicTargets:
             self.next_in_turn = itertools.cycle(self._targets[first:] + self._targets[:first]).__next__
 
     def choose(self, message: Message, options: SendOptions, failed_broker: str | None) -> SendTarget:
-        """The target of a message.
+        """Return the target of a message.
 
-        :param failed_broker: not to be used again if there is another one.
-        :raises ConfigurationError: the queue asked for, or the one a selector chose, is none of the topic.
+        :param failed_broker: a broker that is avoided if there is another broker.
+        :raises ConfigurationError: the queue from the options or from the selector is not a queue of the topic.
         """
         if options.queue is not None:
             return self._target_of(options.queue, "queue")

@@ -1,7 +1,7 @@
-"""Sends traces: collects records, and sends them in batches beside the messages they tell of.
+"""The sender of traces: collects records, and sends them in batches beside the messages that they describe.
 
-A trace never disturbs what it traces: what cannot be sent, or comes faster than it can be sent, is dropped and
-counted in the log.
+A trace never disturbs the traced messages. Records that cannot be sent, or that come faster than they can be sent, are
+dropped; the log tells about both.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _JAVA_STATES: Final = {
 
 
 class Submits(Protocol):
-    """The part of a ``Sender`` that is needed here."""
+    """The part of a ``Sender`` that ``TraceSender`` needs."""
 
     async def submit(self, message: Message, options: SendOptions) -> asyncio.Future[SendResult]:
         """Send one message."""
@@ -47,8 +47,8 @@ class Submits(Protocol):
 class TraceSender:
     """Collects and sends the records of one client.
 
-    :param sender: of the group ``_INNER_TRACE_PRODUCER-…``; must not trace itself.
-    :param topic: of the trace messages.
+    :param sender: a sender of the group ``_INNER_TRACE_PRODUCER-…``; must not trace its own messages.
+    :param topic: the topic of the trace messages.
     """
 
     def __init__(self, instance: ClientInstance, sender: Submits, topic: str) -> None:
@@ -61,11 +61,14 @@ class TraceSender:
         self._loop = asyncio.get_running_loop()
 
     def start(self) -> None:
-        """Begin to send what is collected."""
+        """Start to send the collected records."""
         self._instance.spawn(self._run(), name="traces")
 
     def add(self, record: TraceRecord) -> None:
-        """Take a record to send; dropped when too many wait. Never raises, and may be called from any thread."""
+        """Take a record to send. Never raises, and may be called from any thread.
+
+        The record is dropped if too many records wait.
+        """
         if len(self._records) >= trace.MAX_WAITING:
             self._dropped += 1
             return
@@ -74,21 +77,21 @@ class TraceSender:
             self._wake()
 
     def sent(self, group: str, sending: Sending, result: SendResult, header: SendMessageResponse) -> None:
-        """A message was stored. A broker with traceOn=false says so in its answer, and is obeyed."""
+        """Record a stored message, unless the broker's answer says traceOn=false."""
         if header.trace_on is not False:
             self.add(self._record(group, sending, result.offset_msg_id, header.msg_region, success=True))
 
     def failed(self, group: str, sending: Sending) -> None:
-        """A message could not be sent."""
+        """Record a message that could not be sent."""
         self.add(self._record(group, sending, "", None, success=False))
 
     def recalled(self, group: str, topic: str, msg_id: str, *, success: bool) -> None:
-        """A timer message was taken back, or could not be."""
+        """Record a timer message that was taken back, or whose recall failed."""
         at_ms, region = self._instance.clock(), trace.DEFAULT_REGION
         self.add(trace.recalled(at_ms=at_ms, region=region, group=group, topic=topic, msg_id=msg_id, success=success))
 
     def transaction_ended(self, group: str, outcome: Outcome, address: str) -> None:
-        """The outcome of a transaction was written to its broker."""
+        """Record the outcome of a transaction, after it was written to its broker."""
         message, header = outcome.message, outcome.header
         region = message.properties.get(PropertyName.MSG_REGION, trace.DEFAULT_REGION)
         self.add(
@@ -102,12 +105,12 @@ class TraceSender:
         )
 
     def _wake(self) -> None:
-        """Send soon; on the loop's thread or another one."""
+        """Let the records be sent soon; callable on the loop's thread and on other threads."""
         with contextlib.suppress(RuntimeError):  # the loop is closed: nothing is sent any more
             self._loop.call_soon_threadsafe(self._due.set)
 
     async def flush(self) -> None:
-        """Send everything that is collected."""
+        """Send all collected records."""
         records = list(self._records)
         self._records.clear()
         if self._dropped:

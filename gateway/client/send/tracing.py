@@ -1,4 +1,4 @@
-"""Begins with traces: a sender of their own beside the producer or consumer they tell of."""
+"""The start of tracing: a trace sender beside the producer or consumer that is traced."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ CONSUMER: Final = "CONSUME"
 
 
 def start_tracing(instance: ClientInstance, settings: TracedSettings, group: str, kind: str) -> TraceSender:
-    """Traces of one client, sent from now on.
+    """Return a trace sender for one client, which sends from now on.
 
-    :param group: of the client, without the namespace; the traces' own group is named after it, as the Java client's.
+    :param group: the client's group, without the namespace; the group of the traces is named after this group, as in
+        the Java client.
     :param kind: ``PRODUCER`` or ``CONSUMER``.
     """
     shared = {entry.name: getattr(settings, entry.name) for entry in dataclasses.fields(ClientSettings)}
@@ -41,7 +42,7 @@ def start_tracing(instance: ClientInstance, settings: TracedSettings, group: str
 class ConsumerTracing:
     """The traces of one consumer.
 
-    :param group: with its namespace.
+    :param group: the group with its namespace.
     :param timeout: seconds after which a listener counts as timed out.
     """
 
@@ -54,7 +55,7 @@ class ConsumerTracing:
         self.trace = ConsumeTrace(self._traces.add, plain_group, ids=ids, clock=instance.clock, timeout=timeout)
 
     async def flush(self, timeout: float) -> None:
-        """Send what is collected, within so many seconds."""
+        """Send the collected records, within ``timeout`` seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._traces.flush()

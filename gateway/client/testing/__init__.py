@@ -1,5 +1,6 @@
-"""For the tests of programs that use RocketMQ: a gateway that starts in less than a second, and one in a container.
+"""Servers for the tests of programs that use RocketMQ: a gateway that starts in less than a second, and a container.
 
-``plugin`` is a pytest plugin with the fixture ``rocketmq_gateway``; ``server`` starts and stops the process behind it
-and is of use without pytest; ``container`` is the same for testcontainers, which is imported only there.
+``plugin`` is a pytest plugin with the fixture ``rocketmq_gateway``. ``server`` starts and stops the process of the
+fixture, and works without pytest, too. ``container`` starts a gateway for testcontainers, a package that only this
+module imports.
 """

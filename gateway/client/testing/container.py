@@ -1,11 +1,11 @@
-"""A gateway in a container for testcontainers, which only this module imports: ``pip install testcontainers``.
+"""A gateway in a container, for testcontainers, which only this module imports: ``pip install testcontainers``.
 
     with RocketMQGatewayContainer("rocketmq-gateway") as container:
         producer = Producer("group", namesrv=container.nameserver)
 
-A broker tells clients its own address, and clients must reach it there. So the broker's port is the same inside and
-outside, a free one of this machine, and the host is the one at which testcontainers publishes ports; tests that run in
-a container themselves reach the broker at its container's address.
+A broker tells clients its own address, and clients must reach the broker there. So the broker's port, a free port of
+this machine, is the same inside and outside the container. The advertised host is the host at which testcontainers
+publishes ports. Tests that run in a container themselves reach the broker at its container's address.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 from gateway.client.testing.ports import free_port
 
 IMAGE = "rocketmq-gateway"
-"""What ``docker build -t rocketmq-gateway -f docker/gateway/Dockerfile .`` makes."""
+"""The image that ``docker build -t rocketmq-gateway -f docker/gateway/Dockerfile .`` makes."""
 NAMESERVER_PORT = 9876
 START_TIMEOUT_S = 60
 
 
 class RocketMQGatewayContainer(DockerContainer):
-    """Name server and broker in one container; a context manager.
+    """A name server and a broker in one container; a context manager.
 
-    :param image: name and tag of the image.
+    :param image: the name and tag of the image.
     :param settings: settings by Apache RocketMQ's names.
     :param keywords: further arguments of ``DockerContainer``.
     """
@@ -42,23 +42,26 @@ class RocketMQGatewayContainer(DockerContainer):
 
     @property
     def nameserver(self) -> str:
-        """``host:port`` for the ``namesrv`` of clients on this machine."""
+        """The ``host:port`` of the name server, for the ``namesrv`` of clients on this machine."""
         return f"{self.get_container_host_ip()}:{self.get_exposed_port(NAMESERVER_PORT)}"
 
     @property
     def broker(self) -> str:
-        """``host:port`` of the broker; clients are told another host that is as good when this runs in a container."""
+        """The ``host:port`` of the broker.
+
+        If the tests run in a container, clients are told another host that leads to the same broker.
+        """
         return f"{self.get_container_host_ip()}:{self._port}"
 
     def start(self) -> Self:
-        """Start, and return when clients may connect."""
+        """Start the container, and return when clients may connect."""
         self._port = free_port()
         self.with_bind_ports(self._port, self._port)
         self.with_command(self._arguments())
         return super().start()
 
     def _advertised(self) -> str:
-        """What the broker is to tell clients; before the container runs."""
+        """Return the address that the broker tells clients; called before the container runs."""
         docker = self.get_docker_client()
         if docker.get_connection_mode() == ConnectionMode.docker_host:
             return f"{docker.host()}:{self._port}"

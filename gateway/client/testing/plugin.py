@@ -1,12 +1,12 @@
-"""The pytest plugin: a gateway for the session, topics of their own for each test.
+"""The pytest plugin: a gateway for the session, and separate topics for each test.
 
     def test_an_order_is_announced(rocketmq_gateway):
         topic = rocketmq_gateway.topic()
         with Producer(rocketmq_gateway.group(), namesrv=rocketmq_gateway.nameserver) as producer:
             producer.send(Message(topic, b"order 7"))
 
-``rocketmq_gateway_settings`` may be overridden in a ``conftest.py`` to start the gateway with other settings. With
-pytest-xdist each worker has a gateway of its own.
+Override ``rocketmq_gateway_settings`` in a ``conftest.py`` to start the gateway with other settings. With pytest-xdist
+each worker has its own gateway.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ if TYPE_CHECKING:
     from gateway.client.testing.server import GatewayServer
 
 MAX_NAME_CHARS = 80
-"""Of a test's name in the name of a topic, which may have 127 characters."""
+"""The most characters of a test's name in the name of a topic, which may have 127 characters."""
 
 
 class GatewayForTest:
-    """What a test gets: addresses, and names that no other test uses. As a context manager it clears up.
+    """The gateway as a test sees it: addresses, and names that no other test uses.
 
-    :param server: the process behind it, for tests that kill it and start it again.
-    :param prefix: with what topics and groups begin.
+    A context manager, which deletes the topics of the test at the end.
+
+    :param server: the process of the gateway, for tests that kill it and start it again.
+    :param prefix: the start of the names of topics and groups.
     """
 
     def __init__(self, server: GatewayServer, prefix: str) -> None:
@@ -43,17 +45,17 @@ class GatewayForTest:
 
     @property
     def nameserver(self) -> str:
-        """``host:port`` for the clients' ``namesrv``."""
+        """The ``host:port`` of the name server, for the clients' ``namesrv``."""
         return self.server.nameserver
 
     @property
     def broker(self) -> str:
-        """``host:port`` of the broker."""
+        """The ``host:port`` of the broker."""
         return self.server.broker
 
     @property
     def admin(self) -> AdminClient:
-        """An admin client of this gateway, made when it is first asked for and closed after the test."""
+        """An admin client of this gateway, made at its first use and closed after the test."""
         if self._admin is None:
             from gateway.client.blocking.admin import AdminClient
 
@@ -62,9 +64,9 @@ class GatewayForTest:
         return self._admin
 
     def topic(self, name: str = "topic", *, queues: int = 4) -> str:
-        """Create a topic that only this test uses; it is deleted afterwards.
+        """Create a topic that only this test uses; the topic is deleted after the test.
 
-        :param name: part of the topic's name, for logs.
+        :param name: a part of the topic's name, for logs.
         :returns: the name of the topic.
         """
         topic = self._fresh(name)
@@ -73,7 +75,10 @@ class GatewayForTest:
         return topic
 
     def group(self, name: str = "group") -> str:
-        """A producer or consumer group that only this test uses; brokers make consumer groups when they connect."""
+        """Return the name of a producer or consumer group that only this test uses.
+
+        Brokers create a consumer group when its first consumer connects.
+        """
         return self._fresh(name)
 
     def __enter__(self) -> Self:
@@ -98,13 +103,13 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def rocketmq_gateway_settings() -> Mapping[str, str]:
-    """Settings of the gateway by Apache RocketMQ's names; override it to change some."""
+    """Settings of the gateway by Apache RocketMQ's names; override this fixture to change settings."""
     return {}
 
 
 @pytest.fixture(scope="session")
 def rocketmq_gateway_server(rocketmq_gateway_settings: Mapping[str, str]) -> Iterator[GatewayServer]:
-    """The process behind ``rocketmq_gateway``: for tests that kill it and start it again."""
+    """The process of ``rocketmq_gateway``, for tests that kill it and start it again."""
     from gateway.client.testing.server import GatewayServer
 
     with GatewayServer(settings=rocketmq_gateway_settings) as server:
@@ -115,6 +120,6 @@ def rocketmq_gateway_server(rocketmq_gateway_settings: Mapping[str, str]) -> Ite
 def rocketmq_gateway(
     request: pytest.FixtureRequest, rocketmq_gateway_server: GatewayServer
 ) -> Iterator[GatewayForTest]:
-    """A gateway on free ports of this machine, with topics and groups of this test's own."""
+    """A gateway on free ports of this machine, with separate topics and groups for this test."""
     with GatewayForTest(rocketmq_gateway_server, request.node.name) as gateway:
         yield gateway

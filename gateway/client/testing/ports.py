@@ -1,4 +1,4 @@
-"""Ports for servers that are to be found again at the same ones after a crash."""
+"""Ports for servers that must have the same ports again after a crash."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ import random
 import socket
 
 CHOICE = range(12_000, 32_000)
-"""Below those that Linux (from 32,768 on), macOS and Windows (from 49,152 on) give to outgoing connections: any
-connection of this machine may take one of those while its server is down, and the server then cannot start again."""
+"""The ports to choose from, below the ports that systems give to outgoing connections.
+
+Linux gives them from 32,768 on, macOS and Windows from 49,152 on. Any connection of this machine may take such a port
+while its server is down, and the server then cannot start again.
+"""
 TRIES = 1_000
 
 
 def free_port() -> int:
-    """A port P that nothing uses at this moment, nor P - 2, on which a broker listens as well (the VIP channel).
+    """Return a port P that nothing uses now; P - 2, on which a broker listens as well (the VIP channel), is also free.
 
-    :raises OSError: ``EADDRINUSE``, when 1,000 in a row were in use.
+    :raises OSError: ``EADDRINUSE``, when 1,000 random ports were in use.
     """
     for port in random.choices(CHOICE, k=TRIES):  # noqa: S311 - not a secret
         if _is_free(port) and _is_free(port - 2):

@@ -1,6 +1,7 @@
-"""A gateway as a child process on free ports of this machine: started, asked for its addresses, stopped.
+"""A gateway as a child process on free ports of this machine: start, addresses, stop.
 
-Its store is a temporary directory, removed when it stops, unless one is given. It listens on 127.0.0.1 only.
+The store is a temporary directory, which is removed at the stop, unless a directory is given. The gateway listens on
+127.0.0.1 only.
 """
 
 from __future__ import annotations
@@ -23,30 +24,33 @@ from gateway.client.testing.ports import free_port
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
 MAX_LOG_CHARS = 4_000
-"""Of the end of its log, in the error when it does not start."""
+"""The number of characters from the end of the log in the error of a failed start."""
 READY = "ready "
 
 SMALL_AND_QUICK: Mapping[str, str] = {
     "mappedFileSizeCommitLog": "16777216",
     "flushDiskType": "ASYNC_FLUSH",
 }
-"""Little disk, and no wait for it. ``kill`` loses nothing all the same: the operating system has the data."""
+"""The default settings: little disk space, and no wait for the disk.
+
+``kill`` still loses no message, since the operating system has the data.
+"""
 
 
 class ServerNotStarted(RuntimeError):
-    """The process ended, or was not ready in time; the text ends with its log."""
+    """The process ended, or was not ready before the timeout; the text ends with the process's log."""
 
 
 class GatewayServer:
-    """One ``rocketmq-gateway serve``; a context manager that starts it.
+    """One ``rocketmq-gateway serve``, started by a context manager.
 
         with GatewayServer() as server:
             producer = Producer("group", namesrv=server.nameserver)
 
-    :param data: directory of the store, kept; None for a temporary one.
-    :param settings: settings by Apache RocketMQ's names, over ``SMALL_AND_QUICK``.
-    :param port: of the broker; 0 for a free one, kept over restarts.
-    :param nameserver_port: of the name server, in the same way.
+    :param data: the directory of the store, which is kept; None for a temporary directory.
+    :param settings: settings by Apache RocketMQ's names, which take precedence over ``SMALL_AND_QUICK``.
+    :param port: the broker's port; 0 for a free port, which stays the same after restarts.
+    :param nameserver_port: the name server's port, with the same meaning of 0.
     """
 
     def __init__(
@@ -68,28 +72,30 @@ class GatewayServer:
 
     @property
     def nameserver(self) -> str:
-        """``host:port`` for the clients' ``namesrv``."""
+        """The ``host:port`` of the name server, for the clients' ``namesrv``."""
         return f"127.0.0.1:{self._nameserver_port}"
 
     @property
     def broker(self) -> str:
-        """``host:port`` of the broker."""
+        """The ``host:port`` of the broker."""
         return f"127.0.0.1:{self._port}"
 
     @property
     def pid(self) -> int:
-        """Of the running process.
+        """The id of the running process.
 
-        :raises RuntimeError: it does not run.
+        :raises RuntimeError: the process does not run.
         """
         if self._process is None:
             raise RuntimeError("the gateway does not run: call start() first, or use it in a with statement")
         return self._process.pid
 
     def start(self) -> None:
-        """Start, and return when clients may connect; after ``kill`` again with the same store and ports.
+        """Start the gateway, and return when clients may connect.
 
-        :raises ServerNotStarted: it is not ready within 30 s, or ended before.
+        After ``kill`` the gateway starts with the same store and ports.
+
+        :raises ServerNotStarted: the gateway is not ready within 30 s, or its process ended.
         """
         self.data.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
@@ -99,13 +105,13 @@ class GatewayServer:
         self._wait_until_ready(self._process)
 
     def stop(self) -> None:
-        """End it orderly, at the latest after 30 s by force, and remove a temporary store. Idempotent."""
+        """Stop the gateway, after 30 s by force, and remove a temporary store. Idempotent."""
         self._end(force=os.name == "nt")  # terminating is killing there, and nothing else exists
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
 
     def kill(self) -> None:
-        """End it as a crash would; the store stays, and ``start`` starts it again."""
+        """End the process as a crash would; the store stays, and ``start`` starts the gateway again."""
         self._end(force=True)
 
     def __enter__(self) -> Self:
@@ -133,7 +139,10 @@ class GatewayServer:
         return command
 
     def _wait_until_ready(self, process: subprocess.Popen[str]) -> None:
-        """For its line with the addresses; read in a thread, as a pipe cannot be waited for everywhere."""
+        """Wait for the process's line with the addresses.
+
+        A thread reads the line, since not every system can wait for a pipe with a timeout.
+        """
         assert process.stdout is not None, "it is a pipe"
         lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         start(threading.Thread(target=lambda: lines.put(process.stdout.readline()), daemon=True))  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
 """Transactions: half messages, the outcomes of local transactions, and the checks that brokers ask for.
 
-Read ``transaction_producer.py`` first. Half messages themselves are sent by ``send``.
+Read ``transaction_producer.py`` first. The package ``send`` sends the half messages.
 """

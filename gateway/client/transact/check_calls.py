@@ -1,6 +1,6 @@
-"""Calls of a checker, a few at a time: what it answers, within a limit of time, whatever it raises.
+"""Calls of a checker, a few at a time: the checker's answer, within a time limit, whatever the checker raises.
 
-A plain function runs in a daemon thread, an ``async def`` on the loop. What goes wrong is logged and counts as UNKNOWN.
+A plain function runs in a daemon thread, an ``async def`` on the loop. An error is logged and counts as UNKNOWN.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class CheckTooSlow(RocketMQError):
-    """A checker did not answer in time."""
+    """A checker did not answer within ``check_timeout``."""
 
     retriable = True
 
@@ -35,9 +35,9 @@ class CheckTooSlow(RocketMQError):
 
 
 class CheckCalls:
-    """Runs at most ``limit`` calls at once; the others wait for their turn.
+    """Runs at most ``limit`` calls at once; further calls wait for their turn.
 
-    :param timeout: seconds one call may take. A thread cannot be stopped: it keeps its place until the call ends.
+    :param timeout: seconds that one call may take. A thread cannot be stopped: it keeps its place until the call ends.
     """
 
     def __init__(self, limit: int, timeout: float, name: str) -> None:
@@ -46,10 +46,10 @@ class CheckCalls:
         self._threads = WorkerThreads(limit, name)
 
     async def run(self, call: Callable[[], Verdict], source: str) -> tuple[TransactionState, BaseException | None]:
-        """The state a call gives, and what it raised.
+        """Return the state that a call returns, and the exception that it raised or None.
 
         :param call: a plain function, or one declared ``async def``.
-        :param source: what is called, for logs: ``"Orders.check"``.
+        :param source: the name of the called method, for logs: ``"Orders.check"``.
         """
         await self._turns.acquire()
         is_async = inspect.iscoroutinefunction(call)
@@ -77,7 +77,7 @@ class CheckCalls:
                 work.cancel()  # does nothing when it is done
 
     def close(self) -> None:
-        """Take no more calls; threads end after the one they run."""
+        """Take no more calls; each thread ends after its present call."""
         self._threads.close()
 
     def _ended(self, work: asyncio.Future[Any]) -> None:

@@ -1,8 +1,9 @@
-"""Tells brokers what became of transactions, and keeps trying while a broker cannot be reached.
+"""The sender of transactions' outcomes, which tries again while a broker cannot be reached.
 
-END_TRANSACTION is one-way, as the Java client sends it, so nobody confirms it. It is repeated only when it certainly
-was not sent: a broker may deliver the message of a commit that it gets twice twice (Apache RocketMQ does). What was
-written to a connection that broke then, and what could not be sent within ``timeout``, is left to the broker's check.
+END_TRANSACTION is a one-way request, as in the Java client, so no broker confirms it. The request is repeated only if
+it certainly was not sent: after a second commit a broker may deliver the message twice (Apache RocketMQ does). Two
+kinds of outcomes are left to the broker's check: outcomes on a connection that broke after the write, and outcomes
+that could not be sent within ``timeout``.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ LONGEST_PAUSE_S: Final = 3.0
 
 
 class OutcomeSender:
-    """Sends outcomes.
+    """Sends outcomes to brokers.
 
-    :param send: writes one to its broker; raises a ``RocketMQError`` when it was not written.
+    :param send: writes an outcome to its broker; raises a ``RocketMQError`` if the outcome was not written.
     :param spawn: runs a coroutine in the background.
     :param timeout: seconds for which one outcome is tried.
-    :param limit: outcomes that may wait for another try.
+    :param limit: the most outcomes that may wait for another try.
     :param random: for the jitter of the pauses.
     """
 
@@ -53,11 +54,14 @@ class OutcomeSender:
 
     @property
     def waiting(self) -> int:
-        """How many outcomes wait for their broker."""
+        """The number of outcomes that wait for their broker."""
         return self._waiting
 
     async def tell(self, outcome: Outcome) -> bool:
-        """Send an outcome, or else go on trying in the background; True when it was written at once."""
+        """Send an outcome, and return whether the outcome was written at once.
+
+        An outcome that was not written is tried again in the background, or left to the broker's check.
+        """
         problem = await self._try(outcome)
         if problem is None:
             return True
@@ -80,7 +84,7 @@ class OutcomeSender:
         return False
 
     async def drain(self, timeout: float) -> None:
-        """Wait until nothing is waiting, for ``timeout`` seconds at most."""
+        """Wait until no outcome waits, for ``timeout`` seconds at most."""
         try:
             async with asyncio.timeout(timeout):
                 await self._idle.wait()
@@ -88,7 +92,7 @@ class OutcomeSender:
             log.warning("closed while %d outcomes of transactions wait: they are left to the check", self._waiting)
 
     async def _try(self, outcome: Outcome) -> RocketMQError | None:
-        """Send once; why it was not sent, or None."""
+        """Send an outcome once; return the error if the outcome was not sent, otherwise None."""
         try:
             await self._send(outcome)
         except RocketMQError as problem:

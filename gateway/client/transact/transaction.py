@@ -1,4 +1,4 @@
-"""One transaction in the hands of the application: prepared, and decided once."""
+"""One transaction of the application: prepared, and decided once."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gateway.client.transaction_state import TransactionState
 log = logging.getLogger(__name__)
 
 Tell: TypeAlias = Callable[["Transaction", TransactionState, BaseException | None], Awaitable[None]]
-"""Tells the broker what became of a transaction."""
+"""A function that reports the state of a transaction to the broker."""
 
 
 class Transaction:
-    """A half message that its broker has stored, and whose outcome it waits for.
+    """A half message that its broker has stored, and that waits for its outcome.
 
-    :param message: as it will be delivered.
-    :param half: where the half message is.
+    :param message: the message that will be delivered.
+    :param half: the place of the half message.
     """
 
     __slots__ = ("_tell", "half", "message", "state")
@@ -37,30 +37,31 @@ class Transaction:
 
     @property
     def msg_id(self) -> str:
-        """The id of the message; consumers see the same one."""
+        """The id of the message, which consumers see, too."""
         return self.half.msg_id
 
     async def commit(self) -> None:
         """Let the message be delivered.
 
-        :raises AlreadyDecided: commit or rollback was called before, or the block is over.
+        :raises AlreadyDecided: commit or rollback was called before, or the block has ended.
         """
         await self.decide(TransactionState.COMMIT)
 
     async def rollback(self) -> None:
-        """Let the message never be delivered.
+        """Drop the message: it is never delivered.
 
-        :raises AlreadyDecided: commit or rollback was called before, or the block is over.
+        :raises AlreadyDecided: commit or rollback was called before, or the block has ended.
         """
         await self.decide(TransactionState.ROLLBACK)
 
     async def decide(self, state: TransactionState, error: BaseException | None = None) -> None:
-        """Tell the broker a state, once.
+        """Report a state to the broker, once.
 
-        When the broker cannot be reached now, the outcome is sent as soon as it can be, or found by a later check.
+        If the broker cannot be reached now, the outcome is sent as soon as possible, or a later check finds the
+        outcome.
 
-        :param error: why it is UNKNOWN, for the broker's log.
-        :raises AlreadyDecided: it was told one before.
+        :param error: the reason for UNKNOWN, for the broker's log.
+        :raises AlreadyDecided: a state was reported before.
         """
         if self.state is not None:
             raise AlreadyDecided(self.msg_id, self.state, state)
@@ -73,9 +74,10 @@ class Transaction:
 
 
 class BegunTransaction:
-    """``async with producer.begin(message) as transaction``: prepares at its begin, and leaves nothing undecided.
+    """The block ``async with producer.begin(message) as transaction``: stores the half message when it starts.
 
-    A block that ends without a verdict, or with an exception, is UNKNOWN: the broker will ask the checker.
+    A block that ends without a verdict, or with an exception, is UNKNOWN: the broker will ask the checker. So no
+    transaction stays undecided.
     """
 
     __slots__ = ("_prepare", "_transaction")

@@ -1,8 +1,8 @@
-"""The checks a producer has been asked for and has not answered: one for each transaction, and no more than a limit.
+"""The checks that a producer has received and not answered: one for each transaction, up to a limit.
 
-Pure. A broker that does not get an answer asks again, and one that stores half messages anew for each check (Apache
-RocketMQ) asks about another place each time. One call of the checker answers all of them: the newest question counts,
-the older ones are about places that are no longer looked at.
+Pure. A broker that gets no answer asks again. A broker that stores half messages anew for each check (Apache RocketMQ)
+asks about another place each time. One call of the checker answers all these questions. Only the newest question is
+answered, since the older questions are about places that the broker no longer looks at.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Q = TypeVar("Q")
 
 
 class AskedCheck(Enum):
-    """What came of a question."""
+    """The way in which a question was taken."""
 
     NEW = "the checker has to be called"
     JOINED = "its answer will be that of a check already under way"
@@ -22,9 +22,9 @@ class AskedCheck(Enum):
 
 
 class TransactionChecks(Generic[Q]):
-    """Questions by transaction.
+    """The open questions by transaction.
 
-    :param limit: transactions that may wait at once, upstream's ``checkRequestHoldMax``.
+    :param limit: the most transactions that may wait at once, upstream's ``checkRequestHoldMax``.
     """
 
     def __init__(self, limit: int) -> None:
@@ -37,7 +37,7 @@ class TransactionChecks(Generic[Q]):
         return len(self._newest)
 
     def ask(self, transaction: str, question: Q) -> AskedCheck:
-        """Take a question in."""
+        """Note a question, and return how it was taken."""
         if transaction in self._newest:
             self._newest[transaction] = question
             self.joined += 1
@@ -49,5 +49,8 @@ class TransactionChecks(Generic[Q]):
         return AskedCheck.NEW
 
     def answer(self, transaction: str) -> Q:
-        """The question to answer now that the checker has decided; the next one of this transaction is new again."""
+        """Remove and return the question to answer, after the checker has decided.
+
+        A later question about this transaction counts as new.
+        """
         return self._newest.pop(transaction)

@@ -5,9 +5,10 @@
             await save(order)
             await transaction.commit()
 
-What has no verdict is asked for by the broker later, of any producer of the group: ``listener.check`` answers, from
-what the local transaction has written. Upstream: ``TransactionMQProducer``, whose requests and fields these are; unlike
-there, what a listener raises is told to the caller, and an outcome is sent again while its broker cannot be reached.
+If a transaction has no verdict, the broker later asks any producer of the group. ``listener.check`` then answers from
+what the local transaction has written. Requests and fields are those of upstream's ``TransactionMQProducer``. Unlike
+upstream, exceptions of the listener are reported to the caller, and an outcome is sent again while its broker cannot
+be reached.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from wire.command import RemotingCommand
 log = logging.getLogger(__name__)
 
 LONGEST_PAUSE_S: Final = 10.0
-"""Between two tries to find the brokers when no name server answers."""
+"""The most seconds between two tries to find the brokers when no name server answers."""
 
 
 class TransactionProducer(Producer):
@@ -47,8 +48,8 @@ class TransactionProducer(Producer):
 
     :param listener: answers checks; with a method ``execute`` it also runs the local transactions of
         ``send_in_transaction``. Its methods may be plain (they run in threads) or ``async def``.
-    :param topics: topics of this group's transactions: so their brokers can ask this producer before it has sent
-        anything. Not needed where brokers create topics (``autoCreateTopicEnable``).
+    :param topics: the topics of this group's transactions. With them, the brokers of these topics can ask this producer
+        before it has sent a message. Not needed where brokers create topics (``autoCreateTopicEnable``).
     :param settings: None: ``TransactionSettings.from_env()``.
     :param namesrv: shortcut for the setting of this name.
     """
@@ -75,7 +76,10 @@ class TransactionProducer(Producer):
         self._checked_topics = {template, *(with_namespace(self.settings.namespace, topic) for topic in topics)}
 
     async def start(self) -> None:
-        """Make it ready, and look for the brokers that may ask for outcomes; idempotent. As of ``Producer``."""
+        """Make the producer ready, and look for the brokers that may ask for outcomes. Idempotent.
+
+        The errors are those of ``Producer.start``.
+        """
         if self._transactions is not None:
             return
         await super().start()
@@ -84,7 +88,7 @@ class TransactionProducer(Producer):
         instance.spawn(self._find_brokers(instance), name="look for brokers")
 
     async def close(self, timeout: float = Producer.CLOSE_TIMEOUT) -> None:
-        """As of ``Producer``; waits for outcomes that are not sent yet, too."""
+        """Wait for outcomes that are not sent yet, then close as ``Producer.close`` does."""
         self._check_process()
         self._check_loop()
         transactions, self._transactions = self._transactions, None
@@ -94,20 +98,22 @@ class TransactionProducer(Producer):
         await super().close(timeout)
 
     def begin(self, message: Message, *, timeout: float | None = None) -> BegunTransaction:
-        """``async with producer.begin(message) as transaction``: stores the half message at its begin.
+        """Open a block: ``async with producer.begin(message) as transaction`` stores the half message at its start.
 
-        Call ``transaction.commit()`` or ``transaction.rollback()`` in the block. A block that ends without, or with
-        an exception, is UNKNOWN: the broker asks the checker. Errors of the begin are those of ``prepare``.
+        Call ``transaction.commit()`` or ``transaction.rollback()`` in the block. A block that ends without such a call,
+        or with an exception, is UNKNOWN: the broker asks the checker. The errors at the start of the block are those of
+        ``prepare``.
         """
         return BegunTransaction(lambda: self.prepare(message, timeout=timeout))
 
     async def prepare(self, message: Message, *, timeout: float | None = None) -> Transaction:
-        """Store a half message; the caller has to decide it. ``begin`` does the same with a block around.
+        """Store a half message; the caller has to decide the transaction. ``begin`` does the same with a block.
 
         :param timeout: seconds; None: ``send_msg_timeout``.
         :raises MessageRefused: the message cannot be sent in a transaction. Nothing was sent.
-        :raises HalfNotSafe: stored, but not as safely as the broker is set up for; it is rolled back.
-        :raises RocketMQError: it was not stored, or with ``outcome_unknown`` it may be: then the check decides.
+        :raises HalfNotSafe: stored, but not as safely as the broker's settings demand; the transaction is rolled back.
+        :raises RocketMQError: the message was not stored. With ``outcome_unknown`` it may be stored: then the check
+            decides.
         """
         sender = self._running_sender()
         assert isinstance(sender, TransactionSender), "_make_sender makes one"
@@ -122,12 +128,12 @@ class TransactionProducer(Producer):
     async def send_in_transaction(
         self, message: Message, arg: object = None, *, timeout: float | None = None
     ) -> TransactionSendResult:
-        """Store a half message, run ``listener.execute(message, arg)``, and tell the broker what it returned.
+        """Store a half message, run ``listener.execute(message, arg)``, and report the returned state to the broker.
 
-        What ``execute`` raises is logged and in ``error`` of the result; the state is UNKNOWN then.
+        An exception of ``execute`` is logged and is the ``error`` of the result; the state is UNKNOWN then.
 
         :raises ConfigurationError: the listener has no method ``execute``.
-        :raises RocketMQError: as of ``prepare``; nothing was run.
+        :raises RocketMQError: the errors of ``prepare``; ``execute`` was not called.
         """
         execute = self.execute_of_listener()
         transaction = await self.prepare(message, timeout=timeout)
@@ -144,7 +150,7 @@ class TransactionProducer(Producer):
     # --- for the blocking face ------------------------------------------------------------------------------
 
     def execute_of_listener(self) -> Callable[[Message, object], Any]:
-        """What runs local transactions.
+        """Return the method that runs local transactions.
 
         :raises ConfigurationError: the listener has no method ``execute``.
         """
@@ -156,7 +162,7 @@ class TransactionProducer(Producer):
     async def executed(
         self, transaction: Transaction, state: TransactionState, error: Exception | None = None
     ) -> TransactionSendResult:
-        """Tell the broker what a local transaction came to; the result of ``send_in_transaction``."""
+        """Report the state of a local transaction to the broker, and return the result of ``send_in_transaction``."""
         if error is not None:
             source = source_of(self.execute_of_listener())
             log.error("%s raised; transaction %s is unknown", source, transaction.msg_id, exc_info=error)
@@ -166,11 +172,11 @@ class TransactionProducer(Producer):
     # --- as a member ----------------------------------------------------------------------------------------
 
     def topics(self) -> Collection[str]:
-        """See ``Member``: topics whose brokers may ask."""
+        """Return the topics whose brokers may ask."""
         return self._checked_topics
 
     def answers(self) -> Mapping[int, Answer]:
-        """See ``Member``: checks, and what a producer answers."""
+        """Return the handlers of a producer, and the handler of checks."""
         return {**super().answers(), RequestCode.CHECK_TRANSACTION_STATE: self._check}
 
     # --- inside ---------------------------------------------------------------------------------------------
@@ -190,7 +196,10 @@ class TransactionProducer(Producer):
             await transactions.check(command, address)
 
     async def _find_brokers(self, instance: ClientInstance) -> None:
-        """Learn the routes of the topics, which sends heartbeats to their brokers: only then they can ask us."""
+        """Learn the routes of the topics, and so send heartbeats to their brokers.
+
+        Brokers can ask this producer only after a heartbeat.
+        """
         pause = self.settings.reconnect_backoff_min
         wanted = set(self._checked_topics)
         while wanted:
@@ -208,7 +217,7 @@ class TransactionProducer(Producer):
 
 
 def result_of(transaction: Transaction, error: BaseException | None) -> TransactionSendResult:
-    """What ``send_in_transaction`` returns of a decided transaction."""
+    """Return the result of ``send_in_transaction`` for a decided transaction."""
     half = transaction.half
     assert transaction.state is not None, "it is decided"
     return TransactionSendResult(

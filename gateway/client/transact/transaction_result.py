@@ -1,4 +1,4 @@
-"""What sending within a transaction answers, and what can go wrong with a transaction itself."""
+"""The result of a send within a transaction, and the errors of a transaction."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from gateway.client.transaction_state import TransactionState
 
 
 class TransactionSendResult(SendResult, frozen=True, kw_only=True):
-    """Where the half message went, and what the local transaction said.
+    """The place of the half message, and the state of the local transaction.
 
-    :param state: what the broker was told.
-    :param error: what the listener raised; the state is UNKNOWN then.
+    :param state: the state that was reported to the broker.
+    :param error: the exception that the listener raised; the state is UNKNOWN then.
     """
 
     state: TransactionState
@@ -19,7 +19,10 @@ class TransactionSendResult(SendResult, frozen=True, kw_only=True):
 
 
 class HalfNotSafe(NotSent):
-    """A half message was stored, but not as safely as its broker is set to: it is rolled back, nothing was run."""
+    """A half message was stored, but not as safely as its broker's settings demand.
+
+    The transaction is rolled back, and the local transaction was not run.
+    """
 
     outcome_unknown = False
 
@@ -33,9 +36,9 @@ class HalfNotSafe(NotSent):
 class AlreadyDecided(RocketMQError):
     """A second outcome for one transaction.
 
-    :param msg_id: of its message.
-    :param state: what its broker was told, or is being told.
-    :param wanted: what it cannot be told any more.
+    :param msg_id: the id of the message.
+    :param state: the state that was reported to the broker, or is being reported.
+    :param wanted: the second state, which can no longer be reported.
     """
 
     def __init__(self, msg_id: str, state: TransactionState, wanted: TransactionState) -> None:

@@ -1,4 +1,4 @@
-"""The sender of a transaction producer: it also stores half messages."""
+"""The sender of a transaction producer, which also stores half messages."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _ANY_STATUS = tuple(int(status) for status in SendStatus)
 
 
 class TransactionSender(Sender):
-    """Sends for one group of transaction producers."""
+    """Sends the messages of one group of transaction producers."""
 
     async def send_half(self, message: Message, timeout: float | None = None) -> SendResult:
-        """Store a half message, with whatever status.
+        """Store a half message; every status counts as success.
 
-        A try whose outcome is not known is not repeated: each half message that is stored gets checked, and two of
-        them for one local transaction would both be committed.
+        A try with an unknown outcome is not repeated. Each stored half message gets checked, and two half messages of
+        one local transaction would both be committed.
 
         :param timeout: seconds; None: ``send_msg_timeout`` of the settings.
-        :raises MessageRefused: it is to be delivered later, which a transaction cannot do.
+        :raises MessageRefused: the message has a delay, which a transaction does not allow.
         """
         if message.is_delayed:
             raise MessageRefused("delay", "cannot be combined with a transaction: brokers ignore it there")

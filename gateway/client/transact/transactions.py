@@ -1,6 +1,6 @@
-"""The transactions of one producer: their outcomes on the way to brokers, and the checks brokers ask for.
+"""The transactions of one producer: their outcomes on the way to brokers, and the checks that brokers ask for.
 
-Knows a client instance and a checker; storing half messages is ``transaction_sender``'s business.
+This module knows a client instance and a checker. ``transaction_sender`` stores half messages.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class _Question(NamedTuple):
-    """A check of a broker, and where the answer goes."""
+    """A broker's check, and the address for the answer."""
 
     header: CheckTransactionStateRequest
     message: ReceivedMessage
@@ -42,10 +42,10 @@ class _Question(NamedTuple):
 
 
 class GroupTransactions:
-    """Outcomes and checks.
+    """The outcomes and checks of one producer.
 
     :param group: the producer group, without the namespace.
-    :param trace: told of every outcome that was written.
+    :param trace: records every outcome that was written.
     """
 
     def __init__(
@@ -72,9 +72,9 @@ class GroupTransactions:
         )
 
     async def tell(self, transaction: Transaction, state: TransactionState, error: BaseException | None) -> None:
-        """Tell the broker what became of a transaction, now or as soon as it can be reached.
+        """Report the state of a transaction to the broker, now or as soon as the broker can be reached.
 
-        :raises ProtocolError: the broker's answer to the half message does not say where it is.
+        :raises ProtocolError: the broker's answer to the half message does not tell the place of the half message.
         """
         topic = with_namespace(self._settings.namespace, transaction.message.topic)
         try:
@@ -85,7 +85,7 @@ class GroupTransactions:
         await self._outcomes.tell(outcome)
 
     async def check(self, command: RemotingCommand, address: str) -> None:
-        """Take a check in (39); the answer goes out when the checker has decided."""
+        """Handle a check (request code 39), and send the answer when the checker has decided."""
         try:
             header = read_header(CheckTransactionStateRequest, command)
             record = parse_record(command.body)
@@ -112,7 +112,7 @@ class GroupTransactions:
             await self._check(message)
 
     async def drain(self, timeout: float) -> None:
-        """Wait until all outcomes are told, at most ``timeout`` seconds."""
+        """Wait until all outcomes are reported, at most ``timeout`` seconds."""
         await self._outcomes.drain(timeout)
 
     def close(self) -> None:
@@ -131,7 +131,7 @@ class GroupTransactions:
         await self._outcomes.tell(outcome)
 
     async def _send(self, outcome: Outcome) -> None:
-        """Write END_TRANSACTION to the broker; one-way, as the Java client does."""
+        """Write END_TRANSACTION to the broker, one-way as in the Java client."""
         remoting = self._instance.remoting
         address = outcome.address or self._instance.address_of(outcome.broker_name)
         command = request_command(RequestCode.END_TRANSACTION, outcome.header, b"")
@@ -145,6 +145,9 @@ class GroupTransactions:
             await connection.drained()
 
     def _broker_name(self, address: str) -> str:
-        """Who is at an address; 4.9 brokers do not say their name in a check."""
+        """Return the name of the broker at an address, empty if unknown.
+
+        4.9 brokers do not name themselves in a check.
+        """
         names = (name for name, known in self._instance.master_addresses().items() if known == address)
         return next(names, "")

@@ -1,8 +1,9 @@
 """Bloom filters over consumer groups: a bit map says for which groups' expressions a message passes.
 
-Each group and topic has a few bits; a message's bit map has those of the groups that accept it. A group with a bit
-missing does not get the message; one with all bits may. Sizes and bits are those of Apache RocketMQ's ``BloomFilter``,
-which are on disk: never change. A bit n is the bit of value 2^(n mod 8) in byte n div 8 (``BitsArray``).
+Each group and topic has a few bits; the bit map of a message has the bits of the groups that accept the message. A
+group with a bit missing does not get the message; a group with all bits may get it. Sizes and bits are those of Apache
+RocketMQ's ``BloomFilter``, which are on disk: never change. A bit n is the bit of value 2^(n mod 8) in byte n div 8
+(``BitsArray``).
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ _HALF = 2**32
 
 
 class BloomShape(msgspec.Struct, frozen=True):
-    """How many bits a map has, and how many of them a group.
+    """The number of bits in a map, and in a group's part of a map.
 
-    :param error_percent: of groups that do not accept a message and seem to, 1 … 99 (``maxErrorRateOfBloomFilter``).
-    :param groups: expected for a topic, at least 1 (``expectConsumerNumUseFilter``).
+    :param error_percent: the percentage of groups that seem to accept a message but do not, 1 … 99
+        (``maxErrorRateOfBloomFilter``).
+    :param groups: the number of groups expected for a topic, at least 1 (``expectConsumerNumUseFilter``).
     """
 
     error_percent: int = 20
@@ -29,17 +31,17 @@ class BloomShape(msgspec.Struct, frozen=True):
 
     @property
     def bits_of_group(self) -> int:
-        """Bits of one group, some of which may be the same."""
+        """The number of bits of one group, some of which may be equal."""
         return math.ceil(math.log(self.error_percent / 100, 0.5))
 
     @property
     def bits(self) -> int:
-        """Bits of a map, whole bytes."""
+        """The number of bits of a map, a multiple of 8."""
         least = math.ceil(-self.groups * math.log(self.error_percent / 100) / math.log(2) ** 2)
         return -(-least // 8) * 8
 
     def positions(self, group: str, topic: str) -> tuple[int, ...]:
-        """The bits of a group's expression for a topic."""
+        """Return the bits of a group's expression for a topic."""
         low = low_64_bits(f"{group}#{topic}".encode())
         first, step = _signed(low), _signed(low >> 32)
         found = []
@@ -50,7 +52,7 @@ class BloomShape(msgspec.Struct, frozen=True):
 
 
 def bit_map(positions: Iterable[int], bits: int) -> bytes:
-    """A map with these bits."""
+    """Return a map with these bits."""
     found = bytearray(bits // 8)
     for position in positions:
         found[position // 8] |= 1 << position % 8
@@ -58,6 +60,6 @@ def bit_map(positions: Iterable[int], bits: int) -> bytes:
 
 
 def _signed(value: int) -> int:
-    """A 32-bit number as Java has it."""
+    """Return the lowest 32 bits as a signed number, as in Java."""
     value %= _HALF
     return value - _HALF if value >= _HALF // 2 else value

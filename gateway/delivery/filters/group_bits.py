@@ -1,13 +1,13 @@
-"""Bit maps of messages: for which groups' SQL92 expressions a message passes, worked out once, when it is stored.
+"""Bit maps of messages: the groups whose SQL92 expressions a message passes, computed once, when it is stored.
 
-With ``enableConsumeQueueExt`` and ``enableCalcFilterBitMap`` every new message is matched with the expressions of all
-groups known for its topic, and its queue's extension keeps the bits of those that take it. A group that pulls then
-passes over the others without reading their records. A bit map is believed only for messages stored after the group's
-expression was known, and only with as many bits as are configured now; anything else is decided by the record.
+With ``enableConsumeQueueExt`` and ``enableCalcFilterBitMap``, every new message is matched with the expressions of all
+groups known for its topic. The queue's extension keeps the bits of the groups that take the message. A group that pulls
+then skips other messages without reading their records. A bit map counts only for messages stored after the group's
+expression was known, and only if it has as many bits as are configured now; otherwise the record decides.
 
-The expressions and since when they are known are saved in ``consumerFilter.json``, which Apache RocketMQ reads and
-writes as well (``ConsumerFilterManager``, ``ConsumerFilterData``); those of groups that nobody has been consuming in
-for a day are forgotten.
+The expressions, and since when they are known, are saved in ``consumerFilter.json``. Apache RocketMQ reads and writes
+this file as well (``ConsumerFilterManager``, ``ConsumerFilterData``). An expression is forgotten after nobody has
+consumed in its group for a day.
 """
 
 from __future__ import annotations
@@ -34,13 +34,16 @@ if TYPE_CHECKING:
 
 FILE_NAME = "consumerFilter.json"
 MAX_GROUP_FILTERS = 10_000
-"""Expressions that bit maps are made for; further ones are decided by records, until some are forgotten."""
+"""The number of expressions with bit maps; for further ones records decide, until some expressions are forgotten."""
 MAX_GROUP_CHARACTERS = 1_048_576
-"""The same in characters of these expressions, all together: 100 for each. A start compiles them, in 5 s at most."""
+"""The characters of all expressions with bit maps: 100 for each. A start compiles them, in 5 s at most."""
 FORGOTTEN_AFTER_MS = 24 * 3_600_000
-"""Upstream ``ConsumerFilterManager.MS_24_HOUR``."""
+"""The milliseconds without consumers until an expression is forgotten.
+
+Upstream: ``ConsumerFilterManager.MS_24_HOUR``.
+"""
 LOADED_DEAD_MS = 30_000
-"""So long before a start its groups count as having gone (upstream ``ConsumerFilterManager.decode``)."""
+"""The milliseconds before a start at which its groups count as gone (upstream ``ConsumerFilterManager.decode``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +57,10 @@ class _GroupFilter:
 class GroupBitMaps(SavedTable[ConsumerFiltersFile]):
     """The expressions by topic and group. Changed on the reactor's thread.
 
-    :param now_ms: later than, or equal to, the store time of every message there is.
-    :param is_live: whether somebody consumes a topic (second) in a group (first).
+    :param now_ms: returns a time at or after the store time of every stored message.
+    :param is_live: returns whether somebody consumes a topic (second) in a group (first).
     :param in_thread: runs the writes; the default writes at once, for tools and tests.
-    :param turns: pays for matching new messages; without, all are matched.
+    :param turns: pays for matching new messages; without turns all messages are matched.
     """
 
     def __init__(
@@ -85,7 +88,7 @@ class GroupBitMaps(SavedTable[ConsumerFiltersFile]):
     # -- expressions ----------------------------------------------------------------------------------------
 
     def register(self, group: str, subscription: SubscriptionData, accepts: Sql92Filter) -> None:
-        """A group filters a topic by this expression from now on."""
+        """Note that a group filters a topic by this expression from now on."""
         groups = self._topics.get(subscription.topic, {})
         known = groups.get(group)
         before = 0 if known is None else len(known.entry.expression)
@@ -108,7 +111,7 @@ class GroupBitMaps(SavedTable[ConsumerFiltersFile]):
         self._writer.touch()
 
     def remember(self, group: str, subscription: SubscriptionData, accepts: Sql92Filter) -> None:
-        """The group still filters by this expression: register it when it was forgotten."""
+        """Register the expression again if it was forgotten, because the group still filters by it."""
         if group not in self._topics.get(subscription.topic, ()):
             self.register(group, subscription, accepts)
 
@@ -126,7 +129,7 @@ class GroupBitMaps(SavedTable[ConsumerFiltersFile]):
         groups[found.entry.group] = found
 
     def distrust(self) -> None:
-        """What was loaded may be older than what messages were matched with: believe no bit map there is."""
+        """Trust no existing bit map: the loaded expressions may be older than those that messages were matched with."""
         now_ms = self._now_ms()
         for groups in self._topics.values():
             for found in list(groups.values()):
@@ -136,7 +139,7 @@ class GroupBitMaps(SavedTable[ConsumerFiltersFile]):
     # -- bit maps -------------------------------------------------------------------------------------------
 
     def of_message(self, topic: str, properties: Mapping[str, str]) -> bytes:
-        """The bit map of a new message; b"" when no group filters its topic."""
+        """Return the bit map of a new message; b"" if no group filters its topic."""
         groups = self._topics.get(topic)
         if not groups:
             return b""
@@ -150,7 +153,7 @@ class GroupBitMaps(SavedTable[ConsumerFiltersFile]):
         return accepts.matches(properties) if self._turns is None else self._turns.may_match(accepts, properties)
 
     def accepts(self, group: str, topic: str, expression: str) -> AcceptsExtension | None:
-        """What tells by bit maps that a message is not for a group; None when no bit map can tell."""
+        """Return a function that checks by bit map whether a message may be for a group; None if none can tell."""
         found = self._topics.get(topic, {}).get(group)
         if found is None or found.entry.expression != expression:
             return None
@@ -167,12 +170,15 @@ class GroupBitMaps(SavedTable[ConsumerFiltersFile]):
     # -- the file -------------------------------------------------------------------------------------------
 
     def persist(self, saved: Saved | None = None) -> None:
-        """Write what changed, who came and who went included; ``saved`` is told when all of it is on disk."""
+        """Write all changes, including groups that came or went.
+
+        Call ``saved`` when everything is on disk, or with the error.
+        """
         self._look_after()
         super().persist(saved)
 
     def persist_now(self) -> None:
-        """The same, waiting for it.
+        """Write all changes like ``persist``, and wait for the write.
 
         :raises OSError: the change is not on disk.
         """
@@ -219,7 +225,10 @@ class GroupBitMaps(SavedTable[ConsumerFiltersFile]):
 
 
 def _checked(entry: GroupFilterEntry, bits: GroupBits) -> _GroupFilter | None:
-    """A saved expression as far as it can be used: bits of another number, or of other groups, say nothing."""
+    """Return a saved expression with its filter; None if it is unusable.
+
+    An expression is unusable if its bits have another number, or belong to other groups.
+    """
     if entry.expression_type != EXPRESSION_TYPE_SQL92 or entry.born_ms <= 0:
         return None
     if (tuple(entry.bits.positions), entry.bits.bits) != (tuple(bits.positions), bits.bits):

@@ -1,7 +1,8 @@
 """Numbers as Java reads them from a property: what ``Integer.valueOf``, ``Long.valueOf`` and ``Double.valueOf`` accept.
 
-A property is text. Compared with a number it is read as that number's Java type, and a text that is none ends the whole
-evaluation. Python's own ``int`` and ``float`` accept both more (underscores, spaces) and less (``1d``, hexadecimal).
+A property is text. In a comparison with a number, the text is read as that number's Java type; a text that is not such
+a number ends the whole evaluation. Python's own ``int`` and ``float`` accept both more (underscores, spaces) and less
+(``1d``, hexadecimal).
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from functools import cache, lru_cache
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 LONG_DIGITS = 19
-"""Of the largest value, without leading zeros."""
+"""The number of digits of the largest long, without leading zeros."""
 LONG_TEXT = 512
-"""Characters of a text that is no longer read each time an expression compares it: what was read is remembered."""
+"""The characters above which the number of a text is remembered, instead of read again in each comparison."""
 REMEMBERED_TEXTS = 64
-"""How many long texts are remembered: all that the properties of a message, 32 KB, have room for."""
+"""The number of remembered long texts: as many as fit in the properties of a message, 32 KB."""
 MAX_SHOWN_CHARACTERS = 64
 _TRUE_CHARACTERS = 4
 _BEYOND_BMP = 0x1_0000
@@ -31,14 +32,14 @@ _NAMED = {
 
 
 class EvaluationError(Exception):
-    """An expression has no value for these properties: the message does not match, whatever else it says."""
+    """An expression has no value for these properties: the message does not match, regardless of other conditions."""
 
     def __init__(self, text: str, wanted: str) -> None:
         super().__init__(f"{text[:MAX_SHOWN_CHARACTERS]!r} is no {wanted}")
 
 
 def java_int(text: str) -> int:
-    """``Integer.valueOf``.
+    """Return ``Integer.valueOf(text)``.
 
     :raises EvaluationError: not digits with at most one sign, or outside −2^31 … 2^31−1.
     """
@@ -49,7 +50,7 @@ def java_int(text: str) -> int:
 
 
 def java_long(text: str) -> int:
-    """``Long.valueOf``.
+    """Return ``Long.valueOf(text)``.
 
     :raises EvaluationError: not digits with at most one sign, or outside −2^63 … 2^63−1.
     """
@@ -64,7 +65,10 @@ def _whole(text: str, wanted: str) -> int:
 
 
 def _digits(text: str, wanted: str) -> int:
-    """Signs, leading zeros, and the decimal digits of other scripts, which Java takes as long as they are one char."""
+    """Return the number of a text with a sign, leading zeros, or decimal digits of other scripts.
+
+    Java accepts digits of other scripts if each digit is one char.
+    """
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isdecimal():
         raise EvaluationError(text, wanted)
@@ -85,9 +89,9 @@ def _zeros() -> str:
 
 
 def java_double(text: str) -> float:
-    """``Double.valueOf``: also ``NaN``, ``Infinity``, a trailing ``d`` or ``f``, hexadecimal, and space around it.
+    """Return ``Double.valueOf(text)``: also ``NaN``, ``Infinity``, a final ``d`` or ``f``, hexadecimal, outer space.
 
-    :raises EvaluationError: anything else.
+    :raises EvaluationError: any other text.
     """
     return _double(text) if len(text) <= LONG_TEXT else _long_double(text)
 
@@ -117,7 +121,7 @@ _long_double = lru_cache(maxsize=REMEMBERED_TEXTS)(_double)
 
 
 def compare_doubles(left: float, right: float) -> int:
-    """``Double.compare``: NaN is equal to itself and above all others, 0.0 is above −0.0."""
+    """Return ``Double.compare(left, right)``: NaN equals itself and is above all others, 0.0 is above −0.0."""
     if left < right:
         return -1
     if left > right:
@@ -127,12 +131,12 @@ def compare_doubles(left: float, right: float) -> int:
 
 
 def _rank(value: float) -> int:
-    """Orders what ``<`` and ``>`` call neither less nor more."""
+    """Return a rank that orders values for which neither ``<`` nor ``>`` is true."""
     if value != value:
         return 2
     return 0 if value == 0.0 and str(value)[0] == "-" else 1
 
 
 def java_boolean(text: str) -> bool:
-    """``Boolean.valueOf``: "true" in any case; every other text is false."""
+    """Return ``Boolean.valueOf(text)``: "true" in any case is true; every other text is false."""
     return len(text) == _TRUE_CHARACTERS and text.lower() == "true"

@@ -1,7 +1,7 @@
-"""What a subscription lets through, in the forms its users look at it in: a tags code, stored records, properties.
+"""The filter of a subscription, in the forms its users need: for tags codes, for stored records, for properties.
 
-The reader of a queue passes tags codes first, then records; a new message wakes a held pull by its tags code and its
-properties. A body is never looked at, so it may be compressed or encrypted as its sender likes.
+The reader of a queue filters by tags codes first, then by records. A new message wakes a held pull by its tags code and
+its properties. No filter reads a body, so a sender may compress or encrypt it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class MessageFilter:
-    """One filter; what is None lets everything through. A plain class: one is made for many a pull.
+    """One filter; an argument that is None lets everything pass. A plain class: one is made for many a pull.
 
-    :param by_code: looks at tags codes.
-    :param by_properties: looks at properties.
-    :param by_extension: looks at the bit map that was stored with a message, before its record is read.
+    :param by_code: checks tags codes.
+    :param by_properties: checks properties.
+    :param by_extension: checks the bit map that was stored with a message, before its record is read.
     """
 
     __slots__ = ("_without_properties", "accepts_code", "accepts_extension", "by_properties")
@@ -40,15 +40,15 @@ class MessageFilter:
         self._without_properties = Wanted(by_code, None, by_extension)
 
     def wanted_within(self, work: Work | None) -> Wanted:
-        """Return the filters for a read that may take as long as ``work`` is not used up."""
+        """Return the filters for a read that may continue until ``work`` is used up."""
         if work is None or self.by_properties is None:
             return self._without_properties
         return Wanted(self.accepts_code, self.choose_within(work), self.accepts_extension)
 
     def choose_within(self, work: Work) -> ChooseRecords | None:
-        """Return what chooses stored records, for as long as ``work`` is not used up; None: all are wanted."""
+        """Return a function that chooses stored records until ``work`` is used up; None if all are wanted."""
         return None if self.by_properties is None else self.by_properties.choose_within(work)
 
 
 EVERYTHING = MessageFilter()
-"""Lets every message through."""
+"""A filter that lets every message pass."""

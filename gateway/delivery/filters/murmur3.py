@@ -1,7 +1,7 @@
 """MurmurHash3, its 128-bit form for 64-bit machines, as far as Guava's ``murmur3_128().asLong()`` goes.
 
-The algorithm is Austin Appleby's and in the public domain. No library is needed for it: texts are hashed when a filter
-is registered, never for a message.
+The algorithm is Austin Appleby's and in the public domain. No library is needed: a text is hashed when a filter is
+registered, never for a message.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _BLOCK_BYTES = 16
 
 
 def low_64_bits(data: bytes) -> int:
-    """The first eight bytes of the hash with seed 0, as an unsigned number whose lowest byte comes first."""
+    """Return the first eight bytes of the hash with seed 0, as an unsigned number whose lowest byte comes first."""
     h1 = h2 = 0
     whole = len(data) - len(data) % _BLOCK_BYTES
     for at in range(0, whole, _BLOCK_BYTES):

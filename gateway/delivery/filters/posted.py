@@ -1,4 +1,4 @@
-"""The filters that requests carry themselves: lite pulls, the pulls of DefaultMQPullConsumer, and pops."""
+"""The filters in requests: lite pulls, the pulls of DefaultMQPullConsumer, and pops."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 MAX_TAG_CHARACTERS = 65_536
-"""Of a tag expression that a request carries: room for 2,000 tags. Upstream has no limit of its own."""
+"""The longest tag expression in a request: room for 2,000 tags. Upstream has no limit of its own."""
 MAX_CACHED_CHARACTERS = 1_024
-"""Of a tag expression that is remembered; longer ones are parsed each time."""
+"""The longest tag expression that is remembered; longer ones are parsed each time."""
 
 
 def posted_filter(expression: str, expression_type: str | None, turns: FilterTurns | None = None) -> MessageFilter:
-    """The filter of an expression.
+    """Return the filter of an expression.
 
     :param turns: pays for an expression that has to be compiled.
-    :raises RequestRefused: SUBSCRIPTION_PARSE_FAILED: it cannot be used.
+    :raises RequestRefused: SUBSCRIPTION_PARSE_FAILED: the expression cannot be used.
     """
     try:
         if not is_tag_type(expression_type):

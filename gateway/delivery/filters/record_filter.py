@@ -1,8 +1,8 @@
-"""A filter's look at stored records: nearly all are decided by a text of a property that was seen before.
+"""A filter on stored records: it decides nearly all of them by a property text that it has seen before.
 
-A property string is never taken apart as a whole. Each condition cuts what it looks at out of it, as bytes, and
-remembers what it made of that; only what is new is read as text and evaluated. Where a property string ends as the last
-one did, from the property on, it is not even searched.
+A filter never parses a whole property string. Each condition cuts the bytes that it needs out of the string, and
+remembers its verdict on these bytes. Only new bytes are decoded and evaluated. If a property string ends like the last
+one, from the property on, the condition does not even search it.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -19,23 +19,26 @@ from wire.disk.consume_queue import UNIT, UNIT_BYTES
 from wire.message.record_fields import find_property, properties_start, property_mark, property_value, value_from
 
 PropertyFilter = Callable[[Mapping[str, str]], bool]
-"""True for the properties of a message that the subscription wants."""
+"""A function that returns True for properties of a message that the subscription wants."""
 
 MAX_VERDICTS = 512
-"""Remembered by all conditions of a filter; one that has used up its share forgets them and begins anew."""
+"""The number of verdicts that all conditions of a filter remember.
+
+A condition that has used up its share forgets all of its verdicts and starts again.
+"""
 MAX_REMEMBERED_BYTES = 64
-"""Of what a condition looks at; longer texts are evaluated each time."""
+"""The most bytes of a remembered text; longer texts are evaluated each time."""
 MAX_ENDING_BYTES = 32
-"""Of a remembered ending; longer ones hold what is different in each message, such as its key."""
+"""The most bytes of a remembered ending; longer ones contain parts that differ in each message, such as its key."""
 
 _SIZE_AT = UNIT.offset("size")
 
 
 class Work:
-    """What a filter may still cost before others have their turn.
+    """The cost that a filter may still have before other work has its turn.
 
-    :param left: steps; one is an operand that is evaluated, 0.2 µs at most. What is begun is ended, so it may become
-        negative.
+    :param left: steps; one step is an operand that is evaluated, 0.2 µs at most. An evaluation is always finished, so
+        the number may become negative.
     """
 
     __slots__ = ("left",)
@@ -45,10 +48,11 @@ class Work:
 
 
 class Effort:
-    """How much the evaluation of an expression costs.
+    """The cost of an expression's evaluation.
 
-    :param parts: operands and signs.
-    :param searches: CONTAINS and its like, each counted once more for every 16 characters that it searches for.
+    :param parts: the number of operands and signs.
+    :param searches: the number of CONTAINS and similar searches, each counted once more for every 16 characters that it
+        searches for.
     """
 
     __slots__ = ("parts", "searches")
@@ -58,17 +62,17 @@ class Effort:
         self.searches = searches
 
     def steps(self, characters: int) -> int:
-        """Return the most steps of an evaluation whose properties have so many characters or bytes together."""
+        """Return the most steps of an evaluation whose properties have this total of characters or bytes."""
         each = 1 + min(characters, LONG_TEXT) // 32
         return self.parts * each + self.searches * (1 + characters // 32) + characters // 16
 
 
 class PropertyCondition:
-    """What must be true of some properties.
+    """A condition on some properties.
 
-    :param matches: whether it is, for a message's properties.
-    :param names: of the properties that ``matches`` looks at.
-    :param effort: of one evaluation.
+    :param matches: returns whether a message's properties meet the condition.
+    :param names: the properties that ``matches`` reads.
+    :param effort: the cost of one evaluation.
     """
 
     __slots__ = ("_last", "_marks", "_names", "_verdicts", "effort", "matches", "max_verdicts")
@@ -84,11 +88,11 @@ class PropertyCondition:
 
     @property
     def names(self) -> Sequence[str]:
-        """The properties that are looked at."""
+        """The names of the properties that the condition reads."""
         return self._names
 
     def accepts(self, data: bytes, start: i64, end: i64, work: Work) -> bool:
-        """Whether it is true of the property string ``data[start:end]``."""
+        """Return whether the property string ``data[start:end]`` meets the condition."""
         marks = self._marks
         if len(marks) == 1:
             return self._accepts_one(data, marks[0], start, end, work)
@@ -96,9 +100,9 @@ class PropertyCondition:
         return self._judged(b"\x02".join(values), work)  # no value holds that
 
     def _accepts_one(self, data: bytes, mark: bytes, start: i64, end: i64, work: Work) -> bool:
-        """The same for a single name.
+        """Return the result of ``accepts`` for a condition with one name.
 
-        An ending that begins with the property's last pair decides: what stands before it does not count.
+        An ending that begins with the property's last pair decides: the text before the ending does not count.
         """
         ending, verdict = self._last
         length: i64 = len(ending)
@@ -129,7 +133,7 @@ class PropertyCondition:
 
 
 class RecordFilter:
-    """Conditions of which every one must be true."""
+    """A filter of conditions, all of which must be true."""
 
     __slots__ = ("_conditions", "_finding")
 
@@ -141,11 +145,11 @@ class RecordFilter:
             each.max_verdicts = max(MAX_VERDICTS // len(conditions), 1)
 
     def choose(self, data: bytes, start: i64, units: bytes, work: Work, least: i64) -> tuple[list[int], int]:
-        """Which of the records that have these units pass, by their numbers, and how many were looked into.
+        """Return the numbers of the records of these units that pass, and how many records were checked.
 
-        ``data`` lies at ``start`` in the log. Where ``work`` is used up, no further record is looked into; ``least``
-        are in any case. A damaged record passes: whoever reads on finds the damage and says so, instead of passing
-        over the message.
+        ``data`` starts at ``start`` in the log. After ``work`` is used up, no further record is checked; at least
+        ``least`` records are checked in any case. A damaged record passes: the reader then finds and reports the
+        damage, and the message is not skipped.
         """
         chosen: list[int] = []
         unit_bytes: i64 = UNIT_BYTES

@@ -1,8 +1,9 @@
 """The SQL92 filter of a subscription: an expression over the properties of a message.
 
-Compiled once, then called for every message a consumer might get. Only properties are looked at, never the body. A
-message matches when the expression is TRUE: not when it is NULL, nor when it has no value because a property is no
-number where one is needed. Upstream: ``SqlFilter`` and ``ExpressionMessageFilter``.
+An expression is compiled once, then called for every message that a consumer might get. The filter reads only
+properties, never the body. A message matches if the expression is TRUE. A message does not match if the expression is
+NULL, or if the expression has no value because a property is not a number where a number is needed. Upstream:
+``SqlFilter`` and ``ExpressionMessageFilter``.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ if TYPE_CHECKING:
 
 EXPRESSION_TYPE_SQL92 = "SQL92"
 MAX_CACHED_EXPRESSIONS = 1_000
-"""Kept, compiled or refused, for the pulls that bring their own each time (upstream keeps 100)."""
+"""The number of kept expressions, compiled or refused, for pulls that bring their own (upstream keeps 100)."""
 MAX_CACHED_CHARACTERS = 262_144
-"""The same in characters of all expressions kept; a compiled one takes up to 150 bytes for each of them."""
+"""The characters of all kept expressions; a compiled one takes up to 150 bytes for each character."""
 
 
 class Sql92Filter:
-    """A compiled expression, for what has properties and for stored records.
+    """A compiled expression, for properties and for stored records.
 
-    :param conditions: every one of them must be true.
+    :param conditions: every condition must be true.
     """
 
     __slots__ = ("_effort", "_names", "_records", "matches")
@@ -50,7 +51,7 @@ class Sql92Filter:
         return self._effort.steps(sum(len(properties.get(name, "")) for name in self._names))
 
     def choose_within(self, work: Work) -> ChooseRecords:
-        """Return what chooses stored records, for as long as ``work`` is not used up."""
+        """Return a function that chooses stored records until ``work`` is used up."""
         choose = self._records.choose
 
         def chosen(data: bytes, start: int, units: bytes, least: int) -> tuple[list[int], int]:
@@ -71,9 +72,10 @@ __all__ = [
 
 
 class FilterCache:
-    """Expressions and what became of them, the oldest first: many clients pull with the same ones.
+    """The kept expressions and their outcomes, the oldest first: many clients pull with the same expressions.
 
-    :param limit: expressions that are kept; ``characters`` all of them together.
+    :param limit: how many expressions are kept.
+    :param characters: the characters of all kept expressions.
     """
 
     def __init__(self, limit: int = MAX_CACHED_EXPRESSIONS, characters: int = MAX_CACHED_CHARACTERS) -> None:
@@ -93,7 +95,7 @@ class FilterCache:
         return outcome
 
     def keep(self, expression: str, outcome: Sql92Filter | str) -> None:
-        """Remember what became of an expression that was not kept."""
+        """Remember the outcome of an expression that was not kept."""
         self._outcomes[expression] = outcome
         self._held += len(expression)
         while len(self._outcomes) > self._limit or self._held > self._characters:
@@ -106,10 +108,10 @@ _cache = FilterCache()
 
 
 def sql92_filter(expression: str, turns: FilterTurns | None = None) -> Sql92Filter:
-    """The filter of an expression.
+    """Return the filter of an expression.
 
     :param turns: pays for an expression that has to be compiled.
-    :raises ExpressionError: it is none; the sentence says what is wrong and where.
+    :raises ExpressionError: the text is no expression; the sentence says what is wrong and where.
     """
     outcome = _cache.find(expression)
     if outcome is None:
@@ -124,7 +126,7 @@ def sql92_filter(expression: str, turns: FilterTurns | None = None) -> Sql92Filt
 
 
 def compile_filter(expression: str) -> Sql92Filter | str:
-    """The filter, or why there is none: a client with a wrong expression pulls with it again and again."""
+    """Return the filter, or why there is none: a client with a wrong expression pulls with it again and again."""
     try:
         part = parse_expression(expression)
     except ExpressionError as error:

@@ -1,9 +1,13 @@
-"""From the parts of an expression to closures: what is known beforehand is decided once, not for each message.
+"""From the parts of an expression to closures: known values are decided once, not for each message.
 
-A closure takes a message's properties and gives True, False or None (null), as Java's evaluation would; operands are
-looked at in the same order, because one that has no value (``EvaluationError``) ends the whole evaluation. Numbers are
-compared as the Java type of the constant: a property beside ``5`` is read as an int, beside ``5000000000`` as a long,
-beside ``5.0`` as a double, beside another property as text for equality and as a double for order.
+A closure takes a message's properties and returns True, False or None (null), as Java's evaluation would. Operands are
+read in the same order as in Java, because an operand without a value (``EvaluationError``) ends the whole evaluation.
+Numbers are compared in the Java type of the constant:
+
+- beside ``5``, a property is read as an int
+- beside ``5000000000``, as a long
+- beside ``5.0``, as a double
+- beside another property, as text for equality and as a double for order.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ from gateway.delivery.filters.sql92_tree import (
 
 Properties: TypeAlias = Mapping[str, str]
 Value: TypeAlias = Any
-"""What a Java expression evaluates to: str, int, float, bool or None."""
+"""The value of a Java expression: str, int, float, bool or None."""
 Evaluate: TypeAlias = Callable[[Properties], Value]
 Reads: TypeAlias = Callable[[str], Value]
 Compares: TypeAlias = Callable[[Value, Value], bool]
@@ -60,7 +64,7 @@ _OPPOSITE = {">": "<=", ">=": "<"}
 
 
 def closure(part: Part) -> Evaluate:
-    """The closure of a part."""
+    """Return the closure of a part."""
     make: Callable[[Any], Evaluate] = _MAKES[type(part)]
     return make(part)
 
@@ -89,7 +93,7 @@ def _negation(part: Negation) -> Evaluate:
 
 
 _PLAIN_DEPTH = 2
-"""The sign of a property or a literal, whose evaluation cannot fail."""
+"""The depth of a property or a literal with a sign, whose evaluation cannot fail."""
 
 
 def _not(part: Not) -> Evaluate:
@@ -129,7 +133,10 @@ def _junction(part: Junction) -> Evaluate:
 
 
 def _between(part: Junction) -> Evaluate | None:
-    """A property within two numbers of one type: read once instead of twice. None for any other junction."""
+    """Return a closure for a property between two numbers of one type, read once instead of twice.
+
+    Return None for any other junction.
+    """
     first, last = part.operands[0], part.operands[-1]
     if part.is_or or len(part.operands) != 2 or not isinstance(first, Comparison) or not isinstance(last, Comparison):
         return None
@@ -150,7 +157,7 @@ def _between(part: Junction) -> Evaluate | None:
 
 
 def _pair(first: Evaluate, second: Evaluate, decisive: bool) -> Evaluate:
-    """As ``_junction`` of two, without a loop."""
+    """Return the closure of a ``_junction`` of two, without a loop."""
 
     def join(properties: Properties) -> Value:
         left = first(properties)
@@ -221,7 +228,7 @@ def _comparison(part: Comparison) -> Evaluate:
 
 
 def _number(part: Part) -> Constant | None:
-    """The number that a constant with any signs is; None for all else."""
+    """Return the number of a constant with any signs; None for other parts."""
     signs = 0
     while isinstance(part, Negation):
         part, signs = part.operand, signs + 1
@@ -232,7 +239,10 @@ def _number(part: Part) -> Constant | None:
 
 
 def _property_and_constant(symbol: str, name: str, constant: Constant, without: bool | None = None) -> Evaluate:
-    """A property beside a literal, as nearly all comparisons are; ``without`` the property."""
+    """Return the closure for a property beside a literal, as in nearly all comparisons.
+
+    :param without: the value if the message lacks the property.
+    """
     value = constant.value
     if constant.kind is ConstantKind.STRING:
 
@@ -254,7 +264,10 @@ def _property_and_constant(symbol: str, name: str, constant: Constant, without: 
 
 
 def _above(name: str, is_below: Compares, bound: Value, without: bool | None) -> Evaluate:
-    """A property above a double. Java puts NaN above every number: it is neither below nor above in Python."""
+    """Return the closure for a property above a double.
+
+    Java puts NaN above every number; in Python NaN is neither below nor above a number.
+    """
 
     def compare(properties: Properties) -> Value:
         text = properties.get(name)
@@ -298,7 +311,7 @@ def _order(symbol: str, first: Evaluate, second: Evaluate, left: Part, right: Pa
 
 
 def _kind(part: Part) -> ConstantKind:
-    """The type of the values of a part, where they are not null."""
+    """Return the type of a part's values that are not null."""
     if isinstance(part, Constant):
         return part.kind
     if isinstance(part, Property):
@@ -307,7 +320,7 @@ def _kind(part: Part) -> ConstantKind:
 
 
 def _compared(symbol: str, left_kind: ConstantKind, left: Value, right_kind: ConstantKind, right: Value) -> bool:
-    """Two values that are not null, by the rules of upstream's ``ComparisonExpression``."""
+    """Compare two values that are not null, by the rules of upstream's ``ComparisonExpression``."""
     kinds = (left_kind, right_kind)
     if kinds == (ConstantKind.STRING, ConstantKind.STRING):
         if symbol == "==":

@@ -2,8 +2,8 @@
 
     expression  OR < AND < equality (= <> IS) < comparison (< <= > >= BETWEEN IN CONTAINS …) < unary (+ - NOT) < value
 
-NOT binds as tightly as a minus: ``NOT a = 5`` compares ``NOT a`` with 5. There is no arithmetic and no LIKE. Whatever
-follows a whole expression is not looked at. Upstream: ``SelectorParser``.
+NOT binds as tightly as a minus: ``NOT a = 5`` compares ``NOT a`` with 5. There is no arithmetic and no LIKE. Text after
+a whole expression is ignored. Upstream: ``SelectorParser``.
 """
 
 from __future__ import annotations
@@ -36,12 +36,21 @@ from gateway.delivery.filters.sql92_tree import (
 )
 
 MAX_EXPRESSION_CHARACTERS = 16_384
-"""Of one expression: room for IN with 400 UUIDs or 1,000 numbers of twelve digits. Upstream has no limit of its own."""
+"""The longest expression: room for IN with 400 UUIDs or 1,000 numbers of twelve digits.
+
+Upstream has no limit of its own.
+"""
 MAX_OPERANDS = 2_048
-"""Properties, literals, signs and brackets of one expression, what stands behind IN left out: 1,000 comparisons."""
+"""The number of properties, literals, signs and brackets in one expression: 1,000 comparisons.
+
+The texts after IN do not count.
+"""
 MAX_SEARCHES = 256
-"""CONTAINS, STARTSWITH and ENDSWITH in one expression, each counted once more for every 16 characters searched for: the
-costliest evaluation, with texts made for it, takes 50 ms instead of 100."""
+"""The number of CONTAINS, STARTSWITH and ENDSWITH in one expression.
+
+Each search counts once more for every 16 characters searched for. With this limit the costliest evaluation, with texts
+made for the purpose, takes 50 ms instead of 100.
+"""
 
 _NAMED = {"TRUE": TRUE, "FALSE": FALSE, "NULL": NULL}
 _EQUALITIES = frozenset(("=", "<>", "IS"))
@@ -58,9 +67,9 @@ _LITERALS: dict[TokenKind, Callable[[str], Part]] = {
 
 
 def parse_expression(text: str) -> Part:
-    """The part that says whether a message matches.
+    """Return the part that says whether a message matches.
 
-    :raises ExpressionError: the text is no expression, or one beyond a limit; the sentence says what and where.
+    :raises ExpressionError: the text is no expression, or beyond a limit; the sentence says what is wrong and where.
     """
     if len(text) > MAX_EXPRESSION_CHARACTERS:
         raise ExpressionError(f"the expression has {len(text)} characters, the limit is {MAX_EXPRESSION_CHARACTERS}")
@@ -68,7 +77,7 @@ def parse_expression(text: str) -> Part:
 
 
 class _Parser:
-    """Five calls deep for each bracket: Python's stack is enough for what ``MAX_DEPTH`` allows."""
+    """The parser: five calls deep for each bracket, so Python's stack is enough for ``MAX_DEPTH``."""
 
     __slots__ = ("_depth", "_operands", "_searches", "_tokens")
 
@@ -79,7 +88,7 @@ class _Parser:
         self._searches = 0
 
     def expression(self) -> Part:
-        """Operands joined by OR, each of operands joined by AND."""
+        """Parse operands joined by OR, each of which is operands joined by AND."""
         take_mark = self._tokens.take_mark
         alternatives: list[Part] = []
         while True:
@@ -137,7 +146,7 @@ class _Parser:
         return one_of(left, frozenset(texts), negated=is_not)
 
     def _unary(self) -> Part:
-        """A value with its signs; these are applied from the inside out."""
+        """Parse a value with its signs, which are applied from the inside out."""
         tokens = self._tokens
         signs: list[str] = []
         while tokens.mark in _SIGNS:

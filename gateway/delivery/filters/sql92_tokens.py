@@ -1,7 +1,7 @@
-"""The words of an SQL92 expression, taken one at a time.
+"""The tokens of an SQL92 expression, read one at a time.
 
-Lazily, because upstream's parser stops at the end of the first whole expression and never looks at what follows the
-word after it: ``a = 1 or so #`` is an error, ``a = 1 so #`` is ``a = 1``.
+The tokens are read only when needed, because upstream's parser stops at the end of the first whole expression. It never
+reads the text after the word that follows: ``a = 1 or so #`` is an error, ``a = 1 so #`` is ``a = 1``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gateway.delivery.filters.sql92_tree import ExpressionError, shown
 KEYWORDS = frozenset(
     "NOT AND OR BETWEEN IN TRUE FALSE NULL IS CONTAINS STARTSWITH ENDSWITH".split()  # noqa: SIM905 - reads as a list
 )
-"""In any case; none of them can name a property."""
+"""The keywords, in upper or lower case; none of them can name a property."""
 LONGEST_KEYWORD = max(map(len, KEYWORDS))
 
 # Nothing is skipped in a string, and a string may hold line ends. A line comment needs its line end: behind the last
@@ -34,7 +34,7 @@ _TOKEN = re.compile(
 
 
 class TokenKind(Enum):
-    """What a token is; keywords and symbols are told apart by their text."""
+    """The kind of a token; keywords and symbols are told apart by their text."""
 
     DOUBLE = "double"
     DECIMAL = "decimal"
@@ -49,11 +49,11 @@ _KINDS: dict[str | None, TokenKind] = {kind.value: kind for kind in TokenKind}
 
 
 class Tokens:
-    """The token at hand, and a step to the next.
+    """The current token, and a step to the next.
 
-    ``text`` is that token as written, of keywords in capitals, of strings without quotes; ``mark`` is the same for a
-    keyword or a symbol and empty for others. A plain class without an object for each token: an expression may have
-    tens of thousands, and they are read while others wait.
+    ``text`` is the token as written, but keywords are in capitals and strings without quotes. ``mark`` is equal to
+    ``text`` for a keyword or a symbol, and empty for other tokens. A plain class without an object for each token: an
+    expression may have tens of thousands of tokens, and other requests wait while they are read.
     """
 
     __slots__ = ("_at", "_end", "_last_line", "_source", "kind", "mark", "text")
@@ -67,9 +67,9 @@ class Tokens:
         self._step()
 
     def take(self) -> str:
-        """The text of the token at hand; the next one comes to hand.
+        """Return the text of the current token, and move to the next one.
 
-        :raises ExpressionError: what follows begins no token.
+        :raises ExpressionError: the following text starts no token.
         """
         taken = self.text
         if self.kind is not TokenKind.END:
@@ -77,7 +77,7 @@ class Tokens:
         return taken
 
     def take_mark(self, mark: str) -> bool:
-        """Take this keyword or symbol if it is at hand."""
+        """Take this keyword or symbol if it is the current token; return whether it is."""
         if self.mark != mark:
             return False
         self._step()
@@ -86,13 +86,13 @@ class Tokens:
     def expect(self, mark: str) -> None:
         """Take this keyword or symbol.
 
-        :raises ExpressionError: something else is at hand.
+        :raises ExpressionError: the current token is another one.
         """
         if not self.take_mark(mark):
             raise self.unexpected(mark)
 
     def unexpected(self, wanted: str) -> ExpressionError:
-        """The error for the token at hand."""
+        """Return the error for the current token."""
         is_end = self.kind is TokenKind.END
         found = "<EOF>" if is_end else shown(self._source[self._at : self._end])
         at = len(self._source) - 1 if is_end else self._at  # as upstream counts
@@ -125,6 +125,6 @@ class Tokens:
         self.mark = text if kind is TokenKind.SYMBOL or kind is TokenKind.KEYWORD else ""
 
     def _place(self, at: int) -> str:
-        """Line and column, both from 1."""
+        """Return line and column, both from 1."""
         before = self._source[: max(at, 0)].replace("\r\n", "\n").replace("\r", "\n")
         return f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"

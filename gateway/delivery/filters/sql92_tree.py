@@ -1,7 +1,8 @@
-"""The parts of an SQL92 expression, and which of them may stand where.
+"""The parts of an SQL92 expression, and the places in which they are allowed.
 
-Values are Java's: Integer, Long, Double, String, Boolean and null. A property is a String or null. What upstream's
-``ComparisonExpression`` and ``SelectorParser`` refuse while they parse is refused here, with the same sentence.
+Values are Java's: Integer, Long, Double, String, Boolean and null. A property is a String or null. Parts that
+upstream's ``ComparisonExpression`` and ``SelectorParser`` refuse while parsing are refused here, with the same
+sentence.
 """
 
 from __future__ import annotations
@@ -15,17 +16,20 @@ import msgspec
 from gateway.delivery.filters.java_numbers import INT_MAX, LONG_MAX
 
 MAX_DEPTH = 128
-"""Parts within parts, and brackets within brackets. Upstream has no number; it ends with Java's stack."""
+"""The depth of parts within parts, and of brackets within brackets.
+
+Upstream has no number; its limit is Java's stack.
+"""
 MAX_SHOWN_CHARACTERS = 200
 _DOUBLE_MAX = 1.7976931348623157e308
 
 
 class ExpressionError(Exception):
-    """The text is no SQL92 expression, or one that goes beyond a limit: the only error of this parser."""
+    """A text is no SQL92 expression, or goes beyond a limit: the only error of this parser."""
 
 
 class ConstantKind(Enum):
-    """Java's type of a constant."""
+    """The Java type of a constant."""
 
     INTEGER = "Integer"
     LONG = "Long"
@@ -36,7 +40,7 @@ class ConstantKind(Enum):
 
     @property
     def is_number(self) -> bool:
-        """Whether it can be ordered."""
+        """True if constants of this type can be ordered."""
         return self in (ConstantKind.INTEGER, ConstantKind.LONG, ConstantKind.DOUBLE)
 
 
@@ -56,7 +60,7 @@ class Constant(msgspec.Struct, frozen=True):
 
 
 class Property(msgspec.Struct, frozen=True):
-    """The text of a message's property, null when it has none of that name."""
+    """The text of a message's property; null if the message has no property of that name."""
 
     name: str
     depth: int = 1
@@ -66,7 +70,7 @@ class Property(msgspec.Struct, frozen=True):
 
 
 class Negation(msgspec.Struct, frozen=True):
-    """A minus: of a number that number negated, of anything else null."""
+    """A minus: a number becomes the negated number, any other value becomes null."""
 
     operand: Part
     depth: int
@@ -76,7 +80,7 @@ class Negation(msgspec.Struct, frozen=True):
 
 
 class Not(msgspec.Struct, frozen=True):
-    """NOT; null stays null."""
+    """A NOT; null stays null."""
 
     operand: Part
     depth: int
@@ -86,7 +90,7 @@ class Not(msgspec.Struct, frozen=True):
 
 
 class Truth(msgspec.Struct, frozen=True):
-    """A property where a truth value is wanted: false for any text, also for "true"; null without one."""
+    """A property in place of a truth value: false for any text, even "true"; null if the property is missing."""
 
     operand: Property
     depth: int
@@ -96,7 +100,7 @@ class Truth(msgspec.Struct, frozen=True):
 
 
 class Junction(msgspec.Struct, frozen=True):
-    """Operands joined by AND or by OR, from left to right until one decides."""
+    """A group of operands joined by AND or by OR, evaluated from left to right until one decides."""
 
     is_or: bool
     operands: tuple[Part, ...]
@@ -107,7 +111,7 @@ class Junction(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """``==``, ``<``, ``<=``, ``>`` or ``>=`` of two values."""
+    """A comparison ``==``, ``<``, ``<=``, ``>`` or ``>=`` of two values."""
 
     symbol: str
     left: Part
@@ -119,7 +123,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 class IsNull(msgspec.Struct, frozen=True):
-    """IS NULL; never null itself."""
+    """An IS NULL; never null itself."""
 
     operand: Part
     depth: int
@@ -129,7 +133,7 @@ class IsNull(msgspec.Struct, frozen=True):
 
 
 class In(msgspec.Struct, frozen=True):
-    """IN or NOT IN; null when the property is missing."""
+    """An IN or NOT IN; null if the property is missing."""
 
     operand: Property
     texts: frozenset[str]
@@ -141,7 +145,7 @@ class In(msgspec.Struct, frozen=True):
 
 
 class Search(msgspec.Struct, frozen=True):
-    """CONTAINS, STARTSWITH or ENDSWITH. Never null: false, also when negated, where there is no text to look at."""
+    """A CONTAINS, STARTSWITH or ENDSWITH; never null: false without a text, even if negated."""
 
     how: str
     operand: Part
@@ -175,7 +179,7 @@ def every(part: Part) -> Iterator[Part]:
 
 
 def names(part: Part) -> frozenset[str]:
-    """The properties that are looked at."""
+    """Return the names of the properties that a part reads."""
     return frozenset(each.name for each in every(part) if isinstance(each, Property))
 
 
@@ -185,14 +189,15 @@ def size(part: Part) -> int:
 
 
 def searches(part: Part) -> int:
-    """Count the searches in texts, each once more for every 16 characters of what is searched for."""
+    """Count the searches in texts, each once more for every 16 characters searched for."""
     return sum(1 + len(each.text) // 16 for each in every(part) if isinstance(each, Search))
 
 
 def requirements(part: Part) -> list[Part]:
-    """Parts of which every one is TRUE where the whole is, and nowhere else: no two look at the same properties.
+    """Return parts that are all TRUE exactly if the whole part is TRUE; no two parts read the same set of properties.
 
-    Those that look at the fewest come first. A part that has no value is not TRUE either, so their order is free.
+    Parts that read the fewest properties come first. A part without a value is not TRUE either, so any order is
+    allowed.
     """
     by_names: dict[frozenset[str], list[Part]] = {}
     waiting = [part]
@@ -207,13 +212,13 @@ def requirements(part: Part) -> list[Part]:
 
 
 def shown(part: Part | str) -> str:
-    """A part for an error's sentence."""
+    """Return a part's text for an error's sentence."""
     text = str(part)
     return text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + "…"
 
 
 def decimal_constant(text: str) -> Constant:
-    """A whole number, with or without the ``l`` of a long."""
+    """Return the constant of a whole number, with or without the ``l`` of a long."""
     digits = text.rstrip("lL")
     if len(digits) > len(str(LONG_MAX)) or int(digits) > LONG_MAX:
         raise ExpressionError(f'For input string: "{shown(digits)}"')
@@ -222,7 +227,7 @@ def decimal_constant(text: str) -> Constant:
 
 
 def double_constant(text: str) -> Constant:
-    """A number with a point or an exponent; zero is refused, as upstream refuses it."""
+    """Return the constant of a number with a point or an exponent; zero is refused, as in upstream."""
     value = float(text)
     if value > _DOUBLE_MAX:
         raise ExpressionError(f"{shown(text)} is greater than 1.7976931348623157E308")
@@ -232,20 +237,20 @@ def double_constant(text: str) -> Constant:
 
 
 def negation(operand: Part) -> Negation:
-    """``- operand``."""
+    """Return the part ``- operand``."""
     return Negation(operand, _around(operand))
 
 
 def negated(operand: Part) -> Not:
-    """``NOT operand``."""
+    """Return the part ``NOT operand``."""
     truth = as_truth(operand)
     return Not(truth, _around(truth))
 
 
 def as_truth(part: Part) -> Part:
-    """The part where a truth value is wanted.
+    """Return the part in the form for a place that needs a truth value.
 
-    :raises ExpressionError: it can never be one.
+    :raises ExpressionError: the part can never be a truth value.
     """
     if isinstance(part, Property):
         return Truth(part, _around(part))
@@ -257,7 +262,7 @@ def as_truth(part: Part) -> Part:
 
 
 def junction(operands: list[Part], *, is_or: bool) -> Part:
-    """The operands joined; one alone stays what it is."""
+    """Return the operands joined; a single operand stays unchanged."""
     if len(operands) == 1:
         return operands[0]
     truths = tuple(map(as_truth, operands))
@@ -265,7 +270,7 @@ def junction(operands: list[Part], *, is_or: bool) -> Part:
 
 
 def equal(left: Part, right: Part) -> Comparison:
-    """``left = right``."""
+    """Return the part ``left = right``."""
     for part in (left, right):
         if isinstance(part, Constant) and part.kind is ConstantKind.NULL:
             raise ExpressionError(f"'{part}' cannot be compared.")
@@ -276,7 +281,7 @@ def equal(left: Part, right: Part) -> Comparison:
 
 
 def ordered(symbol: str, left: Part, right: Part) -> Comparison:
-    """``left < right`` and its like: for numbers, and properties that hold some."""
+    """Return the part ``left < right`` or a similar one: for numbers, and for properties that hold numbers."""
     for part in (left, right):
         number = part.kind.is_number if isinstance(part, Constant) else isinstance(part, Property | Negation)
         if not number:
@@ -285,7 +290,7 @@ def ordered(symbol: str, left: Part, right: Part) -> Comparison:
 
 
 def between(value: Part, low: Part, high: Part, *, outside: bool) -> Junction:
-    """``value BETWEEN low AND high``, or NOT."""
+    """Return the part ``value BETWEEN low AND high``, or NOT BETWEEN."""
     if outside:
         sides: tuple[Part, ...] = (ordered("<", value, low), ordered(">", value, high))
         return Junction(True, sides, _around(*sides))
@@ -314,26 +319,26 @@ def _as_numbers_greater(left: Constant, right: Constant) -> bool:
 
 
 def is_null(operand: Part) -> IsNull:
-    """``operand IS NULL``."""
+    """Return the part ``operand IS NULL``."""
     return IsNull(operand, _around(operand))
 
 
 def one_of(operand: Part, texts: frozenset[str], *, negated: bool) -> In:
-    """``operand IN (texts)``."""
+    """Return the part ``operand IN (texts)``, or NOT IN."""
     if not isinstance(operand, Property):
         raise ExpressionError(f"Expected a property for In expression, got: {shown(operand)}")
     return In(operand, texts, negated, _around(operand))
 
 
 def search(how: str, operand: Part, text: str, *, negated: bool) -> Search:
-    """``operand CONTAINS text`` and its like."""
+    """Return the part ``operand CONTAINS text`` or a similar one."""
     return Search(how, operand, text, negated, _around(operand))
 
 
 def _around(*parts: Part) -> int:
-    """The depth of a part made of others.
+    """Return the depth of a part made of other parts.
 
-    :raises ExpressionError: too deep.
+    :raises ExpressionError: the parts are nested too deep.
     """
     depth = max(part.depth for part in parts) + 1
     if depth > MAX_DEPTH:

@@ -1,8 +1,8 @@
-"""The SQL92 filters of consumer groups, compiled from their heartbeats and asked for by their pulls.
+"""The SQL92 filters of consumer groups, compiled from heartbeats and used by pulls.
 
-A group's filter belongs to the version of the subscription it came with: a pull that names a newer one than could be
-compiled is told so. Nothing is lost when an entry goes, for the subscription it is made of stays with the group.
-Upstream: ``ConsumerFilterManager``; what it saves of them is in ``group_bits``.
+A group's filter belongs to the version of the subscription it came with. A pull that names a newer version than the
+compiled one is refused with the reason. Nothing is lost when an entry is dropped, since its subscription stays with the
+group. Upstream: ``ConsumerFilterManager``; the part that it saves is in ``group_bits``.
 """
 
 from __future__ import annotations
@@ -28,21 +28,23 @@ if TYPE_CHECKING:
 log = EventLog("filters")
 
 MAX_SUBSCRIBED_FILTERS = 10_000
-"""Filters of groups kept at once; beyond it the oldest goes, to be compiled anew when it is pulled with."""
+"""The number of group filters that are kept; beyond it the oldest is dropped, and the next pull compiles it again."""
 MAX_SUBSCRIBED_CHARACTERS = 1_048_576
-"""Characters of their expressions, the same: 100 for each. A compiled one takes up to 150 bytes a character."""
+"""The characters of all kept expressions: 100 for each filter. A compiled one takes up to 150 bytes a character."""
 MAX_HEARTBEAT_CHARACTERS = 32_768
-"""New expressions compiled for one heartbeat, all its groups together; those beyond are compiled by their first
-pull. 100 expressions of 300 characters are compiled at once."""
+"""The characters of new expressions compiled for one heartbeat, over all its groups.
+
+The first pull compiles further expressions. 100 expressions of 300 characters are compiled at once.
+"""
 LEAST_CHARACTERS = 100
-"""An expression counts as at least so many."""
+"""The least number of characters that an expression counts."""
 
 
 def compiled(expression_type: str | None, expression: str | None, turns: FilterTurns | None = None) -> Sql92Filter:
-    """The filter of an expression that is not of tags.
+    """Return the filter of an expression that does not name tags.
 
     :param turns: pays for an expression that has to be compiled.
-    :raises ExpressionError: there is no such type, or the expression is not of it.
+    :raises ExpressionError: there is no such type, or the expression is not of this type.
     """
     if expression_type != EXPRESSION_TYPE_SQL92:
         raise ExpressionError(f"there are no expressions of type {shown(str(expression_type))}, only TAG and SQL92")
@@ -52,7 +54,7 @@ def compiled(expression_type: str | None, expression: str | None, turns: FilterT
 
 
 def check_expression_type(expression_type: str | None) -> None:
-    """Only tags, because ``enablePropertyFilter`` is off.
+    """Let only tag expressions pass, because ``enablePropertyFilter`` is off.
 
     :raises RequestRefused: SYSTEM_ERROR: an expression of another type.
     """
@@ -65,12 +67,12 @@ def check_expression_type(expression_type: str | None) -> None:
 
 
 Expression = tuple[str | None, str]
-"""Type and text."""
+"""An expression's type and text."""
 
 
 @dataclass(slots=True)
 class _Subscribed:
-    """The last expression that could be compiled, and the one since then that could not."""
+    """The last expression that could be compiled, and a later one that could not."""
 
     expression: Expression | None = None
     version: int = -1
@@ -78,7 +80,7 @@ class _Subscribed:
     refused: Expression | None = None
     refusal: str = ""
     characters: int = 0
-    """As counted last."""
+    """The characters at the last count."""
 
     def count_characters(self) -> int:
         """Count the characters of both expressions; return how many are new."""
@@ -92,9 +94,10 @@ class _Subscribed:
 class SubscribedFilters:
     """The filters by group and topic.
 
-    :param bit_maps: told of every expression in use, when bit maps are made (``enableCalcFilterBitMap``).
-    :param turns: pays for what is compiled.
-    :param limit: how many are kept; ``characters`` of all their expressions together.
+    :param bit_maps: gets every expression in use, if bit maps are made (``enableCalcFilterBitMap``).
+    :param turns: pays for compiling.
+    :param limit: how many filters are kept.
+    :param characters: the characters of all kept expressions.
     """
 
     def __init__(
@@ -118,10 +121,10 @@ class SubscribedFilters:
     def register(
         self, group: str, subscriptions: Iterable[SubscriptionData], left: int = MAX_HEARTBEAT_CHARACTERS
     ) -> int:
-        """Compile what a heartbeat brought; what is wrong is logged, and told to those who pull with it.
+        """Compile the expressions of a heartbeat; a wrong expression is logged, and reported to pulls that use it.
 
         :param left: characters that may still be compiled for this heartbeat.
-        :returns: how many are left.
+        :returns: how many characters are left.
         """
         for subscription in subscriptions:
             if is_tag_type(subscription.expression_type):
@@ -134,10 +137,10 @@ class SubscribedFilters:
         return left
 
     def find(self, group: str, subscription: SubscriptionData, asked_version: int) -> Sql92Filter:
-        """The filter for a pull that knows the subscription's version ``asked_version`` (ms).
+        """Return the filter for a pull that knows the subscription's version ``asked_version`` (ms).
 
-        :raises RequestRefused: FILTER_DATA_NOT_EXIST when no expression of the group could be compiled,
-            FILTER_DATA_NOT_LATEST when only an older one could.
+        :raises RequestRefused: FILTER_DATA_NOT_EXIST if no expression of the group could be compiled,
+            FILTER_DATA_NOT_LATEST if only an older one could.
         """
         known = self._subscribed(group, subscription)
         if known.accepts is None:
@@ -155,21 +158,21 @@ class SubscribedFilters:
         return known.accepts
 
     def by_bit_map(self, group: str, topic: str) -> AcceptsExtension | None:
-        """What excludes messages by the bit maps stored with them, for the filter that ``find`` gave; None: nothing."""
+        """Return a function that excludes messages by stored bit maps, for the filter of ``find``, or None."""
         known = self._filters.get((group, topic))
         if self._bit_maps is None or known is None or known.expression is None:
             return None
         return self._bit_maps.accepts(group, topic, known.expression[1])
 
     def _is_known(self, group: str, subscription: SubscriptionData) -> bool:
-        """Whether the expression was compiled, or refused, the last time."""
+        """Return whether the expression was compiled, or refused, the last time."""
         known = self._filters.get((group, subscription.topic))
         return known is not None and _expression(subscription) in (known.expression, known.refused)
 
     def _subscribed(self, group: str, subscription: SubscriptionData) -> _Subscribed:
-        """What is known of the expression, which is compiled unless it was the last time.
+        """Return the entry of a subscription; compile its expression unless it was compiled the last time.
 
-        What it says decides, not its version: a group that comes back may have a clock that was set back.
+        The text decides, not the version: a group that comes back may have a clock that was set back.
         """
         key = group, subscription.topic
         known = self._filters.get(key)
@@ -199,7 +202,7 @@ class SubscribedFilters:
         self._drop_oldest(known)
 
     def _drop_oldest(self, kept: _Subscribed) -> None:
-        """Keep within the limits; whoever pulls with what is dropped has it compiled anew."""
+        """Keep within the limits; a pull with a dropped expression compiles it again."""
         while len(self._filters) > self._limit or self._held > self._characters:
             key = next(iter(self._filters))
             oldest = self._filters.pop(key)
@@ -212,7 +215,7 @@ class SubscribedFilters:
 
 
 def _expression(subscription: SubscriptionData) -> Expression:
-    """Return type and text; a mark for a text that is too long to be used and to be kept."""
+    """Return type and text; for a text that is too long to use or keep, a mark instead."""
     text = subscription.sub_string
     if len(text) > MAX_EXPRESSION_CHARACTERS:
         text = f"{len(text)} characters {hash(text)}"

@@ -1,8 +1,8 @@
-"""Turns of filters and looks: SQL92 expressions are compiled and evaluated for a while, then everybody has a turn.
+"""The turns of filters and looks: SQL92 expressions are compiled and evaluated for a while, then other work has a turn.
 
-An expression and the messages that it is compared with are chosen by peers, and together they can cost seconds; so can
-looks of pops into all queues of a topic, and the many who wait for one message. So work is counted in steps. A turn of
-the reactor has ``TURN_STEPS`` of them; who comes later waits for a next turn in a line that is fair to hosts,
+Peers choose an expression and the messages it is compared with, which can cost seconds. Pops that look into all queues
+of a topic can cost as much, and so can many requests that wait for one message. So work is counted in steps. A turn of
+the reactor has ``TURN_STEPS`` steps. A later request waits for a next turn, in a line that is fair to hosts,
 connections and short expressions.
 """
 
@@ -17,17 +17,21 @@ from gateway.fair_line import FairLine
 from wire.codes import ResponseCode
 
 TURN_STEPS = 60_000
-"""Steps of all filters in one turn of the reactor: 12 ms at most. A send goes through three turns until it is answered,
-so it is this much later three times."""
+"""The steps of all filters in one turn of the reactor: 12 ms at most.
+
+A send goes through three turns until it is answered, so it may be delayed three times by this much.
+"""
 READ_STEPS = 60_000
-"""Steps of one pull or pop, which is then answered with what it found and where to go on. Ten comparisons with values
-that were not seen before, of 1,600 messages, take as many."""
+"""The steps of one pull or pop, which is then answered with what it found and where to continue.
+
+Ten comparisons with new values, for 1,600 messages, take as many steps.
+"""
 REQUEST_STEPS = 100
-"""Steps of a request that waited, beside what its filter costs."""
+"""The steps of a request that waited, in addition to its filter's."""
 COMPILE_STEPS = 15
-"""Steps for each character of an expression that is compiled; about 5 µs for the costliest."""
+"""The steps for each character of an expression that is compiled; about 5 µs for the costliest."""
 MAX_WAITING = 10_000
-"""Requests of one connection that wait for a turn, as many as it may have pulls held."""
+"""The number of requests of one connection that wait for a turn; a connection may have as many held pulls."""
 
 
 class CountedFilter(Protocol):
@@ -41,7 +45,7 @@ class CountedFilter(Protocol):
 
 
 class FilterTurns:
-    """The steps that are left of a turn, and who waits for the next one. All methods belong to the reactor's thread.
+    """The steps left in a turn, and the requests that wait for the next turn. For the reactor's thread only.
 
     :param soon: runs a function at the end of the reactor's turn.
     """
@@ -54,36 +58,37 @@ class FilterTurns:
 
     @property
     def is_spent(self) -> bool:
-        """Whether this turn has no steps left."""
+        """True if this turn has no steps left."""
         return self._left <= 0
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request has to wait for a turn: none is left of this one, or others wait already."""
+        """True if a request has to wait for a turn: this turn has no steps left, or other requests wait already."""
         return self._left <= 0 or bool(self._waiting)
 
     def spend(self, steps: int) -> None:
-        """Take steps from this turn; those of the next are there when it begins."""
+        """Take steps from this turn; the next turn starts with new steps."""
         self._left -= steps
         if self._left <= 0:
             self._order()
 
     def spend_read(self, work: Work) -> None:
-        """Take what a read has used of its ``READ_STEPS``."""
+        """Take the steps that a read has used of its ``READ_STEPS``."""
         self.spend(READ_STEPS - work.left)
 
     def may_match(self, accepts: CountedFilter, properties: Mapping[str, str]) -> bool:
-        """Whether properties match, or might because nobody has steps left to find out."""
+        """Return whether properties match; True also if no steps are left to find out."""
         if self._left <= 0:
             return True
         self.spend(accepts.steps(properties))
         return accepts.matches(properties)
 
     def later(self, owner: object, function: Callable[[], None], characters: int = 0) -> None:
-        """Run a function in a later turn, when its owner's turn has come.
+        """Run a function in a later turn, when its owner has its turn.
 
-        :param characters: those of the expression that it compiles or evaluates; its cost grows with them.
-        :raises RequestRefused: SYSTEM_BUSY: too many of this owner wait.
+        :param characters: the length of the expression that the function compiles or evaluates; its cost grows with the
+            length.
+        :raises RequestRefused: SYSTEM_BUSY: too many requests of this owner wait.
         """
         waiting = self._waiting.waiting(_host(owner), owner)
         if waiting >= MAX_WAITING:
@@ -95,7 +100,7 @@ class FilterTurns:
         self._order()
 
     def resume(self, owner: object, function: Callable[[], None]) -> None:
-        """As ``later`` for what was let in before and is counted elsewhere: never refused."""
+        """Run a function later, like ``later``, but never refuse: for requests that were let in and counted before."""
         self._waiting.put(_host(owner), owner, function, REQUEST_STEPS)
         self._order()
 
@@ -105,7 +110,7 @@ class FilterTurns:
             self._soon(self._begin)
 
     def _begin(self) -> None:
-        """Begin a turn: who waits comes first."""
+        """Begin a turn with the waiting functions."""
         self._is_ordered = False
         self._left = TURN_STEPS
         try:

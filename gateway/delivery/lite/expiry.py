@@ -1,4 +1,4 @@
-"""When a lite topic is deleted: some time after its last message, whether it was consumed or not.
+"""The deletion time of a lite topic: some time after its last message, even if the message was not consumed.
 
 Pure. Upstream: ``AbstractLiteLifecycleManager``, as observed.
 """
@@ -11,11 +11,11 @@ MINUTE_MS: Final = 60_000
 
 
 def is_expired(now_ms: int, last_stored_ms: int, minutes: int, least_ms: int) -> bool:
-    """Whether a lite topic has stayed long enough.
+    """Return whether a lite topic has stayed long enough.
 
-    :param last_stored_ms: when its last message was stored; negative when that message is gone: then nothing is left.
-    :param minutes: ``lite.topic.expiration`` of the parent; 0 and less: it stays for ever.
-    :param least_ms: for which it stays at least (``minLiteTTl``).
+    :param last_stored_ms: when its last message was stored; negative if the message is gone: then nothing is left.
+    :param minutes: ``lite.topic.expiration`` of the parent; with 0 or less the lite topic stays for ever.
+    :param least_ms: the milliseconds that a lite topic stays at least (``minLiteTTl``).
     """
     if minutes <= 0:
         return False

@@ -1,9 +1,10 @@
-"""Lite topics as one part of a broker: who subscribes, which have something for whom, and which are deleted.
+"""Lite topics as one part of a broker: subscribers, lite topics with messages for them, and deletion.
 
-A client is told of a lite topic (it is *ready*) when a message arrives there, when it subscribes, and when its group
-may have the next messages because the last ones are acknowledged or visible again. All clients of a group that
-subscribe to it are told; who pops first has the messages, and the others find none. Pops close it to the group until
-then, as ordered pops do. Upstream: ``LiteEventDispatcher`` and ``LiteLifecycleManager``.
+A client is notified of a lite topic (the topic is *ready*) in three cases: when a message arrives there, when the
+client subscribes, and when its group may have the next messages because the last ones are acknowledged or visible
+again. All clients of a group that subscribe to the lite topic are notified. The client that pops first gets the
+messages, and the other clients find none. A pop closes the lite topic to the group until its messages are acknowledged
+or visible again, as ordered pops do. Upstream: ``LiteEventDispatcher`` and ``LiteLifecycleManager``.
 """
 
 from __future__ import annotations
@@ -37,22 +38,22 @@ if TYPE_CHECKING:
     from gateway.store.message_store import MessageStore
 
 DELETED_AT_ONCE: Final = 1_000
-"""Lite topics that one look deletes at most; the next look goes on."""
+"""The most lite topics that one check deletes; the next check continues."""
 QUEUES_PER_TURN: Final = 10_000
-"""Names of queues that are compared in one turn: a millisecond or two."""
+"""The number of queue names compared in one turn: a millisecond or two."""
 CLIENTS_PER_TURN: Final = 50
-"""Clients that are offered their lite topics, or dropped with a line in the log, in one turn."""
+"""The number of clients that are offered their lite topics, or dropped with a line in the log, in one turn."""
 RESETS_PER_TURN: Final = 50
-"""Offsets that are set in one turn: each may be written to the log."""
+"""The number of offsets set in one turn: each may be written to the log."""
 
 Offer: TypeAlias = tuple[str, str, str]
-"""A light queue, its parent topic and a group for which it has something."""
+"""A light queue, its parent topic, and a group for which the queue has messages."""
 
 log = EventLog("lite")
 
 
 class LiteTopics:
-    """Everything that requests of lite topics share.
+    """The part of a broker that requests of lite topics share.
 
     :ivar held: pops that wait, by client id in place of a topic.
     """
@@ -78,14 +79,14 @@ class LiteTopics:
         self.held = HeldPops(clock_ms, surroundings.turns, settings.max_pop_polling_size, settings.pop_polling_size)
 
     def use(self, settings: Settings) -> None:
-        """Go on with changed settings."""
+        """Use changed settings."""
         self._settings = settings
         self.subscriptions.resize(settings.max_lite_subscription_count)
 
     # -- what is ready --------------------------------------------------------------------------------------
 
     def arrived(self, messages: Iterable[LightArrival]) -> None:
-        """New messages can be read in light queues."""
+        """Offer new messages of light queues to their subscribers."""
         if not len(self.subscriptions):
             return
         offers: list[Offer] = []
@@ -96,20 +97,20 @@ class LiteTopics:
         self._offer(offers)
 
     def opened(self, queue: str, group: str, _queue_id: int = LIGHT_QUEUE_ID) -> None:
-        """A group may have the next messages of a queue, which may be a lite topic."""
+        """Offer the next messages of a queue to a group, if the queue is a lite topic."""
         names = lite_names(queue)
         if names is not None and self.has_messages(queue, group):
             self._offer([(queue, names[0], group)])
 
     def has_messages(self, queue: str, group: str) -> bool:
-        """Whether there is something that a group may have now."""
+        """Return whether a queue has messages that a group may have now."""
         key = (queue, group, LIGHT_QUEUE_ID)
         if self._store.max_offset(queue, LIGHT_QUEUE_ID) <= max(self._pops.positions.committed(key), 0):
             return False
         return not self._pops.orders.is_closed(key, None, self._clock_ms())
 
     def offering(self, client: LiteClient, queues: Iterable[str]) -> Work[None]:
-        """Tell a client of those of these lite topics that it subscribes to and that have something for it."""
+        """Notify a client of these lite topics, if it subscribes to the topic and the topic has messages for it."""
         found = False
         for number, queue in enumerate(queues, 1):
             if (client.has_all or queue in client.queues) and self.has_messages(queue, client.group):
@@ -121,7 +122,7 @@ class LiteTopics:
             self.held.wake(client.client_id, client.group)
 
     def offering_all(self, clients: Iterable[LiteClient]) -> Work[None]:
-        """Tell clients of all their lite topics that have something for them."""
+        """Notify clients of all their lite topics that have messages for them."""
         for number, client in enumerate(clients, 1):
             queues = (yield from self.queues_of(client.parent)) if client.has_all else list(client.queues)
             yield from self.offering(client, queues)
@@ -129,9 +130,10 @@ class LiteTopics:
                 yield
 
     def take_ready(self, client: LiteClient, attempt_id: str | None) -> Iterator[str]:
-        """The queues that are ready for a client, the longest first; each is ready no more when it is given out.
+        """Yield the queues that are ready for a client, the longest ready first; a yielded queue is no longer ready.
 
-        A client that asks once more with the same attempt id may not have had the answer: it gets the same again.
+        A client that asks again with the same attempt id may not have received the answer: it gets the same queues
+        again.
         """
         ready, attempt = client.ready, client.attempt
         if attempt is not None and attempt[0] == attempt_id:
@@ -142,7 +144,7 @@ class LiteTopics:
             yield ready.popitem(last=False)[0]
 
     def pass_on(self, group: str, client_id: str) -> None:
-        """A pop of this client was told of messages and cannot have them: others of the group are told."""
+        """Offer a client's ready queues to the group, because the client was notified and cannot have the messages."""
         client = self.subscriptions.find(group, client_id)
         if client is not None:
             self._in_turns(self._passing_on(client))
@@ -154,9 +156,9 @@ class LiteTopics:
                 yield
 
     def _offer(self, offers: list[Offer]) -> None:
-        """Tell groups what lite topics have for them, and wake for each of these one client that waits.
+        """Notify groups of lite topics with messages for them, and wake one waiting client for each lite topic.
 
-        Who is woken finds all of it: none is told of the next lite topic only after it looked and waits again.
+        A woken client finds all of them: no client learns of the next lite topic only after it looked and waits again.
         """
         told = [self._tell(*offer) for offer in offers]
         if not len(self.held):
@@ -170,7 +172,7 @@ class LiteTopics:
             any(self.held.woke(client.client_id, group) for client in others[parent, group])
 
     def _tell(self, queue: str, parent: str, group: str) -> tuple[Collection[LiteClient], Collection[LiteClient]]:
-        """Tell the clients of a group that a lite topic has something for them; return them as ``subscribers_of``."""
+        """Mark a lite topic as ready for the clients of a group; return them as ``subscribers_of`` does."""
         clients, having_all = self.subscriptions.subscribers_of(queue, parent, group)
         for client in clients:
             client.ready[queue] = None
@@ -182,9 +184,9 @@ class LiteTopics:
     # -- who subscribes -------------------------------------------------------------------------------------
 
     def add(self, client: LiteClient, queue: str, attributes: Mapping[str, str]) -> None:
-        """A client subscribes to a lite topic; in an exclusive group all others lose it.
+        """Subscribe a client to a lite topic; in an exclusive group all other clients lose the topic.
 
-        :param attributes: of the group.
+        :param attributes: the attributes of the group.
         """
         if not self.subscriptions.add(client, queue) or not is_exclusive(attributes):
             return
@@ -196,11 +198,11 @@ class LiteTopics:
                     self.reset(queue, client.group, self.min_offset(queue))
 
     def drop(self, client: LiteClient) -> Awaitable[None]:
-        """Forget a client, and in turns what it subscribes to, whoever asked for it."""
+        """Forget a client at once, and its subscriptions in turns, regardless of who asked."""
         return self._in_turns(self.subscriptions.dropping(client))
 
     def forget_silent(self) -> Deferred[None]:
-        """Drop the subscriptions of clients that told nothing for too long."""
+        """Drop the subscriptions of clients that reported nothing for too long."""
         return self._in_turns(self._forgetting_silent())
 
     def _forgetting_silent(self) -> Work[None]:
@@ -226,11 +228,11 @@ class LiteTopics:
     # -- where groups are -----------------------------------------------------------------------------------
 
     def min_offset(self, queue: str) -> int:
-        """The first message a lite topic has."""
+        """Return the offset of the first message in a lite topic."""
         return max(self._store.min_offset(queue, LIGHT_QUEUE_ID), 0)
 
     def reset(self, queue: str, group: str, offset: int) -> None:
-        """Let a group go on at this offset of a lite topic, no further than its end."""
+        """Set a group to this offset of a lite topic, limited to the topic's messages."""
         offset = max(self.min_offset(queue), min(offset, self._store.max_offset(queue, LIGHT_QUEUE_ID)))
         self._offsets.commit(group, queue, LIGHT_QUEUE_ID, offset)
         self._pops.reset(group, queue, [(LIGHT_QUEUE_ID, offset)])
@@ -238,7 +240,7 @@ class LiteTopics:
     # -- what there is --------------------------------------------------------------------------------------
 
     def parents(self) -> Work[dict[str, int]]:
-        """Parent topics and the minutes for which their lite topics stay."""
+        """Return the parent topics, with the minutes that their lite topics stay."""
         found: dict[str, int] = {}
         for number, (name, config) in enumerate(list(self._topics.table().items()), 1):
             if self._topics.is_lite_parent(name):
@@ -248,15 +250,15 @@ class LiteTopics:
         return found
 
     def groups_of(self, parent: str) -> list[str]:
-        """The groups that are bound to a parent topic."""
+        """Return the groups that are bound to a parent topic."""
         return [name for name, config in self._groups.table().items() if bound_topic(config.attributes) == parent]
 
     def queues_of(self, parent: str) -> Work[list[str]]:
-        """The light queues of a parent's lite topics."""
+        """Return the light queues of a parent's lite topics."""
         return (yield from self.queues_with(lite_queue(parent, "")))
 
     def queues_with(self, prefix: str) -> Work[list[str]]:
-        """The topics of queues that begin so."""
+        """Return the topics of queues that start with this prefix."""
         found: list[str] = []
         for number, (topic, _) in enumerate(self._store.queues(), 1):
             if topic.startswith(prefix):
@@ -268,7 +270,7 @@ class LiteTopics:
     # -- deleting -------------------------------------------------------------------------------------------
 
     def forget_parent(self, parent: str) -> Awaitable[list[str]]:
-        """A parent topic was deleted: nobody subscribes to its lite topics any more. The queues that have to go."""
+        """Drop all subscriptions to lite topics of a deleted parent topic; return the queues to delete."""
         return self._in_turns(self._forgetting_parent(parent))
 
     def _forgetting_parent(self, parent: str) -> Work[list[str]]:
@@ -286,7 +288,7 @@ class LiteTopics:
         return queues
 
     def expire(self, done: Callable[[], None]) -> None:
-        """Delete the lite topics that stayed long enough; ``done`` when that is on disk."""
+        """Delete the lite topics that stayed long enough; call ``done`` when the deletion is on disk."""
 
         def failed(failure: Failure) -> None:
             log.error("lite topics not looked at", error=repr(failure.value))
@@ -295,7 +297,7 @@ class LiteTopics:
         self._in_turns(self._expirable()).addCallbacks(lambda found: self._look_at(found[0], found[1], done), failed)
 
     def _expirable(self) -> Work[tuple[dict[str, int], list[str]]]:
-        """The parents of which lite topics are deleted some time, and the queues of all lite topics."""
+        """Return the parents whose lite topics expire, and the queues of all lite topics."""
         parents = {parent: minutes for parent, minutes in (yield from self.parents()).items() if minutes > 0}
         return parents, (yield from self.queues_with(LITE_PREFIX)) if parents else []
 
@@ -336,7 +338,7 @@ class LiteTopics:
         return is_expired(self._clock_ms(), last_stored_ms, minutes, self._settings.min_lite_ttl_ms)
 
     def _delete(self, queues: list[tuple[str, int]], done: Callable[[], None]) -> None:
-        """One after the other, so that other work in threads has its turn."""
+        """Delete queues one after the other, so that other work in threads has its turn."""
         left = iter(queues[:DELETED_AT_ONCE])
         groups_of = cache(self.groups_of)
 

@@ -1,9 +1,9 @@
-"""Who subscribes to which lite topics, and in which of them something waits for whom.
+"""The subscriptions of clients to lite topics, and the lite topics with messages for each client.
 
-Kept in memory only, as upstream: clients tell all of it again every 30 seconds. A lite topic is named by its light
-queue. What waits for a client is a part of what it subscribes to, so that it needs no limit of its own. The clients of
-a group that has all lite topics share what waits for them: many clients times many lite topics would be too much.
-Upstream: ``LiteSubscriptionRegistryImpl`` and ``LiteEventDispatcher``.
+Subscriptions are kept in memory only, as in upstream: clients report all of them again every 30 seconds. A lite topic
+is named by its light queue. The ready queues of a client are a part of its subscriptions, so they need no limit of
+their own. In a group that has all lite topics, the clients share their ready queues: many clients times many lite
+topics would be too much. Upstream: ``LiteSubscriptionRegistryImpl`` and ``LiteEventDispatcher``.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ if TYPE_CHECKING:
     from gateway.remoting.channel import Channel
 
 Key = tuple[str, str]
-"""Group and client id."""
+"""A client: group and client id."""
 SUBSCRIPTIONS_LIMIT = 100_000
 """The default of maxLiteSubscriptionCount."""
 MAX_LITE_CLIENTS = 100_000
-"""Clients that subscribe to lite topics, also those that subscribe to none at the moment; a connection gets a share."""
+"""The number of clients of lite topics, including those that subscribe to none now; a connection gets a share."""
 
 
 class LiteClient:
-    """What a client of a group subscribes to.
+    """The subscriptions of one client of a group.
 
     :ivar queues: light queues, in the order of their subscription.
-    :ivar ready: those of its queues that may have messages for it, in the order in which they came; of all lite topics
-        of the parent, and one for all clients of the group, where the group has them all.
-    :ivar attempt: id and queues of its last pop, which may ask once more.
-    :ivar told_ms: when it told its subscriptions last; ``popped_ms`` when it popped last (−1: never), ``given_ms``
-        when it last had messages (0: never).
+    :ivar ready: queues that may have messages for the client, in the order in which the messages came. In a group that
+        has all lite topics, these are queues of all lite topics of the parent, and all clients of the group share them.
+    :ivar attempt: id and queues of the client's last pop, which may be repeated.
+    :ivar told_ms: when the client last reported its subscriptions.
+    :ivar popped_ms: when the client last popped (−1: never).
+    :ivar given_ms: when the client last got messages (0: never).
     """
 
     __slots__ = (
@@ -69,11 +70,11 @@ class LiteClient:
 
 
 Subscribers: TypeAlias = dict[str, dict[LiteClient, None]]
-"""Clients by their group."""
+"""The clients by their group."""
 
 
 class LiteSubscriptions:
-    """All of a broker."""
+    """All subscriptions of a broker."""
 
     def __init__(self, limit: int = SUBSCRIPTIONS_LIMIT, max_clients: int = MAX_LITE_CLIENTS) -> None:
         self._shares: Shares[Channel] = Shares(limit, limit)
@@ -85,20 +86,23 @@ class LiteSubscriptions:
 
     @property
     def count(self) -> int:
-        """Subscribed lite topics, each counted for every client; clients that have all of a parent count once."""
+        """The number of subscriptions: one for each client and lite topic, one for each client with all of a parent."""
         return self._shares.used
 
     def resize(self, limit: int) -> None:
-        """Another limit of subscriptions from now on. One connection may have nearly all: proxies speak for many."""
+        """Set another limit of subscriptions.
+
+        One connection may have nearly all of them, since a proxy speaks for many clients.
+        """
         self._shares.resize(limit, limit)
 
     @property
     def limit(self) -> int:
-        """How many subscriptions there may be."""
+        """The number of subscriptions allowed."""
         return self._shares.total
 
     def has_room(self, client: LiteClient) -> bool:
-        """Whether a client may subscribe to one lite topic more."""
+        """Return whether a client may subscribe to one more lite topic."""
         return self._shares.has_room(client.channel)
 
     def __iter__(self) -> Iterator[LiteClient]:
@@ -108,11 +112,11 @@ class LiteSubscriptions:
         return len(self._clients)
 
     def find(self, group: str, client_id: str) -> LiteClient | None:
-        """A client, when it subscribes to anything."""
+        """Return a client, or None if the client is not known here."""
         return self._clients.get((group, client_id))
 
     def told(self, group: str, client_id: str, parent: str, channel: Channel, now_ms: int) -> LiteClient:
-        """A client tells something, over this connection; what it subscribed to below another parent goes.
+        """Note that a client reported over this connection; drop its subscriptions below another parent.
 
         :raises RequestRefused: LITE_SUBSCRIPTION_QUOTA_EXCEEDED: the connection speaks for too many clients.
         """
@@ -134,7 +138,7 @@ class LiteSubscriptions:
         return client
 
     def add(self, client: LiteClient, queue: str) -> bool:
-        """A client subscribes to a lite topic; False when it did already."""
+        """Subscribe a client to a lite topic; return False if it is subscribed already."""
         if queue in client.queues:
             return False
         client.queues[queue] = None
@@ -143,7 +147,7 @@ class LiteSubscriptions:
         return True
 
     def add_all(self, client: LiteClient) -> bool:
-        """A client gets all lite topics of its parent; False when it did already."""
+        """Give a client all lite topics of its parent; return False if it has them already."""
         if client.has_all:
             return False
         client.has_all = True
@@ -155,7 +159,7 @@ class LiteSubscriptions:
         return True
 
     def remove(self, client: LiteClient, queue: str) -> bool:
-        """A client unsubscribes from a lite topic; False when it did not subscribe to it."""
+        """Unsubscribe a client from a lite topic; return False if it was not subscribed."""
         if queue not in client.queues:
             return False
         del client.queues[queue]
@@ -166,11 +170,11 @@ class LiteSubscriptions:
         return True
 
     def drop(self, client: LiteClient) -> None:
-        """A client is gone."""
+        """Forget a client that is gone."""
         finish(self.dropping(client))
 
     def dropping(self, client: LiteClient) -> Work[None]:
-        """Forget a client at once, and what it subscribes to in pieces."""
+        """Forget a client at once, and its subscriptions in pieces."""
         if self._clients.get((client.group, client.client_id)) is not client:
             return
         del self._clients[client.group, client.client_id]
@@ -189,31 +193,31 @@ class LiteSubscriptions:
                 yield
 
     def subscribers(self, queue: str, parent: str) -> list[LiteClient]:
-        """Who gets the messages of a lite topic."""
+        """Return the clients that get the messages of a lite topic."""
         by_group = (*self._by_queue.get(queue, {}).values(), *self._by_parent.get(parent, {}).values())
         return [client for clients in by_group for client in clients]
 
     def groups(self, queue: str, parent: str) -> list[str]:
-        """The groups that get the messages of a lite topic."""
+        """Return the groups that get the messages of a lite topic."""
         return list(dict.fromkeys((*self._by_queue.get(queue, ()), *self._by_parent.get(parent, ()))))
 
     def subscribers_of(
         self, queue: str, parent: str, group: str
     ) -> tuple[Collection[LiteClient], Collection[LiteClient]]:
-        """The clients of a group that subscribe to a lite topic, and those that have all of its parent."""
+        """Return the clients of a group that subscribe to a lite topic, and those that have all of its parent."""
         of_queue, of_parent = self._by_queue.get(queue, {}), self._by_parent.get(parent, {})
         return list(of_queue.get(group, ())), of_parent.get(group, ())
 
     def of_group(self, group: str) -> list[LiteClient]:
-        """The clients of a group."""
+        """Return the clients of a group."""
         return list(self._by_group.get(group, ()))
 
     def silent_since(self, moment_ms: int) -> list[LiteClient]:
-        """The clients that told nothing since a moment."""
+        """Return the clients that reported nothing since a moment."""
         return [client for client in self._clients.values() if client.told_ms < moment_ms]
 
     def _move(self, client: LiteClient, channel: Channel) -> None:
-        """The client speaks over another connection."""
+        """Move a client to another connection, over which it speaks now."""
         held = len(client.queues) + client.has_all
         if held:
             self._shares.give_back(client.channel, held)

@@ -1,6 +1,6 @@
-"""Pop consumption (5.x): the broker shares out messages, not queues, and hides each until it is acknowledged.
+"""Pop consumption (5.x): the broker shares out messages, not queues, and hides each message until it is acknowledged.
 
-``order``, ``check_points`` and ``receipts`` decide and do no I/O. ``revive_log`` keeps what they know in the revive
-topic, so that it survives a kill; ``revival`` gives out again what was not acknowledged in time; ``held_pops`` waits
-for messages; ``pops`` puts them together. Requests are in ``gateway.broker.requests``.
+``order``, ``check_points`` and ``receipts`` decide and do no I/O. ``revive_log`` keeps their state in the revive topic,
+so that the state survives a kill. ``revival`` delivers messages again that were not acknowledged in time. ``held_pops``
+waits for messages; ``pops`` combines all of these. Requests are in ``gateway.broker.requests``.
 """

@@ -1,8 +1,9 @@
-"""Which popped messages are not acknowledged, and when they come again: what the revive topic says, folded up.
+"""The popped messages that are not acknowledged, and when they are delivered again: the sum of the revive topic's
+records.
 
-Pure: every change is a record of the revive topic (``wire.disk.revive_log``), told here in the order of the log, when
-it is stored and again after a restart. A check point goes as soon as all its messages are settled, whether
-they were acknowledged or given out again. Upstream: ``PopBufferMergeService`` and half of ``PopReviveService``.
+Pure: every change is a record of the revive topic (``wire.disk.revive_log``). Each record is applied here in the order
+of the log, when it is stored and again after a restart. A check point goes as soon as all its messages are settled,
+either acknowledged or delivered again. Upstream: ``PopBufferMergeService`` and half of ``PopReviveService``.
 """
 
 from __future__ import annotations
@@ -15,23 +16,24 @@ from gateway.shares import Shares
 from wire.disk.revive_log import MAX_MESSAGES, AckRecord, BatchAckRecord, CheckPointRecord
 
 TICK_MS = 100
-"""How fine the times are at which messages come again."""
+"""The milliseconds between two times at which messages are delivered again."""
 OPEN_LIMIT = 200_000
 """The default of gateway.popCheckPointsLimit."""
 MAX_SETTLED = 20_000
-"""Settled check points that are remembered, so that an acknowledgement that is repeated is no error."""
+"""The number of settled check points that are remembered, so that a repeated acknowledgement is no error."""
 
 _RANGES = tuple(range(count) for count in range(MAX_MESSAGES + 1))
 
 Key = tuple[str, str, int, int, int]
-"""Topic, group, queue, start offset, time of the pop."""
+"""A check point: topic, group, queue id, start offset, time of the pop."""
 
 
 class CheckPoint:
-    """Messages popped together. A plain class: one is made for every queue of every pop.
+    """The messages of one pop from one queue. A plain class: one is made for every queue of every pop.
 
-    ``acked``, ``acking`` and ``reviving`` have a bit for each message: settled in the log, on its way to be
-    acknowledged, on its way to be given out again. ``replaced``: it has a check point of its own, or will have.
+    ``acked``, ``acking`` and ``reviving`` have a bit for each message. They mean: settled in the log, on its way to be
+    acknowledged, on its way to be delivered again. A bit in ``replaced`` means that the message has a check point of
+    its own, or will have one.
     """
 
     __slots__ = (
@@ -69,32 +71,32 @@ class CheckPoint:
 
     @property
     def key(self) -> Key:
-        """What acknowledgements name it by."""
+        """The key by which acknowledgements name the check point."""
         return self.topic, self.group, self.queue_id, self.start_offset, self.popped_at_ms
 
     @property
     def due_ms(self) -> int:
-        """When its messages come again."""
+        """The time when its messages are delivered again."""
         return self.popped_at_ms + self.invisible_ms
 
     def bit_of(self, offset: int) -> int:
-        """The bit of a message, 0 when it is none of these."""
+        """Return the bit of a message; 0 if the message is not in the check point."""
         try:
             return 1 << self.diffs.index(offset - self.start_offset)
         except ValueError:
             return 0
 
     def offsets(self, bits: int) -> list[int]:
-        """The offsets of these bits, ascending."""
+        """Return the offsets of these bits, in rising order."""
         start = self.start_offset
         return [start + diff for index, diff in enumerate(self.diffs) if bits >> index & 1]
 
     def left(self) -> int:
-        """The messages that neither are settled nor on the way to it, as bits."""
+        """Return the bits of the messages that are neither settled nor about to be settled."""
         return self.all & ~(self.acked | self.acking | self.reviving)
 
     def settling(self, offsets: list[int], broker_name: str) -> AckRecord | BatchAckRecord:
-        """The record by which these messages are settled."""
+        """Return the record that settles these messages."""
         if len(offsets) == 1:
             return AckRecord(
                 topic=self.topic,
@@ -116,7 +118,7 @@ class CheckPoint:
         )
 
     def record(self, broker_name: str) -> CheckPointRecord:
-        """As it is now, to be written again."""
+        """Return the record of the check point's present state, to be written again."""
         return CheckPointRecord(
             topic=self.topic,
             group=self.group,
@@ -132,7 +134,7 @@ class CheckPoint:
 
 
 def _compact(record: CheckPointRecord) -> Sequence[int]:
-    """Mostly the messages follow each other: then one range serves all check points of this many."""
+    """Return the messages' distances from the start; one shared range if the messages are neighbours, as most are."""
     every = _RANGES[record.count]
     diffs = record.diffs
     return every if not diffs or diffs == list(every) else tuple(diffs)
@@ -141,7 +143,7 @@ def _compact(record: CheckPointRecord) -> Sequence[int]:
 class CheckPoints:
     """The open check points of a broker.
 
-    ``shares``: how many the groups have; whoever makes check points asks it for room first.
+    :ivar shares: the numbers of check points of the groups; whoever makes check points asks ``shares`` for room first.
     """
 
     def __init__(self, max_settled: int = MAX_SETTLED, limit: int = OPEN_LIMIT) -> None:
@@ -163,7 +165,7 @@ class CheckPoints:
     # -- the log tells --------------------------------------------------------------------------------------
 
     def put(self, record: CheckPointRecord, revive_queue_id: int, revive_offset: int) -> CheckPoint:
-        """A check point is in the log; written again it takes the place of the earlier record."""
+        """Add a check point that is in the log; a check point that was written again moves to its new record."""
         point = CheckPoint(record, revive_queue_id, revive_offset)
         key = point.key
         former = self._open.get(key)
@@ -185,7 +187,7 @@ class CheckPoints:
         return point
 
     def ack(self, key: Key, offsets: Iterable[int]) -> None:
-        """Messages are settled; those of a check point that is not open are passed over."""
+        """Settle messages; messages of a check point that is not open are ignored."""
         point = self._open.get(key)
         if point is None:
             return
@@ -196,7 +198,10 @@ class CheckPoints:
             self._remember(key, point.offsets(point.replaced))
 
     def forget_topic(self, topic: str, revive_queue_id: int | None = None) -> bool:
-        """A topic is gone, and its messages with it; with a revive queue, as far as that says. Whether any was open."""
+        """Forget the check points of a deleted topic; return whether any was open.
+
+        :param revive_queue_id: the revive queue whose check points are forgotten; None for all.
+        """
         points = self._by_topic.get(topic, ())
         gone = [point for point in points if revive_queue_id in (None, point.revive_queue_id)]
         for point in gone:
@@ -206,23 +211,23 @@ class CheckPoints:
     # -- questions ------------------------------------------------------------------------------------------
 
     def find(self, key: Key) -> CheckPoint | None:
-        """An open check point."""
+        """Return an open check point, or None."""
         return self._open.get(key)
 
     def is_open(self, point: CheckPoint) -> bool:
-        """Whether this very check point is; not when its topic was deleted."""
+        """Return whether this very check point is open; False if its topic was deleted."""
         return self._open.get(point.key) is point
 
     def is_settled(self, key: Key) -> bool:
-        """Whether it was settled not long ago."""
+        """Return whether a check point was settled not long ago."""
         return key in self._settled
 
     def is_replaced(self, key: Key, offset: int) -> bool:
-        """Whether a message of a settled check point was not acknowledged, but hidden for longer."""
+        """Return whether a message of a settled check point was hidden for longer instead of acknowledged."""
         return offset in self._settled.get(key, ())
 
     def take_due(self, now_ms: int) -> list[CheckPoint]:
-        """The check points whose time is over, each once; ``again`` brings one back."""
+        """Return the check points whose time is over, each once; ``again`` brings a check point back."""
         now_tick = now_ms // TICK_MS
         if self._next_tick is None or now_tick - self._next_tick > len(self._due):
             ticks = sorted(tick for tick in self._due if tick <= now_tick)
@@ -232,21 +237,21 @@ class CheckPoints:
         return [point for tick in ticks for point in self._due.pop(tick)]
 
     def again(self, point: CheckPoint, at_ms: int) -> None:
-        """Look at a check point once more: its messages could not be given out."""
+        """Make a check point due once more, because its messages could not be delivered again."""
         if self.is_open(point):
             tick = max(at_ms // TICK_MS, self._next_tick or 0)
             self._due.setdefault(tick, {})[point] = None
 
     def first_open(self, revive_queue_id: int) -> CheckPoint | None:
-        """The open check point whose record is the oldest of a revive queue."""
+        """Return the open check point with the oldest record of a revive queue, or None."""
         return next(iter(self._by_offset[revive_queue_id].values()), None)
 
     def oldest(self, revive_queue_id: int, count: int) -> list[CheckPoint]:
-        """The open check points with the oldest records of a revive queue."""
+        """Return up to ``count`` open check points with the oldest records of a revive queue."""
         return list(islice(self._by_offset[revive_queue_id].values(), count))
 
     def open_in(self, revive_queue_id: int) -> int:
-        """How many open check points have their record in a revive queue."""
+        """Return how many open check points have their record in a revive queue."""
         return len(self._by_offset[revive_queue_id])
 
     # -- inside ---------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""Held pops: requests that found nothing and wait for a message, or for their time to run out.
+"""Held pops: requests that found nothing and wait for a message or for their deadline.
 
-A message is for one client of each group, so it wakes one held pop of a group at a time, the longest waiting first;
-what that one leaves wakes the next. Whoever is told looks for messages by itself, and so many in one turn of the
-reactor; the others have their turn later. Upstream: ``PopLongPollingService``.
+A message is for one client of each group. So a message wakes one held pop of a group, the longest waiting first, and
+messages that this pop leaves wake the next one. A woken pop looks for messages itself. One turn of the reactor resumes
+a limited number of pops; other woken pops have their turn later. Upstream: ``PopLongPollingService``.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ if TYPE_CHECKING:
     from gateway.delivery.long_poll import Arrival, Arrivals
 
 TICK_MS = 100
-"""How fine the deadlines are."""
+"""The milliseconds between two checks of deadlines."""
 ANY_QUEUE = -1
 RESUME_STEPS = 250
-"""Steps of one who is told, beside what its filter costs: 240 of them have one turn."""
+"""The steps of a request that is resumed, in addition to its filter's: one turn has steps for 240 requests."""
 TAG_STEPS = 1
-"""Steps of one look at the tag of a message."""
+"""The steps of one check of a message's tag."""
 
 Key = tuple[str, str, int]
-"""Topic, group, queue."""
+"""A queue of a group: topic, group, queue id."""
 Owner = tuple[str, str]
-"""Topic and group."""
+"""A topic and a group."""
 
 
 class Closable(Protocol):
-    """What a held request came over."""
+    """The connection of a held request."""
 
     @property
     def closed(self) -> bool:
-        """Whether nobody can be answered any more."""
+        """True if nobody can be answered any more."""
 
 
 class Held(Enum):
-    """What became of a pop that wants to be held."""
+    """The outcome for a pop that wants to be held."""
 
     YES = "held"
     FULL = "too many are held"
@@ -57,7 +57,8 @@ class Held(Enum):
 class HeldPop:
     """One waiting request. A plain class: thousands are made and dropped a second.
 
-    :param resume: told whether its time is over; :param retries: whether it is for messages that come again, too.
+    :param resume: called with True if its time is over, otherwise with False.
+    :param retries: whether messages that are delivered again wake the request, too.
     """
 
     __slots__ = ("accepts", "channel", "deadline_ms", "key", "resume", "retries", "tick", "woken")
@@ -82,17 +83,18 @@ class HeldPop:
 
 
 def longest_wait_ms(poll_time_ms: int) -> int:
-    """For how long one is held who asks to wait for ``poll_time_ms``."""
+    """Return how many milliseconds a request is held that asks to wait for ``poll_time_ms``."""
     return min(max(poll_time_ms, 0), LONGEST_HOLD_MS)
 
 
 class HeldPops:
     """The held requests of one kind.
 
-    :param turns: of filters and looks; a pop whose filter has no steps left is resumed, to look by itself in a later
-        turn, and so is everyone who is told when no steps are left.
-    :param limit: how many may wait at once, in shares of a group; :param queue_limit: for one topic, group and queue.
-    :param wakes_all: a message wakes everyone who waits for it, not one of each group.
+    :param turns: the turns of filters and of resumed requests. A pop whose filter has no steps left is resumed, and
+        looks for messages itself in a later turn. If no steps are left, every resumed request waits for a later turn.
+    :param limit: how many requests may wait; a group gets a share.
+    :param queue_limit: how many requests may wait for one topic, group and queue.
+    :param wakes_all: True if a message wakes every request that waits for it, not one of each group.
     """
 
     def __init__(
@@ -114,7 +116,7 @@ class HeldPops:
         return self._shares.used
 
     def count(self, key: Key) -> int:
-        """How many wait for a topic, group and queue."""
+        """Return how many requests wait for a topic, group and queue."""
         return len(self._waiting.get(key, ()))
 
     def hold(self, pop: HeldPop) -> Held:
@@ -144,7 +146,7 @@ class HeldPops:
         waiting[pop] = None
 
     def arrived(self, neighbours: Iterable[Arrivals]) -> None:
-        """Wake those who wait for one of these messages."""
+        """Wake requests that wait for one of these messages."""
         if not self._waiting:
             return
         ready: list[HeldPop] = []
@@ -163,11 +165,11 @@ class HeldPops:
         self._resume(ready)
 
     def wake(self, topic: str, group: str, queue_id: int = ANY_QUEUE) -> None:
-        """There may be something to pop in a queue, or in any: one who waits for it looks again."""
+        """Wake a request that waits for a queue or for any queue, since there may be messages to pop."""
         self.woke(topic, group, queue_id)
 
     def woke(self, topic: str, group: str, queue_id: int = ANY_QUEUE) -> bool:
-        """The same; whether anyone waited."""
+        """Wake one request like ``wake``; return whether any request waited."""
         ready: list[HeldPop] = []
         self._mark_first(self._waiting.get((topic, group, ANY_QUEUE), ()), ready)
         if queue_id != ANY_QUEUE:
@@ -181,14 +183,14 @@ class HeldPops:
         return bool(ready)
 
     def tick(self) -> None:
-        """End those whose time is over; to be called every ``TICK_MS``."""
+        """End requests whose time is over; call this every ``TICK_MS``."""
         while expired := self._deadlines.over():
             for pop in expired:
                 pop.woken = True
             self._resume(expired, is_over=True)
 
     def end_all(self) -> None:
-        """End everything that waits, for a broker that stops."""
+        """End every request, for a broker that stops."""
         everything = [pop for waiting in self._waiting.values() for pop in waiting]
         for pop in everything:
             pop.woken = True
@@ -199,7 +201,7 @@ class HeldPops:
     # -- who is chosen --------------------------------------------------------------------------------------
 
     def _choose(self, key: Key, arrivals: Arrivals, ready: list[HeldPop]) -> bool:
-        """Mark who of a key is woken by messages; whether nobody of it is to be asked again."""
+        """Mark the requests of a key that messages wake; return whether the key need not be tried again."""
         waiting: Iterable[HeldPop] = self._waiting[key]
         left: list[HeldPop] = []
         for message in arrivals.each():
@@ -220,7 +222,7 @@ class HeldPops:
         return not left
 
     def _choose_for_retries(self, owner: Owner, ready: list[HeldPop]) -> None:
-        """Mark who is woken by messages that come again, whatever it accepts."""
+        """Mark the requests that redelivered messages wake, without regard to their filters."""
         for pop in self._for_retries[owner]:
             if self._is_here(pop):
                 pop.woken = True
@@ -229,7 +231,7 @@ class HeldPops:
                     return
 
     def _mark_first(self, waiting: Iterable[HeldPop], ready: list[HeldPop]) -> None:
-        """Mark the one of these that waits longest."""
+        """Mark the request that waits the longest."""
         for pop in waiting:
             if self._is_here(pop):
                 pop.woken = True
@@ -237,7 +239,7 @@ class HeldPops:
                 return
 
     def _is_here(self, pop: HeldPop) -> bool:
-        """Whether one can be woken; one whose connection was closed is let go at the end of the look."""
+        """Return whether a request can be woken; a request of a closed connection is dropped after the look."""
         if pop.woken:
             return False
         if pop.channel.closed:
@@ -247,7 +249,7 @@ class HeldPops:
         return True
 
     def _accepts(self, accepts: MessageFilter, message: Arrival) -> bool:
-        """Whether a message is for a pop, or might be because there are no steps left to find out."""
+        """Return whether a message is for a pop; True also if no steps are left to find out."""
         if accepts.accepts_code is not None:
             if self._turns.is_spent:
                 return True
@@ -304,6 +306,6 @@ class HeldPops:
 
 
 def _retry_topics(owner: Owner) -> tuple[str, str]:
-    """Where messages come again."""
+    """Return the topics in which messages are delivered again."""
     topic, group = owner
     return pop_retry_topic(topic, group, RETRY_V1), pop_retry_topic(topic, group, RETRY_V2)

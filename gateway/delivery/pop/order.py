@@ -1,8 +1,8 @@
-"""Ordered pops: which messages of a queue a group has in hand, and when it may have the next ones.
+"""Ordered pops: the messages of a queue that a group has in hand, and when it may have the next ones.
 
-A queue is closed to a group while messages that it popped in order are neither acknowledged nor visible again. The
-offset moves on as acknowledgements allow; nothing goes to a retry topic. Pure, times are arguments.
-Upstream: ``ConsumerOrderInfoManager``, whose file ``consumerOrderInfo.json`` this reads and writes.
+A queue is closed to a group while messages that the group popped in order are neither acknowledged nor visible again.
+Acknowledgements move the offset; no message goes to a retry topic. Pure: times are arguments. Upstream:
+``ConsumerOrderInfoManager``, whose file ``consumerOrderInfo.json`` this module reads and writes.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from gateway.shares import Shares
 from wire.disk.config_json import OrderInfoEntry
 
 MAX_ORDER_QUEUES: Final = 200_000
-"""Queues that groups consume in order: one entry each, about 500 bytes. A group gets a share of them."""
+"""The number of queues that groups consume in order, each an entry of about 500 bytes; a group gets a share of them."""
 FREES_KEPT: Final = 1_000
-"""Times at which queues come free that are kept besides two for each queue: most of the others are out of date."""
+"""The number of times kept at which queues become free, besides two for each queue: most are out of date."""
 
 FREES_AT_ONCE: Final = 200
-"""Queues that open at once and are looked at in one turn of the reactor."""
+"""The number of times of free queues that are checked in one turn of the reactor."""
 
 Key = tuple[str, str, int]
-"""Topic, group, queue."""
+"""A queue of a group: topic, group, queue id."""
 
 
 class AckFault(Enum):
-    """Why an acknowledgement changes nothing; names of the outcomes that upstream numbers -1 and -2."""
+    """The reason why an acknowledgement changes nothing, for the outcomes that upstream numbers -1 and -2."""
 
     UNKNOWN = "the message was not popped in order"
     OTHER_POP = "the message was popped again since"
@@ -39,8 +39,9 @@ class AckFault(Enum):
 class OrderInfo:
     """The last ordered pop of a group from a queue.
 
-    :ivar offsets: ascending; ``counts`` how often a message was popped before, ``visible_at_ms`` until when a message
-        is invisible where that is not as for all.
+    :ivar offsets: the offsets of the messages, in rising order.
+    :ivar counts: how often a message was popped before.
+    :ivar visible_at_ms: the time until which a message is invisible, if it differs from the pop's time.
     :ivar committed: a bit for each offset that is acknowledged.
     """
 
@@ -53,11 +54,11 @@ class OrderInfo:
     visible_at_ms: dict[int, int] = field(default_factory=dict)
 
     def is_acked(self, index: int) -> bool:
-        """Whether the message at this place of ``offsets`` is acknowledged."""
+        """Return whether the message at this index of ``offsets`` is acknowledged."""
         return bool(self.committed >> index & 1)
 
     def free_at_ms(self) -> int | None:
-        """When the first unacknowledged message can be had again: all of them must; None when there is none left."""
+        """Return when all unacknowledged messages are visible again; None if all messages are acknowledged."""
         default = self.popped_at_ms + self.invisible_ms
         times = [
             self.visible_at_ms.get(offset, default)
@@ -67,14 +68,14 @@ class OrderInfo:
         return max(times) if times else None
 
     def next_offset(self) -> int:
-        """Where the group goes on: at the first message that is not acknowledged, or after the last."""
+        """Return where the group continues: at the first unacknowledged message, or after the last message."""
         for index, offset in enumerate(self.offsets):
             if not self.is_acked(index):
                 return offset
         return self.offsets[-1] + 1
 
     def entry(self) -> OrderInfoEntry:
-        """As in the file."""
+        """Return the pop as an entry of the file."""
         first = self.offsets[0]
         return OrderInfoEntry(
             offsets=[first, *(offset - first for offset in self.offsets[1:])],
@@ -89,7 +90,7 @@ class OrderInfo:
 
     @classmethod
     def of_entry(cls, entry: OrderInfoEntry) -> OrderInfo | None:
-        """What the file says; None when that names no message."""
+        """Return the pop of an entry of the file; None if the entry names no message."""
         if not entry.offsets:
             return None
         first, *others = entry.offsets
@@ -105,7 +106,7 @@ class OrderInfo:
 
 
 def entries_of(table: Mapping[Key, OrderInfo]) -> dict[str, dict[int, OrderInfoEntry]]:
-    """As in the file: ``topic@group`` → queue → entry."""
+    """Return the table in the form of the file: ``topic@group`` → queue → entry."""
     entries: dict[str, dict[int, OrderInfoEntry]] = {}
     for (topic, group, queue_id), info in table.items():
         entries.setdefault(f"{topic}@{group}", {})[queue_id] = info.entry()
@@ -129,11 +130,11 @@ class OrderTable:
         return len(self._table)
 
     def get(self, key: Key) -> OrderInfo | None:
-        """The last ordered pop, or None."""
+        """Return the last ordered pop, or None."""
         return self._table.get(key)
 
     def put(self, key: Key, info: OrderInfo | None) -> None:
-        """As the log or the file says; None: there is none any more."""
+        """Set the last ordered pop as the log or the file says; None removes it."""
         self.changes += 1
         if info is None:
             if self._table.pop(key, None) is not None:
@@ -152,7 +153,7 @@ class OrderTable:
             self._note_free(key, info)
 
     def is_closed(self, key: Key, attempt_id: str | None, now_ms: int) -> bool:
-        """Whether the group has to wait; not for the answer to an attempt that it makes again."""
+        """Return whether the group has to wait; False for a repeated attempt, which gets its answer again."""
         info = self._table.get(key)
         if info is None or (attempt_id is not None and attempt_id == info.attempt_id):
             return False
@@ -160,13 +161,13 @@ class OrderTable:
         return free_at_ms is not None and now_ms < free_at_ms
 
     def is_full(self, key: Key) -> bool:
-        """Whether this queue would be one too many for its group, which gets a share of all."""
+        """Return whether this queue would exceed the group's share of all ordered queues."""
         return key not in self._table and not self._shares.has_room(key[1])
 
     def popped(
         self, key: Key, offsets: Sequence[int], now_ms: int, invisible_ms: int, attempt_id: str | None
     ) -> OrderInfo:
-        """The group popped these messages."""
+        """Note that the group popped these messages."""
         former = self._table.get(key)
         counts: dict[int, int] = {}
         if former is not None:
@@ -182,7 +183,7 @@ class OrderTable:
         return info
 
     def ack(self, key: Key, offset: int, popped_at_ms: int) -> int | AckFault:
-        """A message is done; where the group goes on."""
+        """Acknowledge a message; return where the group continues, or why nothing changed."""
         info = self._table.get(key)
         if info is None:
             return AckFault.UNKNOWN
@@ -198,7 +199,7 @@ class OrderTable:
         return info.next_offset()
 
     def drop_settled(self, key: Key) -> None:
-        """Forget the last pop when all of it is acknowledged; what is acknowledged once more is unknown then."""
+        """Forget the last pop if all of it is acknowledged; a repeated acknowledgement is unknown afterwards."""
         info = self._table.get(key)
         if info is not None and info.free_at_ms() is None:
             self.put(key, None)
@@ -206,9 +207,9 @@ class OrderTable:
     def change_visible(
         self, key: Key, offset: int, popped_at_ms: int, visible_at_ms: int, *, suspended: bool = False
     ) -> AckFault | None:
-        """A message of the last pop becomes visible at another time.
+        """Change the time when a message of the last pop becomes visible; return why nothing changed, or None.
 
-        :param suspended: nobody tried it: this pop does not count.
+        :param suspended: True if nobody tried the message: this pop does not count.
         """
         info = self._table.get(key)
         if info is None or offset not in info.offsets:
@@ -224,7 +225,7 @@ class OrderTable:
         return None
 
     def _changeable(self, key: Key, info: OrderInfo) -> OrderInfo:
-        """The entry to be changed, which is in no frozen table."""
+        """Return the entry for a change: a copy if the entry is in a frozen table."""
         if key not in self._own:
             info = self._table[key] = OrderInfo(
                 info.offsets,
@@ -239,9 +240,9 @@ class OrderTable:
         return info
 
     def take_free(self, now_ms: int, most: int = FREES_AT_ONCE) -> list[Key] | None:
-        """The queues that have come free by the time since the last call; None when that is all.
+        """Return the queues that have become free since the last call; None if there are no more.
 
-        :param most: times that are looked at; not all of them may count.
+        :param most: the number of times to check; not all of them may count.
         """
         if not self._frees or self._frees[0][0] > now_ms:
             return None
@@ -254,7 +255,7 @@ class OrderTable:
         return free
 
     def forget_topic(self, topic: str) -> bool:
-        """A topic is gone. Whether any of its queues were consumed in order."""
+        """Forget a deleted topic; return whether any of its queues were consumed in order."""
         gone = list(self._by_topic.get(topic, ()))
         for key in gone:
             self.put(key, None)
@@ -263,12 +264,12 @@ class OrderTable:
     # -- the file -------------------------------------------------------------------------------------------
 
     def frozen(self) -> Mapping[Key, OrderInfo]:
-        """The table as it is now, for any thread: what changes later is not in it."""
+        """Return the present table, for any thread: later changes are not in it."""
         self._own = set()
         return self._table.copy()
 
     def load(self, table: Mapping[str, Mapping[int, OrderInfoEntry]]) -> None:
-        """Take over what the file says."""
+        """Take over the content of the file."""
         for name, queues in table.items():
             topic, _, group = name.partition("@")
             for queue_id, entry in queues.items():

@@ -1,6 +1,6 @@
-"""``consumerOrderInfo.json``: the ordered pops as they were saved last.
+"""The file ``consumerOrderInfo.json``: the ordered pops as they were last saved.
 
-The revive topic has what came after it. Upstream: ``ConsumerOrderInfoManager``.
+The revive topic has all later changes. Upstream: ``ConsumerOrderInfoManager``.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 FILE_NAME = "consumerOrderInfo.json"
 APPLIED_END = "gatewayAppliedEnd"
-"""Name of ``applied_end`` in the file; Apache brokers drop it. Never change: it is on disk."""
+"""The name of ``applied_end`` in the file; Apache brokers drop it. Never change: it is on disk."""
 
 
 class OrderFile(SavedTable[ConsumerOrderInfoFile]):
     """The file of an order table, which counts its changes.
 
-    :param log_end: what the log says of ordered pops is in the table up to there.
+    :param log_end: returns the offset up to which the log's ordered pops are in the table.
     :param in_thread: runs the writes; the default writes at once, for tools and tests.
     """
 
@@ -48,12 +48,12 @@ class OrderFile(SavedTable[ConsumerOrderInfoFile]):
         self._saved = orders.changes
 
     def persist(self, saved: Saved | None = None) -> None:
-        """Write what changed; ``saved`` is told when everything up to now is on disk."""
+        """Write all changes; call ``saved`` when everything up to now is on disk, or with the error."""
         self._note_changes()
         super().persist(saved)
 
     def persist_now(self) -> None:
-        """The same, waiting for it: for the end of the process.
+        """Write all changes and wait for the write: for the end of the process.
 
         :raises OSError: the change is not on disk.
         """

@@ -1,4 +1,4 @@
-"""Pop consumption as one part of a broker: what is open, who waits, what comes again, and what is saved of it."""
+"""Pop consumption as one part of a broker: open check points, waiting pops, redelivery, and the saved state."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from gateway.store.put_result import PutOutcome
 
 OPEN_STEPS = 40
-"""Steps of a queue that has come free."""
+"""The steps that a queue costs when it has become free."""
 
 log = EventLog("pop")
 
 
 class Pops:
-    """Everything that requests of pop consumption share."""
+    """The part of a broker that requests of pop consumption share."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Pops:
         )
 
     def rebuild(self) -> None:
-        """Find what is open; blocks. The store is open, the tables are loaded.
+        """Find the open check points; blocks. Call this after the store is open and the tables are loaded.
 
         :raises GatewayError: the file of ordered pops cannot be read.
         """
@@ -68,7 +68,7 @@ class Pops:
             log.info("popped messages found", records=records, open=len(self.check_points))
 
     def arrived(self, outcomes: list[PutOutcome]) -> None:
-        """New messages can be read."""
+        """Take new readable messages: mark their queues, apply revive records, and wake waiting pops."""
         unread = self.positions.unread
         if len(unread):
             for outcome in outcomes:
@@ -78,14 +78,14 @@ class Pops:
         self.notified.arrived(outcomes)
 
     def tick(self) -> None:
-        """What time brings: messages that come again, pops that end, queues that open; every 100 ms."""
+        """Deliver due messages again, end pops whose time is over, and open free queues; call this every 100 ms."""
         self.revival.tick()
         self._open()
         self.held.tick()
         self.notified.tick()
 
     def _open(self) -> None:
-        """Wake who waits for queues that have come free; very many at once take turns."""
+        """Wake the pops that wait for queues that have become free; very many queues take turns."""
         while (free := self.orders.take_free(self._clock_ms())) is not None:
             for topic, group, queue_id in free:
                 self.wake(topic, group, queue_id)
@@ -95,18 +95,18 @@ class Pops:
                 return
 
     def wake(self, topic: str, group: str, queue_id: int) -> None:
-        """A queue may have something for a group that it had not before."""
+        """Wake waiting pops of a group, because a queue may have new messages for the group."""
         self.held.wake(topic, group, queue_id)
         self.notified.wake(topic, group, queue_id)
         if self._opened is not None:
             self._opened(topic, group, queue_id)
 
     def when_opened(self, opened: Callable[[str, str, int], None]) -> None:
-        """Tell ``opened`` as well: topic, group, queue."""
+        """Call ``opened`` as well with topic, group and queue, whenever waiting pops are woken."""
         self._opened = opened
 
     def stop(self) -> None:
-        """Give out nothing more, and end who waits."""
+        """Deliver no more messages, and end the waiting pops."""
         self.revival.stop()
         self.held.end_all()
         self.notified.end_all()
@@ -114,9 +114,9 @@ class Pops:
     # -- from outside ---------------------------------------------------------------------------------------
 
     def reset(self, group: str, topic: str, offsets: Iterable[tuple[int, int]]) -> None:
-        """Queues were set to other offsets: what was popped in order before does not count there any more.
+        """Note that queues were set to other offsets: earlier ordered pops of these queues no longer count.
 
-        Written down, so that pops that were under way do not move the offset after a kill.
+        The reset is written to the revive topic, so that pops under way do not move the offset after a kill.
         """
         for queue_id, offset in offsets:
             key = (topic, group, queue_id)
@@ -127,10 +127,10 @@ class Pops:
             self.wake(topic, group, queue_id)
 
     def forget_topic(self, topic: str) -> None:
-        """A topic was deleted.
+        """Forget a deleted topic.
 
-        Written down, so that neither pops that are under way nor a start take what was popped for messages of a topic
-        made anew.
+        The deletion is written to the revive topic. Otherwise pops under way, or a start, would take the popped
+        messages for messages of a new topic with this name.
         """
         was_ordered = self.orders.forget_topic(topic)
         was_open = self.check_points.forget_topic(topic)
@@ -141,7 +141,7 @@ class Pops:
     # -- saving ---------------------------------------------------------------------------------------------
 
     def persist(self) -> None:
-        """Save the ordered pops; what the revive topic says of them is not needed any more once they are."""
+        """Save the ordered pops; afterwards a start does not need their records in the revive topic any more."""
         needless = self.revive_log.needless()
 
         def saved(failure: BaseException | None) -> None:
@@ -151,11 +151,11 @@ class Pops:
         self._order_file.persist(saved)
 
     def persist_now(self) -> None:
-        """The same, waiting for it: for the end of the process, before the consumer offsets are saved."""
+        """Save the ordered pops and wait: for the end of the process, before the consumer offsets are saved."""
         needless = self.revive_log.needless()
         self._order_file.persist_now()
         self.revive_log.save_position(needless)
 
 
 def _ignore(_stored: bool) -> None:
-    """A reset is in force either way."""
+    """Do nothing: a reset takes effect in any case."""

@@ -1,9 +1,9 @@
-"""Where groups are in the queues they pop from, pops included whose check points are on their way to the disk.
+"""The positions of groups in the queues they pop from, including pops whose check points are on their way to the disk.
 
-The committed offset moves when a check point is stored; until then the next pop goes on behind it all the same, so
-that a queue is never closed while the disk works. What a reset or a failure overtakes does not move the offset any
-more. Ordered pops do not come here: acknowledgements move their offsets. Upstream closes the queue instead
-(``QueueLockManager``).
+The committed offset moves when a check point is stored. Until the check point is stored, the next pop already continues
+after the pop under way, so that a queue is never closed while the disk works. A pop that a reset or a failure overtakes
+does not move the offset any more. Ordered pops are not in here: acknowledgements move their offsets. Upstream closes
+the queue instead (``QueueLockManager``).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from gateway.metadata.saved.write_behind import Saved
 
 Key = tuple[str, str, int]
-"""Topic, group, queue."""
+"""A queue of a group: topic, group, queue id."""
 
 
 class _Way:
-    """One group's way through one queue while pops are under way."""
+    """The way of one group through one queue while pops are under way."""
 
     __slots__ = ("next_offset", "under_way")
 
@@ -29,7 +29,7 @@ class _Way:
 
 
 class Step:
-    """A pop under way: it moves the group to ``next_offset`` when it is stored."""
+    """A pop under way: it moves the group to ``next_offset`` when its check point is stored."""
 
     __slots__ = ("_way", "key", "next_offset")
 
@@ -40,7 +40,7 @@ class Step:
 
 
 class Positions:
-    """All ways; there is an entry only while a pop is under way or reads the disk."""
+    """The ways of all groups; an entry exists only while a pop is under way or reads the disk."""
 
     def __init__(self, offsets: ConsumerOffsets) -> None:
         self._offsets = offsets
@@ -52,7 +52,7 @@ class Positions:
         return len(self._ways)
 
     def committed(self, key: Key) -> int:
-        """Where the group goes on; -1 when it is new to the queue. A reset that is pending is taken here."""
+        """Return where the group continues; -1 if the group is new to the queue. A pending reset is applied here."""
         topic, group, queue_id = key
         if self._offsets.resets and self._offsets.follow_reset(group, topic, queue_id) is not None:
             self.forget(key)
@@ -60,13 +60,16 @@ class Positions:
         return self._offsets.query(group, topic, queue_id) if way is None else way.next_offset
 
     def forget(self, key: Key) -> bool:
-        """The queue was set elsewhere: pops under way do not move it from there. Whether there are any."""
+        """Forget the pops under way in a queue that was reset; return whether there were any.
+
+        These pops do not move the group from its new offset.
+        """
         topic, group, queue_id = key
         self.unread.touch(f"{topic}@{group}", queue_id)
         return self._ways.pop(key, None) is not None
 
     def forget_topic(self, topic: str) -> bool:
-        """A topic is gone: pops under way do not move its groups. Whether there are any."""
+        """Forget the pops under way in a deleted topic, so that they move no offset; return whether there were any."""
         self.unread.forget_topic(topic)
         gone = [key for key in self._ways if key[0] == topic]
         for key in gone:
@@ -74,7 +77,7 @@ class Positions:
         return bool(gone)
 
     def step(self, key: Key, next_offset: int) -> Step:
-        """A pop is on its way to the disk."""
+        """Note a pop that is on its way to the disk."""
         way = self._ways.get(key)
         if way is None:
             way = self._ways[key] = _Way()
@@ -83,7 +86,7 @@ class Positions:
         return Step(key, next_offset, way)
 
     def stored(self, step: Step) -> None:
-        """It is on disk: the group's offset moves."""
+        """Move the group's offset, because the pop is on disk."""
         way = step._way
         if self._ways.get(step.key) is not way:
             return  # overtaken
@@ -94,12 +97,15 @@ class Positions:
             del self._ways[step.key]
 
     def failed(self, step: Step) -> None:
-        """It is not: the group goes on from the committed offset, and what is under way behind it does not count."""
+        """Let the group continue from the committed offset, because the pop was not stored.
+
+        Later pops under way do not count either.
+        """
         if self._ways.get(step.key) is step._way:
             self.forget(step.key)
 
     def skip(self, key: Key, next_offset: int) -> None:
-        """Nothing before this offset is for the group."""
+        """Move the group to an offset before which no message is for the group."""
         way = self._ways.get(key)
         if way is None:
             topic, group, queue_id = key
@@ -108,19 +114,19 @@ class Positions:
             way.next_offset = next_offset
 
     def save(self, saved: Saved) -> None:
-        """Write the committed offsets; ``saved`` is told when they are on disk, or cannot be written."""
+        """Write the committed offsets; call ``saved`` when they are on disk, or with the error."""
         self._offsets.persist(saved)
 
     # -- reads of the disk ----------------------------------------------------------------------------------
 
     def begin_read(self, key: Key) -> None:
-        """A pop reads the disk: others pass the queue by."""
+        """Note that a pop reads the disk: other pops skip the queue."""
         self._reading.add(key)
 
     def end_read(self, key: Key) -> None:
-        """It has read."""
+        """Note that the pop has read the disk."""
         self._reading.discard(key)
 
     def is_read(self, key: Key) -> bool:
-        """Whether one does."""
+        """Return whether a pop reads the disk for this queue."""
         return key in self._reading

@@ -1,7 +1,7 @@
-"""Receipts: the texts that name popped messages, as pop answers carry them and acknowledgements bring them back.
+"""Receipts: texts that name popped messages; pop answers carry them and acknowledgements bring them back.
 
-Clients compute a receipt themselves from three texts of a pop answer; all forms are upstream's (``ExtraInfoUtil``)
-and never change.
+Clients compute a receipt themselves from three texts of a pop answer. All forms are upstream's (``ExtraInfoUtil``) and
+never change.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ NORMAL: Final = "0"
 RETRY_V1: Final = "1"
 RETRY_V2: Final = "2"
 ORDER_REVIVE_QUEUE: Final = 999
-"""The revive queue that receipts of ordered pops name: there is none."""
+"""The revive queue in receipts of ordered pops; no such queue exists."""
 MIN_WORDS: Final = 7
-"""Before 5.x's final form the last word, the message's offset, was left out."""
+"""The least number of words: before 5.x's final form the last word, the message's offset, was left out."""
 MAX_RECEIPT_CHARACTERS: Final = 1_024
 
 
 class Receipt(NamedTuple):
-    """The words of a receipt, as numbers where they are."""
+    """The words of a receipt, converted to numbers where possible."""
 
     start_offset: int
     popped_at_ms: int
@@ -35,29 +35,30 @@ class Receipt(NamedTuple):
     queue_id: int
     queue_offset: int | None
     commit_log_offset: int | None = None
-    """Of messages of lite topics; others are told without."""
+    """The offset in the commit log, for messages of lite topics; other receipts do not contain it."""
 
     @property
     def is_order(self) -> bool:
-        """Whether the message was popped in order."""
+        """True if the message was popped in order."""
         return self.revive_queue_id == ORDER_REVIVE_QUEUE
 
     @property
     def expires_at_ms(self) -> int:
-        """When the message is given out again."""
+        """The time when the message is delivered again."""
         return self.popped_at_ms + self.invisible_ms
 
 
 def build_receipt(receipt: Receipt) -> str:
-    """The text of a receipt."""
+    """Return the text of a receipt."""
     return " ".join(str(word) for word in receipt if word is not None)
 
 
 def parse_receipt(text: str, broker_name: str, queue_id: int, queue_offset: int) -> Receipt:
-    """The receipt of a request.
+    """Return the receipt of a request.
 
-    :param queue_id: as the request says it beside the receipt; ``queue_offset`` likewise.
-    :raises RequestRefused: MESSAGE_ILLEGAL: it is no receipt, or not of this broker, queue and message.
+    :param queue_id: the queue that the request names beside the receipt.
+    :param queue_offset: the offset that the request names beside the receipt.
+    :raises RequestRefused: MESSAGE_ILLEGAL: the text is no receipt, or not of this broker, queue and message.
     """
     words = text.split(" ") if len(text) <= MAX_RECEIPT_CHARACTERS else []
     try:
@@ -90,31 +91,35 @@ def parse_receipt(text: str, broker_name: str, queue_id: int, queue_offset: int)
 
 
 def start_offset_info(retry: str, queue_id: int, start_offset: int) -> str:
-    """Where the check point of a queue starts; joined by ``;``."""
+    """Return the text for a queue whose check point starts at an offset; answers join such texts by ``;``."""
     return f"{retry} {queue_id} {start_offset}"
 
 
 def msg_offset_info(retry: str, queue_id: int, offsets: Sequence[int]) -> str:
-    """The offsets of the messages of a queue, in the order of the answer; joined by ``;``."""
+    """Return the text with a queue's message offsets, in the order of the answer; answers join such texts by ``;``."""
     return f"{retry} {queue_id} {','.join(map(str, offsets))}"
 
 
 def order_count_info(queue_id: int, counts: Sequence[tuple[int, int]], least: int) -> str:
-    """How often messages of a queue were popped before.
+    """Return the text that says how often messages of a queue were popped before.
 
-    :param counts: offset and times, of those popped before; ``least`` is of all messages.
+    :param counts: offset and times, for messages that were popped before.
+    :param least: the least number of times of all messages.
     """
     entries = [f"{NORMAL} qo{queue_id}%{offset} {times}" for offset, times in counts]
     return ";".join([*entries, f"{NORMAL} {queue_id} {least}"])
 
 
 def pop_retry_topic(topic: str, group: str, form: str) -> str:
-    """The topic in which messages of ``topic`` come to ``group`` again; ``form`` is ``RETRY_V1`` or ``RETRY_V2``."""
+    """Return the topic in which messages of ``topic`` are delivered to ``group`` again.
+
+    :param form: ``RETRY_V1`` or ``RETRY_V2``.
+    """
     return f"{retry_topic(group)}{'+' if form == RETRY_V2 else '_'}{topic}"
 
 
 def real_topic(topic: str, group: str, retry: str) -> str:
-    """The topic a message was popped from, which acknowledgements by the batch name by its kind."""
+    """Return the topic from which a message was popped; batch acknowledgements name the topic by its ``retry``."""
     return topic if retry == NORMAL else pop_retry_topic(topic, group, retry)
 
 

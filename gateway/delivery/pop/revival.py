@@ -1,8 +1,8 @@
-"""Gives out again what was popped and not acknowledged in time: as messages of the group's pop retry topic.
+"""Redelivery of popped messages that were not acknowledged in time: as messages of the group's pop retry topic.
 
-The retry messages and the record that settles their originals go into the log together, so a kill neither loses nor
-doubles one. A message that came back as often as its group allows (``retryMaxTimes``) goes to the dead-letter topic
-instead. Upstream: ``PopReviveService``, which knows no dead letters.
+The retry messages, and the record that settles their originals, are written to the log as one append, so a kill neither
+loses nor doubles a message. A message that was delivered as often as its group allows (``retryMaxTimes``) goes to the
+dead-letter topic instead. Upstream: ``PopReviveService``, which knows no dead letters.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     from gateway.store.message_store import MessageStore
 
 AT_ONCE: Final = 16
-"""Check points whose messages are given out again at the same time; the others wait."""
+"""The number of check points whose messages are delivered again at the same time; further check points wait."""
 READ_BYTES: Final = 1 << 20
-"""Read at once, so that large messages of one check point go one after the other."""
+"""The bytes of one read: large messages of one check point are delivered one after the other."""
 RETRY_MS: Final = 1_000
-"""Messages that could not be stored again are tried again after this."""
+"""The milliseconds until messages that could not be stored again are tried again."""
 MAX_PROPERTIES: Final = 32_767 - 64
-"""A message whose properties leave no room for one more goes without it."""
+"""The length of properties up to which another property is added; longer ones stay without it."""
 
 log = EventLog("pop")
 
 
 class Revival:
-    """Looks after check points whose time is over."""
+    """The part that delivers the messages of due check points again."""
 
     def __init__(
         self,
@@ -71,17 +71,17 @@ class Revival:
         self._going = False
 
     def tick(self) -> None:
-        """Begin with what has become due; to be called every ``TICK_MS`` of ``check_points``."""
+        """Begin with check points that have become due; call this every ``TICK_MS`` of ``check_points``."""
         self._waiting += self._points.take_due(self._clock_ms())
         self._go_on()
 
     def stop(self) -> None:
-        """Begin nothing more."""
+        """Begin with no more check points."""
         self._running = False
 
     @property
     def count(self) -> int:
-        """Check points that are due and not done."""
+        """The number of check points that are due and not done."""
         return len(self._waiting) + self._under_way
 
     def _go_on(self) -> None:
@@ -95,7 +95,7 @@ class Revival:
             self._going = False
 
     def _begin(self, point: CheckPoint) -> None:
-        """Give out the first messages that are left: neighbours, as far as one read goes."""
+        """Deliver the first messages left of a check point: neighbours within one read."""
         if not self._points.is_open(point):  # its topic was deleted
             return
         left = point.left()
@@ -126,7 +126,7 @@ class Revival:
             self._failed(point, run, error)
 
     def _is_wanted(self, point: CheckPoint) -> bool:
-        """Whether its topic and group still exist; upstream: popReviveSkipIfGroupAbsent."""
+        """Return whether topic and group of a check point still exist; upstream: popReviveSkipIfGroupAbsent."""
         return self._topics.get(point.topic) is not None and self._groups.get(point.group) is not None
 
     def _have_read(self, point: CheckPoint, run: list[int], result: GetResult | Failed) -> None:
@@ -155,7 +155,7 @@ class Revival:
         self._settle(point, done, [message for message in messages if message.queue_offset in wanted])
 
     def _settle(self, point: CheckPoint, done: list[int], messages: list[StoredMessage]) -> None:
-        """Store these again, and that the originals are settled."""
+        """Store these messages again, together with the record that settles the originals."""
         if len(messages) < len(done) and self._is_wanted(point):
             log.warning(
                 "popped messages are gone",
@@ -195,7 +195,10 @@ class Revival:
     # -- what is stored -------------------------------------------------------------------------------------
 
     def _again(self, point: CheckPoint, message: StoredMessage) -> OutgoingMessage:
-        """:raises RequestRefused: the topic it goes to cannot be made."""
+        """Return the message for the pop retry topic, or for the dead-letter topic after the last retry.
+
+        :raises RequestRefused: the topic of the message cannot be made.
+        """
         group = self._groups.get(point.group)
         limit = group.retry_max_times if group is not None else 0
         if self._dead_letters and message.reconsume_times >= limit:
@@ -209,7 +212,7 @@ class Revival:
         return _stored_again(message, topic, queue_id, raw)
 
     def _retry_queue(self, point: CheckPoint) -> tuple[str, int]:
-        """Retry topic and queue, made when there is none."""
+        """Return the retry topic and its queue; make the topic if it does not exist."""
         topic, config = point.topic, self._topics.get(point.topic)
         if not topic.startswith(RETRY_TOPIC_PREFIX):
             queues = config.read_queue_nums if self._separate_queues and config is not None else 1
@@ -234,7 +237,7 @@ class Revival:
 
 
 def _origin_topic(point: CheckPoint) -> str:
-    """The topic that was subscribed to, also when the message was last read from a retry topic of it."""
+    """Return the topic to which the group subscribed, even if the message was last read from a retry topic."""
     for form in (RETRY_V1, RETRY_V2):
         prefix = pop_retry_topic("", point.group, form)
         if point.topic.startswith(prefix):

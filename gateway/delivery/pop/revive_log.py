@@ -1,11 +1,11 @@
-"""The revive topic: every pop and acknowledgement is a record there, and what is open is what they add up to.
+"""The revive topic: every pop and acknowledgement is a record there, and the open check points are the records' sum.
 
-A record is written in the topic itself as soon as something happens, not through a timer as upstream does: when
-messages come again is decided from memory (``revival``), which a restart fills again from the records after the saved
-position. Records that come through a timer, from Apache RocketMQ's time with the directory, are read just the same.
+A record is written to the topic itself at once, not through a timer as upstream does. The memory (``revival``) decides
+when messages are delivered again; a restart fills the memory from the records after the saved position. Records that
+come through a timer, from Apache RocketMQ's time with the directory, are read in the same way.
 
-What is saved (``consumerOffset.json``, group CID_RMQ_SYS_REVIVE_GROUP) is upstream's value: the last record that is no
-longer needed. ``compact`` keeps it near the end.
+The saved position (``consumerOffset.json``, group CID_RMQ_SYS_REVIVE_GROUP) is upstream's value: the last record that
+is no longer needed. ``compact`` keeps the position near the end.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -44,24 +44,27 @@ if TYPE_CHECKING:
     from gateway.store.put_result import PutOutcome, PutResult
 
 REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
-"""Upstream's name for whoever reads the revive topic. Never change: it is on disk."""
+"""The name of upstream's group that reads the revive topic. Never change: it is on disk."""
 MAX_REPLAY: Final = 5_000
-"""Records of one revive queue read again by a start, about: an open check point further back is written again, unless
-more than half of what lies behind it is open, too: writing those again would never end."""
+"""The number of records, about, of one revive queue that a start reads again.
+
+An open check point further back is written again, unless more than half of the later records are of open check points:
+writing these again would never end.
+"""
 COMPACTED_AT_ONCE: Final = 256
 REPLAYED_AT_ONCE: Final = 2_000
 REPLAYED_BYTES: Final = 4 << 20
 DELIVER_EARLIER_MS: Final = 1_000
-"""Upstream has its records delivered a second before messages come again (``ackTimeInterval``)."""
+"""The milliseconds by which upstream delivers its records before messages are due again (``ackTimeInterval``)."""
 
 log = EventLog("pop")
 
 Done = Callable[[bool], None]
-"""Told whether records are stored."""
+"""A callback that gets True if records are stored, otherwise False."""
 
 
 class ReviveMessage(OutgoingMessage):
-    """A record of the revive topic on its way to the log, together with what it says."""
+    """A record of the revive topic on its way to the log, as a message with the parsed record."""
 
     __slots__ = ("record",)
 
@@ -69,7 +72,7 @@ class ReviveMessage(OutgoingMessage):
 
 
 class ReviveLog:
-    """Writes and reads the revive topic."""
+    """The writer and reader of the revive topic."""
 
     def __init__(
         self,
@@ -95,7 +98,7 @@ class ReviveLog:
         self._compacting = 0
 
     def next_queue(self) -> int:
-        """The revive queue of the next pop."""
+        """Return the revive queue for the next pop."""
         self._turn = (self._turn + 1) % self._queues
         return self._turn
 
@@ -104,9 +107,9 @@ class ReviveLog:
     def append(
         self, records: Sequence[ReviveRecord], queue_id: int, done: Done, messages: Sequence[OutgoingMessage] = ()
     ) -> None:
-        """Write records, and messages with them: all of it or nothing.
+        """Write records, and messages with them: all of them or none.
 
-        :param done: told when they are as durable as ``flushDiskType`` promises, or that they are not stored.
+        :param done: called when they are as durable as ``flushDiskType`` promises, or when they are not stored.
         """
         written = [*messages, *(self._message(record, queue_id) for record in records)]
         if len(written) == 1:
@@ -115,7 +118,7 @@ class ReviveLog:
             self._store.append_all(written, lambda results: self._stored(results, done))
 
     def append_gone(self, topic: str) -> None:
-        """Write that a topic was deleted: to every queue, behind what is on its way there."""
+        """Write that a topic was deleted to every queue, after the records on their way there."""
         for queue_id in sorted({*range(self._queues), *self._last}):
             self.append([GoneRecord(topic=topic)], queue_id, _ignore)
 
@@ -143,7 +146,7 @@ class ReviveLog:
     # -- reading --------------------------------------------------------------------------------------------
 
     def arrived(self, outcomes: Iterable[PutOutcome]) -> None:
-        """New records are in the log."""
+        """Apply new records that are in the log."""
         topic = self._topic
         for outcome in outcomes:
             if outcome.topic == topic:
@@ -161,9 +164,9 @@ class ReviveLog:
             self._apply(record, result.queue_id, result.queue_offset)
 
     def rebuild(self, orders_end: int) -> int:
-        """Read what is needed of the topic after a start; how many records that were. Blocks.
+        """Read the needed part of the topic after a start; return the number of records. Blocks.
 
-        :param orders_end: what the log says up to here is in the order table; -1 when nobody knows.
+        :param orders_end: the offset up to which the log is in the order table; -1 if unknown.
         """
         queues = [queue_id for topic, queue_id in self._store.queues() if topic == self._topic]
         newest = _Newest()
@@ -228,11 +231,11 @@ class ReviveLog:
     # -- what is saved --------------------------------------------------------------------------------------
 
     def needless(self) -> dict[int, int]:
-        """Of each revive queue the last record that a start does not need."""
+        """Return, for each revive queue, the last record that a start does not need."""
         return {queue_id: self._needless(queue_id) for queue_id in self._last}
 
     def save_position(self, needless: dict[int, int]) -> None:
-        """Have ``needless`` saved with the consumer offsets."""
+        """Put ``needless`` into the consumer offsets, which are saved later."""
         for queue_id, offset in needless.items():
             if self._offsets.query(REVIVE_GROUP, self._topic, queue_id) != offset:
                 self._offsets.keep(REVIVE_GROUP, self._topic, queue_id, offset)
@@ -242,7 +245,7 @@ class ReviveLog:
         return self._last[queue_id] if first is None else first.revive_offset - 1
 
     def compact(self) -> None:
-        """Write check points again that are open for long, so that a start need not read much; call it every second."""
+        """Write check points that are open for long again, so that a start need not read much; call every second."""
         if self._compacting:
             return
         for queue_id, last in self._last.items():
@@ -262,7 +265,7 @@ class ReviveLog:
 
 
 class _Newest:
-    """What the newest record of the whole topic says of each queue: revive queues are read one after the other."""
+    """The newest record of the whole topic for each queue, since revive queues are read one after the other."""
 
     def __init__(self) -> None:
         self.offsets: dict[OrderKey, tuple[int, int]] = {}
@@ -271,7 +274,7 @@ class _Newest:
         """Where it says that a topic was deleted."""
 
     def note(self, record: ReviveRecord, at: int) -> None:
-        """A record that lies at this offset of the log."""
+        """Take a record at this offset of the log."""
         if isinstance(record, GoneRecord):
             self.gone[record.topic] = max(self.gone.get(record.topic, -1), at)
         if not isinstance(record, CheckPointRecord | StateRecord):
@@ -284,11 +287,11 @@ class _Newest:
 
 
 def _ignore(_stored: bool) -> None:
-    """What is gone is gone either way."""
+    """Do nothing: the topic is gone in any case."""
 
 
 def state_of(key: OrderKey, next_offset: int | None, info: OrderInfo | None) -> StateRecord:
-    """The record of where a group is in a queue that it consumes in order."""
+    """Return the record of a group's position in a queue that it consumes in order."""
     topic, group, queue_id = key
     order = "" if info is None else build_json(info.entry().to_json(), java_form=False).decode()
     return StateRecord(topic=topic, group=group, queue_id=queue_id, next_offset=next_offset, order=order)

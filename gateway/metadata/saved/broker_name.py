@@ -1,8 +1,8 @@
-"""The name under which a data directory was served, kept in it.
+"""The name under which a data directory was served, kept in the directory.
 
-A broker without a configured name is called after its host. Offsets that consumers keep themselves, the checkpoints of
-Spark, receipts of pops, handles of timer messages and message traces all name the broker, so a directory that comes to
-another host, or into a container made anew, is served under its first name.
+A broker without a configured name has the name of its host. Offsets that consumers keep themselves, the checkpoints of
+Spark, receipts of pops, handles of timer messages and message traces all name the broker. So a directory that moves to
+another host, or into a new container, is served under its first name.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from gateway.metadata.saved.config_disk import ConfigDisk, RealConfigDisk
 from gateway.settings.broker import name_expected
 
 FILE_NAME = "gateway-broker-name"
-"""Never change: it is on disk."""
+"""The name of the file. Never change: it is on disk."""
 MAX_FILE_BYTES = 1_024
 _MEMBER_TOPIC = re.compile(rb'"rmq_sys_SYNC_BROKER_MEMBER_([^"\\]+)"')
-"""A topic that each broker makes at its start, Apache RocketMQ 5.x as well, and never deletes."""
+"""A topic that each broker, Apache RocketMQ 5.x included, makes at its start and never deletes."""
 
 
 class KeptName(NamedTuple):
-    """A name, and the file that says so."""
+    """A name, and the file that contains it."""
 
     name: str
     path: Path
 
 
 def kept_name(root: Path) -> KeptName | None:
-    """Return the name under which a directory was served; None when nobody knows of one.
+    """Return the name under which a directory was served; None if no name is known.
 
-    Directories of earlier versions and of Apache RocketMQ have no file with the name, but a topic that has it.
+    Directories of earlier versions and of Apache RocketMQ have no file with the name, but a topic that contains it.
 
-    :raises GatewayError: the file says nothing, and the topics do not either.
+    :raises GatewayError: the file contains no name, and the topics do not either.
     """
     path = root / FILE_NAME
     try:
@@ -57,9 +57,9 @@ def kept_name(root: Path) -> KeptName | None:
 
 
 def keep_name(root: Path, name: str, disk: ConfigDisk | None = None) -> None:
-    """Write the name down, durably, unless it is already there; to be called by who has the directory locked.
+    """Write the name to the disk, unless it is already there; the caller must have locked the directory.
 
-    :raises OSError: it cannot be written.
+    :raises OSError: the name cannot be written.
     """
     disk = RealConfigDisk() if disk is None else disk
     path, content = root / FILE_NAME, f"{name}\n".encode()
@@ -77,7 +77,7 @@ def _read(path: Path) -> bytes:
 
 
 def _name_of_topics(root: Path) -> KeptName | None:
-    """The name that the table of topics has; None when it has several, of which nobody knows the right one."""
+    """Return the name in the table of topics; None if there are several, since nobody knows the right one."""
     path = root / "config" / "topics.json"
     try:
         names = set(_MEMBER_TOPIC.findall(path.read_bytes())) if path.is_file() else set()

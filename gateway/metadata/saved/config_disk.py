@@ -1,6 +1,6 @@
-"""The narrow door to the disk for the tables' files: everything ``JsonFile`` does goes through a ``ConfigDisk``.
+"""The disk of the tables' files: everything that ``JsonFile`` does goes through a ``ConfigDisk``.
 
-Tests put recording and failing disks here; ``RealConfigDisk`` is the operating system. Nothing here decides anything.
+Tests use recording and failing disks; ``RealConfigDisk`` is the operating system. Nothing here decides anything.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Protocol
 
 
 class ConfigDisk(Protocol):
-    """What a table's file asks of a disk. All errors are ``OSError``."""
+    """The functions of a disk that a table's file uses. All errors are ``OSError``."""
 
     def exists(self, path: Path) -> bool:
-        """Whether there is a file or directory."""
+        """Return whether the path is a file or directory."""
 
     def file_size(self, path: Path) -> int:
-        """Bytes of a file."""
+        """Return the size of a file in bytes."""
 
     def read(self, path: Path) -> bytes:
-        """The whole content of a file."""
+        """Return the whole content of a file."""
 
     def write(self, path: Path, content: bytes) -> None:
-        """Make a file with this content, or replace that of an existing one; return when the bytes are on disk."""
+        """Make a file with this content, or replace an existing file's content; return when the bytes are on disk."""
 
     def link(self, source: Path, target: Path) -> None:
         """Give a file a second name; some file systems cannot."""
@@ -49,46 +49,46 @@ class RealConfigDisk:
     """The operating system's files."""
 
     def exists(self, path: Path) -> bool:
-        """See ``ConfigDisk``."""
+        """Implement ``ConfigDisk.exists``."""
         return path.exists()
 
     def file_size(self, path: Path) -> int:
-        """See ``ConfigDisk``."""
+        """Implement ``ConfigDisk.file_size``."""
         return path.stat().st_size
 
     def read(self, path: Path) -> bytes:
-        """See ``ConfigDisk``."""
+        """Implement ``ConfigDisk.read``."""
         return path.read_bytes()
 
     def write(self, path: Path, content: bytes) -> None:
-        """See ``ConfigDisk``."""
+        """Implement ``ConfigDisk.write``."""
         with path.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
 
     def link(self, source: Path, target: Path) -> None:
-        """See ``ConfigDisk``."""
+        """Implement ``ConfigDisk.link``."""
         os.link(source, target)
 
     def copy(self, source: Path, target: Path) -> None:
-        """See ``ConfigDisk``."""
+        """Implement ``ConfigDisk.copy``."""
         shutil.copyfile(source, target)
 
     def rename(self, source: Path, target: Path) -> None:
-        """See ``ConfigDisk``."""
+        """Implement ``ConfigDisk.rename``."""
         source.replace(target)
 
     def unlink(self, path: Path) -> None:
-        """See ``ConfigDisk``."""
+        """Implement ``ConfigDisk.unlink``."""
         path.unlink(missing_ok=True)
 
     def make_directory(self, path: Path) -> None:
-        """See ``ConfigDisk``."""
+        """Implement ``ConfigDisk.make_directory``."""
         path.mkdir(parents=True, exist_ok=True)
 
     def fsync_directory(self, path: Path) -> None:
-        """See ``ConfigDisk``."""
+        """Implement ``ConfigDisk.fsync_directory``."""
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(fd)

@@ -1,6 +1,6 @@
 """The version of a table after a change.
 
-Upstream: ``DataVersion.nextVersion``. Name servers take a table again when any of the numbers differs.
+Upstream: ``DataVersion.nextVersion``. Name servers read a table again if any number of its version differs.
 """
 
 from __future__ import annotations
@@ -9,5 +9,5 @@ from wire.bodies.topics import DataVersion
 
 
 def next_version(version: DataVersion, now_ms: int) -> DataVersion:
-    """One more change, made now; ``state_version`` is the controller's and stays."""
+    """Return the version after one more change, made now; ``state_version`` belongs to the controller and stays."""
     return DataVersion(counter=version.counter + 1, timestamp=now_ms, state_version=version.state_version)

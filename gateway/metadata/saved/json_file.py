@@ -1,8 +1,8 @@
-"""One JSON file that is always replaced as a whole, with the content before it kept as ``NAME.bak``.
+"""A JSON file that is always replaced as a whole, with its previous content kept as ``NAME.bak``.
 
-Loading falls back to ``NAME.bak`` as upstream's ``ConfigManager`` does. Writing is safer than upstream's: the
-new content is on disk before it takes the old one's name, so a kill at any point leaves a readable file.
-What the content means is the caller's business.
+Loading falls back to ``NAME.bak``, as upstream's ``ConfigManager`` does. Writing is safer than upstream's: the new
+content is on disk before it takes the old file's name. So a kill at any point leaves a readable file. The caller knows
+what the content means.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wire.errors import RemoteError
 T = TypeVar("T")
 
 MAX_FILE_BYTES = 1 << 30
-"""A larger file is refused at start instead of filling the memory."""
+"""The largest file that is loaded; a larger file is refused at start instead of filling the memory."""
 
 log = EventLog("metadata")
 
@@ -28,7 +28,7 @@ log = EventLog("metadata")
 class JsonFile:
     """The file; ``load`` and ``write`` block and may run in any thread.
 
-    :param disk: where it is; None for the operating system's files.
+    :param disk: the disk of the file; None for the operating system's files.
     """
 
     def __init__(self, path: Path, disk: ConfigDisk | None = None) -> None:
@@ -43,10 +43,10 @@ class JsonFile:
         """Bytes of the content that was loaded or written last."""
 
     def load(self, parse: Callable[[bytes], T]) -> T | None:
-        """The parsed content, or None when there is none; of ``NAME.bak`` when ``NAME`` is of no use.
+        """Return the parsed content, or None if there is none; use ``NAME.bak`` if ``NAME`` is unusable.
 
         :param parse: raises a kind of ``wire.errors.RemoteError`` for content it cannot read.
-        :raises GatewayError: there are files but none can be read: to start without them would lose them.
+        :raises GatewayError: there are files, but none can be read: a start without them would lose them.
         """
         faults: list[str] = []
         for path in (self.path, self.backup_path):
@@ -71,10 +71,10 @@ class JsonFile:
         return None
 
     def write(self, content: bytes, sequence: int = 0) -> None:
-        """Replace the file; it is on disk when this returns.
+        """Replace the file; the new content is on disk when this method returns.
 
-        :param sequence: orders writes of several threads: content older than what is there is dropped.
-            0 means "newer than everything before".
+        :param sequence: orders the writes of several threads: content older than the file's is dropped. 0 means "newer
+            than everything before".
         :raises OSError: the old content is still there.
         """
         with self._lock:
@@ -95,7 +95,7 @@ class JsonFile:
             self._keep_backup = False
 
     def _back_up(self) -> None:
-        """Give the present content the backup's name, unless the backup is the better of the two."""
+        """Give the present content the backup's name, unless the backup is the better file."""
         disk = self._disk
         if self._keep_backup or not disk.exists(self.path):
             return

@@ -1,6 +1,7 @@
-"""The JSON text of parts of a table, made once for each: of ten thousand topics few change between two saves.
+"""The JSON texts of a table's parts, made once for each part: few of ten thousand topics change between two saves.
 
-A part never changes: where the table changes, it gets another object. So the same object has the same text.
+A part never changes: a change of the table replaces the part with another object. So an unchanged object has an
+unchanged text.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from wire.bodies.declare import JsonObject
 from wire.bodies.fastjson import PreparedText, prepared_text
 
 FILE_DEPTH = 2
-"""Of the parts in a file: they stand in a table in an object."""
+"""The depth of the parts in a file: they are inside a table inside an object."""
 
 
 class KnownTexts:
-    """The texts of a table as it was last asked for; by one thread at a time.
+    """The texts of a table as of the last call; for one thread at a time.
 
-    :param depth: as for ``prepared_text``.
+    :param depth: the same as in ``prepared_text``.
     """
 
     def __init__(self, depth: int | None) -> None:
@@ -26,7 +27,7 @@ class KnownTexts:
         self._known: dict[str, tuple[object, PreparedText]] = {}
 
     def of(self, parts: Mapping[str, JsonObject] | Mapping[str, Mapping[int, int]]) -> Mapping[str, Any]:
-        """What stands for the parts in a body or file."""
+        """Return the texts that stand for the parts in a body or file."""
         known, fresh = self._known, {}
         for name, part in parts.items():
             found = known.get(name)

@@ -1,6 +1,6 @@
-"""A table that is also a JSON file of the data directory: what topics, groups, offsets and the like have in common.
+"""A table that is also a JSON file of the data directory: the common part of topics, groups, offsets and other tables.
 
-The table is the truth and the file follows it (``WriteBehind``). What the file says is the kind of table's business.
+The table in memory counts, and the file follows it (``WriteBehind``). Each kind of table knows the content of its file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class SavedTable(ABC, Generic[Content]):
     """A table with its file.
 
     :param path: the file.
-    :param parse: its content; raises a kind of ``wire.errors.RemoteError`` for what it cannot read.
+    :param parse: parses the file's content; raises a kind of ``wire.errors.RemoteError`` for content it cannot read.
     :param in_thread: runs the writes; the default writes at once, for tools and tests.
     """
 
@@ -39,9 +39,9 @@ class SavedTable(ABC, Generic[Content]):
         self._writer = WriteBehind(self._file, self._frozen, in_thread)
 
     def load(self) -> None:
-        """Read the file; blocks, so only before the broker serves.
+        """Read the file; blocks, so call this only before the broker serves.
 
-        :raises GatewayError: there is a file but neither it nor its backup can be read.
+        :raises GatewayError: there is a file, but neither the file nor its backup can be read.
         """
         content = self._file.load(self._parse)
         if content is not None:
@@ -49,29 +49,29 @@ class SavedTable(ABC, Generic[Content]):
 
     @property
     def dirty(self) -> bool:
-        """Whether a change is not on its way to the file: it waits for ``persist``, or an earlier write failed."""
+        """True if a change is not on its way to the file: it waits for ``persist``, or an earlier write failed."""
         return self._writer.dirty
 
     @property
     def unsaved_reason(self) -> str | None:
-        """Why changes do not reach the file now; None while they do, as far as is known."""
+        """The reason why changes do not reach the file now; None while they do, as far as is known."""
         return self._writer.failure
 
     @property
     def file_bytes(self) -> int:
-        """How much space the file takes when it is written anew."""
+        """The bytes that the file takes when it is written again."""
         return self._file.size
 
     def snapshot(self) -> bytes:
-        """The table as content of its file."""
+        """Return the table as content of its file."""
         return self._frozen()()
 
     def persist(self, saved: Saved | None = None) -> None:
-        """Write what is not written yet; ``saved`` is told when everything up to now is on disk."""
+        """Write all unwritten changes; ``saved`` is called when everything up to now is on disk, or with the error."""
         self._writer.save(saved)
 
     def persist_now(self) -> None:
-        """The same, waiting for it: for the end of the process.
+        """Write all unwritten changes and wait for the write: for the end of the process.
 
         :raises OSError: the change is not on disk.
         """
@@ -79,8 +79,8 @@ class SavedTable(ABC, Generic[Content]):
 
     @abstractmethod
     def _restore(self, content: Content) -> None:
-        """Take over what the file says."""
+        """Take over the content of the file."""
 
     @abstractmethod
     def _frozen(self) -> Callable[[], bytes]:
-        """What makes the file's content from a copy of the table, in any thread."""
+        """Return a function that makes the file's content from a copy of the table, in any thread."""

@@ -1,7 +1,7 @@
-"""Writes a table's newest snapshot through a thread, one write at a time.
+"""A writer of a table's newest snapshot: it writes in a thread, one write at a time.
 
-The table stays the truth; this only makes the file follow it. Changes that arrive while a write is under way
-share the next one, so a thousand changes at once cost two writes.
+The table in memory counts, and the file only follows it. Changes that arrive during a write share the next write, so a
+thousand changes at the same moment cost two writes.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from gateway.telemetry.logs import EventLog
 log = EventLog("metadata")
 
 Content = bytes | Callable[[], bytes]
-"""A file's content, or what makes it from values that no longer change (then it is made in the thread)."""
+"""A file's content, or a function that makes the content, in the thread, from values that no longer change."""
 
 Saved = Callable[[BaseException | None], None]
-"""Told None once a change is on disk, else what went wrong."""
+"""A callback that gets None when a change is on disk, otherwise the error."""
 
 
 class WriteBehind:
-    """Keeps one file up to date with one table.
+    """A writer that keeps one file up to date with one table.
 
-    :param snapshot: the table as it is now; called on the reactor thread. A large table copies itself and
-        returns what makes the text, so that the reactor does not wait for that either.
+    :param snapshot: returns the present table; called on the reactor thread. A large table copies itself and returns a
+        function that makes the text, so that the reactor does not wait for the text either.
     """
 
     def __init__(self, file: JsonFile, snapshot: Callable[[], Content], in_thread: InThread) -> None:
@@ -42,11 +42,11 @@ class WriteBehind:
         """Why the last write did not reach the disk; None when it did."""
 
     def touch(self) -> None:
-        """The table changed; a later ``save`` writes it."""
+        """Note that the table changed; a later ``save`` writes the change."""
         self.dirty = True
 
     def save(self, saved: Saved | None = None) -> None:
-        """Write what changed, as soon as the write under way is over; ``saved`` hears when it is on disk."""
+        """Write all changes after the write under way; call ``saved`` when they are on disk, or with the error."""
         if self.dirty:
             if saved is not None:
                 self._waiting.append(saved)
@@ -61,7 +61,7 @@ class WriteBehind:
                 saved(None)
 
     def save_now(self) -> None:
-        """Write what changed and wait for it: for the end of the process.
+        """Write all changes and wait for the write: for the end of the process.
 
         :raises OSError: the change is not on disk.
         """

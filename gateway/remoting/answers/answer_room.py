@@ -1,12 +1,12 @@
-"""Room for answers: the bytes that all connections of one server have not taken yet, and who has to wait for them.
+"""Room for answers: how many bytes the peers of one server have not taken yet, and which requests wait for room.
 
 One connection may leave ``gateway.unsentBytesLimit`` unread; many such connections could still take all memory. When
-little room is left, requests with large answers wait before anything is read for them, and connections that do not read
-are closed, the largest first. Beyond the limit itself the largest connection is closed at once. Honest readers wait for
-a moment at most, and everything with a small answer (sends, heartbeats, outcomes) goes on.
+little room is left, requests with large answers wait before anything is read for them. Connections that do not read are
+closed, the largest first. Beyond the limit itself the largest connection is closed at once. Honest readers wait for a
+moment at most. Requests with small answers (sends, heartbeats, outcomes) never wait.
 
-Apart from that, not more than some megabytes are begun in one turn of the reactor: a thousand requests for large
-answers, which arrive together, share the turns with everybody else. Upstream has no such limits.
+In addition, only some megabytes of large answers begin in one turn of the reactor. A thousand requests for large
+answers, which arrive at the same moment, share the turns with all other requests. Upstream has no such limits.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -21,45 +21,51 @@ from gateway.reactor.interface import TimeSource
 from gateway.remoting.answers.flush_group import FlushGroup
 
 TURN_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of large answers begun in one turn of the reactor; to read and write them takes some 10 ms."""
+"""The bytes of large answers that begin in one turn of the reactor; reading and writing them takes some 10 ms."""
 CROWDED_BYTES: Final = 4 * TURN_BYTES
-"""The same for peers whose last answer was small: they do not wait behind those who ask for much."""
+"""The limit like ``TURN_BYTES`` for peers whose last answer was small: they do not wait for large answers."""
 LARGE_ANSWER_BYTES: Final = 64 * 1024
-"""Smaller answers are not counted for a turn."""
+"""The size up to which answers are not counted for a turn."""
 LOOK_EVERY_S: Final = 0.1
-"""Seconds between two looks at who could be closed, while requests wait."""
+"""The seconds between two searches for connections that could be closed, while requests wait."""
 STALLED_S: Final = 0.25
-"""Seconds in which a full connection (see ``Channel.is_full``) takes nothing before it may be closed for others."""
+"""The seconds in which a full connection (see ``Channel.is_full``) takes nothing before it may be closed for others."""
 STALE_S: Final = 5.0
-"""The same for a connection that holds less."""
+"""The seconds like ``STALLED_S`` for a connection that is not full."""
 MAX_WAITING: Final = 100_000
-"""Requests that wait for room; the next one is refused as busy. Five for each of ``gateway.maxConnections``."""
+"""The number of requests that wait for room; further ones are refused as busy.
+
+There are five for each of ``gateway.maxConnections``.
+"""
 MAX_WAITING_REQUESTS: Final = 10_000
-"""Those of one peer among them, and as many that wait until it has read; so many pulls of one may be held."""
+"""The number of requests of one peer that wait for room.
+
+As many more may wait until the peer has read. One peer may have this many held pulls.
+"""
 
 
 class Holder(Protocol):
-    """A connection, as far as its unread answers are concerned; it is told apart by identity."""
+    """The part of a connection that concerns its unread answers; connections are compared by identity."""
 
     @property
     def is_full(self) -> bool:
-        """Whether the peer has to read before more is made for it."""
+        """True if the peer has to read before more answers are made for it."""
 
     @property
     def untaken_bytes(self) -> int:
-        """Bytes on their way that its peer has not taken, also the kernel's; another number when it has taken some."""
+        """The bytes that the peer has not taken, including the kernel's; the number changes if the peer takes some."""
 
     def drop(self, reason: str) -> None:
-        """Close at once and hold nothing any more, which ``AnswerRoom.holds`` is told."""
+        """Close at once, hold nothing any more, and report so to ``AnswerRoom.holds``."""
 
 
 class AnswerRoom:
-    """The unread bytes of the connections that have some; all others are not in here.
+    """The unread bytes of each connection that has some; other connections are not in here.
 
-    ``is_short`` while requests with large answers have to wait, ``is_crowded`` while that is true for every peer.
-    A plain class: each pull looks at it.
+    ``is_short`` is true while requests with large answers have to wait, ``is_crowded`` while every peer has to wait. A
+    plain class: each pull reads these two.
 
-    :param limit_bytes: unread bytes of all connections; ``is_short`` from three quarters of it on.
+    :param limit_bytes: unread bytes of all connections; ``is_short`` is true above three quarters of this limit.
     """
 
     __slots__ = (
@@ -92,7 +98,7 @@ class AnswerRoom:
         self._is_looking = False
 
     def begun(self, answer_bytes: int) -> None:
-        """Count a large answer, which was made just now."""
+        """Count a large answer that was just made."""
         self._begun_bytes += answer_bytes
         if self._begun_bytes > TURN_BYTES:
             self.is_short = True
@@ -100,9 +106,9 @@ class AnswerRoom:
             self._ask_next_turn()
 
     def holds(self, holder: Holder, held_bytes: int, has_taken: bool = False) -> None:
-        """A connection has this many unread bytes; 0 when it has taken all or is closed.
+        """Note how many unread bytes a connection has now; 0 if it has taken all or is closed.
 
-        :param has_taken: whether its peer has taken bytes just now; that more were added says nothing of it.
+        :param has_taken: True if its peer has just taken bytes; added bytes do not count as taken.
         """
         held = self._held
         before = held.pop(holder, None)
@@ -119,9 +125,9 @@ class AnswerRoom:
         self._judge()
 
     def wait(self, waiter: object, begin: Callable[[], None]) -> bool:
-        """Call ``begin`` when there is room; False when too many wait already.
+        """Call ``begin`` when there is room; return False if too many requests wait already.
 
-        Those of one waiter, a connection, are called in order; waiters take turns.
+        The calls of one waiter, a connection, are made in order; waiters take turns.
         """
         begins = self._waiting.get(waiter)
         if self._waiting_requests >= MAX_WAITING or (begins is not None and len(begins) >= MAX_WAITING_REQUESTS):
@@ -137,7 +143,7 @@ class AnswerRoom:
         return True
 
     def forget(self, waiter: object) -> None:
-        """A connection is closed: nothing of it waits any more."""
+        """Remove all waiting requests of a closed connection."""
         begins = self._waiting.pop(waiter, None)
         if begins is not None:
             self._waiting_requests -= len(begins)
@@ -163,7 +169,7 @@ class AnswerRoom:
         self._flush_group.carry_out(self._let_in)
 
     def _let_in(self) -> None:
-        """Begin what waits, for as long as there is room; those that wait again now are not looked at twice."""
+        """Begin waiting requests for as long as there is room; requests that wait again now are not tried twice."""
         for _ in range(self._waiting_requests):
             if self.is_short or not self._waiting:
                 break
@@ -182,7 +188,7 @@ class AnswerRoom:
             self._reactor.callLater(LOOK_EVERY_S, self._look)
 
     def _look(self) -> None:
-        """Make room: close who holds the most of those that take nothing, one after the other."""
+        """Make room: close connections that take nothing, one after the other, the largest first."""
         self._is_looking = False
         if not self._waiting:
             return
@@ -196,7 +202,10 @@ class AnswerRoom:
             self._look_later()
 
     def _stalled(self) -> list[tuple[int, Holder]]:
-        """Who has taken nothing for too long; only of those it is asked, and none too often, what they have taken."""
+        """Return the connections that have taken nothing for too long.
+
+        Only a connection without a recent sign of reading is asked what it has taken, and none too often.
+        """
         now_s = self._reactor.seconds()
         stalled: list[tuple[int, Holder]] = []
         for holder, (held_bytes, untaken_before, since_s) in self._held.items():

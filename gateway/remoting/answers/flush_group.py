@@ -1,8 +1,8 @@
-"""Channels with answers to write, written together once per reactor turn.
+"""Channels with answers to write, written at once in each reactor turn.
 
-Whoever completes a batch calls ``flush`` when its last answer is made: each channel is then written once,
-however many answers it got. Without such a call the group flushes itself in the next turn. While a read is being
-dispatched, or something is carried out that may answer, the group is *held*: its end flushes, and no timer is needed.
+Whoever completes a batch of answers calls ``flush`` after the last one: each channel is then written once, however many
+answers it got. Without such a call the group flushes itself in the next turn. The group is *held* while a read is
+dispatched, or while a function runs that may answer: the end of the hold flushes, so no timer is needed.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -16,10 +16,10 @@ from gateway.reactor.interface import TimeSource
 
 
 class Flushable(Protocol):
-    """A channel, as far as this group is concerned."""
+    """The part of a channel that this group uses."""
 
     def write_out(self) -> None:
-        """Write what was gathered; never raises because of the connection's state."""
+        """Write the gathered bytes; never raises because of the connection's state."""
 
 
 class FlushGroup:
@@ -34,17 +34,17 @@ class FlushGroup:
         self._scheduled = False
 
     def mark(self, channel: Flushable) -> None:
-        """Remember a channel that has gathered something; it marks itself once until it is written."""
+        """Remember a channel that has gathered bytes; a channel marks itself once until it is written."""
         self._marked.append(channel)
         if not self._held and not self._scheduled:
             self.flush_soon()
 
     def hold(self) -> None:
-        """A read is being dispatched: do not schedule, ``flush`` follows."""
+        """Schedule no flush while a read is dispatched; ``flush`` follows."""
         self._held = True
 
     def carry_out(self, function: Callable[..., object], *arguments: object) -> None:
-        """Call a function, then write out the answers it made; also when it fails."""
+        """Call a function, then write the answers it made, even if it fails."""
         self._held = True
         try:
             function(*arguments)
@@ -52,13 +52,13 @@ class FlushGroup:
             self.flush()
 
     def flush_soon(self) -> None:
-        """Flush at the end of this reactor turn."""
+        """Flush in the next reactor turn."""
         if not self._scheduled:
             self._scheduled = True
             self._reactor.callLater(0, self._scheduled_flush)
 
     def flush(self) -> None:
-        """Write every marked channel now; ends a hold."""
+        """Write every marked channel now, and end a hold."""
         self._held = False
         marked = self._marked
         if marked:

@@ -1,9 +1,9 @@
-"""Bytes on their way out of a channel: when they may be written, and how many are not gone yet.
+"""The outgoing bytes of a channel: when they may be written, and how many are left.
 
-``SocketOutput`` is for plain TCP. It tries the socket first, which saves a round through the reactor for
-nearly every answer, and gives the reactor only what the kernel did not take. ``TransportOutput`` is for every
-other transport (TLS, tests): it writes, and stops while the transport asks it to. Both are *blocked* while
-earlier bytes wait; the channel then keeps its answers, and hears ``on_drained`` when it may go on.
+``SocketOutput`` is for plain TCP. ``SocketOutput`` writes to the socket first, which saves a round through the reactor
+for nearly every answer. The reactor gets only the bytes that the kernel did not take. ``TransportOutput`` is for every
+other transport (TLS, tests): it writes, and pauses while the transport asks for a pause. Both are *blocked* while
+earlier bytes wait. The channel then keeps its answers until ``on_drained`` is called.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -24,13 +24,13 @@ from twisted.internet.interfaces import IConsumer, IPullProducer, IPushProducer,
 from zope.interface import classImplements
 
 MAX_SENT_AT_ONCE: Final = 1024 * 1024
-"""After so many bytes other connections get their turn."""
+"""The number of bytes after which other connections get their turn."""
 NOT_NOW: Final = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS})
-"""The kernel's buffer is full."""
+"""The errors that say that the kernel's buffer is full."""
 
 
 class Output:
-    """What a channel needs to know of its way out."""
+    """The way out of a channel, in the form that the channel uses."""
 
     __slots__ = ("_on_drained", "blocked", "unsent_bytes")
 
@@ -40,22 +40,23 @@ class Output:
         self.unsent_bytes = 0
 
     def write(self, data: bytes) -> None:
-        """Send; only to be called while not blocked."""
+        """Send; call this only while not blocked."""
         raise NotImplementedError
 
     def untaken_bytes(self) -> int:
-        """Bytes that the peer has not taken, as exactly as is known: while blocked, another number says it took some.
+        """Return how many bytes the peer has not taken, as exactly as is known.
 
-        Costs some system calls; ``unsent_bytes`` costs none and falls only when all are gone.
+        While the output is blocked, a changed number means that the peer took some. This call costs some system calls;
+        ``unsent_bytes`` costs none and falls only when all bytes are gone.
         """
         return self.unsent_bytes
 
     def release(self) -> None:
-        """Let go of the transport, so that it may close once its buffer is empty."""
+        """Release the transport, so that it may close after its buffer is empty."""
         raise NotImplementedError
 
     def end(self) -> None:
-        """Forget everything: the transport is gone."""
+        """Forget everything, because the transport is gone."""
         self._on_drained = _nothing
         self.blocked = False
         self.unsent_bytes = 0
@@ -67,30 +68,30 @@ class NoOutput(Output):
     __slots__ = ()
 
     def write(self, data: bytes) -> None:
-        """Nobody is there."""
+        """Do nothing: nobody is there."""
 
     def release(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no transport is held."""
 
 
 class _Gone:
-    """Stands for a transport that is gone, so that its channel does not keep the real one."""
+    """A stand-in for a transport that is gone, so that its channel does not keep the real transport."""
 
     def write(self, data: bytes) -> None:
-        """Nobody is there."""
+        """Do nothing: nobody is there."""
 
     def pauseProducing(self) -> None:  # noqa: N802 (Twisted's name)
-        """Nothing is read."""
+        """Do nothing: nothing is read."""
 
     def resumeProducing(self) -> None:  # noqa: N802 (Twisted's name)
-        """Nothing is read."""
+        """Do nothing: nothing is read."""
 
     def loseConnection(self) -> None:  # noqa: N802 (Twisted's name)
-        """It is lost."""
+        """Do nothing: the connection is already lost."""
 
 
 def _nothing() -> None:
-    """Nobody waits any more."""
+    """Do nothing: nobody waits any more."""
 
 
 NO_OUTPUT: Final = NoOutput(_nothing)
@@ -102,36 +103,36 @@ class DirectTransport(Protocol):
 
     dataBuffer: bytes  # noqa: N815
     offset: int
-    """What it sends now, from here on; empty before it has begun."""
+    """The start of the unsent bytes in ``dataBuffer``, which is empty before sending has begun."""
 
     def write(self, data: bytes) -> None:
-        """Buffer and send when the socket is writable."""
+        """Buffer the bytes and send them when the socket is writable."""
 
     def registerProducer(self, producer: object, streaming: bool) -> None:  # noqa: N802
-        """A pull producer is resumed at once and whenever the buffer has become empty."""
+        """Register a producer; a pull producer is resumed at once and whenever the buffer has become empty."""
 
     def unregisterProducer(self) -> None:  # noqa: N802
         """Forget the producer."""
 
     def getHandle(self) -> socket.socket:  # noqa: N802
-        """The socket itself."""
+        """Return the socket itself."""
 
 
 def output_for(transport: ITransport, on_drained: Callable[[], None]) -> Output:
-    """The right kind of output for a transport."""
+    """Return the right kind of output for a transport."""
     if isinstance(transport, tcp.Connection) and not transport.TLS:
         return SocketOutput(cast(DirectTransport, transport), on_drained)
     return TransportOutput(transport, on_drained)
 
 
 def send_without_delay(transport: ITransport) -> None:
-    """Switch Nagle's algorithm off: answers are written whole, waiting gains nothing."""
+    """Switch Nagle's algorithm off: answers are written whole, so waiting gains nothing."""
     if ITCPTransport.providedBy(transport):
         transport.setTcpNoDelay(True)
 
 
 class SocketOutput(Output):
-    """Sends straight to the socket; registers as pull producer only while something is left over."""
+    """An output that sends straight to the socket; it is a pull producer only while bytes are left over."""
 
     __slots__ = ("_rest", "_send", "_transport")
 
@@ -142,7 +143,7 @@ class SocketOutput(Output):
         self._rest = b""
 
     def write(self, data: bytes) -> None:
-        """Send; whatever the kernel does not take blocks this output until the reactor has sent it."""
+        """Send; bytes that the kernel does not take block this output until the reactor has sent them."""
         sent = data if len(data) <= MAX_SENT_AT_ONCE else memoryview(data)[:MAX_SENT_AT_ONCE]
         try:
             taken = self._send(sent)
@@ -159,30 +160,35 @@ class SocketOutput(Output):
         self._transport.registerProducer(self, False)
 
     def untaken_bytes(self) -> int:
-        """What the transport and the kernel still have: the kernel alone asks for more in steps of a megabyte."""
+        """Return how many bytes the transport and the kernel still have.
+
+        The kernel's bytes alone are not enough: the kernel takes further bytes in steps of a megabyte.
+        """
         transport = self._transport
         sending = len(transport.dataBuffer) - transport.offset
         return (sending or self.unsent_bytes) + _queued_bytes(transport.getHandle())
 
     def _end(self) -> None:
-        """Answers reach the peer no more, but what it sent before it went is carried out, such as a producer's last
-        outcomes: it lies unread in the kernel. Reading finds the end behind it.
+        """Shut the socket down, because answers do not reach the peer any more.
+
+        Commands that the peer sent before it left, such as a producer's last outcomes, lie unread in the kernel and are
+        still carried out. Reading finds the end of the connection after them.
         """
         with suppress(OSError):  # mostly it is known there as ended already
             self._transport.getHandle().shutdown(socket.SHUT_RDWR)
 
     def release(self) -> None:
-        """Let go of the transport; what it already has it still sends."""
+        """Release the transport; it still sends the bytes it already has."""
         if self.blocked:
             self._transport.unregisterProducer()
 
     def end(self) -> None:
-        """Forget everything: the transport is gone."""
+        """Forget everything, because the transport is gone."""
         super().end()
         self._rest = b""
 
     def resumeProducing(self) -> None:  # noqa: N802 (Twisted's name)
-        """The transport's buffer is empty: hand over the rest, or be done with it."""
+        """Hand over the rest, or end the blocking if no rest is left; called when the transport's buffer is empty."""
         if self._rest:
             rest, self._rest = self._rest, b""
             self._transport.write(rest)
@@ -193,12 +199,12 @@ class SocketOutput(Output):
         self._on_drained()
 
     def stopProducing(self) -> None:  # noqa: N802 (Twisted's name)
-        """The connection is lost."""
+        """Drop the rest, because the connection is lost."""
         self._rest = b""
 
 
 def _queued_bytes(connected: socket.socket) -> int:
-    """Bytes in the kernel that the peer's has not acknowledged; 0 where the system does not tell."""
+    """Return how many bytes in the kernel the peer has not acknowledged; 0 if the system cannot tell."""
     try:
         return int.from_bytes(ioctl(connected.fileno(), termios.TIOCOUTQ, bytes(4)), sys.byteorder)
     except (OSError, ValueError):
@@ -206,7 +212,7 @@ def _queued_bytes(connected: socket.socket) -> int:
 
 
 class TransportOutput(Output):
-    """Writes to any transport; blocked while the transport's own buffer is over its limit."""
+    """An output for any transport; it is blocked while the transport's own buffer is over its limit."""
 
     __slots__ = ("_transport",)
 
@@ -220,27 +226,27 @@ class TransportOutput(Output):
         return cast(IConsumer, self._transport)
 
     def write(self, data: bytes) -> None:
-        """Hand over to the transport, which never refuses."""
+        """Hand the bytes to the transport, which never refuses."""
         self._transport.write(data)
         if self.blocked:
             self.unsent_bytes = len(data)
 
     def release(self) -> None:
-        """Let go of the transport; what it already has it still sends."""
+        """Release the transport; it still sends the bytes it already has."""
         self._consumer.unregisterProducer()
 
     def pauseProducing(self) -> None:  # noqa: N802 (Twisted's name)
-        """The transport has enough."""
+        """Block: the transport has enough bytes."""
         self.blocked = True
 
     def resumeProducing(self) -> None:  # noqa: N802 (Twisted's name)
-        """The transport has sent what it had."""
+        """Unblock: the transport has sent its bytes."""
         self.blocked = False
         self.unsent_bytes = 0
         self._on_drained()
 
     def stopProducing(self) -> None:  # noqa: N802 (Twisted's name)
-        """The connection is lost."""
+        """Do nothing: the connection is lost."""
 
 
 # Not as decorators, with which classes are not compiled.

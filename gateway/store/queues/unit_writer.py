@@ -21,7 +21,7 @@ from wire.message.batch import MIN_PART_BYTES
 MAX_REMARKS = 20
 MAX_OFFSET = (2**63 - 1) // UNIT_BYTES - 1
 """The last queue offset whose unit has a place that a file can have."""
-"""Odd messages named one by one."""
+
 _BRIDGE_UNITS = 50_000
 
 
