@@ -19,9 +19,9 @@ from wire.disk.unit_collector import CollectedUnits, QueueName
 from wire.message.batch import MIN_PART_BYTES
 
 MAX_REMARKS = 20
+"""The number of odd messages that are named one by one."""
 MAX_OFFSET = (2**63 - 1) // UNIT_BYTES - 1
 """The last queue offset whose unit has a place that a file can have."""
-
 _BRIDGE_UNITS = 50_000
 
 
