@@ -47,6 +47,7 @@ class LogBatch:
         "has_hasty",
         "is_written",
         "limit",
+        "new_queues",
         "out",
         "outcomes",
         "start",
@@ -63,6 +64,8 @@ class LogBatch:
         self.out = out
         self.outcomes: list[PutOutcome] = []
         self.waiters: list[Waiter] = []
+        self.new_queues: set[object] | None = None
+        """The queues whose first file this batch makes; None until there is one."""
         self.has_hasty = False
         self.is_written = False
 

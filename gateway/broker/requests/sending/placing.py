@@ -8,7 +8,7 @@ created. Codes and remarks follow upstream's ``SendMessageProcessor`` and ``Hook
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +21,7 @@ from gateway.schedule.timer_message import wants_timer
 from gateway.transaction.records.half_messages import refuse_reason
 from wire.codes import ResponseCode
 from wire.message.flags import Permission
-from wire.message.light_queues import MAX_NAME_CHARACTERS, is_light_queue
+from wire.message.light_queues import MAX_NAME_CHARACTERS, is_light_queue, wanted_queues
 from wire.message.lite_topics import lite_queue
 from wire.message.properties import PropertyName, build_properties
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from wire.bodies.topics import TopicConfig
     from wire.message.record import OutgoingMessage
 
+MAX_LIGHT_QUEUES: Final = 1024
+"""The number of light queues that one message may name: each takes a file and a unit."""
 PLACING: Final = frozenset({PropertyName.TRAN_MSG, PropertyName.DELAY, *TIMER_PROPERTIES})
 """The properties that send a message to another place; most messages have none of them and go where they are sent."""
 
@@ -49,6 +51,18 @@ def refuse_system_topic(name: str) -> None:
     """
     if name in NOT_ALLOWED_SEND_TOPICS:
         raise RequestRefused(ResponseCode.NO_PERMISSION, f"sending message to topic[{name}] is forbidden: system topic")
+
+
+def refuse_many_light_queues(properties: Mapping[str, str]) -> None:
+    """Refuse a message that names many light queues, each of which takes a file.
+
+    :raises RequestRefused: MESSAGE_ILLEGAL, the message names more than ``MAX_LIGHT_QUEUES``.
+    """
+    count = len(wanted_queues(properties))
+    if count > MAX_LIGHT_QUEUES:
+        raise RequestRefused(
+            ResponseCode.MESSAGE_ILLEGAL, f"the message names {count} light queues, at most {MAX_LIGHT_QUEUES} go"
+        )
 
 
 def refuse_order(topic: TopicConfig, name: str, broker_permission: int) -> None:

@@ -22,6 +22,7 @@ from gateway.broker.requests.sending.placing import (
     put_into_lite_topic,
     put_to_dead_letters,
     queue_of,
+    refuse_many_light_queues,
     refuse_order,
     refuse_system_topic,
 )
@@ -128,6 +129,7 @@ class SendMessage:
         # What every message is held against.
         self._max_message_bytes = settings.max_message_size
         self._checks_types = settings.enable_topic_message_type_check
+        self._fills_light_queues = settings.fills_light_queues
 
     def send(self, request: Request) -> None:
         """Check and store a message, then answer once the store reports that the message is durable."""
@@ -256,6 +258,8 @@ class SendMessage:
         properties = message.property_map
         if self._checks_types and (topic.attributes or place is not _ITS_TOPIC):  # plain ones are taken unasked
             self._check_type(message.topic, properties)
+        if self._fills_light_queues:
+            refuse_many_light_queues(properties)
         if place is None:
             if PropertyName.LITE_TOPIC in properties and self._topics.is_lite_parent(message.topic):
                 put_into_lite_topic(message, fills_light_queues=self._settings.fills_light_queues)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.broker.requests.sending.placing import MAX_LIGHT_QUEUES
 from gateway.tests.broker.whole_broker import WholeBroker, pulling
 from gateway.tests.remoting.conversation import Peer
 from wire.codes import RequestCode, ResponseCode
@@ -105,6 +106,15 @@ def test_more_light_queues_than_allowed_are_refused(tmp_path: Path) -> None:
     assert "maxLmqConsumeQueueNum" in (answer.remark or "")
     assert send(broker, b"b", "%LMQ%x") == ResponseCode.SUCCESS
     assert bodies(broker, "%LMQ%x") == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("further", [{}, {"DELAY": "1"}, {"TRAN_MSG": "true", "PGROUP": "producers"}])
+def test_a_message_names_so_many_light_queues_at_most(broker: WholeBroker, further: dict[str, str]) -> None:
+    names = [f"%LMQ%{number}" for number in range(MAX_LIGHT_QUEUES + 1)]
+    answer = broker.send(broker.connect(), properties={"INNER_MULTI_DISPATCH": ",".join(names), **further})
+    assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+    assert f"names {len(names)} light queues" in (answer.remark or "")
+    assert send(broker, b"a", *names[1:], **further) == ResponseCode.SUCCESS
 
 
 def test_there_are_none_unless_they_are_switched_on(tmp_path: Path) -> None:
