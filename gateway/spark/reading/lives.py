@@ -1,13 +1,13 @@
-"""Whether a queue is still the one that was read, or of a topic that was deleted and made again in the same store.
+"""The identity of queues: a topic that was deleted and made again in the same store has other queues than before.
 
-A queue is known by its first message: where it begins and when that message was stored. Within one life of a queue
-both only go forward together, as retention takes messages. So another first message at an offset that is no later than
-before is the first message of another life. Every broker tells both. What is not noticed: another life whose first
-messages are gone already, so that it begins later than the one before did.
+A queue is known by its first message: the offset of that message and its store time. Within one life of a queue both
+only go forward together, as retention takes messages. Another first message at an offset that is no later than before
+is therefore the first message of another life. Every broker tells both numbers. One case is not noticed: another life
+whose first messages are gone already, so that it begins later than the life before.
 
-A topic is deleted with all its queues. So before each batch one queue with news tells for all of its topic at a broker,
-unless its first message is another one. All queues are looked at now and then: a quiet topic made again may be as long
-as before.
+A topic is deleted with all its queues. Before each batch, therefore, one queue with new messages answers for all queues
+of its topic at a broker, unless its first message has changed. All queues are looked at from time to time, because a
+quiet topic that was made again may be as long as before.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gateway.spark.asking.cluster import Bounds
 from gateway.spark.offsets import NOTHING_STORED, Checkpoint, Life, QueueNumbers
 
 QUIET_LOOK_S: Final = 10.0
-"""So often all queues are looked at, those without news, too."""
+"""The seconds between two looks at all queues, queues without new messages included."""
 
 
 class Lives:
@@ -62,7 +62,7 @@ class Lives:
         return {**start.lives, **found}, others
 
     def _doubtful(self, queues: Sequence[MessageQueue], lives: Mapping[MessageQueue, Life]) -> list[MessageQueue]:
-        """Those queues for which no other one of their topic at their broker tells that it is the one that was read."""
+        """Return the queues to ask: no other queue of their topic at their broker has proven their identity."""
         witnesses = {_topic_at(queue): queue for queue in queues}
         first = self._first_stored(list(witnesses.values()))
         same = {_topic_at(queue) for queue, at_ms in first.items() if at_ms == lives[queue].stored_at_ms}

@@ -37,7 +37,7 @@ ALL_PROGRESS: Final = "progress of all groups"
 
 
 class _Slice(NamedTuple):
-    """Some queues of a topic that a group consumes; ``pair`` is the number of the group with this topic."""
+    """A part of the queues of a topic that a group consumes; ``pair`` is the number of the group with this topic."""
 
     pair: int
     group: str
