@@ -8,10 +8,33 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[3]
 NO_FIRST_WORDS = frozenset(
-    (
-        "of so see as what which whether how where who whom whose why when it its this that these those they he some "
-        "others same"
-    ).split()
+    [
+        "of",
+        "so",
+        "see",
+        "as",
+        "what",
+        "which",
+        "whether",
+        "how",
+        "where",
+        "who",
+        "whom",
+        "whose",
+        "why",
+        "when",
+        "it",
+        "its",
+        "this",
+        "that",
+        "these",
+        "those",
+        "they",
+        "he",
+        "some",
+        "others",
+        "same",
+    ]
 )
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
