@@ -595,6 +595,31 @@ def time_spans(place: Place) -> Counter[str]:
     return _at_once(place.broker, [about] * 20)
 
 
+def new_queues(place: Place) -> Counter[str]:
+    """First messages of thousands of queues, each of which takes a file, over several connections at once."""
+    topic = f"wide{time.monotonic_ns()}"
+    _ask(place.broker, _topic(topic, 16_384))
+    code, fields, body = _send(topic, {})
+    firsts = [(code, {**fields, "queueId": queue}, body) for queue in range(16_384)]
+    found: Counter[str] = Counter()
+    with peers(place.broker, 8) as senders:
+        for number, sender in enumerate(senders):
+            sender.send(firsts[number::8])
+        for sender in senders:
+            found += counted(sender.read(2_048), 2_048)
+    return found
+
+
+def light_queues(place: Place) -> Counter[str]:
+    """Messages that name hundreds of light queues which do not exist yet."""
+    made = itertools.count(int(time.monotonic()) * 10_000)
+    found: Counter[str] = Counter()
+    for messages, names in ((40, 64), (10, 256), (2, 1_024), (1, 2_000)):
+        named = [",".join(f"%LMQ%{next(made)}" for _ in range(names)) for _ in range(messages)]
+        found += _ask(place.broker, *[_send("honest", {"INNER_MULTI_DISPATCH": one}) for one in named])
+    return found
+
+
 KINDS: Final[Mapping[str, Kind]] = {
     kind.__name__: kind
     for kind in (
@@ -603,11 +628,13 @@ KINDS: Final[Mapping[str, Kind]] = {
         *(values, offsets, locks, queries, idle, page_bodies, page_requests, page_silence),
         *(lite_changes, large_outcomes, large_commits, transaction_pages, pops, looks),
         *(heartbeats_together, locks_together, lists_together, held_pulls, other_names, time_spans),
+        *(new_queues, light_queues),
     )
 }
 WITH_LARGEST_FRAMES: Final = {"numbers", "lenient", "registrations", "large_outcomes", "large_commits"}
 SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "lite_changes": {"enableLmq": "true", "enableMultiDispatch": "true"},
+    "light_queues": {"enableLmq": "true", "enableMultiDispatch": "true"},
 }
 """What a kind needs besides the settings of all."""
 
