@@ -394,6 +394,7 @@ class BrokerParts:
         self.topics.use(settings)
         self.groups.use(settings)
         self.store.deletion.settings = settings
+        self.transactions.tables.limits = TransactionLimits.from_settings(settings)
 
     def forget_topic(self, topic: str) -> Awaitable[list[str]]:
         """Forget what belongs to a deleted topic.

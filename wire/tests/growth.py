@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +12,8 @@ MOST_PER_DOUBLING = 3.0
 """Twice the input may take this much longer; a function that looks at each byte once takes twice as long."""
 MEASURABLE_S = 0.001
 FIRST_SIZE = 256
+LARGE = 16
+"""A large input is this many times as large as a small one: beside it, a cache that ends in between says little."""
 _TRIES = 4
 
 
@@ -25,12 +29,13 @@ def growth_per_doubling(work: Callable[[Any], object], make: Callable[[int], Any
         size *= 2
     least = float("inf")
     for tries in range(1, _TRIES + 1):
-        small, large = make(size), make(4 * size)
+        large_size = min(LARGE * size, 4 * largest)
+        small, large = make(size), make(large_size)
         quick = min(_seconds(work, small) for _ in range(tries + 1))
         slow = min(_seconds(work, large) for _ in range(tries + 1))
         # What is too quick to be measured at its largest size does no harm.
         counted = max(quick, MEASURABLE_S) if size >= largest else quick
-        least = min(least, (slow / counted) ** 0.5)
+        least = min(least, (slow / counted) ** (1 / math.log2(large_size / size)))
         if least <= MOST_PER_DOUBLING:
             break
         size = min(2 * size, largest)  # where little is measured, a page of memory more is much
@@ -38,6 +43,9 @@ def growth_per_doubling(work: Callable[[Any], object], make: Callable[[int], Any
 
 
 def _seconds(work: Callable[[Any], object], value: Any) -> float:
+    """Return the processor time, without garbage collections: these look at all objects of earlier tests, too."""
+    was_enabled = gc.isenabled()
+    gc.disable()
     start = time.thread_time()
     try:
         work(value)
@@ -45,4 +53,8 @@ def _seconds(work: Callable[[Any], object], value: Any) -> float:
         raise  # a mistake of the test, or of the parser
     except Exception:  # noqa: BLE001 - hostile input is refused in many ways, all of them fine here
         pass
-    return time.thread_time() - start
+    finally:
+        taken = time.thread_time() - start
+        if was_enabled:
+            gc.enable()
+    return taken

@@ -11,6 +11,8 @@ from gateway.errors import RequestRefused
 from gateway.settings import Settings
 from gateway.tests.broker.popping import POP, popping
 from gateway.tests.broker.whole_broker import WholeBroker, pulling
+from gateway.transaction.checks.verdict import Act, HalfFacts, verdict
+from gateway.transaction.limits import HOUR_MS
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.send import ConsumerSendMsgBackRequest
 
@@ -91,6 +93,15 @@ def test_topics_are_made_by_sends_when_that_is_switched_on(tmp_path: Path) -> No
     assert broker.send(client).code == ResponseCode.TOPIC_NOT_EXIST
     assert change(broker, b"autoCreateTopicEnable=true") == ResponseCode.SUCCESS
     assert broker.send(client).code == ResponseCode.SUCCESS
+
+
+def test_half_messages_are_given_up_at_the_age_at_which_files_are_deleted_now(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store")
+    assert change(broker, b"fileReservedTime=1") == ResponseCode.SUCCESS
+    old = HalfFacts(stored_at_ms=0, due_at_ms=0, checks=0)
+    limits = broker.parts.transactions.tables.limits  # asked anew for each half message
+    assert verdict(old, limits, now_ms=HOUR_MS).act is not Act.DISCARD
+    assert verdict(old, limits, now_ms=HOUR_MS + 1).act is Act.DISCARD
 
 
 def test_text_that_is_no_configuration_is_refused(tmp_path: Path) -> None:
