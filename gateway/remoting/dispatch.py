@@ -1,4 +1,4 @@
-"""The map from request codes to methods, and the only place that turns exceptions into answers.
+"""The map from request codes to methods, and the place that turns exceptions into answers.
 
 Two kinds of methods answer requests. ``answers`` is for requests that come now and then: the dispatch parses the
 declared header, and the method returns an ``Answer`` or an awaitable. ``answers_directly`` is for the data path: the

@@ -5,7 +5,8 @@
 3. Final messages without an op record, left by a crash between the two: their half messages are committed.
    Such messages can only be in the last part of the log, and in the queues that open half messages are meant for.
    State stores without op records (``state_stores``) know 1. themselves, and 3. is in the log after their position.
-4. The check journal: how often the open ones were checked, and when they are due next.
+
+The check journal, read by ``start``, adds how often the open ones were checked and when they are due next.
 
 Directories of Apache RocketMQ (4.9 and 5.x) are understood. Half messages below its stored half offset are settled. A
 half message that Apache RocketMQ wrote again for a check is the same transaction as its earlier copies, and the newest
