@@ -1,8 +1,8 @@
 """Interfaces for blocking work in another thread and for work at the end of a turn, which callers pass as arguments.
 
 The reactor's thread waits for no disk, except for a quick one (decision 0021). Code that needs the disk takes an
-``InThread`` and continues when the work is done. The server passes an ``InThread`` of the log's thread to the store, and
-one of the reactor's thread pool to other parts. Programs and tests without a reactor pass ``in_this_thread``.
+``InThread`` and continues when the work is done. The server passes the log's thread to the store, and the reactor's
+thread pool to other parts. Programs and tests without a reactor pass ``in_this_thread``.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
