@@ -135,7 +135,7 @@ def _dsn_hint(dsn: str) -> str:
 
 
 def _lines(plan: Plan, now_ms: int) -> list[str]:
-    """Return the lines that a person wants to read before the move."""
+    """Return lines about a planned move: the pending transactions, their groups, and what remains to do."""
     age = "" if plan.oldest_ms is None else f", the oldest {duration_text(now_ms - plan.oldest_ms)} old"
     lines = [f"{plan.count} pending transactions in the state store '{plan.has}'{age}"]
     groups = sorted(plan.groups.items(), key=lambda item: -item[1])

@@ -339,7 +339,7 @@ class _Given:
 
 
 def _canonical(options: Mapping[str, str], known: tuple[str, ...], aliases: Mapping[str, str]) -> dict[str, str]:
-    """Return the options under their real names.
+    """Return the options under their real names, without options that belong to Spark itself.
 
     :raises OptionRefused: an option is unknown, or is given under two names.
     """

@@ -219,7 +219,10 @@ class Settling:
         return True
 
     def _refused_nowhere(self, offset: int, topic: str, source: Source) -> Reply:
-        """Refuse a commit to a deleted topic. No consumer would see the message, so the half message stays pending."""
+        """Log and return the refusal of a commit whose topic does not exist and cannot be made.
+
+        No consumer would see the message, so the half message stays pending.
+        """
         left_out = self._refusals.due(topic)
         if left_out is not None:
             log.warning(

@@ -78,7 +78,7 @@ class BatchAckMessage(RequestBody):
 
 
 class QueryAssignmentRequest(SmallRequestBody):
-    """The question of a client which queues to consume."""
+    """The request of a client that asks which queues of a topic it has to consume."""
 
     topic: str
     consumer_group: str

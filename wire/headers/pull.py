@@ -15,7 +15,7 @@ client.
 
 
 class PullMessageRequest(Header):
-    """Ask for the messages of one queue from an offset on (11, 361)."""
+    """Ask for messages of one queue from an offset on (request codes 11 and 361)."""
 
     consumer_group: str
     topic: str

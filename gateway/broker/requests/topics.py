@@ -105,7 +105,7 @@ class TopicRequests:
     async def delete(self, _request: Request, header: DeleteTopicRequest) -> Answer:
         """Delete a topic with its messages and every group's offsets; a missing topic is no error.
 
-        The topics of messages that pops deliver again are deleted, too.
+        The pop retry topics that belong to this topic are deleted, too.
         """
         check_topic_name(header.topic)
         config = self._desk.topics.get(header.topic)

@@ -25,7 +25,8 @@ def tag_filter(sub_string: str | None, code_set: Collection[int], *, class_filte
     """Return the filter of one subscription, or None if every message matches.
 
     :param sub_string: the expression as the client wrote it; empty and ``*`` match everything.
-    :param code_set: signed 32-bit Java hash codes of the tags in the expression.
+    :param code_set: signed 32-bit Java hash codes of the tags in the expression; without any, every message
+        matches.
     :param class_filter_mode: set by clients of filter servers; the broker then filters nothing.
     """
     if class_filter_mode or sub_string in (None, "", "*") or not code_set:

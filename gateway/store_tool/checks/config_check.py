@@ -102,7 +102,7 @@ def _fault(path: Path, name: str) -> str | None:
 
 
 def _at_a_glance(path: Path) -> str | None:
-    """Return what is wrong with a file as far as that shows without parsing; None if nothing is."""
+    """Return the fault of a file that shows without parsing, as a size or zeros; None if there is none."""
     size = path.stat().st_size
     if size > MAX_FILE_BYTES:
         return f"has {size} bytes, the limit is {MAX_FILE_BYTES}"

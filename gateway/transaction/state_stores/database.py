@@ -69,7 +69,7 @@ class Database(Protocol):
 
     @property
     def name(self) -> str:
-        """The name for messages, without a password."""
+        """The name of the database in error texts, without a password."""
 
     def transaction(self) -> AbstractContextManager[SqlTransaction]:
         """Open a transaction. Leaving it makes its changes durable; an exception inside undoes them.

@@ -163,7 +163,8 @@ class BrokerInfo:
     def _queues(self) -> dict[str, object]:
         """Return the figures of upstream's thread pools and timer.
 
-        Requests wait in no such queue here, and timer messages enter the timer at once.
+        The gateway has no queues before thread pools, so their sizes and waiting times are 0. Timer messages enter the
+        timer at once.
         """
         waiting = {
             f"{kind}ThreadPoolQueue{figure}": value

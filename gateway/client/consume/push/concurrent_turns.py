@@ -217,7 +217,10 @@ def _tell(name: str, process_queue: Queue, outcome: ListenerOutcome) -> None:
 
 
 class _Threads(Generic[Q]):
-    """Daemon threads, started when they are needed. A listener that never returns does not keep the process alive."""
+    """Daemon threads that call the listener, each started when work waits and there may be more threads.
+
+    A listener that never returns does not keep the process alive.
+    """
 
     def __init__(self, turns: ConcurrentTurns[Q]) -> None:
         self._turns = turns

@@ -54,7 +54,7 @@ Position = AtOffset | AtEnd | AtTime
 
 
 def first_position(topic: str, consume_from: ConsumeFrom, timestamp_ms: int) -> Position:
-    """Return the position at which to start in a queue of which the group has no offset.
+    """Return the position at which a group starts to read a queue for which it has no offset.
 
     A retry topic is read from its first message, because it holds only messages that failed in this group. A Java group
     that starts at a time skips messages that its retry topic already has.
