@@ -58,9 +58,10 @@ class Connection:
         self._needed_bytes = _HEAD_BYTES
         self._failure: RemoteError | None = None
         self.first_look: FirstLook | None = None
-        """Shown the header of each frame without a body; True: it has dealt with it, and there is no command.
+        """A function that gets the header of each frame without a body, and returns True if it has handled the frame.
 
-        For one kind of answer that comes so often that reading it in one step pays. Must not raise.
+        A handled frame becomes no command. The function is for one kind of answer that is frequent enough to be read in
+        one step. The function must not raise.
         """
 
     @property

@@ -99,9 +99,9 @@ class BrokerParts:
         self._reactor = reactor = around.reactor
         self.clock = clock
         self.booted = (clock(), 0)
-        """When the broker started, in epoch milliseconds, and where its commit log ended then."""
+        """The time when the broker started, in epoch milliseconds, and the end of the commit log at that time."""
         self.name_server_port: Callable[[], int] | None = None
-        """The port of a name server in this process."""
+        """A function that returns the port of the name server in this process; None without a name server."""
         self.in_thread = in_thread
         self.soon = soon
         self.read_queues = around.read_queues

@@ -97,13 +97,13 @@ class HeldPull:
     ) -> None:
         self.owner = owner
         self.characters = characters
-        """Of the texts that it keeps in memory."""
+        """The number of characters in the texts that the pull keeps in memory."""
         self.next_offset = next_offset
         self.accepts = accepts
         self.deadline_ms = deadline_ms
         self.resume = resume
         self.key: QueueKey = ("", 0)
-        """Where it is held."""
+        """The topic and the queue id of the queue for which the pull is held."""
         self.tick = 0
         self.woken = False
 

@@ -37,7 +37,7 @@ class ConnectedClient:
         self.version = version
         self.last_heartbeat_ms = now_ms
         self.producer_groups: dict[str, int] = {}
-        """When a heartbeat last named the group, in epoch milliseconds."""
+        """The time of the last heartbeat that named a group, by group, in epoch milliseconds."""
         self.consumer_groups: dict[str, int] = {}
 
     @property

@@ -69,11 +69,11 @@ class ConsumerGroup:
         self.consume_from_where: str = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
         self.is_broadcasting = False
         self.fingerprint: int | None = None
-        """Of the heartbeat that last brought the subscriptions; None when none brought any."""
+        """The fingerprint of the heartbeat that last brought the subscriptions; None before such a heartbeat."""
         self.members: dict[Channel, ConnectedClient] = {}
         self.subscriptions: dict[str, SubscriptionData] = {}
         self.told_ms = 0
-        """When its members were last told of a change, in epoch milliseconds."""
+        """The time when the members were last notified of a change, in epoch milliseconds."""
         self.waits_to_tell = False
 
     @property

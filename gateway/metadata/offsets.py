@@ -118,14 +118,14 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         # Keys whose queues are in no copy of the table and may be changed; those of others are replaced.
         self._own: set[str] = set()
         self.resets: dict[tuple[str, str, int], int] = {}
-        """Queues set elsewhere whose consumer does not know it yet: group, topic and queue to offset. Saved with the
-        table: consumers outlive a restart of the broker."""
+        """The offset of each queue that was reset and whose consumer does not know the offset yet, by group, topic and
+        queue id. Saved with the table, because consumers outlive a restart of the broker."""
         self.member_resets = MemberResets(MAX_RESETS, self._writer.touch)
-        """The same for members of broadcasting groups, each of which is told."""
+        """The reset offsets for the members of broadcasting groups; each member has to learn the offset."""
         self.applied_end = 0
-        """What the log says of offsets (pops) is in the table up to here; -1 when nobody knows."""
+        """The commit log offset up to which offsets from the log (of pops) are in the table; -1 if it is unknown."""
         self.unread = UnreadQueues()
-        """Which queues of topics with very many may have something for a group; told of every offset that changes."""
+        """The queues that may have messages for a group, in topics with very many queues; new offsets are noted."""
         self._version = DataVersion(timestamp=clock_ms())
         self._extra: Mapping[str, Any] = {}
 

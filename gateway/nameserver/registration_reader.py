@@ -75,7 +75,7 @@ class RegistrationReader:
         self._behind: dict[BrokerAddress, deque[Deferred[None]]] = {}
         self._changes: deque[tuple[int, Deferred[None]]] = deque()
         self._open: dict[int, None] = {}
-        """The registrations that are not taken yet, in the order in which they came."""
+        """The numbers of the registrations that are not taken yet, in the order of arrival."""
         self._number = 0
         self._is_changing = False
         self._unread: dict[BrokerAddress, set[Request]] = {}

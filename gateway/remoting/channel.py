@@ -110,7 +110,7 @@ class Channel:
         self._resting = False
         self._when_room: Callable[[], None] | None = None
         self._waiting: list[Callable[[], None]] = []
-        self._takes_much = True  # until it is known
+        self._takes_much = True  # assumed until it is known
         self._pending: PendingCalls | None = None
         self._close_callbacks: list[Callable[[Channel], None]] = []
         send_without_delay(transport)
@@ -284,8 +284,8 @@ class Channel:
             self._transport.write(b"".join(self._parts))
         self._grace = self._reactor.callLater(CLOSE_GRACE_S, self._abort_transport)
         if unsent_bytes := self.unsent_bytes:
-            self._room.holds(self, unsent_bytes)  # until the transport is gone
-            if self.closed:  # there was no room for them
+            self._room.holds(self, unsent_bytes)  # counted until the transport is gone
+            if self.closed:  # there was no room for these bytes
                 return
         self._closed(reason)
         self._transport.loseConnection()
@@ -379,7 +379,7 @@ class Channel:
         if self._parts:
             self._write_parts()
         self._room.holds(self, self.unsent_bytes, True)
-        if self.closed:  # there was no room for it
+        if self.closed:  # there was no room for the unsent bytes
             return
         if self._waiting and not self.is_full:
             self._let_waiting_begin()
@@ -412,7 +412,7 @@ class Channel:
                 begin()
 
     def _pending_calls(self) -> PendingCalls:
-        # Made late: most of a thousand idle connections are never asked anything.
+        # Made on first use: of a thousand idle connections, most never get a request from the server.
         if self._pending is None:
             self._pending = PendingCalls(self._reactor, MAX_PENDING_CALLS)
         return self._pending

@@ -72,7 +72,7 @@ class Request:
         try:
             self.channel.send(response)
         except LocalError as error:
-            # An answer too large for a frame is our limit, not the caller's mistake: the client gets to know.
+            # An answer too large for a frame is the gateway's limit, not the caller's mistake; the client is told so.
             log.error("answer cannot be framed", failure=error, code=self.command.code)
             self.channel.send(self.command.response(ResponseCode.SYSTEM_ERROR, str(error)))
         self.answered = True
@@ -118,7 +118,7 @@ class Entry:
         self.size = size
         self.carry_out = carry_out
         self.begin = begin
-        """Carries the request out at once, or when there is room for what its answer costs."""
+        """A function that carries the request out now, or as soon as there is room for the cost of the answer."""
 
 
 Admit = Callable[[Request, Right], None]
@@ -238,7 +238,7 @@ class Dispatch:
             except Exception as error:  # noqa: BLE001 - raised below, if the request is in none of the others
                 failure = failure or error
                 if isinstance(error, OSError) and error.errno in NO_DESCRIPTOR:
-                    break  # nor would the others find one
+                    break  # the other groups would not find a descriptor either
             entry = self._entries.get(code)
             if entry is not None:
                 return entry

@@ -45,8 +45,8 @@ class IncompleteFrames:
             self._drop_largest()
 
     def _drop_largest(self) -> None:
-        # One is enough: the largest holds no less than the connection that has just grown, so no less than
-        # what that one added.
+        # To drop one connection is enough: the largest holds at least as many bytes as the connection that has just
+        # grown, and so at least as many bytes as were just added.
         largest = max(self._bytes_by_holder, key=self._bytes_by_holder.__getitem__)
         largest.drop(
             f"gateway.incompleteFrameBytesLimit: incomplete frames take more than {self._limit_bytes} bytes, "

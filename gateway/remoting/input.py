@@ -97,10 +97,10 @@ class Input:
         self._waits = _FREE
         self._quick_reads = 0
         self._watched_reads = QUICK_READS
-        """Reads of which it will be seen what they take of the processor: the first ones, and those after a slow one.
-        A machine with other work to do makes every connection slow now and then."""
+        """The number of next reads whose processor time is measured: the first reads, and the reads after a slow read.
+        Elapsed time alone proves nothing: a machine with other work makes every connection slow now and then."""
         self._cost_s = LEAST_COST_S
-        """Seconds that its last requests took."""
+        """The number of seconds that the last requests of this connection took."""
         self._turn_commands = TURN_COMMANDS
         channel.on_close(self._discard)
 
@@ -129,7 +129,7 @@ class Input:
 
     def drop(self, reason: str) -> None:
         """Close at once: the incomplete frames of all connections take too much memory, or continuing failed."""
-        if self._channel.closed:  # what it left waits, or has failed
+        if self._channel.closed:  # what the peer left still waits, or has failed
             self._forget()
         else:
             self._channel.abort(reason)
@@ -157,7 +157,7 @@ class Input:
         failure = connection.failure
         if failure is not None:
             self._failed(failure)
-        # Last, since dispatch may have closed the channel; most reads end with a frame and change nothing here.
+        # Counted last, because dispatch may close the channel. Most reads end with a whole frame: nothing to count.
         if self._held_bytes or connection.buffered_bytes or self._waiting:
             self._count()
 
@@ -255,7 +255,7 @@ class Input:
     # -- the end --------------------------------------------------------------------------------------------
 
     def _failed(self, failure: RemoteError) -> None:
-        forget_frames(failure)  # they know this connection: a circle, which would stay
+        forget_frames(failure)  # frames refer to this connection: a reference cycle
         if not self._channel.closed:
             log.warning("malformed bytes", remote=self._channel.remote_text, error=str(failure))
         self._channel.close("malformed bytes", is_logged=True)

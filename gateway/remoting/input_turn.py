@@ -71,13 +71,13 @@ class InputTurn:
     def __init__(self, reactor: TimeSource, flush_group: FlushGroup) -> None:
         self.flush_group = flush_group
         self.seconds: Callable[[], float] = reactor.seconds
-        # A clock of tests has no other time than its own.
+        # The clock of a test has no processor time, so its own time is used.
         self.processor_seconds: Callable[[], float] = getattr(reactor, "processor_seconds", reactor.seconds)
-        """Seconds of the processor that this thread took."""
+        """A function that returns the processor time of this thread in seconds."""
         self.used_s = 0.0
-        """Seconds of this turn that requests took. Those of earlier turns count too, up to half a turn."""
+        """The seconds of this turn that requests have used. Seconds of earlier turns count too, up to half a turn."""
         self.left = 0
-        """Closed connections in the line."""
+        """The number of closed connections in the line."""
         self._reactor = reactor
         self._is_ordered = False
         self._quick: FairLine[InLine] = FairLine()
@@ -115,10 +115,11 @@ class InputTurn:
         self._is_ordered = False
         self.used_s = 0.0
         try:
-            self.flush_group.flush()  # what is gathered is written first, or its peers would seem not to read
+            # Gathered answers are written first; otherwise their peers would seem not to read.
+            self.flush_group.flush()
             self._serve(self._quick, 0)
             self._serve(self._others, 1)
-        finally:  # an error ends this turn, and nothing else
+        finally:  # an error ends only this turn
             if self._quick or self._others:
                 self._order()
 

@@ -93,13 +93,13 @@ class _Line(Generic[R]):
         self.is_busy = False
         self.made = 0
         self.was_tried = False
-        """Whether the first of ``waiting`` was begun once already, and is long."""
+        """True if the list of the first request in ``waiting`` was started before and is long."""
         self.request: R | None = None
         self.places: _Places[R] | None = None
         self.drops: Deferred[Any] | None = None
         self.overdue: IDelayedCall | None = None
         self.is_dropped = False
-        """Whether the list under way was dropped, and is to be made again."""
+        """True if the list under way was dropped and will be made again."""
 
 
 class _Places(Generic[R]):
@@ -141,7 +141,7 @@ class Lists(Generic[R]):
         self._long: _Places[R] = _Places(MAX_LISTS)
         self._waiting_bytes: Shares[Channel] = Shares(MAX_WAITING_BYTES, MAX_WAITING_BYTES_PER_CHANNEL)
         self._known: dict[int, None] = {}
-        """Hashes of the last requests whose lists were long; two that share theirs cost one of them a wait only."""
+        """The hashes of the last requests whose lists were long; if two requests share a hash, one waits needlessly."""
         self._is_starting = False
 
     def ask(self, request: R) -> None:
@@ -151,7 +151,7 @@ class Lists(Generic[R]):
         """
         channel = request.channel
         if channel.closed or (request.answered and not self._is_change(request)):
-            return  # nobody is there, or wants an answer
+            return  # no peer is there, or none wants an answer
         if not self._waiting_bytes.take(channel, _size(request)):
             remark = self._waiting_bytes.refusal(channel, "bytes of requests for lists that wait")
             raise RequestRefused(ResponseCode.SYSTEM_BUSY, f"{remark}; try again later")
@@ -182,7 +182,7 @@ class Lists(Generic[R]):
 
     def _wait_for_room(self, line: _Line[R]) -> None:
         """Continue with a line in a later turn, after its peer has read and the server has room for answers."""
-        self._is_ready_no_more(line)  # not before there is room
+        self._is_ready_no_more(line)  # the line must wait for room first
         line.is_busy = line.channel.when_room(partial(self._has_room, line))
         if not line.is_busy:
             busy = "too many requests wait until clients have read their answers (gateway.unsentBytesTotal)"
@@ -204,7 +204,7 @@ class Lists(Generic[R]):
 
     def _start(self) -> None:
         """Begin lists for as long as more of them are allowed."""
-        if self._is_starting:  # one ended at once
+        if self._is_starting:  # a list ended at once, inside this loop
             return
         self._is_starting = True
         try:
@@ -219,7 +219,7 @@ class Lists(Generic[R]):
         """Make the first list of the line that has its turn."""
         line = places.line.take()
         line.is_ready = False
-        if places is self._tried and _hash(line.waiting[0]) in self._known:  # since it waits
+        if places is self._tried and _hash(line.waiting[0]) in self._known:  # found to be long meanwhile
             self._go_on(line)
             return
         line.is_busy = True
@@ -272,7 +272,7 @@ class Lists(Generic[R]):
             line.overdue = None
             self._known.pop(_hash(request), None)
         if line.is_dropped and not (request.answered or line.channel.closed):
-            self._waiting_bytes.add(line.channel, _size(request))  # it was let in before
+            self._waiting_bytes.add(line.channel, _size(request))  # no limit: the request was let in before
             line.waiting.appendleft(request)
             line.was_tried = True
             self._go_on(line)

@@ -45,7 +45,7 @@ class RemotingProtocol(Protocol):
         """Open the channel and its input, because the transport is ready."""
         self.channel = self._owner.open_channel(self)
         own_input = Input(self.channel, self._commands, self._turn, self._incomplete_frames, self._new_connection())
-        # Without a step in between, which each read would take: the input is compiled, this class cannot be.
+        # Reads go to the compiled input directly; a method of this class, which cannot be compiled, would be slower.
         self.dataReceived = own_input.received  # type: ignore[method-assign]
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 (Twisted's name)

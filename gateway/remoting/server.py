@@ -70,9 +70,9 @@ class RemotingServer(Service):
         self.flush_group = FlushGroup(reactor) if flush_group is None else flush_group
         self.input_turn = InputTurn(reactor, self.flush_group)
         self.whole_headers = whole_headers() if settings.short_ways else {}
-        """What reads frequent requests, and learns their forms."""
+        """The readers of frequent requests, which learn the forms of these requests."""
         self.new_connection = partial(Connection, settings.max_frame_bytes, self.whole_headers)
-        """Makes the decoder of a connection's bytes."""
+        """A function that makes the decoder for the bytes of a connection."""
         self.channels: dict[int, Channel] = {}
         self.incomplete_frames = IncompleteFrames(settings.incomplete_frame_bytes_limit)
         self.room = AnswerRoom(reactor, self.flush_group, settings.unsent_bytes_total)

@@ -102,9 +102,9 @@ class Turns:
         self._reactor = reactor
         self._shares: Shares[object] = Shares(MAX_WAITING, MAX_WAITING_PER_CHANNEL)
         self._lines: dict[Peer, _Line] = {}
-        self._fresh: OrderedDict[_Line, None] = OrderedDict()  # may begin their next work
-        self._long: OrderedDict[_Line, None] = OrderedDict()  # have a begun work and wait for a place among the active
-        self._active: OrderedDict[_Line, None] = OrderedDict()  # the first begun work of each takes turns
+        self._fresh: OrderedDict[_Line, None] = OrderedDict()  # lines that may begin their next work
+        self._long: OrderedDict[_Line, None] = OrderedDict()  # lines with begun work that wait to become active
+        self._active: OrderedDict[_Line, None] = OrderedDict()  # lines whose first begun work takes turns
         self._dropped: deque[tuple[object, _Job]] = deque()
         self._begun = 0
         self._first_pieces = 0
@@ -170,7 +170,7 @@ class Turns:
         if not self._first_pieces:
             self._first_began_s = self._reactor.seconds()
         self._first_pieces += 1
-        self._schedule()  # the next turn counts anew
+        self._schedule()  # in the next turn the count starts again
         if _is_over(job):
             self._shares.give_back(channel)
         elif channel.closed:
@@ -225,7 +225,7 @@ class Turns:
 
     def _begin_next(self) -> None:
         line, _ = self._fresh.popitem(last=False)
-        channel: Any = line.holder  # the server's own works are never fresh
+        channel: Any = line.holder  # a channel, because the server's own works are never fresh
         self._do_first(channel, line.fresh.popleft())
         if not line.gone:
             self._place(line)
@@ -284,7 +284,7 @@ def _is_over(job: _Job) -> bool:
     try:
         next(job.work)
     except StopIteration as end:
-        if not job.done.called:  # it was not dropped
+        if not job.done.called:  # the work was not dropped
             job.done.callback(end.value)
     except Exception as error:  # noqa: BLE001 - whoever waits for the work gets its exception
         fail(job.done, error)

@@ -88,16 +88,16 @@ class _Level:
         self.queue_id = schedule_queue_id(level)
         self.offset = 0
         self.unflushed: deque[tuple[int, int]] = deque()
-        """Of each release that may not be on disk yet: where it ends in the log, and the offset before it."""
+        """The end in the commit log, and the level's offset before, of each release that may not be on disk yet."""
         self.damaged_at = -1
-        """The offset of a message that cannot be read, for which its unit was made again."""
+        """The offset of an unreadable message whose unit was already made again; -1 without such a message."""
         self.is_told = False
         self.read_count = LEAST_READ
-        """Messages to read in the next look."""
+        """The number of messages that the next look reads."""
         self.next_due_ms = 0
-        """When the first message behind those that are being released is due, where one was seen."""
+        """The due time, in epoch milliseconds, of the first message after the release under way; 0 if none was seen."""
         self.is_waiting = False
-        """Whether it is to be looked at in a later turn."""
+        """True if a look at the level is planned."""
         self.busy = False
         self.call: IDelayedCall | None = None
 
@@ -110,9 +110,9 @@ class _Release:
     def __init__(self, due: list[StoredMessage]) -> None:
         self._due = due
         self.left = self.pending = len(due)
-        """Not yet appended; not yet stored."""
+        """The number of messages not appended yet (``left``), and not stored yet (``pending``)."""
         self.end = due[-1].queue_offset + 1
-        """The level's next offset when all are stored."""
+        """The level's next offset after all messages are stored."""
         self.has_failed = False
         self.log_end = 0
 
@@ -158,9 +158,9 @@ class DelayService:
         self._levels = {level: _Level(level) for level in range(1, levels.last + 1)}
         self._kept: dict[int, int] = {}
         self._turn: IDelayedCall | None = None
-        """Where this turn has released something, the next one."""
+        """The call of the next turn, planned if this turn has released something; otherwise None."""
         self._steps: deque[Callable[[], None]] = deque()
-        """What waits for it, or for later ones: not more than one of each level."""
+        """The steps that wait for the next turn or a later turn: at most one for each level."""
         self._running = False
 
     def resume_from(self, offsets: Mapping[int, int]) -> None:

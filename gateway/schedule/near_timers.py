@@ -46,7 +46,7 @@ class NearTimers:
         self._times: list[int] = []
         self._buckets: dict[int, bytearray] = {}
         self._taken = 0
-        """Bytes of the first bucket that are gone."""
+        """The number of bytes of the first bucket that were taken already."""
         self._count = 0
 
     def __len__(self) -> int:

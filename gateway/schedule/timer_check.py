@@ -57,7 +57,7 @@ class TimerCheckFile:
         self._path = path
         self._counter = 0
         self.newest = TimerCheckpoint()
-        """As it is in the file."""
+        """The values in the file."""
 
     def load(self) -> TimerMarks:
         """Return the marks in the file; blocks. If the file is missing, nothing is known.

@@ -54,7 +54,10 @@ class TimerFiles:
         self.keep_from: int | None = None
         self._saved: TimerMarks | None = None
         self._saved_changes = -1
-        """Of the schedule; −1 when it was not settled, and becomes so without another change."""
+        """The schedule's ``changes`` at the last save; −1 if the schedule was not settled at that time.
+
+        A schedule that is not settled can settle without another change, and then a save is worth it.
+        """
         self._candidate: tuple[TimerMarks, int] | None = None
         self._is_saving = False
         self._oldest_at_ms = 0

@@ -64,13 +64,13 @@ class TimerLog:
         self._files = MappedFileQueue(files, directory, file_bytes, what=("timer log", "mappedFileSizeTimerLog"))
         self._gathered = bytearray()
         self.end = 0
-        """Where the next entry goes."""
+        """The position of the next entry."""
         self.written = 0
-        """Entries below this position are in the files."""
+        """The position below which all entries are in the files."""
         self._synced = 0
-        """Entries below this position are on disk."""
+        """The position below which all entries are on disk."""
         self.is_doubtful = False
-        """Whether a sync failed: the system may have dropped what it did not write, and a later sync succeeds."""
+        """True if a sync failed: the system may have dropped unwritten data, and a later sync would still succeed."""
 
     @property
     def begin(self) -> int:

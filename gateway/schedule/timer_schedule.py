@@ -90,11 +90,11 @@ class _OpenSlot:
     def __init__(self) -> None:
         self.left = 0
         self.begun_at = NONE
-        """Where the commit log ended when its first message was stored."""
+        """The end of the commit log before the first message of the slot was stored; ``NONE`` before that."""
         self.log_end = 0
-        """The end of the last one."""
+        """The end in the commit log of the slot's last stored message."""
         self.keys: set[str] = set()
-        """Of the messages that are taken back."""
+        """The keys of the messages that are taken back."""
         self.markers: list[NearTimer] = []
 
 
@@ -110,13 +110,13 @@ class TimerSchedule:
         self._roll_slots = wanted if 2 <= wanted <= longest else longest
         self._near = NearTimers()
         self._opening: int | None = None
-        """The slot whose entries are being read: what they take back is not known yet."""
+        """The slot whose entries are being read; the messages that these entries take back are not known yet."""
         self._rolling = 0
-        """Markers on their way to the slot of what they take back."""
+        """The number of markers on the way to the slot of the message that they take back."""
         self.is_paused = False
-        """Whether one of them could not be stored: nothing overtakes it, whoever tries again clears this."""
+        """True if such a marker could not be stored. No message overtakes the marker; the next try clears the flag."""
         self._open: dict[int, _OpenSlot] = {}
-        """Slots below ``open_to`` only: what belongs to a later one is in the wheel, and nobody has read it yet."""
+        """The open slots, all below ``open_to``. Entries of later slots are in the wheel and have not been read yet."""
         self._evidence: Container[int] = ()
         self._evidence_from = NONE
         self._evidence_to = 0
@@ -125,18 +125,18 @@ class TimerSchedule:
         self.newest = (0, 0)
         self._first_slot = 0
         self._past_to = 0
-        """What belongs to slots from the first one up to this was due before the start, and is counted in the first."""
+        """The end of the slots that were due before the start; their messages are all counted in ``_first_slot``."""
         self.read_slot = 0
         self.open_to = 0
-        """Slots below this one are open or done."""
+        """The slot below which all slots are open or done."""
         self.waiting = 0
-        """Messages, those that take others back not counted."""
+        """The number of waiting messages, without the markers that take other messages back."""
         self.changes = 0
-        """Counts what came and what was done."""
+        """A number that rises when an entry is added and when a message is done."""
         self.waits_from = 0
-        """No entry that waits lies before this position of the timer log."""
+        """The position of the timer log before which no waiting entry lies."""
         self.queue_offset = 0
-        """The timer queue's messages below this offset have entered."""
+        """The offset of the timer queue below which all messages have entered."""
 
     def slot_of(self, moment_ms: int) -> int:
         """Return the last slot that starts before a time or at it."""

@@ -87,14 +87,14 @@ class TimerService:
         self._is_reading_slot = False
         self._is_making = False
         self._is_failing = False
-        """Whether the timer log could not be written: only a save tries again, not each message that comes."""
+        """True if the timer log could not be written. Only a save tries again, not each new message."""
         self._stopped: Deferred[None] | None = None
         self._in_flight = 0
         self._retry_told = False
         self.delivered = 0
-        """Messages since the start."""
+        """The number of messages delivered since the start."""
         self.entered = 0
-        """Messages that came since the start."""
+        """The number of messages that entered since the start."""
 
     # --- life ----------------------------------------------------------------------------------------------------
 

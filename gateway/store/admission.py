@@ -24,9 +24,9 @@ class Admission:
 
     def __init__(self) -> None:
         self.refusal: str | None = "the store is not open"
-        """Why nothing is taken now, with the numbers; None while messages are taken."""
+        """The reason why no message is taken now, with the numbers; None while messages are taken."""
         self.failure: str | None = None
-        """Why nothing will be taken any more."""
+        """The reason why no message will be taken until a restart; None unless the store has failed."""
 
     def open(self) -> None:
         """Take messages, unless the store has failed."""

@@ -132,7 +132,7 @@ class MessageStore:
             timeout_ms=settings.sync_flush_timeout_ms,
         )
         self._appender = appender = Appender(files, state, self._group, settings, surroundings.clock_ms)
-        # Not methods: every message comes these ways.
+        # Not methods, because every message is appended here and a further call costs time.
         self.append = appender.append_or_dispatch if settings.fills_light_queues else appender.append
         self.append_run = appender.append_run
         self.mend_queue = QueueMending(files.log, files.queues, self._dispatch, files.deleted_topics, paths).mend
@@ -190,7 +190,7 @@ class MessageStore:
             self._checkpoint.times.log_stored_at_ms, report.last_stored_at_ms
         )
         self._lock.mark_open()
-        # Everything recovery relied on and wrote becomes durable before the first answer is given.
+        # All data that recovery used or wrote becomes durable before the first answer.
         self._progress.flushed = min(report.start_offset, report.end_offset)
         self._flushing.flush_opened()
         if self._admission.failure is not None:
@@ -208,13 +208,13 @@ class MessageStore:
 
         In that case the system lost no write since.
         """
-        if self._checkpoint.is_foreign:  # another broker has served the directory since, and may have deleted topics
+        if self._checkpoint.is_foreign:  # another broker used the directory and may have deleted topics
             return QueueEnds(), False
         ends = self._queues.journal.load()
         return ends, ends.system_run == self._layer.system_run() != ""
 
     def _load_queues(self, ends: QueueEnds, *, nothing_lost: bool) -> list[str]:
-        # After a power failure a queue may have units of messages that the log lost: all of them are looked at.
+        # After a power failure a queue may have units of messages that the log lost: all queues are opened.
         marks = self._checkpoint.marks
         untouched = nothing_lost and marks is not None and marks.queues == ends.log_end
         return self._queues.load(ends, untouched=untouched)
@@ -548,7 +548,7 @@ class MessageStore:
     def _look_soon(self) -> None:
         if not self.deletion.settings.disk_measured_bytes:
             return
-        self._log.look_end = NO_END  # until the result is there
+        self._log.look_end = NO_END  # no further look until the result is known
         self._in_thread(self.deletion.look, self._looked)
 
     def _looked(self, result: Survey | Failed) -> None:
@@ -566,7 +566,7 @@ class MessageStore:
             more_bytes = headroom_bytes(space, settings, reserved_bytes) if settings.disk_measured_bytes else None
             self._log.fits(survey.log_end, more_bytes, self._group.gathering)
             if no_space is None and self._log.visible_end > self._log.look_end:
-                self._look_soon()  # so much was stored meanwhile
+                self._look_soon()  # much was stored during the look
             self._admission.space_is(no_space or self._publication.refusal)
             if not self._publication.is_complete:
                 self._publication.catch_up()

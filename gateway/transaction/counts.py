@@ -78,7 +78,7 @@ class TransactionCounts:
         self.manual = registry.counter("rocketmq_gateway_manual_outcomes_total", "Outcomes that an operator decided")
         self._registry = registry
         self.by_topic: list[TopicNumbers] = []
-        """Indexed by the number that ``topic`` gives."""
+        """The numbers of each topic, indexed by the number that ``topic`` returns."""
         self._topic_numbers: dict[str, int] = {}
 
     def watch(self, oldest_s: Callable[[], float], in_flight: Callable[[], int], waiting: Callable[[], int]) -> None:

@@ -40,7 +40,7 @@ from wire.message.record import OutgoingMessage, StoredMessage
 
 log = EventLog("transaction")
 
-# Looked up for every transaction, which for an attribute of an enumeration takes as long as a call.
+# Every transaction needs these, and to look up an attribute of an enumeration takes as long as a call.
 _PENDING: Final = State.PENDING
 _COMMITTED: Final = State.COMMITTED
 _COMMIT: Final = Event.COMMIT
@@ -95,15 +95,15 @@ class Settling:
         self._final_messages = FinalMessages(store)
         self._refusals = Repeats(needs.clock_ms)
         self._gathered: list[Decision] = []
-        self._gathered_bytes = 0  # of the bodies of their messages
+        self._gathered_bytes = 0  # the bytes of the bodies of the gathered messages
         self._deciding: dict[int, Decision] = {}
         self._idle: list[Callable[[], None]] = []
         self._unstored: list[Decision] = []
         self._unrecorded = 0
         self.reopened: list[Callable[[int], None]] = []
-        """Called with the offset of a half message that is pending again: its outcome could not be stored."""
+        """The functions to call with the offset of a half message that is pending again after a failed store."""
         self.moved: list[Callable[[], None]] = []
-        """Called when outcomes have become durable, or half messages are pending again."""
+        """The functions to call when outcomes have become durable, or half messages are pending again."""
 
     # -- asking ---------------------------------------------------------------------------------------------
 
@@ -306,7 +306,7 @@ class Settling:
             size = len(message.body)
             self._gathered_bytes += size
             if self._gathered_bytes > self._tables.limits.settle_batch_bytes and self._gathered:
-                self._flush()  # to where the log counts what waits for a slow disk
+                self._flush()  # the log counts the bytes that wait for a slow disk
                 self._gathered_bytes = size
         self._gathered.append(decision)
         if len(self._gathered) == 1:
@@ -371,7 +371,7 @@ class Settling:
             for decision in unstored:
                 self._gather(decision)
         elif op.status in ONE_MESSAGE_ILLEGAL and len(batch) > 1:
-            # One of them cannot be stored; the others must not suffer for it.
+            # One message cannot be stored. Each decision is appended alone, so that the others are stored.
             for decision in batch:
                 self._append([decision])
             return
@@ -394,7 +394,7 @@ class Settling:
         tables = self._tables
         outcomes, pending, turns, recent = tables.outcomes, tables.pending, tables.turns, tables.recent
         now_ms = self._clock_ms()
-        committed: dict[int, list[int]] = {}  # ages by topic: counted together
+        committed: dict[int, list[int]] = {}  # ages in milliseconds by topic, counted at once
         for decision in batch:
             offset = decision.offset
             if decision.event is _STORED:
@@ -438,7 +438,7 @@ class Settling:
     def _failed(self, decision: Decision, status: PutStatus) -> None:
         offset = decision.offset
         if decision.event is Event.STORED:
-            # Settled all the same; the record goes with the next append that succeeds.
+            # The half message stays settled; its op record is written with the next append that succeeds.
             log.error("op record not stored", half_offset=offset, status=status.name)
             self._unstored.append(decision)
             return

@@ -44,7 +44,7 @@ from wire.codes import ResponseCode
 from wire.message.properties import PropertyName
 from wire.message.record import OutgoingMessage
 
-# Looked up for every transaction, which for an attribute of an enumeration takes as long as a call.
+# Every transaction needs these, and to look up an attribute of an enumeration takes as long as a call.
 _PENDING: Final = State.PENDING
 
 

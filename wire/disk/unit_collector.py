@@ -148,16 +148,16 @@ class UnitCollector:
         self._inner_batches = inner_batches
         self._seen = seen
         self._queues: dict[tuple[bytes, int], CollectedUnits] = {}
-        """By the topic's field in a record, its length included."""
+        """The units by topic and queue id; the topic is the field of a record, with its length."""
         self._by_name: dict[QueueName, CollectedUnits] = {}
         self._codes: dict[bytes, int] = {}
         self.collecting = True
-        """Whether records are not only checked and counted."""
+        """True while units are collected; False if records are only checked and counted."""
         self.records = 0
         self.units = 0
         self.last_stored_at_ms = 0
         self.end = 0
-        """The commit log offset behind the last record taken."""
+        """The commit log offset after the last record that was taken."""
 
     def queues(self) -> Iterable[CollectedUnits]:
         """Return the queues that have units."""

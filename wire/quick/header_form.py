@@ -57,8 +57,8 @@ class HeaderForm:
         self._digits = vec[i64]()
         self._order = vec[i64]()
         self.found = vec[i64]()
-        """Of the header that matched last, in the order of the spots, two of each: a number and 0, or the begin and
-        the end of a word in the header."""
+        """The values of the header that was examined last, valid if the header matched: two for each spot, in the order
+        of the spots. The two are a number and 0, or the start and the end of a word in the header."""
         for begin, number in places:
             self._begins = append(self._begins, begin)
             self._ends = append(self._ends, _value_end(sample, begin))

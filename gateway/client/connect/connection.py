@@ -127,7 +127,7 @@ class BrokerConnection(asyncio.Protocol):
         self._out: list[bytes] = []
         self._next_opaque = 0
         self.is_paused = False
-        """Whether so much is unsent that writers should wait for ``drained``."""
+        """True while so many bytes are unsent that writers should wait for ``drained``."""
         self._resumed: asyncio.Future[None] | None = None
         self._received_at = 0.0
         self._scan_timer: asyncio.TimerHandle | None = None
@@ -135,7 +135,7 @@ class BrokerConnection(asyncio.Protocol):
         self._retired = False
         self._failure: RocketMQError | None = None
         self.closed: asyncio.Future[None] = self._loop.create_future()
-        """Done when the connection has ended."""
+        """A future that is done when the connection has ended."""
 
     @property
     def in_flight(self) -> int:

@@ -59,7 +59,7 @@ class ClientInstance:
         self.client_ip = settings.client_ip or local_address()
         self.client_id = _client_id(settings, self.client_ip)
         self.broker_versions: dict[str, int] = {}
-        """What brokers answered as their version to heartbeats, by address (``MQVersion`` number)."""
+        """The version (``MQVersion`` number) in each broker's last answer to a heartbeat, by address."""
         sign = _signer(settings)
         self.remoting = Remoting(settings, asked=self._asked, jitter=self.random, sign=sign.sign if sign else None)
         self.remoting.connected = self._connected
@@ -75,7 +75,7 @@ class ClientInstance:
         self._is_closed = False
         self._started = False
         self.loop: asyncio.AbstractEventLoop | None = None
-        """The loop it was started on."""
+        """The event loop on which the instance was started."""
 
     async def start(self) -> None:
         """Start to poll routes and to send heartbeats. Connections are made later, when they are needed."""

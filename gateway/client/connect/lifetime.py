@@ -30,7 +30,7 @@ class Lifetime:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        """What it is called in errors."""
+        """The name of the object in errors."""
         self._pid = process.number
         self._is_closed = False
 

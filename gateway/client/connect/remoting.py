@@ -70,11 +70,11 @@ class Remoting:
         self._is_closed = False
         self.sign = sign
         self.advertised: dict[str, str] = {}
-        """Which broker name advertised an address, for the text of errors."""
+        """The name of the broker that advertised an address, by address, for the text of errors."""
         self.connected: Callable[[str], None] = lambda _address: None
-        """Told of each new connection."""
+        """A function that is called with the address of each new connection."""
         self.lost: Callable[[str], None] = lambda _address: None
-        """Told when the connection in use to an address broke."""
+        """A function that is called with an address when the connection in use to that address breaks."""
 
     async def request(
         self, address: str, code: int, header: Header | None = None, body: bytes = b"", *, timeout: float

@@ -50,10 +50,10 @@ class Turn:
         self.last_offset = last_offset
         self.byte_count = byte_count
         self.started_at: float | None = None
-        """When a listener got it; None while it waits."""
+        """The time when a listener got the turn, in seconds of the event loop's clock; None while the turn waits."""
         self.settled = False
         self.lapses_at = NEVER
-        """From when on others may have its messages, by the event loop's clock."""
+        """The time from which other consumers may get the messages, in seconds of the event loop's clock."""
 
     def __repr__(self) -> str:
         return f"<Turn of {len(self.messages)} messages, offsets {self.first_offset} to {self.last_offset}>"
@@ -82,14 +82,14 @@ class ProcessQueue:
         self.queue = queue
         self.next_offset = next_offset
         self.dropped = False
-        """Given up: nothing more is pulled, and what is still being consumed changes no offset."""
+        """True if the queue is given up: nothing more is pulled, and messages still being consumed change no offset."""
         self.paused = False
         self.cached_messages = 0
         self.cached_bytes = 0
         self.pulled_at = now
         self.consumed_at = now
         self.locked_at: float | None = None
-        """When the broker last granted the lock of the queue; None: it is not ours."""
+        """The time when the broker last granted the lock of the queue, in seconds; None without the lock."""
         self._turns: deque[Turn] = deque()
 
     def add(self, messages: Sequence[ReceivedMessage], sizes: Sequence[int], turn_messages: int) -> list[Turn]:

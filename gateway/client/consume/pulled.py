@@ -51,7 +51,7 @@ class PulledMessage(ReceivedMessage):
         self._parsed: StoredMessage | None = None
         self.queue_offset: int = queue_offset
         self.attempts = 0
-        """Failures on this client since it was pulled; an orderly consumer does not send messages back."""
+        """The number of failures on this client since the pull, because an orderly consumer sends no message back."""
 
     @property
     def record(self) -> StoredMessage:  # type: ignore[override]

@@ -35,9 +35,9 @@ class KnownTopics:
 
     def __init__(self, instance: ClientInstance, settings: ProducerSettings, faults: BrokerFaults | None) -> None:
         self.targets: dict[str, TopicTargets] = {}
-        """By topic, without the namespace."""
+        """The queues of each topic, by the name without the namespace."""
         self.wire_topics: dict[str, str] = {}
-        """With the namespace → without it."""
+        """The name of each topic without the namespace, by the name with the namespace."""
         self._instance = instance
         self._settings = settings
         self._faults = faults

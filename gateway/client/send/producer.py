@@ -81,9 +81,9 @@ class Producer(Client):
         self._asked_topics: set[str] = set()
         wait = self.settings.send_msg_timeout
         self.plain = SendOptions(timeout=wait, retries=self.settings.retry_times_when_send_failed)
-        """The options of a ``send`` that is told nothing else."""
+        """The options of a ``send`` call with default arguments."""
         self.plain_async = SendOptions(timeout=wait, retries=self.settings.retry_times_when_send_async_failed)
-        """The options of a ``send_async`` that is told nothing else."""
+        """The options of a ``send_async`` call with default arguments."""
 
     # --- life -----------------------------------------------------------------------------------------------
 

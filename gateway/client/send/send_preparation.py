@@ -57,9 +57,9 @@ class SendPreparation:
         spans: SendSpans | None,
     ) -> None:
         self.adds_nothing = not (instance.remoting.sign or settings.namespace or spans is not None)
-        """Whether messages travel with what they say of themselves, and no more."""
+        """True if the client adds nothing to messages: no signature, no namespace and no span."""
         self.compress_from = min(settings.compress_msg_body_over, settings.max_message_size + 1)
-        """Bytes of a body that is compressed, or too large."""
+        """The size in bytes from which a body is compressed, or is too large."""
         self._outcomes = outcomes
         self._group = group
         self._settings = settings

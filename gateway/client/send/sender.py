@@ -80,7 +80,7 @@ class Sender:
         self._group = with_namespace(settings.namespace, group)
         self._registers = registers
         self.loop = asyncio.get_running_loop()
-        """Where it works."""
+        """The event loop on which the sender works."""
         self._spans = SendSpans() if settings.enable_opentelemetry else None
         self._preparation = SendPreparation(self, instance, self._group, settings, ids, self._spans)
         self._faults = BrokerFaults() if settings.send_latency_fault_enable else None
@@ -91,7 +91,7 @@ class Sender:
         self._clock = instance.clock
         self._is_closed = False
         self._is_plain = self._preparation.adds_nothing
-        """Whether nothing is added to what a message says of itself."""
+        """True if the client adds nothing to messages."""
         self._is_watched = self._spans is not None or self._faults is not None
 
     # --- as a member ----------------------------------------------------------------------------------------

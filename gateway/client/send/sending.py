@@ -80,13 +80,13 @@ class SendTarget:
     def __init__(self, queue: MessageQueue, public_queue: MessageQueue, address: str) -> None:
         self.queue = queue
         self.public_queue = public_queue
-        """Without the namespace, as applications know it."""
+        """The queue without the namespace, as applications know the queue."""
         self.address = address
         self.connection: BrokerConnection | None = None
         self.forms: dict[int, SendFrames] = {}
-        """By request code."""
+        """The forms of frames by request code."""
         self.plain_form: SendFrames | None = None
-        """The one of single messages, for a quick look."""
+        """The form of single messages, for quick access."""
 
 
 class SendingObserver(Protocol):

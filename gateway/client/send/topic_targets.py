@@ -44,13 +44,13 @@ class TopicTargets:
             for queue in route.publish_queues
         ]
         self.public_queues = tuple(target.public_queue for target in self._targets)
-        """Without the namespace, as applications know them."""
+        """The queues without the namespace, as applications know the queues."""
         self._by_queue = dict(zip(self.public_queues, self._targets, strict=True))
         self._turns = QueueTurns(route.publish_queues, start)
         self._allowed = allowed
         first = start % len(self._targets)
         self.next_in_turn: Callable[[], SendTarget] | None = None
-        """The next target, for a message that may go to any of them; None: ``choose`` has to look closer."""
+        """A function that returns the next target for a message that may go to any queue; None: ``choose`` decides."""
         if allowed is None:
             self.next_in_turn = itertools.cycle(self._targets[first:] + self._targets[:first]).__next__
 

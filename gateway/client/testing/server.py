@@ -64,7 +64,7 @@ class GatewayServer:
         self._temporary = None if data is not None else Path(tempfile.mkdtemp(prefix="rocketmq-gateway-"))
         self.data = data or self._directory() / "data"
         self.log = self.data.with_name(self.data.name + ".log")
-        """The file with what it logs, beside ``data``."""
+        """The log file of the server, beside ``data``."""
         self._settings = {**SMALL_AND_QUICK, **(settings or {})}
         self._port = port or free_port()
         self._nameserver_port = nameserver_port or free_port()

@@ -32,7 +32,7 @@ class Transaction:
         self.message = message
         self.half = half
         self.state: TransactionState | None = None
-        """What the broker was told, None before that."""
+        """The state that is reported to the broker; None before the report."""
         self._tell = tell
 
     @property

@@ -124,7 +124,7 @@ class OrderTable:
         self._shares: Shares[str] = Shares(max_queues)
         self._frees: list[tuple[int, Key]] = []
         self.changes = 0
-        """Rises with every change."""
+        """A number that rises with every change of the table."""
 
     def __len__(self) -> int:
         return len(self._table)

@@ -43,7 +43,7 @@ class OrderFile(SavedTable[ConsumerOrderInfoFile]):
         self._orders = orders
         self._log_end = log_end
         self.applied_end = -1
-        """What the log says is in the loaded file up to here; -1 when nobody knows."""
+        """The commit log offset up to which the log's records are in the loaded file; -1 if the offset is unknown."""
         self._extra: Mapping[str, Any] = {}
         self._saved = orders.changes
 

@@ -92,7 +92,7 @@ class ReviveLog:
         self._host = surroundings.store_host
         self._clock_ms = surroundings.clock_ms
         self._queues = settings.revive_queue_num
-        """The number of queues of the topic that are written to."""
+        """The number of queues of the revive topic to which records are written."""
         self._last: dict[int, int] = {}
         self._turn = 0
         self._compacting = 0
@@ -271,7 +271,7 @@ class _Newest:
         self.offsets: dict[OrderKey, tuple[int, int]] = {}
         self.orders: dict[OrderKey, tuple[int, str]] = {}
         self.gone: dict[str, int] = {}
-        """Where it says that a topic was deleted."""
+        """The commit log offset of the newest record that says that a topic was deleted, by topic."""
 
     def note(self, record: ReviveRecord, at: int) -> None:
         """Take a record at this offset of the log."""

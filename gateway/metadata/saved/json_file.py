@@ -40,7 +40,7 @@ class JsonFile:
         self._newest = 0
         self._keep_backup = False
         self.size = 0
-        """Bytes of the content that was loaded or written last."""
+        """The size in bytes of the content that was loaded or written last."""
 
     def load(self, parse: Callable[[bytes], T]) -> T | None:
         """Return the parsed content, or None if there is none; use ``NAME.bak`` if ``NAME`` is unusable.

@@ -39,7 +39,7 @@ class WriteBehind:
         self._riding: list[Saved] = []
         self.dirty = False
         self.failure: str | None = None
-        """Why the last write did not reach the disk; None when it did."""
+        """The reason why the last write did not reach the disk; None if the write reached the disk."""
 
     def touch(self) -> None:
         """Note that the table changed; a later ``save`` writes the change."""

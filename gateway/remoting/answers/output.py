@@ -174,7 +174,7 @@ class SocketOutput(Output):
         Commands that the peer sent before it left, such as a producer's last outcomes, lie unread in the kernel and are
         still carried out. Reading finds the end of the connection after them.
         """
-        with suppress(OSError):  # mostly it is known there as ended already
+        with suppress(OSError):  # usually the connection has ended already
             self._transport.getHandle().shutdown(socket.SHUT_RDWR)
 
     def release(self) -> None:
@@ -249,6 +249,6 @@ class TransportOutput(Output):
         """Do nothing: the connection is lost."""
 
 
-# Not as decorators, with which classes are not compiled.
+# Not decorators, because mypyc does not compile decorated classes.
 classImplements(SocketOutput, IPullProducer)
 classImplements(TransportOutput, IPushProducer)

@@ -118,9 +118,9 @@ class TaskSender:
         self._under_way: deque[Outgoing] = deque()
         self._turns: dict[str, QueueTurns] = {}
         self.count = 0
-        """How many rows were taken."""
+        """The number of rows that were taken."""
         self.halves = Halves()
-        """What was stored as half messages, when that is the way."""
+        """The half messages that were stored; empty unless the write is transactional."""
 
     def send(self, row: RowToSend) -> None:
         """Take a row, and send it now or with later rows.

@@ -139,7 +139,7 @@ class FileLayer(Protocol):
 class RealFiles:
     """The operating system's files (Linux and other POSIX systems)."""
 
-    sees_memory = hasattr(os, "preadv") and hasattr(os, "RWF_NOWAIT")  # Linux; some of its file systems refuse
+    sees_memory = hasattr(os, "preadv") and hasattr(os, "RWF_NOWAIT")  # Linux; some file systems refuse
 
     def open(self, path: Path, *, create: bool = False) -> int:
         """Implement ``FileLayer.open``."""
@@ -222,7 +222,7 @@ class RealFiles:
         """Implement ``FileLayer.fdatasync``."""
         if hasattr(os, "fdatasync"):
             os.fdatasync(fd)
-        else:  # macOS: fsync alone does not reach the platters
+        else:  # macOS, where fsync alone does not reach the disk
             fcntl.fcntl(fd, getattr(fcntl, "F_FULLFSYNC", 51))
 
     def fsync_directory(self, path: Path) -> None:
@@ -285,7 +285,8 @@ class RealFiles:
     def modified_all(self, directory: Path, names: Sequence[str]) -> Sequence[int]:
         """Implement ``FileLayer.modified_all``."""
         found = []
-        look, base = os.stat, f"{directory}{os.sep}"  # a Path for each of 80 000 files takes longer than the files
+        # Names are joined as text: to make a Path for each of 80 000 files takes longer than to look at the files.
+        look, base = os.stat, f"{directory}{os.sep}"
         for name in names:
             try:
                 found.append(look(base + name).st_mtime_ns)
@@ -300,7 +301,7 @@ class RealFiles:
             try:
                 data = os.lseek(fd, start, os.SEEK_DATA)
             except OSError as error:
-                if error.errno == errno.ENXIO:  # nothing but a hole from here on
+                if error.errno == errno.ENXIO:  # only a hole follows
                     break
                 raise
             if data >= end:
@@ -313,7 +314,7 @@ class RealFiles:
         """Implement ``FileLayer.lock``."""
         try:
             # Java's FileChannel.tryLock(0, 1, false) is a POSIX record lock of byte 0 (upstream
-            # DefaultMessageStore.start). Record locks do not conflict within a process, flock does.
+            # DefaultMessageStore.start). Record locks do not conflict within a process, so flock is needed too.
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
         except OSError as error:
@@ -325,7 +326,7 @@ class RealFiles:
     def disk_space(self, path: Path) -> DiskSpace:
         """Implement ``FileLayer.disk_space``."""
         figures = os.statvfs(path)
-        # Blocks kept for root count as used, as upstream UtilAll.getDiskPartitionSpaceUsedPercent sees it.
+        # Blocks reserved for root count as used, as in upstream UtilAll.getDiskPartitionSpaceUsedPercent.
         used = figures.f_blocks - figures.f_bfree
         return DiskSpace((used + figures.f_bavail) * figures.f_frsize, figures.f_bavail * figures.f_frsize)
 

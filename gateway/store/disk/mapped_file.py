@@ -69,7 +69,7 @@ class MappedFile:
             files.fsync_directory(self.path.parent)
         except OSError:
             files.close(fd)
-            files.unlink(self.path)  # or the next attempt would take it for one that is durable
+            files.unlink(self.path)  # otherwise the next attempt would take the file for a durable one
             raise
         return fd
 

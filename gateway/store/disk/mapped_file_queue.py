@@ -75,7 +75,7 @@ class MappedFileQueue:
             finally:
                 self._files.close(fd)
         if sizes and sizes[last := max(sizes)] == 0:
-            # A crash between making the file and giving it its size; nothing was ever written to it.
+            # A crash came after the file was made and before it got its size: nothing was ever written to the file.
             self._files.unlink(self._path(last))
             del sizes[last]
         return sizes
@@ -144,7 +144,7 @@ class MappedFileQueue:
         kept = [file for file in self.list if file.start_offset <= offset]
         for file in reversed(self.list[len(kept) :]):
             self._files.unlink(file.path)
-            # Each before the next: a crash must not bring back one behind a gap.
+            # Each removal is synced before the next: a crash must not bring back a file that follows a gap.
             self._files.fsync_directory(self.directory)
         self.list = kept
 

@@ -76,11 +76,11 @@ class OpenFile:
             return
         try:
             self._files.close(fd)
-        except OSError as error:  # nothing that was written depends on it: a sync opens the file for itself
+        except OSError as error:  # no written data is lost: a sync opens the file itself
             log.error("a file of the store could not be closed", fd=fd, error=str(error))
 
     def __del__(self) -> None:
-        # Nobody can be using it: whoever does still has to leave its ``with`` statement.
+        # Nobody uses the file any more: a user inside its ``with`` statement would keep this object alive.
         self._uses.clear()
         self._close_unused()
 
@@ -107,7 +107,7 @@ class OpenFiles:
             try:
                 self._by_key.move_to_end(key)
             except KeyError:
-                return lent  # another thread has just let it go
+                return lent  # another thread has just let the file go
         return lent
 
     def open(self, key: Hashable, path: Path, *, create: bool = False) -> OpenFile:
@@ -117,13 +117,13 @@ class OpenFiles:
         gone = []
         with self._lock:
             before = self._by_key.get(key)
-            if before is not None:  # another thread was quicker; a file made anew takes the place of what was there
+            if before is not None:  # another thread was quicker; a newly made file replaces the file that was known
                 gone.append(before if create else file)
             if before is None or create:
                 self._by_key[key] = file
             while len(self._by_key) > self._limit:
                 gone.append(self._by_key.popitem(last=False)[1])
-        for other in gone:  # without the lock: closing may take a while
+        for other in gone:  # outside the lock, because closing may take a while
             other.let_go()
         return lent
 

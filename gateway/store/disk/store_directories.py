@@ -22,7 +22,7 @@ def make_directories(files: FileLayer, paths: StorePaths) -> None:
             files.fsync_directory(directory)
         except PermissionError:
             if directory in made or directory in wanted:
-                raise  # else: above what is ours, and not ours to read; the names in it were there before
+                raise  # otherwise an older directory above the store, which the broker may not read
 
 
 def _missing(files: FileLayer, directory: Path) -> list[Path]:

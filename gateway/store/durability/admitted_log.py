@@ -23,6 +23,6 @@ class AdmittedLog:
         :raises DiskFull: there is no room for the batch.
         :raises WriteFailed: the disk failed, now or since the batch was gathered.
         """
-        if self._admission.failure is not None:  # a timed flush failed since these were gathered
+        if self._admission.failure is not None:  # a timed flush failed after the batch was gathered
             raise WriteFailed(self._admission.failure)
         self.files.log.write(batch)

@@ -30,7 +30,7 @@ OnStored: TypeAlias = Callable[[PutResult], None]
 OnAllStored: TypeAlias = Callable[[list[PutResult]], None]
 OnRunStored: TypeAlias = Callable[[Sequence[PutOutcome]], None]
 
-# Looked up for every message, which for an attribute of an enumeration takes as long as a call.
+# Every message needs these, and to look up an attribute of an enumeration takes as long as a call.
 _WRITE: Final = WaitFor.WRITE
 _PUT_OK: Final = PutStatus.PUT_OK
 _SPECIAL: Final = HIDDEN | INNER_BATCH
@@ -111,7 +111,7 @@ class Appender:
         except LocalError:
             on_stored(PutResult(_illegal(message), message))
             return
-        position = commit_log.position  # another one when the log rolled
+        position = commit_log.position  # different from before if the log rolled
         result = PutResult(_PUT_OK, message).at(queue, queue_offset, position, size, stored_at_ms)
         batch.end = commit_log.position = position + size
         commit_log.room -= size
@@ -234,7 +234,7 @@ class Appender:
         try:
             records = run.build(queue_offset, commit_log.position, stored_at_ms)
         except LocalError:
-            self.append_all(run.messages(), on_stored, wait_for)  # which says what is wrong
+            self.append_all(run.messages(), on_stored, wait_for)  # append_all says what is wrong
             return
         if run.size > commit_log.room:
             commit_log.roll(batch)
@@ -281,7 +281,7 @@ class Appender:
                 queue = self._queues.make(message.topic, message.queue_id)
                 queue_offset = next_offsets.get(queue, queue.next_offset)
                 next_offsets[queue] = queue_offset + 1
-                if has_light or message.sys_flag & INNER_BATCH == INNER_BATCH:  # few are either
+                if has_light or message.sys_flag & INNER_BATCH == INNER_BATCH:  # few messages need this
                     further = self._further(message, queue, next_offsets)
                     if further is None:
                         return PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED

@@ -65,9 +65,9 @@ class CheckpointFile:
         self.times = StoreCheckpoint()
         self.marks: Marks | None = None
         self.is_foreign = False
-        """Whether another broker wrote to it after the gateway did."""
+        """True if another broker wrote to the file after the gateway did."""
         self.log_begin = UNKNOWN
-        """Where the log begins, as far as the gateway deleted it; ``UNKNOWN`` when another broker may have."""
+        """The start of the log after the gateway's deletions; ``UNKNOWN`` if another broker may have deleted files."""
 
     def load(self) -> None:
         """Open the file, and make it if it is missing; unreadable content counts as "nothing is known"."""

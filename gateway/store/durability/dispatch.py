@@ -99,7 +99,7 @@ class UnitDispatch:
         for outcome in outcomes:
             if outcome.queue is None:
                 continue
-            if outcome.queue is not queue:  # neighbours are mostly of one batch, or alternate
+            if outcome.queue is not queue:  # neighbours mostly share a queue, or alternate between queues
                 queue = outcome.queue
                 units = _units_of(rows, queue, outcome.queue_offset)
             if isinstance(outcome, PutResult):
@@ -141,7 +141,7 @@ class UnitDispatch:
         """Return the code in a message's unit: the hash of its tag, or its time of delivery in milliseconds."""
         if topic == SCHEDULE_TOPIC and self._delay_of is not None:
             level = properties.get(PropertyName.DELAY, "")
-            # Short numbers only: int() refuses thousands of digits, and any client may send them.
+            # Only short numbers: int() refuses thousands of digits, and any client may send so many.
             if level.isascii() and level.isdigit() and len(level) <= MAX_LEVEL_DIGITS and int(level) > 0:
                 delay_ms = self._delay_of(int(level))
                 if delay_ms is not None:

@@ -74,7 +74,7 @@ class Flushing:
         self._last_thorough_ms = 0
         self._is_woken = False
         self.in_turn = Lock()
-        """Held by whoever flushes, and while files are given back."""
+        """The lock that is held during a flush, and while the store closes its files."""
 
     # --- with every batch, on the reactor's thread ---------------------------------------------------------------
 
@@ -92,7 +92,7 @@ class Flushing:
             try:
                 self._checkpoint.log_is_durable(batch.end, batch.outcomes[-1].stored_at_ms)
             except OSError as error:
-                # An older mark only makes recovery look at more; the batch itself is on disk.
+                # With an older mark, recovery only reads more; the batch itself is on disk.
                 log.error("checkpoint cannot be written", error=str(error))
         elif not self._settings.flush_commit_log_timed:
             self._wake()
@@ -166,8 +166,9 @@ class Flushing:
         with self.in_turn:
             if not self._may_flush:
                 return False
-            # In this order, against that of the thread that moves them on: what is indexed was dispatched, what was
-            # dispatched is visible. No mark may point beyond the log that is made durable below.
+            # Read index, dispatched end and visible end in this order. The other thread moves them in reverse order: a
+            # message becomes visible, is dispatched, then is indexed. No mark may point beyond the log that is made
+            # durable below.
             index = self._index.snapshot(due_only=due_only, room_bytes=self._room_bytes())
             progress = self._progress
             count, stored_ms, end = progress.dispatched_count, progress.dispatched_ms, progress.dispatched_end
@@ -178,7 +179,7 @@ class Flushing:
             try:
                 self._index.sync(index)
                 self._queues.list_changed(end)
-                self._deleted_topics.save()  # whose queues were not brought to the disk
+                self._deleted_topics.save()  # queues of deleted topics were not synced
                 self._checkpoint.save(
                     Marks(durable=visible, queues=end, index=index.mark),
                     log_stored_at_ms=stored_ms,

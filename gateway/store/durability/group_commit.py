@@ -131,7 +131,7 @@ class GroupCommit:
         self._unwatch: Cancel | None = None
         self.in_flight: LogBatch | None = None
         self.is_adding = False
-        """What is appended now was asked for by ``before_next``: it goes however much else has been gathered."""
+        """True while callbacks of ``before_next`` append: the limit of a batch does not apply to their messages."""
         self.gathering = log.new_batch()
 
     @property
@@ -162,7 +162,7 @@ class GroupCommit:
             self._let_add()
         self._scheduled = False
         if self.in_flight is not None or not self.gathering.waiters:
-            if self._additions:  # of those who just added; else the batch in flight wakes it
+            if self._additions:  # added during the callbacks; while a batch is in flight, its end wakes
                 self.wake()
             return
         batch = self.in_flight = self.restart()
@@ -178,7 +178,7 @@ class GroupCommit:
 
     def _let_add(self) -> None:
         additions, self._additions = self._additions, []
-        self._scheduled = self.is_adding = True  # what is added needs no turn of its own
+        self._scheduled = self.is_adding = True  # the added messages need no turn of their own
         for add in additions:
             try:
                 add()
@@ -217,7 +217,7 @@ class GroupCommit:
             return
         self._in_sync(lambda: sync(batch), self._done)
         if batch.has_hasty and self.in_flight is batch:
-            self._hasty(batch)  # the sync does not wait for their answers
+            self._hasty(batch)  # these senders are answered while the sync runs
 
     def _done(self, result: object) -> None:
         batch, self.in_flight = self.in_flight, None
@@ -227,7 +227,7 @@ class GroupCommit:
         else:
             self._landed.append(batch)
             if self._sync is not None:
-                # The sync that just ended was their waiting time. The disk does not wait for the answers either.
+                # The next batch gathered during the sync that just ended. It goes to the disk before answers go out.
                 self._turn()
             self._land()
         if self.gathering.waiters or self._additions:

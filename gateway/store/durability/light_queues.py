@@ -47,7 +47,7 @@ class LightQueues:
         """
         if message.topic.startswith(UNDISPATCHED_TOPICS):
             return ()
-        places: dict[ConsumeQueue, int] = {}  # a name may be there twice
+        places: dict[ConsumeQueue, int] = {}  # a message may name a queue twice
         offsets = []
         for name in wanted_queues(message.property_map):
             if not is_light_queue(name):
@@ -70,7 +70,7 @@ class LightQueues:
         if queue is not None:
             return queue
         full = self._count >= self._most
-        if self._count < 0 or (full and len(self._queues) < self._full_at):  # some may have been deleted since
+        if self._count < 0 or (full and len(self._queues) < self._full_at):  # queues may have been deleted since
             self._count = sum(known.topic.startswith(LIGHT_QUEUE_PREFIX) for known in self._queues)
         if self._count >= self._most:
             self._full_at = len(self._queues)

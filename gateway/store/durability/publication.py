@@ -94,7 +94,7 @@ class Publication:
         self._undispatched: list[LogBatch] = []
         self._idle_callbacks: list[Callable[[], None]] = []
         self.group: GroupCommit | None = None
-        """Set once: the two tell each other."""
+        """The group commit, set once after both objects are made, because each calls the other."""
 
     def listen(self, listener: Listener) -> None:
         """Notify ``listener`` of every batch that becomes visible, in order."""
@@ -204,7 +204,7 @@ class Publication:
                 outcome.status = PutStatus.FLUSH_DISK_TIMEOUT
             _call(waiter)
             for outcome in outcomes:
-                outcome.status = PutStatus.PUT_OK  # for the listeners, who hear of it when it is on disk
+                outcome.status = PutStatus.PUT_OK  # for the listeners, which are notified when the batch is on disk
 
     # --- refused -------------------------------------------------------------------------------------------------
 
@@ -214,7 +214,7 @@ class Publication:
             log.error("disk full", error=str(reason), messages=batch.count)
             self._admission.refuse(f"disk full: {reason}; {self._numbers()}")
             status = PutStatus.SERVICE_NOT_AVAILABLE
-        elif isinstance(reason, NoDescriptor):  # the next batch tries again, as soon as there is one
+        elif isinstance(reason, NoDescriptor):  # the next batch succeeds once a descriptor is free
             log.error("no file can be opened, messages are refused", error=str(reason), messages=batch.count)
             status = PutStatus.SERVICE_NOT_AVAILABLE
         else:
@@ -248,7 +248,7 @@ class Publication:
 
     def _made_ahead(self, file: MappedFile, result: object) -> None:
         if not isinstance(result, Failed):
-            self._look()  # some file systems know no holes
+            self._look()  # without holes the new file has taken disk space
             return
         error = result.error
         if isinstance(error, OSError) and (error.errno in NO_SPACE or error.errno in NOT_OPENED):

@@ -111,14 +111,14 @@ class KeyIndex:
         self._max_backlog = max_backlog
         self._lock = RLock()
         self._waiting = IndexEntries()
-        self._waiting_end = 0  # of the log, considered when nothing waits any more
+        self._waiting_end = 0  # the end of the log that is covered when nothing waits any more
         self._behind = False
         self._gaps: list[IndexGap] = []
         self._filled: list[IndexGap] = []
         self._saved_names: Mapping[str, bool] = {}
         self._saved_mark: IndexMark | None = None
         self._last_flush_ms = 0
-        self._expired: list[Path] = []  # out of sight, and still to be deleted
+        self._expired: list[Path] = []  # files out of sight that still have to be deleted
         self.index_files: list[IndexFile] = []
         self.scanned = 0
 
@@ -137,7 +137,7 @@ class KeyIndex:
         for name in filter(is_index_name, self._files.list(self._paths.index)):
             path = self._paths.index / name
             if not names.get(name, True):
-                self._files.unlink(path)  # was being made again
+                self._files.unlink(path)  # the file was being made again when the process ended
                 continue
             try:
                 file = read_head(self._files, path, self._shape)
@@ -151,7 +151,7 @@ class KeyIndex:
                     f"index file {path} is not used: its size is not that of the configured slots and entries"
                 )
             elif file.next_entry == FIRST_ENTRY:
-                self._files.unlink(path)  # made for entries that a crash took
+                self._files.unlink(path)  # made for entries that were lost in a crash
             elif not clean and mark is not None and _is_cut_short(file, mark, log_end):
                 file.roll_back(mark.last_offset, mark.stored_at_ms)
                 self.index_files.append(file)
@@ -163,10 +163,10 @@ class KeyIndex:
             else:
                 self.index_files.append(file)
         while rolled_back is not None and self.index_files[-1] is not rolled_back:
-            # Made for what was forgotten; only in the newest file chains are taken up where they were cut.
+            # Made for the forgotten entries. Only in the newest file can cut chains be continued.
             self._files.unlink(self.index_files.pop().path)
-        # What was deleted must not come back when a power failure follows: beside files made since, it would be
-        # believed. And those that stay may have been made by a process that was killed before their names were durable.
+        # A deleted file must not come back after a power failure: beside newer files it would count as valid. Remaining
+        # files may come from a process that was killed before the names of these files were durable.
         self._files.fsync_directory(self._paths.index)
         self._gaps = find_gaps(names, self.index_files, log_min)
         for gap in self._gaps:
@@ -188,7 +188,7 @@ class KeyIndex:
         if mark is not None and last >= mark.last_offset and mark.scanned <= log_end and not deleted:
             start = max(mark.scanned, log_min)
         if last >= start:
-            start = last  # once more: some of its keys may have been in a file that is gone
+            start = last  # read again: some keys of this message may have been in a lost file
         self.scanned = start
         self._behind = start < log_end
 
@@ -214,7 +214,7 @@ class KeyIndex:
                 waiting.message_count + message_count(outcomes) > self._max_backlog or end - begin > MAX_BACKLOG_BYTES
             )
             if self._behind or is_full:
-                self._behind = True  # read from the log instead, after what is in the backlog
+                self._behind = True  # read these from the log later, after the backlog
                 return
             taken = waiting.add_outcomes(outcomes, MAX_BACKLOG_ENTRIES)
             if taken < len(outcomes):
@@ -253,7 +253,7 @@ class KeyIndex:
         """Make the entries of the oldest messages that wait; return how many messages."""
         waiting = self._waiting
         rows, count = waiting.first(budget, MAX_SLICE_ENTRIES)
-        # Some, or all, may have been read from the log already.
+        # Some or all of these messages may have been read from the log already.
         self._add(rows_from(rows, self.scanned), self._newest)
         waiting.drop(rows, count)
         self.scanned = max(self.scanned, waiting.first_offset if waiting.message_count else self._waiting_end)
@@ -322,7 +322,7 @@ class KeyIndex:
         key_hash = index_key_hash(topic, key)
         seen: set[int] = set()
         steps = 0
-        # The lock is held for slices only: whoever dispatches new messages needs it too.
+        # The lock is held for one slice at a time, because the dispatch of new messages needs the lock too.
         while self._waits(begin_ms, end_ms):
             self.build(BUILD_SLICE)
         with self._lock:
@@ -348,7 +348,7 @@ class KeyIndex:
             with self._lock:
                 if file in self.index_files:
                     raise
-            # It expired since the search began: the messages it knows are deleted.
+            # The file expired after the search started: the messages in the file are deleted.
 
     def _waits(self, begin_ms: int, end_ms: int) -> bool:
         with self._lock:
@@ -456,12 +456,12 @@ class KeyIndex:
                 for file in self.index_files[:-1]
                 if file.end_offset < log_min and not file.dirty and file not in needed
             ]
-            # Before they go: from here on nobody begins to read them.
+            # First hide the files, so that no new search reads them; then delete.
             self.index_files = [file for file in self.index_files if file not in expired]
             self._expired += [file.path for file in expired]
         count = 0
         while self._expired:
-            self._files.unlink(self._expired[0])  # without the lock: a large file takes a while on some file systems
+            self._files.unlink(self._expired[0])  # outside the lock: a large file takes long on some file systems
             del self._expired[0]
             count += 1
         return count
@@ -503,5 +503,5 @@ def _is_too_new(file: IndexFile, clean: bool, checkpoint_ms: int, mark: IndexMar
         return True
     if clean:
         return False
-    # The offset is exact; times serve directories of other brokers, and messages may share a millisecond.
+    # The offset is exact. The time is for directories of other brokers: messages may share a millisecond.
     return file.end_offset > mark.last_offset if mark is not None else file.end_ms > checkpoint_ms

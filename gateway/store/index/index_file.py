@@ -120,12 +120,13 @@ class IndexFile:
         self.path = path
         self.shape = shape
         self._open: OpenFile | None = None
-        self._pages = vec[vec[i32]]()  # of slots; an empty one has no key yet; none at all before ``load_slots``
-        self._changed = vec[u8]()  # for each page whether it is to be written
+        # Pages of slots. A page without a key is empty; before ``load_slots`` there are no pages.
+        self._pages = vec[vec[i32]]()
+        self._changed = vec[u8]()  # a flag for each page that has to be written
         self._forgotten = b""  # entries between ``roll_back`` and ``load_slots``
         self._is_named = True
         self.dirty = False
-        # Pages of a flush that are not written yet; with what they held then, once they have changed.
+        # Pages of a flush that are not written yet. If a page changed since, its content at the flush; otherwise None.
         self._frozen: dict[int, bytes | None] = {}
         self.pending = bytearray()
         self.take(IndexHead())
@@ -216,7 +217,7 @@ class IndexFile:
             if is_wrong:
                 kept = array("i", [self._before_roll_back(slot, forgotten) for slot in page])
                 if kept != page:
-                    # What is wrong on disk must not come back when the file has grown.
+                    # A wrong number on disk must not lead to an entry when the file has grown.
                     self._change(number)
                     page = kept
             if any(page):
@@ -421,7 +422,7 @@ class IndexFile:
                 fields = ENTRY.unpack_from(block, at)
             found, offset, seconds, previous = fields
             yield (offset, seconds) if found == key_hash else None
-            # Chains lead to older entries only; damage must not make a circle.
+            # A chain leads only to older entries, so that damage cannot make a circle.
             limit = entry
             entry = previous
 
@@ -435,7 +436,7 @@ class IndexFile:
     def _pending_entry(self, entry: int, lock: AbstractContextManager[object]) -> tuple[int, ...] | None:
         with lock:
             at = (entry - self.pending_first) * ENTRY_BYTES
-            return ENTRY.unpack_from(self.pending, at) if at >= 0 else None  # else it reached the disk meanwhile
+            return ENTRY.unpack_from(self.pending, at) if at >= 0 else None  # otherwise it is on disk by now
 
     def _read_block(self, last: int) -> tuple[int, bytes]:
         """Return the number of the first entry of a block, and the entries of the block up to ``last``.

@@ -107,7 +107,8 @@ class DispatchedLog:
 
     def _ask_ahead(self, start: int) -> None:
         self._asked_end = start + AHEAD_BYTES
-        position, end = start, min(self._asked_end, self._progress.dispatched_end)  # later files may only be planned
+        # Files after the dispatched end may be planned but not made.
+        position, end = start, min(self._asked_end, self._progress.dispatched_end)
         while position < end and (file := self._log.files.find(position)) is not None:
             if not file.is_open:
                 file.open()

@@ -71,13 +71,13 @@ class CommitLog:
         self._ahead_bytes = ahead_bytes
         self._batch_bytes = batch_bytes
         self._out = BytesWriter()
-        self._no_ahead_at = -1  # making this file ahead failed for lack of space: its first write makes it
+        self._no_ahead_at = -1  # making this file early failed for lack of space: its first write makes the file
         self.position = 0
         self.room = 0
         self.space_end = NO_END
         self.look_end = NO_END
-        self.visible_end = 0  # readers see nothing from here on
-        self.checked_from = 0  # from here on every record was checked by this process, or written by it
+        self.visible_end = 0  # readers see only records below this offset
+        self.checked_from = 0  # this process checked or wrote every record from this offset on
 
     @property
     def min_offset(self) -> int:
@@ -105,7 +105,7 @@ class CommitLog:
             return None
         current = files.find(self.position)
         if current is None or not current.is_open:
-            return None  # planned by a batch that is gathered: made after the next one, a crash would leave a gap
+            return None  # not made yet, but planned by a batch: if the next file came first, a crash would leave a gap
         next_start = self.position - self.position % files.file_size + files.file_size
         if files.end_offset != next_start or next_start == self._no_ahead_at:
             return None

@@ -65,7 +65,7 @@ class LogBatch:
         self.outcomes: list[PutOutcome] = []
         self.waiters: list[Waiter] = []
         self.new_queues: set[object] | None = None
-        """The queues whose first file this batch makes; None until there is one."""
+        """The queues whose first file this batch makes; None until there is such a queue."""
         self.has_hasty = False
         self.is_written = False
 

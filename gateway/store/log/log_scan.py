@@ -107,7 +107,7 @@ def _lacks_sector(properties: bytes, end: int) -> bool:
     begin = end - len(properties)
     for zeros in _ZEROS.finditer(properties):
         first, last = begin + zeros.start(), begin + zeros.end()
-        if first == begin and (begin - 1) % _SECTOR_BYTES == 0:  # it lacks the second byte of their length as well
+        if first == begin and (begin - 1) % _SECTOR_BYTES == 0:  # the second byte of the length is missing too
             first -= 1
         if first % _SECTOR_BYTES == 0 and (last % _SECTOR_BYTES == 0 or last == end):
             return True
@@ -161,12 +161,12 @@ def _next_in_file(file: MappedFile, position: int, *, or_filler: bool) -> int | 
             if kind == MAGIC_BLANK:
                 if size == file.size - candidate:
                     return candidate
-            # What says that it lies elsewhere is not read, however large it says that it is.
+            # A record that states another offset is not read, whatever size it states.
             elif _may_lie_at(offset, chunk, at) and _is_intact(window, candidate, offset):
                 return candidate
-        if len(chunk) < least:  # it was cut meanwhile
+        if len(chunk) < least:  # the file was cut meanwhile
             return None
-        if not is_end_known and not chunk.strip(b"\x00"):  # perhaps nothing follows: that is asked once, and only here
+        if not is_end_known and not chunk.strip(b"\x00"):  # perhaps no data follows: look for the end, only once
             end, is_end_known = file.data_end(position), True
         position += len(chunk) - _MAGIC_AT - _SPLIT_MAGIC_BYTES
     return None

@@ -75,9 +75,9 @@ class QueueFiles:
         self.extension_file_bytes = extension_file_bytes
         self.open_files = OpenFiles(files, max_open_files)
         self.erased: list[tuple[ConsumeQueue, int]] = []
-        """Files erased in part and not synced since: a crash may bring back what was in them."""
+        """The files that were erased in part and not synced since; a crash may bring the erased bytes back."""
         self.removed: list[ConsumeQueue] = []
-        """Queues of which a file was removed, and the directory was not synced since."""
+        """The queues with a removed file whose directory was not synced since the removal."""
 
 
 class ConsumeQueue:
@@ -110,12 +110,14 @@ class ConsumeQueue:
 
     def __init__(self, shared: QueueFiles, topic: str, queue_id: int) -> None:
         self._shared = shared
-        # Kept from loading, so that a start touches each file at most once: where the message of one unit lies (−1: it
-        # is a filler), and the log offset after the last message while only zeros follow it. None: ask the file.
+        # Both values are kept from loading, so that a start reads each file at most once; None: read the file.
+        # ``_known_unit``: the offset of a unit, and the place of its message in the log (−1 for a filler).
+        # ``_last_end``: the log offset after the last message, known only while zeros follow the last unit.
         self._known_unit: tuple[int, int] | None = None
         self._last_end: int | None = None
         self._extension: QueueExtension | None = None
-        self._held: list[tuple[int, bytes]] = []  # byte of the queue and units; each goes on where the one before ends
+        # Byte offset in the queue, and units; each entry starts at the end of the entry before.
+        self._held: list[tuple[int, bytes]] = []
         self.topic = topic
         self.queue_id = queue_id
         self.starts: list[int] = []
@@ -127,7 +129,7 @@ class ConsumeQueue:
     @property
     def directory(self) -> Path:
         """The directory of the queue's files."""
-        return Path(f"{self._shared.directory}/{self.topic}/{self.queue_id}")  # in one: 80 000 are opened at a start
+        return Path(f"{self._shared.directory}/{self.topic}/{self.queue_id}")  # one Path object: a start makes 80 000
 
     @property
     def file_bytes(self) -> int:
@@ -144,7 +146,7 @@ class ConsumeQueue:
         found = self._extension
         if found is None:
             shared = self._shared
-            with shared.lock:  # two of them would know different files
+            with shared.lock:  # two extension objects would know different files
                 found = self._extension
                 if found is None:
                     directory = shared.extension_directory / self.topic / str(self.queue_id)
@@ -184,7 +186,7 @@ class ConsumeQueue:
 
         :raises OSError: the units are still held.
         """
-        held = self._held[:]  # others may come meanwhile
+        held = self._held[:]  # more units may be added meanwhile
         if not held:
             return None
         first = held[0][0]
@@ -193,7 +195,7 @@ class ConsumeQueue:
             file = self._file(start)
         except FileNotFoundError:
             file = None
-        if file is None:  # the topic is being deleted, or whoever deleted the file hears of it from the next write
+        if file is None:  # the topic is being deleted; or the file was, and the next write reports that
             return None
         with file as fd:
             self._shared.files.pwrite(fd, b"".join([units for _, units in held]), first - start)
@@ -253,7 +255,7 @@ class ConsumeQueue:
         file = open_files.lend(key)
         if file is None and start in self.starts:
             file = open_files.open(key, self.path(start))
-            if start not in self.starts:  # deleted meanwhile: kept, it would take its room on the disk
+            if start not in self.starts:  # deleted meanwhile: kept open, it would still take disk space
                 open_files.forget(key)
         return file
 
@@ -270,12 +272,12 @@ class ConsumeQueue:
         files.make_directory(self.directory)
         try:
             with open_files.open(key, self.path(start), create=True) as fd:
-                files.truncate(fd, 0)  # a file may stand there that is none of the queue
+                files.truncate(fd, 0)  # the folder may contain a file that does not belong to the queue
                 files.truncate(fd, self._shared.file_bytes)
                 if not self.starts and first_position > start:
                     files.pwrite(fd, FILLER * ((first_position - start) // UNIT_BYTES), 0)
         except OSError:
-            self._shared.open_files.forget((self, start))  # half made: the next attempt makes it anew
+            self._shared.open_files.forget((self, start))  # made in part: the next attempt makes the file again
             raise
         self.starts = [*self.starts, start]
         self._known_unit = None
@@ -295,7 +297,7 @@ class ConsumeQueue:
             return held
         try:
             file = self._file(start)
-        except FileNotFoundError:  # retention was quicker
+        except FileNotFoundError:  # retention has just deleted the file
             return b""
         if file is None:
             return b""
@@ -426,7 +428,7 @@ class ConsumeQueue:
 
         Units of later messages may be written meanwhile; the next start finds these messages in the log.
         """
-        # In this order: a write takes what is known of the end away before it moves the end.
+        # Read the end before ``_last_end``: a write clears ``_last_end`` before it moves the end.
         end, last_end, known = self.max_offset, self._last_end, self._known_unit
         minimum, starts = self.min_offset, self.starts
         if not starts:
@@ -475,7 +477,7 @@ class ConsumeQueue:
         The bytes after the new end are erased: later readers of the files take zeros for the end.
         """
         if self.is_damaged or (self._last_end is not None and self._last_end <= commit_log_end):
-            return False  # and nothing lies behind it
+            return False  # and no unit follows
         before = self.max_offset
         if self.max_offset and self.covered_end() > commit_log_end:
             self._find_end(partial(is_past, limit=commit_log_end))
@@ -488,7 +490,7 @@ class ConsumeQueue:
     def _find_end(self, is_past: Callable[[Unit], bool]) -> None:
         """Set the end to the first unit that is past; units are in commit log order, so a binary search finds it."""
         near = max(self.max_offset - NEAR_UNITS, self.starts[-1] // UNIT_BYTES if self.starts else 0)
-        last = self.read_units(near, NEAR_UNITS)  # nearly always it is one of the last
+        last = self.read_units(near, NEAR_UNITS)  # the end is nearly always among the last units
         used = bisect_left(
             range(len(last) // UNIT_BYTES), True, key=lambda n: is_past(UNIT.unpack_from(last, n * UNIT_BYTES))
         )
@@ -570,7 +572,7 @@ class ConsumeQueue:
         for start in reversed(self.starts):
             if start >= position and (start > position or start != self.starts[0]):
                 self.remove_file(start)
-        # What proves the end lies behind the last gap.
+        # The files after the last gap prove the end.
         gaps = [start for before, start in pairwise(self.starts) if start - before > self._shared.file_bytes]
         if gaps:
             for start in [start for start in self.starts if start < gaps[-1]]:
@@ -619,7 +621,7 @@ class ConsumeQueue:
         if known is not None and known[0] == offset:
             return -1 <= known[1] < max(commit_log_min, 0)
         position, size, _ = self.stored_unit(offset)
-        # A negative place is damage, and no reason to take a message for deleted.
+        # A negative place is damage and does not mean that the message is deleted.
         return 0 <= position < commit_log_min or is_filler(position, size)
 
     def take_expired(self) -> list[Path]:

@@ -38,18 +38,18 @@ class ConsumeQueues:
         )
         self.by_name: dict[tuple[str, int], ConsumeQueue] = {}
         self.find = self.by_name.get
-        # Without values, in place of sets: their order is the same in every run, and so what a crash leaves.
+        # Dictionaries without values instead of sets: their order, and so the state after a crash, is reproducible.
         self._holding: dict[ConsumeQueue, None] = {}
         self._dirty: dict[tuple[ConsumeQueue, int], None] = {}
-        self._changed: dict[ConsumeQueue, None] = {}  # in memory only, and not listed yet
-        self._unlisted: dict[ConsumeQueue, None] = {}  # on disk, as a whole or in part, and not listed yet
+        self._changed: dict[ConsumeQueue, None] = {}  # changed in memory only, and not listed yet
+        self._unlisted: dict[ConsumeQueue, None] = {}  # changed on disk, perhaps only in part, and not listed yet
         self._dirty_extensions: dict[Path, None] = {}
         self._new_directories: set[Path] = set()
         self.journal = QueueJournal(files, paths)
         self.lost: dict[tuple[str, int], int] = {}
-        """Found damaged when loaded, to be rebuilt by recovery: with the end that was listed, 0 when none was."""
+        """The queues that recovery rebuilds, because they were damaged or shorter than listed: the listed end, or 0."""
         self._lock = Lock()
-        self._held_lock = Lock()  # of whoever writes what a queue holds
+        self._held_lock = Lock()  # for writing the held units of a queue
 
     def __len__(self) -> int:
         return len(self.by_name)
@@ -90,7 +90,7 @@ class ConsumeQueues:
         """
         failed: OSError | None = None
         for queue in list(self._holding):
-            # Before it is written: what comes meanwhile is noted anew.
+            # Removed before the write: units that arrive during the write add the queue again.
             del self._holding[queue]
             try:
                 self._write_held_of(queue)
@@ -363,7 +363,7 @@ class ConsumeQueues:
         changed.update(dict.fromkeys(removed))
         directories.update(queue.directory for queue in removed)
         try:
-            # Before the units that lead there: what a crash leaves of those is then known to be right.
+            # Extensions are synced before the units that lead there: after a crash, units on disk then have their data.
             for path in extensions:
                 self._sync_file(path)
             for queue, start in dirty:
@@ -406,7 +406,7 @@ class ConsumeQueues:
         """
         by_topic: dict[str, list[tuple[int, ...]]] = {}
         for queue in queues:
-            if self.by_name.get((queue.topic, queue.queue_id)) is queue:  # not deleted since
+            if self.by_name.get((queue.topic, queue.queue_id)) is queue:  # not deleted meanwhile
                 state = queue.state(commit_log_end)
                 if state[0] < queue.max_offset:
                     behind[queue] = None
@@ -421,14 +421,14 @@ class ConsumeQueues:
     def _sync_directory(self, directory: Path) -> None:
         try:
             self._files.fsync_directory(directory)
-        except FileNotFoundError:  # its topic was deleted since
+        except FileNotFoundError:  # the topic was deleted meanwhile
             return
 
     def _sync_file(self, path: Path) -> None:
         try:
-            # A descriptor of its own: the shared one may be closed, and its number reused, meanwhile.
+            # A separate descriptor, because the shared one may be closed meanwhile and its number used again.
             fd = self._files.open(path)
-        except FileNotFoundError:  # deleted since
+        except FileNotFoundError:  # the file was deleted meanwhile
             return
         try:
             self._files.fdatasync(fd)

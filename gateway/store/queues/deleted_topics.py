@@ -104,7 +104,7 @@ class DeletedTopics:
         Such a deletion counts unless a later deletion of the topic is noted.
         """
         for topic, log_end in topics.items():
-            # Later messages are of a topic made anew, earlier deletions are of the one before.
+            # Messages after ``log_end`` are of a new topic of this name; a noted lower offset is of an older deletion.
             if log_end > self._offsets.get(topic, -1):
                 self.note(topic, log_end)
 

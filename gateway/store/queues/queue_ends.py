@@ -137,7 +137,7 @@ def queue_files_modified(
     for topic, queues in topics:
         for queue in queues:
             first, last = queue[5], queue[6]
-            if first == last >= 0:  # nearly all
+            if first == last >= 0:  # nearly every queue has one file
                 names.append(f"{topic}/{queue[0]}/{offset_name(first) if first else first_name}")
                 counts.append(1)
             else:

@@ -58,7 +58,7 @@ class QueueExtension:
         start = self._start_at(self._known_starts(), position)
         try:
             file = None if start is None else self._open(start)
-        except FileNotFoundError:  # retention was quicker
+        except FileNotFoundError:  # retention has just deleted the file
             return b""
         if file is None or start is None:
             return b""
@@ -104,7 +104,7 @@ class QueueExtension:
             finally:
                 self._files.close(fd)
             if size > HEAD.size + END_BYTES:
-                self._file_bytes = size  # of a broker with another setting
+                self._file_bytes = size  # made by a broker with another setting
         return starts
 
     def _start_at(self, starts: Sequence[int], position: int) -> int | None:
@@ -119,7 +119,7 @@ class QueueExtension:
         file = self._open_files.lend(key)
         if file is None:
             file = self._open_files.open(key, self.path(start))
-            if start not in (self._starts or ()):  # deleted meanwhile: kept, it would take its room on the disk
+            if start not in (self._starts or ()):  # deleted meanwhile: kept open, it would still take disk space
                 self._open_files.forget(key)
         return file
 
@@ -172,7 +172,7 @@ class QueueExtension:
         files.make_directory(self._directory)
         try:
             with self._open_files.open((self, start), self.path(start), create=True) as fd:
-                files.truncate(fd, 0)  # what stands there is none of the extension
+                files.truncate(fd, 0)  # the folder may contain a file that does not belong to the extension
                 files.truncate(fd, self._file_bytes)
         except OSError:
             self._open_files.forget((self, start))
@@ -183,14 +183,14 @@ class QueueExtension:
     def _find_end(self, queue: ExtendedQueue, touched: dict[int, None]) -> int:
         """Return the place at which to go on, and erase everything after that place."""
         starts, size = self._known_starts(), self._file_bytes
-        if not starts:  # behind all that messages so far can have had: addresses of lost files stay without a unit
+        if not starts:  # new files start at an offset beyond every address that a message can have so far
             return -(-queue.max_offset * _MAX_UNIT_BYTES // size) * size
         last = last_address(queue)
         if last is None:
             end = 0
         elif (unit := self.unit(last)) is not None:
             end = last + unit.size
-        else:  # lost or damaged: what follows it may be, too
+        else:  # the unit is lost or damaged, and so may be the data after it
             end = (last // size + 1) * size
         for start in reversed(starts):
             if start >= end:

@@ -35,7 +35,7 @@ class QueueJournal:
         self._log_end = -1
         self._system_run = ""
         self.is_current = False
-        """Whether lines may be added: what the file says holds. Else the next list replaces it."""
+        """True if lines may be added, because the file is valid; otherwise the next list replaces the file."""
 
     def load(self) -> QueueEnds:
         """Read the file."""

@@ -72,7 +72,7 @@ class UnitWriter:
     ) -> bool:
         expected = queue.max_offset
         if 0 <= first < expected and queue.covered_end() == -1:
-            # A file without a unit does not say where the queue stands: those before it have lost their names.
+            # Files without a unit do not show the offsets of the queue: the files before them are lost.
             if not from_begin:
                 return False
             queue.clear()
@@ -90,7 +90,7 @@ class UnitWriter:
             if first > 0:
                 self._pass_over(queue, first, units, f"the queue has other messages up to {expected}")
                 return True
-            queue.clear()  # the topic was deleted and made again: the later messages are the queue
+            queue.clear()  # the topic was deleted and made again: only the later messages count
         self._queues.write(queue, first, units)
         self.written += len(units) // UNIT_BYTES
         return True

@@ -128,9 +128,9 @@ class Choice:
         self.examined = 0
         self.gone = False
         self.has_looked = False
-        """Some record was looked into."""
+        """True if at least one record was examined."""
         self.at_once = False
-        """The units were looked at all at once."""
+        """True if all units were examined at once."""
         self.last_size = 0
         self.left = FILTERED_BYTES
         self.ranges: list[Range] = []
@@ -159,7 +159,7 @@ class Choice:
         left: i64 = self.left
         wanted: i64 = count
         stop: i64 = len(units) // unit_bytes
-        last: i64 = self.ranges[-1][0] if self.ranges else -1  # a batch has several units
+        last: i64 = self.ranges[-1][0] if self.ranges else -1  # the units of one batch lead to one record
         span: Span | None = None
         first: i64 = 0
         behind: i64 = 0
@@ -170,7 +170,7 @@ class Choice:
             at = number * unit_bytes
             position = read_i64_be(units, at)
             size = i64(read_i32_be(units, at + size_at))
-            if position < log_min or not 0 < size <= largest:  # deleted, a filler, or no size of a record
+            if position < log_min or not 0 < size <= largest:  # deleted, a filler, or an impossible size
                 self.gone = True
             elif position != last and (accepts is None or accepts(read_i64_be(units, at + code_at))):
                 if span is not None and (wanted <= 0 or size > left):
@@ -306,7 +306,7 @@ class Choice:
                 has_room = False
                 break
             examined += 1
-            if position < log_min or not 0 < size <= largest:  # deleted, a filler, or no size of a record
+            if position < log_min or not 0 < size <= largest:  # deleted, a filler, or an impossible size
                 self.gone = True
                 continue
             if accepts is not None and not accepts(code):
@@ -333,7 +333,7 @@ class Choice:
         first, end = positions[0], positions[-1] + sizes[-1]
         return (
             first >= self.log_min
-            and (not self.ranges or first >= self.ranges[-1][1])  # else the rest of a batch
+            and (not self.ranges or first >= self.ranges[-1][1])  # otherwise they continue a batch
             and 0 < end - first <= self.max_bytes - self.total_bytes
             and min(sizes) > 0
             and max(sizes) <= self._largest

@@ -101,23 +101,23 @@ class QueueReader:
                 count = max(source.least_examined(), count)
             units = source.units(queue, offset, count)
             if not units:
-                outside = _outside(queue, offset)  # retention was quicker
+                outside = _outside(queue, offset)  # retention has just deleted the units
                 return outside or _nothing(queue, GetStatus.OFFSET_FOUND_NULL, queue.next_file_offset(offset))
             by_code = wanted.by_code
             if wanted.is_filtered and has_addresses(units):
                 units, by_code = source.with_codes(queue, units, wanted.by_extension), lenient(by_code)
             parts = _take(chosen, units, by_code, wanted.by_record, source)
             while parts is None and self._log.min_offset != chosen.log_min:
-                # Retention was quicker. Messages that still exist must not be passed over with the others.
+                # Retention has just deleted messages. The messages that still exist must not be skipped.
                 chosen = chosen.again(self._log.min_offset)
                 parts = _take(chosen, units, by_code, wanted.by_record, source)
             damage = self._damage(queue, offset, chosen, parts, units)
             if damage is None:
                 return _found(queue, offset, chosen, parts)
             whole, position, reason = damage
-            if source is not self._stored:  # which reads more carefully
+            if source is not self._stored:  # ``_stored`` reads more carefully
                 chosen, source = chosen.again(self._log.min_offset), self._stored
-            elif whole:  # those before the damaged one, if any is wanted; the next read begins with it
+            elif whole:  # return the messages before the damage; the next read starts there
                 chosen = Choice(whole, chosen.max_bytes, self._log.min_offset, self._log.files.file_size, whole)
             else:
                 remark = self._check.remark(queue.topic, queue.queue_id, offset, (position, reason))

@@ -50,7 +50,7 @@ class ReadCheck:
         :param units: the units of the queue from ``offset`` on that led to the parts.
         """
         checked_from, end = self._log.checked_from, self._log.visible_end
-        numbers = _numbers(units)  # ranges come in the order of the units: one walk serves them all
+        numbers = _numbers(units)  # ranges and units have the same order: one pass is enough
         for (first, last), part in zip(ranges, parts, strict=True):
             if first < checked_from or last > end:
                 damage = first_damage(part, first)

@@ -130,7 +130,7 @@ class QueueMending:
                 self._queues.correct(queue, offset, units[offset])
                 mended.append(offset)
         if mended:
-            # Damaged, they may have been taken for units of deleted messages.
+            # The damaged units may have counted as units of deleted messages.
             queue.min_offset = min(queue.min_offset, mended[0])
             log.warning(
                 "damaged consume queue units made from the commit log again",

@@ -112,7 +112,7 @@ class Recovery:
         self._refuse_missing_log()
         self._refuse_late_begin()
         start = report.start_offset = self._start()
-        # The log is judged before anything is changed.
+        # The log is checked before anything is changed.
         walk = self._walk(start, None, None, unsynced_from=self._unsynced_from())
         end = report.end_offset = walk.end
         report.records = walk.collector.records
@@ -127,7 +127,7 @@ class Recovery:
             queues.cut(start)
         self._forget_deleted()
         if start <= commit_log.min_offset:
-            self._clear(set(queues.lost), walk)  # this walk rebuilds them with all others
+            self._clear(set(queues.lost), walk)  # this walk rebuilds the lost queues with all others
             self._apply(walk, None)
         else:
             self._apply(walk, None)
@@ -176,7 +176,7 @@ class Recovery:
 
     def _forget_deleted(self) -> None:
         """Finish deletions of topics that were noted durably, but whose queues a power failure brought back."""
-        # Another broker may have cut the log, and stored other messages there.
+        # Another broker may have cut the log and stored other messages at the same offsets.
         deleted = {} if self._checkpoint.is_foreign else self._deleted.offsets
         for queue in self._queues:
             if queue.topic in deleted and 0 <= queue.covered_end() <= deleted[queue.topic]:
@@ -203,7 +203,7 @@ class Recovery:
         if marks is None or self.report.clean:
             return None
         durable = max(marks.durable, self._proven_durable_end())
-        # What a kill cut short is the last that was written.
+        # A kill can only cut short the last write.
         return self._tail.data_end(durable) if self._same_run else durable
 
     # --- where to start ------------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ class Recovery:
         candidates = []
         if covered is not None:
             candidates.append(covered)
-        # Closed properly, the queues end in a record: when they do not, zeros at the marks are what was lost.
+        # After a proper stop, the queues end at a record. If they do not, zeros at the marks are lost records.
         if marks is not None and not self.report.clean and self._is_boundary(marks.queues):
             candidates.append(marks.queues)
         elif not self.report.clean or covered is None:
@@ -263,7 +263,7 @@ class Recovery:
                 return False
             scan = LogScan(self._log.files, unit[0])
             last = next(iter(scan), None)
-            if last is not None and scan.end != covered:  # the unit says another size: the log would go on behind a gap
+            if last is not None and scan.end != covered:  # the unit has a wrong size: a gap in the log
                 return False
             self.report.last_stored_at_ms = 0 if last is None else last.stored_at_ms
             return True
@@ -337,13 +337,13 @@ class Recovery:
         """Empty the lost queues of which the walk found messages; of other lost queues keep the end."""
         if not lost:
             return
-        # What is erased here was durable: a start after a crash in between must not take it for granted.
+        # The erased units were durable, so after a crash in between the next start must not rely on the queues.
         self._checkpoint.distrust_queues(self._log.min_offset)
         found = {(queue.topic, queue.queue_id) for queue in walk.collector.queues()}
         for name in lost:
             if name in found:
                 self._queues.make(*name).clear()
-            elif name[0] in self._deleted.offsets:  # gone on purpose, and a crash came in between
+            elif name[0] in self._deleted.offsets:  # deleted on purpose, interrupted by a crash
                 self._queues.forget(name)
             else:
                 self._units.keep_end(name, self._queues.lost.get(name, 0), self._log.min_offset)

@@ -75,14 +75,14 @@ class Deletion:
         self._log_files: deque[MappedFile] = deque()
         self._other_files: deque[Path] = deque()
         self._failed_ms = -settings.redelete_hanged_file_interval_ms
-        self._index_min = 0  # the index knows of no deletion beyond this begin of the log
+        self._index_min = 0  # the start of the log at the last removal of expired index files
         self._one_topic = Lock()  # deletions of several topics may run in several threads
         self._away = QueuesAway(files.layer, files.paths)
         self.deleted_topics = files.deleted_topics
         self.keep_from: Callable[[], int | None] | None = None
-        """Asked on the reactor's thread: a commit log offset from which on nothing may be deleted yet."""
+        """A function for the reactor's thread that returns the commit log offset from which nothing may be deleted."""
         self.reserved_bytes: Callable[[], int] = int
-        """Asked in any thread: how much space is left for files that are none of the store's."""
+        """A function for any thread that returns the number of bytes to leave for files that are not the store's."""
 
     # --- expired messages ----------------------------------------------------------------------------------------
 
@@ -109,12 +109,12 @@ class Deletion:
         )
         if not count:
             return look
-        # What lets a file go has to be on disk first: the outcome of a half message, and where each queue ends.
-        # A flush that finds no room for derived files is no reason to stay: deleting is what makes room.
+        # Data that allows a file to go must be on disk first: outcomes of half messages, and the end of each queue.
+        # If the flush finds no space for derived files, files are deleted all the same: that makes space.
         self._flush()
         if self._admission.failure is not None:
             return look
-        # Units that found no room are in memory only: without them nobody knows after a kill where their queues end.
+        # Units that found no space are only in memory; after a kill, only the log shows where these queues end.
         written_end = self._progress.written_end
         while count and batch[count - 1].start_offset + batch[count - 1].size > written_end:
             count -= 1
@@ -127,7 +127,7 @@ class Deletion:
     def _modified_at_ms(self, path: Path) -> int:
         try:
             return self._files.modified_at_ms(path)
-        except FileNotFoundError:  # somebody else deleted it
+        except FileNotFoundError:  # deleted by another process
             return 0
 
     def detach(self, survey: Survey) -> int:
@@ -137,7 +137,7 @@ class Deletion:
         """
         if not self.still_holds(survey):
             return 0
-        self.begin_queues(survey.minima)  # first: a thread finds a message wherever a queue is said to begin
+        self.begin_queues(survey.minima)  # first the queues: a reader must find a message at the start of each queue
         for _ in survey.files:
             self._log_files.append(self._log.files.take_first())
         return len(survey.files)
@@ -185,7 +185,7 @@ class Deletion:
         file = self._log_files[0]
         path = file.path
         try:
-            # First: a start that misses the file has to know that it was deleted on purpose.
+            # Noted before the deletion: a later start then knows that the missing file was deleted on purpose.
             self._checkpoint.begin_log(file.start_offset + file.size)
         except OSError as error:
             self._admission.fail(f"write or sync of {self._paths.checkpoint} failed: {error}")
@@ -202,7 +202,7 @@ class Deletion:
             if error.errno not in NOT_OPENED:
                 self._admission.fail(f"sync of {path.parent} failed: {error}")
                 return False
-            self._failed_ms = now_ms  # once more, before the next file goes
+            self._failed_ms = now_ms  # the sync is repeated before the next file goes
             log.error("commit log directory cannot be opened", path=path.parent, error=str(error))
             return False
         self._log_files.popleft()
@@ -232,7 +232,7 @@ class Deletion:
 
     def look(self) -> Survey:
         """Check only the free space; blocks."""
-        log_end = self._log.visible_end  # first: what is written meanwhile counts twice, not never
+        log_end = self._log.visible_end  # read first: later writes then count twice rather than never
         return Survey(self.disk_space(), log_end)
 
     def room_bytes(self) -> int:
@@ -266,7 +266,7 @@ class Deletion:
             return
         log_end = self._log.visible_end
         before = self.deleted_topics.offsets.get(topic)
-        # First: a flush that misses the queues saves it.
+        # Noted before the queues go: a flush without these queues then saves the note.
         self.deleted_topics.note(topic, log_end)
         try:
             away = self._move_away(topic, log_end)
@@ -282,19 +282,19 @@ class Deletion:
     def _move_away(self, topic: str, log_end: int) -> list[Path]:
         away = self._away.move(topic, log_end)
         self._queues.detach_topic(topic)
-        if not away:  # no unit was written yet
+        if not away:  # no unit of the topic was written yet
             return away
         try:
             away += self._away.move_extension(topic)
-        except OSError as error:  # the queue is gone: a new one of the name begins its extension anew
+        except OSError as error:  # harmless: a new queue of this name starts a new extension
             log.error("consume queue extension cannot be moved away", topic=topic, error=str(error))
         return away
 
     def _remove_topic(self, topic: str, away: Sequence[Path]) -> None:
         with self._one_topic:
-            # First: from here on no rebuilding brings a message back, whatever a crash leaves of the deletion.
+            # Saved first: after that, no rebuild brings a message back, even if a crash interrupts the deletion.
             self.deleted_topics.save()
-            self._queues.journal.forget_topic(topic)  # a queue that is listed and gone is taken for lost
+            self._queues.journal.forget_topic(topic)  # a listed queue without files would count as lost
         directories = [self._paths.deleted, self._paths.consume_queue]
         if len(away) > 1:
             directories.append(self._paths.consume_queue_extension)
@@ -307,7 +307,7 @@ class Deletion:
         self.deleted_topics.note_interrupted(self._away.topics())
         self.deleted_topics.save()
         self._away.remove(self._away.leftovers())
-        # None of them may come back: when the log lost its end, what is stored there next is not of the deleted topic.
+        # No directory may come back: if the log lost its end, new messages there are not of the deleted topic.
         self._files.fsync_directory(self._paths.deleted)
 
 

@@ -133,14 +133,14 @@ class QueueCheck:
         self._waiting: dict[tuple[str, int], Row] = {}
         self._waiting_bytes = 0
         self.bad_queues: set[tuple[str, int]] = set()
-        """Queues whose files have to be made again."""
+        """The queues whose files have to be made again."""
         self.misplaced: dict[int, Place] = {}
-        """Commit log offset of a record that names another place than its unit does → the unit's place."""
+        """The unit's place for each record that names another place than its unit, by the record's log offset."""
         self.orphans: list[Orphan] = []
         self.hidden: dict[QueueName, int] = {}
-        """Queues that were deleted, and nothing notes it: the log offset below which their messages are gone."""
+        """The queues whose deletion is noted nowhere, with the log offset below which the messages are gone."""
         self.deletions: list[str] = []
-        """What is to be said of them."""
+        """The remarks about the queues in ``hidden``."""
         self._ended_lives: dict[str, int] = {}
         self._empty_queues: EmptyQueues | None = None
 

@@ -87,7 +87,7 @@ class Verification:
         self.findings = Findings()
         self.outline = LogOutline(end=directory.log_min)
         self.lost_begin: tuple[int, int] | None = None
-        """Where the log should begin, and where it does, when its first files are lost."""
+        """The expected and the present start of the log if the first files are lost; otherwise None."""
         self._progress = progress
         self._jobs = jobs or os.cpu_count() or 1
         self.parts = self._index_parts()

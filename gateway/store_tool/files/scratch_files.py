@@ -27,7 +27,7 @@ class ScratchFiles(RealFiles):
         self._scratch = scratch
         self._numbers = itertools.count()
         self._now_at: dict[Path, Path | None] = {}
-        """Where the content of a path is, when not at the path itself; None: it was removed."""
+        """The present file of each path whose content is elsewhere; None if the path was removed."""
         self._read_only: dict[int, Path] = {}
 
     def open(self, path: Path, *, create: bool = False) -> int:

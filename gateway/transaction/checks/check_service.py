@@ -56,7 +56,7 @@ MAX_CHECKS_A_TURN = 100
 """The largest number of records that are read at once. ``half_reader.MAX_READ_BYTES`` also limits such a batch."""
 MAX_DISCARDS_A_TURN = 100
 
-# Looked up for every check, which for an attribute of an enumeration takes as long as a call.
+# Every check needs these, and to look up an attribute of an enumeration takes as long as a call.
 _PENDING: Final = State.PENDING
 _STOPPED: Final = CheckPhase.STOPPED
 _ASLEEP: Final = CheckPhase.ASLEEP
@@ -236,7 +236,7 @@ class CheckService:
 
     def _have_read(self, done: Callable[[list[Found]], None], found: list[Found]) -> None:
         if self._phase is _IN_TURN:
-            done(found)  # read at once; the turn goes on
+            done(found)  # all records were in memory; the turn continues
             return
         if self._happened(CheckEvent.READ) is _IN_TURN:
             try:
@@ -258,7 +258,7 @@ class CheckService:
                 break
             group, offset = turn
             if tables.is_undecided(offset) and self._is_due(offset, now_ms):
-                # Else checked or put off since it became due; the new time has an entry of its own.
+                # Otherwise the half message was checked or postponed since; its new due time has a separate entry.
                 tables.turns.hold(group)
                 chosen.append(turn)
                 read_bytes += tables.pending.place(offset)[1]
@@ -280,7 +280,7 @@ class CheckService:
                     waiting.append((group, offset))
                     without_producer.add(group.number)
             tables.turns.release(group)
-        for group, offset in reversed(waiting):  # each goes to the front of its group
+        for group, offset in reversed(waiting):  # reversed, because each goes to the front of its group
             tables.turns.park(group, offset)
 
     def _has_judged(self, group: ProducerGroup, offset: int, half: Found, now_ms: int) -> bool:
@@ -299,10 +299,10 @@ class CheckService:
         facts = HalfFacts(tables.pending.stored_at_ms(offset), tables.pending.due_at_ms(offset), checks)
         decision = verdict(facts, tables.limits, now_ms)
         half = self._readable(offset, found)
-        if half is None or decision.act is Act.TOO_YOUNG:  # put off while it was read
+        if half is None or decision.act is Act.TOO_YOUNG:  # postponed during the read
             return True
         if real_place(half.property_map) is None:
-            # Nobody could ever commit it: a stand-in of ``store repair``, or a record somebody else made.
+            # A stand-in of ``store repair``, or a record of another program: nobody could ever commit the message.
             self._settling.discard(half, checks, "it does not name its real topic")
             return True
         if decision.act is Act.DISCARD:
@@ -312,7 +312,7 @@ class CheckService:
         if asked is None:
             return False
         tables.asked.put(offset, asked)
-        tables.recent.keep_asked(half)  # the answer needs it
+        tables.recent.keep_asked(half)  # needed for the answer
         tables.turns.sent(group, offset, now_ms)
         tables.counts.checks_sent.value += 1
         self._later(offset, now_ms, checks + 1, group.patience)

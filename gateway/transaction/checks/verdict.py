@@ -74,7 +74,7 @@ def immunity_ms(text: str | None, limits: TransactionLimits) -> int:
     return int(text) * 1_000
 
 
-_MAX_SECONDS_DIGITS = 12  # 30,000 years; longer ones would not fit the arrays that keep due times
+_MAX_SECONDS_DIGITS = 12  # 30,000 years; longer times would not fit into the arrays of due times
 
 
 def _duration(milliseconds: int) -> str:

@@ -68,7 +68,7 @@ class AuditLog:
                     self._rotate()
                     fd, size, is_new = files.open(self.path, create=True), 0, True
                 if size and files.pread(fd, 1, size - 1) != b"\n":
-                    line = b"\n" + line  # a line that a kill cut short stays a line of its own
+                    line = b"\n" + line  # ends a line that was cut short by a kill
                 files.pwrite(fd, line, size)
                 files.fdatasync(fd)
             finally:

@@ -109,7 +109,7 @@ class Interventions:
             for half in self._store.query_by_key(HALF_TOPIC, key, MAX_COPIES, 0, END_OF_TIME_MS)
             if half.unique_key == key
         ]
-        # The key index may be a moment behind what was resumed just now.
+        # The key index may not have the message that was resumed just now.
         return self._tables.outcomes.state(max([*offsets, self._resumed.get(key, -1)]))
 
     # -- resuming -------------------------------------------------------------------------------------------

@@ -242,7 +242,7 @@ class Overview:
         with suppress(RemoteError):
             host, place = parse_offset_message_id(text)
             message = self._store.head_at(place)
-            # A unique key looks like such an id: only a record that lies there and says so is meant.
+            # A unique key looks like such an id, so a record must lie there and state the same host.
             if message is not None and message.topic in topics and message.store_host == host:
                 return message
         return None

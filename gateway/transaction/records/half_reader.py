@@ -56,7 +56,7 @@ class HalfReader:
         self._store = store
         self._in_thread = in_thread
         self.is_busy = False
-        """A batch waits for the disk; no other may be read meanwhile."""
+        """True while a batch waits for the disk; in this time no other batch may be read."""
 
     def read(self, places: Sequence[Place], done: Callable[[list[Found]], None]) -> None:
         """Call ``done`` with the records at these places, at once if all of them are in memory."""
@@ -84,7 +84,7 @@ class HalfReader:
         try:
             return self._store.message_now(*place)
         except OSError:
-            return None  # told of by the thread, if it is still so
+            return None  # the read in the thread reports the error, if it occurs again
 
     def _on_disk(self, place: Place) -> Found:
         return _on_disk(self._store, place)
@@ -107,7 +107,7 @@ class WholeMessages:
         """
         half: StoredMessage | None = None
         if place[1] < LONG_BYTES:
-            with suppress(OSError):  # told of by the thread, if it is still so
+            with suppress(OSError):  # the read in the thread reports the error, if it occurs again
                 half = self._store.message_now(*place)
         if half is None:
             self._read(partial(_on_disk, self._store, place), done, holder)

@@ -24,7 +24,7 @@ WANTED = (
     PropertyName.TRANSACTION_CHECK_TIMES,
     PropertyName.TRAN_PREPARED_QUEUE_OFFSET,
 )
-# A pair without a value is none; of several with one name the last one counts.
+# A property without a value is ignored; if a name occurs several times, the last value counts.
 _find_pairs = re.compile(f"\x02({'|'.join(WANTED)})\x01([^\x02]+)").findall
 
 
@@ -62,7 +62,7 @@ def parse_head(part: bytes, at: int) -> tuple[Head, bytes]:
         if head[_MAGIC] == MAGIC_V1 and head[_BODY_BYTES] >= 0 and end == at + head[TOTAL_SIZE] and end <= len(part):
             return head, part[start:end]
     except (IndexError, struct.error):
-        pass  # told by the one who reads all of it
+        pass  # the full parse below raises the error
     record = parse_record(part, at, with_body=False)
     return _head_of(record), record.properties
 

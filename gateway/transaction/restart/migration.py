@@ -110,7 +110,7 @@ class Migration:
         source = self._source
         self._remembered = remembered = source.remembered.load()
         is_done = self._is_there(remembered)
-        # What is there already is looked at there, whatever the settings say.
+        # If the wanted store has the data already, look there, whatever the settings say.
         self._states = (self._target if is_done else source).make(remembered.store, remembered)
         sources = StartSources(
             store=self._store,
@@ -153,7 +153,7 @@ class Migration:
             return False
         except StatesUnavailable:
             if is_same and target.database == remembered.database:
-                return True  # as far as can be said
+                return True  # the names agree, and nothing more is known
             raise
         finally:
             states.close()
@@ -170,7 +170,7 @@ class Migration:
         records = 0
         moved = target.began(self._remembered, base)
         tokens = dict.fromkeys((*self._remembered.tokens, *moved.tokens))
-        # Before a database learns them: a move that is cut short, and made again, must know its own rows.
+        # Saved before a database gets the tokens: a repeated move must recognize rows of an interrupted move.
         target.remembered.save(replace(self._remembered, tokens=tuple(tokens)))
         states = target.make(target.wanted, moved)
         if states is None:
@@ -182,13 +182,13 @@ class Migration:
                 states.apply(whole)
             finally:
                 states.close()
-        # Apache RocketMQ looks here, and knows no file of ours.
+        # Apache RocketMQ reads this offset, and none of the gateway's own files.
         self._offsets.keep(OFFSETS_GROUP, HALF_TOPIC, HALF_QUEUE_ID, base)
         self._offsets.persist_now()
         target.remembered.save(moved)
         if self._states is not None and not self._is_outside:
             with suppress(StatesUnavailable):
-                self._states.begin(self._remembered.first, 0)  # whoever goes by it all the same has to read the log
+                self._states.begin(self._remembered.first, 0)  # a later user of the old store has to read the log
         return records
 
     def close(self) -> None:

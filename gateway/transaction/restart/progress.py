@@ -66,7 +66,7 @@ class OutcomeProgress:
         if self._call is not None and self._call.active():
             self._call.cancel()
         self._call = None
-        self._write()  # what was seen before, in case the newest is not on disk yet
+        self._write()  # the progress seen before, because the newest may not be on disk yet
         self._seen = self._now()
         self._write(every_step=True)
         self._journal.write(self._tables.pending.count, self._tables.pending.checked)

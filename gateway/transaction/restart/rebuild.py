@@ -212,7 +212,7 @@ class Rebuild:
         low = max(self._store.min_offset(topic, queue_id), 0)
         stored = self._offsets.query(OFFSETS_GROUP, topic, queue_id)
         if 0 <= stored < low:
-            # Needed, and deleted all the same: or the units there are damaged and lead below the begin of the log.
+            # Needed units seem to be deleted. Perhaps they are damaged and lead to a place before the start of the log.
             first = max(stored, low - DOUBTED_UNITS)
             self._store.mend_queue(topic, queue_id, first, low - first)
             low = max(self._store.min_offset(topic, queue_id), 0)
@@ -228,7 +228,7 @@ class Rebuild:
         try:
             self._read_ops_in(first, needed_from)
         except GatewayError as error:
-            # No pending half message depends on these; an outcome that is repeated is compared with the log instead.
+            # No pending half message depends on these records; repeated outcomes are compared with the log instead.
             log.warning("older op records cannot be read", first=first, end=needed_from, reason=str(error))
         absent = self._read_ops_in(needed_from, self._found.op_end)
         if absent:
@@ -240,7 +240,7 @@ class Rebuild:
         for part, at in records:
             record = _parsed(part, at, OP_HALF_TOPIC)
             if b"\x00" in record.properties:
-                # Cut short by a power failure behind its body, which is all that the checksum covers: never promised.
+                # Cut short by a power failure after the body, where no checksum applies: never acknowledged.
                 log.error("torn op record left out", queue_offset=record.queue_offset)
                 continue
             self._op_times.append((record.stored_at_ms, record.commit_log_offset))
@@ -248,7 +248,7 @@ class Rebuild:
             for offset, state in settled:
                 self._note_settled(offset, state, record.queue_offset)
             if not settled and record.queue_offset >= self._found.op_start:
-                self._lost_op(record.commit_log_offset, 1)  # a repair put another record in its place
+                self._lost_op(record.commit_log_offset, 1)  # a repair replaced the record
         return records.absent
 
     def _lost_op(self, place: int, count: int) -> None:
@@ -258,7 +258,7 @@ class Rebuild:
 
     def _note_settled(self, offset: int, state: State, op_offset: int) -> None:
         if offset >= self._found.half_end:
-            return  # names a half message that is not there: cut off by a crash, or another directory's
+            return  # no such half message: lost in a crash, or from another directory
         self._outcomes.put(offset, state)
         self._ops.note(offset, op_offset)
 
@@ -427,12 +427,12 @@ class Rebuild:
         if first_open is None:
             return
         start = self._open_places[first_open]
-        if not self._found.lost_ops:  # else a final message of any time may be the only evidence
+        if not self._found.lost_ops:  # otherwise an old final message may be the only evidence
             start = max(start, self._mark, self._op_bound())
         for topic, queue_id in sorted(self._targets):
             self._find_finals_in(topic, queue_id, start)
         for key, offset in list(self._found.copies.items()):
-            # A producer may have committed an earlier copy, whose half message is not read any more.
+            # A producer may have committed an earlier copy; the half message of that copy is not read any more.
             if not self._is_settled(offset) and self._was_committed(key, offset):
                 self._close(offset, State.COMMITTED)
         if self._found.lost_ops:

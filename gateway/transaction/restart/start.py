@@ -47,7 +47,7 @@ class TransactionStart:
         self._now_ms = 0
         self._opening: list[OpenHalf] = []
         self.states: TransactionStates | None = None
-        """The state store to go on with after ``run``; None when there is none besides the op records."""
+        """The state store to use after ``run``; None if there are only op records."""
 
     def run(self) -> LogFindings:
         """Find what is pending and what was decided; blocks.

@@ -114,7 +114,8 @@ class StateChoice:
         if not isinstance(states, DatabaseStates) or not states.is_reached:
             return
         tokens = self.remembered.new_token(), *(() if states.token is None else (states.token,))
-        self.remembered.save(replace(has, tokens=tokens, database=self.database))  # before the database learns it
+        # Saved before the database gets the token.
+        self.remembered.save(replace(has, tokens=tokens, database=self.database))
         states.claim(tokens)
 
     def began(self, has: Remembered, first: int) -> Remembered:
@@ -141,7 +142,7 @@ class StateChoice:
         """
         if pending.count:
             raise OtherStateStore(self.root, has.store, self.wanted, pending.count, self.database)
-        self.remembered.save(has)  # the identity, before a database learns it
+        self.remembered.save(has)  # the identity is saved before a database gets it
         fresh = self.began(has, pending.end)
         begun = self.make(self.wanted, fresh)
         if begun is not None:

@@ -111,12 +111,12 @@ class DatabaseStates:
         self._owners = tuple(_owner(identity, token) for token in tokens)
         self._elsewhere = elsewhere
         self.token: str | None = None
-        """After ``load``: the one that was found; None without, and ``is_reached`` says whether one was looked for."""
+        """The token that ``load`` found; None without a token. ``is_reached`` says whether the database was read."""
         self.is_reached = False
         self._sequence: int | None = None
-        """What the database has after the last change that is known to be made; None: it was never asked."""
+        """The database's sequence number after the last change that is known to be made; None if it is not known."""
         self._tried: int | None = None
-        """What it has if the last change was made although its answer was lost."""
+        """The sequence number that the database has if the last change was made although the answer was lost."""
 
     keeps_settled = False
 
@@ -134,7 +134,7 @@ class DatabaseStates:
                         log.error("transaction database was used by a copy of the directory; the log is read instead")
                     return Known()
                 owner, sequence, position, settled_below, half_end = progress
-                self._elsewhere = None  # its name is another one now
+                self._elsewhere = None  # this is the same database under another name
                 self.token = owner.removeprefix(self._identity).removeprefix(".")
                 if position > log_end or half_end > end:
                     log.error("transaction database is ahead of the log; told everything again", position=position)
@@ -241,7 +241,7 @@ class DatabaseStates:
         ]
         added = {half.offset for half in changes.prepared}
         removed = [(offset,) for offset in settled if offset not in added]
-        # The same changes may come again after an answer that was lost, and rows of settled ones must go in any case.
+        # After a lost answer the same changes may come again; then delete the rows of all settled half messages.
         if self._tried != self._sequence:
             removed = [(offset,) for offset in settled]
         if removed:

@@ -48,11 +48,12 @@ class PostgresDatabase:
             parts = conninfo_to_dict(dsn)
         except psycopg.Error as error:
             raise SettingsError(f"gateway.transactionDatabase: {str(error).strip()}") from error
-        logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # a warning for each attempt; the follower tells once
+        # The pool logs a warning for each attempt to connect; the follower reports the problem once.
+        logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
         self._errors = (psycopg.Error, PoolTimeout, OSError)
         self._pool_timeout = PoolTimeout
         self._connect_error: Exception | None = None
-        """Why the last attempt to connect failed: the pool itself only says that it waited."""
+        """The error of the last attempt to connect, because the pool's own error only says that the pool waited."""
 
         class Telling(psycopg.Connection[tuple[Any, ...]]):
             """A connection that remembers why it could not be made."""
@@ -99,7 +100,7 @@ class PostgresDatabase:
             if not self._is_open:
                 self._pool.open()
                 self._is_open = True
-            # Left without an error, the connection commits; its answer says that the transaction is on disk.
+            # If the block ends without an error, the connection commits; after its answer the transaction is on disk.
             with self._pool.connection() as connection:
                 yield PostgresSql(connection)
         except self._errors as error:

@@ -42,7 +42,7 @@ class SqliteDatabase:
             try:
                 yield SqliteSql(connection)
             except BaseException:
-                with suppress(sqlite3.Error):  # when its disk is full, SQLite has ended the transaction by itself
+                with suppress(sqlite3.Error):  # on a full disk, SQLite has already ended the transaction
                     connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
@@ -59,7 +59,7 @@ class SqliteDatabase:
     def _connected(self) -> sqlite3.Connection:
         if self._connection is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            # Calls come from one thread after the other, never from two at once.
+            # Several threads call, but never two at the same time.
             connection = sqlite3.connect(
                 self._path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
             )

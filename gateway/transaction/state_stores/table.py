@@ -237,7 +237,7 @@ class TableStates:
             wanted = prepared[max(first - offset, 0) :]
             self._table.write(max(offset, first), b"".join([_again(place, size) for place, size, _ in wanted]))
             for place, _, _ in wanted:
-                places.append(max(place, places[-1] if places else 0))  # a gap has none of its own
+                places.append(max(place, places[-1] if places else 0))  # a gap gets the place before
             offset += len(prepared)
             for _, _, prepared_place in redo:
                 index = bisect_left(places, prepared_place)

@@ -102,7 +102,7 @@ class Outcomes:
     def _unsealed(self, number: int) -> _Page:
         sealed = self._sealed.get(number)
         page = self._pages[number] = _Page(_ALL_NONE if sealed is None else zlib.decompress(sealed))
-        self._sealed.pop(number, None)  # last: threads look, too, and find the page in one of the two
+        self._sealed.pop(number, None)  # last, so that other threads find the page in one of the two
         return page
 
     def _seal(self, number: int) -> None:

@@ -19,7 +19,7 @@ PAGE_BITS: Final = 7
 PAGE: Final = 1 << PAGE_BITS
 """The number of entries of a page. A half message that stays alone in its page for days takes no more than 5 KiB."""
 _MASK: Final = PAGE - 1
-_ZEROS: Final = [0] * PAGE  # made of another sequence, a vec takes twice the room
+_ZEROS: Final = [0] * PAGE  # a list, because a vec made of another sequence takes twice the memory
 
 
 class _Page:
@@ -146,7 +146,7 @@ class Pending:
             base = ((base >> PAGE_BITS) + 1) << PAGE_BITS
 
     def _next_page(self, number: int) -> int:
-        # A gap is at most one page long while traffic flows; after long ones the nearest page is searched.
+        # Under steady traffic the next page exists; after a longer gap, search for the nearest page.
         return number + 1 if number + 1 in self._pages else min(page for page in self._pages if page > number)
 
     # -- one half message -----------------------------------------------------------------------------------

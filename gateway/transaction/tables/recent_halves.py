@@ -37,7 +37,7 @@ class RecentHalves:
         self._limit = limit_bytes
         self._largest = limit_bytes // LARGEST_SHARE
         self._bytes = 0
-        # Ordered: a plain dictionary looks for its first entry past all that were taken out, 10 µs when it is full.
+        # Not a plain dictionary: to find its first entry it passes all removed entries, 10 µs if it was full.
         self._kept: OrderedDict[int, Dispatched | StoredMessage] = OrderedDict()
 
     def keep(self, stored: Dispatched) -> None:

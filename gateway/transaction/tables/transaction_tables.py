@@ -55,13 +55,13 @@ class TransactionTables:
         self.recent = RecentHalves(limits.recent_half_bytes)
         self.ops = OpPositions()
         self.sources: Lately[Source] = Lately(MAX_REMEMBERED_SOURCES)
-        """Who asked for the outcome of a half message, by half offset."""
+        """The source (a client or the broker itself) of the outcome of a half message, by half offset."""
         self.conflicts: Lately[int] = Lately(MAX_REMEMBERED_SOURCES)
-        """How many contradicting outcomes of a half message were refused, by half offset."""
+        """The number of refused contradicting outcomes of a half message, by half offset."""
         self.asked: Lately[tuple[str, int]] = Lately(MAX_REMEMBERED_ASKED)
-        """Address and port of the producer that got the last check of a half message, by half offset."""
+        """The address and port of the producer that got the last check of a half message, by half offset."""
         self.copies: dict[str, int] = {}
-        """Unique key to half offset, of half messages that stand for earlier copies of themselves."""
+        """The half offset of each half message that stands for earlier copies of the same message, by unique key."""
 
     def is_undecided(self, offset: int) -> bool:
         """Return whether a half message is pending and none of its outcomes is on the way to the log."""

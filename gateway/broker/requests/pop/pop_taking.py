@@ -90,7 +90,7 @@ class Pop:
         self.sources: Iterator[Source] = iter(())
         self.watched: Watched = []
         self.was_cut = False
-        """Whether others had their turn while it looked, or it did not look at all queues."""
+        """True if the pop was interrupted for other work, or ended before it had checked all queues."""
         self.taken: list[Taken] = []
         self.count = 0
         self.bytes = 0
@@ -130,7 +130,7 @@ class PopTaking:
         self._give_up = give_up
         self.use(desk.settings)
         self.waiting_bytes = 0
-        """Bytes of messages that were taken and wait for the disk."""
+        """The number of bytes of messages that were taken and wait for the disk."""
 
     def use(self, settings: Settings) -> None:
         """Use the changed settings from now on."""

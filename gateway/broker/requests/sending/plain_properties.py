@@ -51,7 +51,7 @@ class PlainProperties:
         self._marks = {**parse_properties(mark), _UNIQ_KEY: ""}
         self._special = special
         self.start = f"{mark}{_UNIQ_KEY}\x01"
-        """What stands before the unique key."""
+        """The text before the unique key in the properties of a plain message."""
         self._takes = takes
         self._known: dict[str, dict[str, str]] = {}  # empty: not plain
         self._last = ""

@@ -64,7 +64,7 @@ class _Line:
 
     def __init__(self) -> None:
         self.client_id = ""
-        """By which replies last asked for this client."""
+        """The client id by which replies last asked for this client."""
         self.waiting: deque[Deferred[None]] = deque()
         self._running = 0
         self._is_passing = False
@@ -102,7 +102,7 @@ class ReplyMessage:
         self._bytes: Shares[Channel] = Shares(MAX_WAITING_BYTES, MAX_CLIENT_WAITING_BYTES)
         self._lines: dict[Channel, _Line] = {}
         self._channels: dict[str, Channel] = {}
-        """Of the clients that got replies: looking for one among thousands of producers takes a while."""
+        """The channels of the clients that got replies, because a search among thousands of producers takes long."""
 
     def use(self, settings: Settings) -> None:
         """Use the changed settings from now on."""

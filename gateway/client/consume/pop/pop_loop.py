@@ -54,7 +54,7 @@ class PopLoop:
         take: Callable[[PopQueue, list[PoppedMessage]], None],
     ) -> None:
         self.subscription = subscription
-        """May be changed; used from the next pop on."""
+        """The subscription, which may be changed; the next pop uses the new subscription."""
         self._instance = pops.instance
         self._pops = pops
         self._state = state

@@ -32,7 +32,7 @@ class PopQueue:
     def __init__(self, queue: MessageQueue, *, now: float) -> None:
         self.queue = queue
         self.waiting = 0
-        """Messages that are neither consumed nor given back."""
+        """The number of messages that are neither consumed nor given back."""
         self.popped_at = now
         self.consumed_at = now
         self.is_given_up = False

@@ -17,8 +17,8 @@ class PoppedMessage(ReceivedMessage):
     ) -> None:
         super().__init__(record, broker_name, namespace=namespace)
         self.receipt = receipt
-        """What the broker wants to see again; another one after ``change_invisible_time``."""
+        """The receipt to send back to the broker; ``change_invisible_time`` replaces the receipt."""
         self.hidden_until = until
-        """Until when others do not get it, by the event loop's clock."""
+        """The time until which no other consumer gets the message, in seconds of the event loop's clock."""
         self.given_back = False
-        """Whether it was left to come again, and so must not be acknowledged."""
+        """True if the message was left to come again; such a message must not be acknowledged."""

@@ -68,7 +68,7 @@ class GroupPops:
         self._group = group
         self._init_mode = _FROM_FIRST if begin is ConsumeFrom.FIRST_OFFSET else _FROM_LAST
         self._one_by_one: set[str] = set()
-        """Brokers that do not know acknowledgements in batches."""
+        """The names of the brokers that do not know acknowledgements in batches."""
 
     async def pop(
         self, queue: MessageQueue, subscription: Subscription, most: int, *, hidden: float, hold: float

@@ -51,7 +51,7 @@ class ListenerCall:
         self.takes_batches = batch_listener is not None
         self.is_async = _is_async(function)
         self.trace: ConsumeTrace | None = None
-        """Told of every call."""
+        """The trace that is notified of every call; None without tracing."""
         self._function: Callable[[Any], Any] = function
         self._has_warned = False
 

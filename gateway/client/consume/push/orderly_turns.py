@@ -222,7 +222,7 @@ class _Lane:
         self.is_ending = False
         self.task: asyncio.Task[None] | None = None
         self.turn: Turn | None = None
-        """The latest one."""
+        """The latest turn of the queue."""
         self.told_of: Turn | None = None
 
     def late_turn(self, begun_before: float) -> Turn | None:
