@@ -13,15 +13,20 @@ Linux gives them from 32,768 on, macOS and Windows from 49,152 on. Any connectio
 while its server is down, and the server then cannot start again.
 """
 TRIES = 1_000
+_given: set[int] = set()
+"""The ports of earlier calls in this process: a server may be about to listen on one that nothing uses yet."""
 
 
 def free_port() -> int:
     """Return a port P that nothing uses now; P - 2, on which a broker listens as well (the VIP channel), is also free.
 
+    Two calls in one process never return ports of which a broker would need both.
+
     :raises OSError: ``EADDRINUSE``, when 1,000 random ports were in use.
     """
     for port in random.choices(CHOICE, k=TRIES):  # noqa: S311 - not a secret
-        if _is_free(port) and _is_free(port - 2):
+        if _given.isdisjoint((port - 2, port, port + 2)) and _is_free(port) and _is_free(port - 2):
+            _given.add(port)
             return port
     raise OSError(errno.EADDRINUSE, f"none of {TRIES} ports between {CHOICE.start} and {CHOICE.stop} is free")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 from pathlib import Path
 
@@ -25,3 +26,11 @@ def test_the_port_and_that_of_the_vip_channel_are_free() -> None:
     with socket.socket() as one, socket.socket() as two:
         one.bind(("127.0.0.1", port))
         two.bind(("127.0.0.1", port - 2))
+
+
+def test_a_port_is_given_once_with_those_that_its_broker_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = free_port()
+    taken = [given, given - 2, given + 2]
+    chosen = taken + random.choices(CHOICE, k=1_000)
+    monkeypatch.setattr(random, "choices", lambda *_, **__: chosen)
+    assert free_port() not in taken
