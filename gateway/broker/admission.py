@@ -6,18 +6,13 @@ to settle them: ``gateway.operatorAccess`` says from which hosts operators may d
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right
+from gateway.remoting.dispatch import Request
 from gateway.settings.addresses import is_loopback
-from gateway.settings.transaction import OperatorAccess
+from gateway.settings.transaction import BrokerTransactionSettings, OperatorAccess
 from gateway.telemetry.logs import EventLog
 from wire.codes import ResponseCode
-
-if TYPE_CHECKING:
-    from gateway.remoting.dispatch import Request
-    from gateway.settings.transaction import BrokerTransactionSettings
 
 log = EventLog("broker")
 

@@ -6,17 +6,13 @@ not answer, the tool gets a refusal with the reason.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from gateway.errors import RequestRefused
+from gateway.membership.clients import ConnectedClient
+from gateway.membership.consumers import Consumers
 from gateway.remoting.pending import CallFailed, CallTimeout
 from wire.codes import RequestCode, ResponseCode
-
-if TYPE_CHECKING:
-    from gateway.membership.clients import ConnectedClient
-    from gateway.membership.consumers import Consumers
-    from wire.command import RemotingCommand
-    from wire.headers.declare import Header
+from wire.command import RemotingCommand
+from wire.headers.declare import Header
 
 RUNNING_INFO_SINCE_VERSION = 62
 """V3_1_8_SNAPSHOT: the first client with GET_CONSUMER_RUNNING_INFO and CONSUME_MESSAGE_DIRECTLY."""

@@ -7,41 +7,40 @@ keep the parts that they use, because that is quicker. ``parts`` makes what lies
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from gateway.broker.announcing.store_hosts import StoreHosts
-    from gateway.broker.cold_reads import ColdReads
-    from gateway.broker.figures.flows import Flows
-    from gateway.broker.figures.throughput import Throughput
-    from gateway.broker.figures.traffic import Traffic
-    from gateway.broker.live_settings import LiveSettings
-    from gateway.broker.named_messages import NamedMessages
-    from gateway.broker.upkeep.expiry import Expiry
-    from gateway.clock import Milliseconds
-    from gateway.delivery.filters.subscribed import SubscribedFilters
-    from gateway.delivery.filters.turns import FilterTurns
-    from gateway.delivery.lite.lite_topics import LiteTopics
-    from gateway.delivery.long_poll import HeldPulls
-    from gateway.delivery.pop.pops import Pops
-    from gateway.in_thread import InThread
-    from gateway.membership.consumers import Consumers
-    from gateway.membership.heartbeats import Heartbeats
-    from gateway.membership.producers import Producers
-    from gateway.membership.queue_locks import QueueLocks
-    from gateway.metadata.groups import Groups
-    from gateway.metadata.offsets import ConsumerOffsets
-    from gateway.metadata.request_modes import RequestModes
-    from gateway.metadata.topics import Topics
-    from gateway.remoting.turns import Turns
-    from gateway.schedule.delay_levels import DelayLevels
-    from gateway.schedule.delay_service import DelayService
-    from gateway.schedule.timer_service import TimerService
-    from gateway.settings import Settings
-    from gateway.store.message_store import MessageStore
-    from gateway.telemetry.metrics import Registry
-    from gateway.transaction.transactions import Transactions
-    from wire.message.record import OutgoingMessage
+from gateway.broker.announcing.store_hosts import StoreHosts
+from gateway.broker.cold_reads import ColdReads
+from gateway.broker.figures.flows import Flows
+from gateway.broker.figures.throughput import Throughput
+from gateway.broker.figures.traffic import Traffic
+from gateway.broker.live_settings import LiveSettings
+from gateway.broker.named_messages import NamedMessages
+from gateway.broker.upkeep.expiry import Expiry
+from gateway.clock import Milliseconds
+from gateway.delivery.filters.subscribed import SubscribedFilters
+from gateway.delivery.filters.turns import FilterTurns
+from gateway.delivery.lite.lite_topics import LiteTopics
+from gateway.delivery.long_poll import HeldPulls
+from gateway.delivery.pop.pops import Pops
+from gateway.in_thread import InThread
+from gateway.membership.consumers import Consumers
+from gateway.membership.heartbeats import Heartbeats
+from gateway.membership.producers import Producers
+from gateway.membership.queue_locks import QueueLocks
+from gateway.metadata.groups import Groups
+from gateway.metadata.offsets import ConsumerOffsets
+from gateway.metadata.request_modes import RequestModes
+from gateway.metadata.topics import Topics
+from gateway.remoting.turns import Turns
+from gateway.schedule.delay_levels import DelayLevels
+from gateway.schedule.delay_service import DelayService
+from gateway.schedule.timer_service import TimerService
+from gateway.settings import Settings
+from gateway.store.message_store import MessageStore
+from gateway.telemetry.metrics import Registry
+from gateway.transaction.transactions import Transactions
+from wire.message.record import OutgoingMessage
 
 QueuesOf = Callable[[str], Awaitable[Mapping[str, int] | None]]
 """A function that asks the name servers for the read queues of a topic, by broker name.

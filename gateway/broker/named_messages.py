@@ -9,21 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
+from gateway.broker.cold_reads import ColdReads
 from gateway.errors import RequestRefused
 from gateway.in_thread import Failed
-from gateway.remoting.dispatch import answer_failures
+from gateway.remoting.dispatch import Request, answer_failures
 from gateway.store.queues.extended_units import NotInMemory
 from gateway.telemetry.logs import EventLog
+from gateway.transaction.log_access import LogAccess
 from gateway.transaction.records.half_reader import Found, WholeMessages
 from wire.codes import ResponseCode
-
-if TYPE_CHECKING:
-    from gateway.broker.cold_reads import ColdReads
-    from gateway.remoting.dispatch import Request
-    from gateway.transaction.log_access import LogAccess
-    from wire.message.record import StoredMessage
+from wire.message.record import StoredMessage
 
 log = EventLog("broker")
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from secrets import randbelow
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twisted.internet.defer import Deferred
 
@@ -55,11 +56,12 @@ from gateway.schedule.timer_files import TimerFiles
 from gateway.schedule.timer_message import placed_timed
 from gateway.schedule.timer_service import TimerService
 from gateway.settings import Address, FlushDiskType, Settings
+from gateway.store.disk.files import FileLayer
 from gateway.store.durability.dispatch import no_bit_map
 from gateway.store.durability.light_queues import light_arrivals
 from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
-from gateway.store.put_result import each_result, message_count
+from gateway.store.put_result import PutOutcome, each_result, message_count
 from gateway.store.space.retention import rule_text
 from gateway.telemetry.logs import EventLog
 from gateway.telemetry.metrics import Registry
@@ -75,12 +77,6 @@ from gateway.transaction.transactions import Transactions
 from wire.codes import ResponseCode
 from wire.message.flags import Permission
 from wire.message.record import OutgoingMessage
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from gateway.store.disk.files import FileLayer
-    from gateway.store.put_result import PutOutcome
 
 log = EventLog("broker")
 

@@ -12,14 +12,11 @@ from functools import partial
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from gateway.broker import requests
+from gateway.broker.desk import Desk
 from gateway.broker.requests import rare
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.remoting.dispatch import Dispatch, RequestGroup
+from gateway.remoting.dispatch import Dispatch, RequestGroup
 
 
 def load_requests(desk: Desk, dispatch: Dispatch) -> None:

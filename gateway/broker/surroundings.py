@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from gateway.broker.desk import QueuesOf
-    from gateway.clock import Milliseconds
-    from gateway.in_thread import InThread
-    from gateway.store.disk.files import FileLayer
+from gateway.broker.desk import QueuesOf
+from gateway.clock import Milliseconds
+from gateway.in_thread import InThread
+from gateway.store.disk.files import FileLayer
 
 
 async def no_name_server(_topic: str) -> None:

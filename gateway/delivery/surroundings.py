@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-if TYPE_CHECKING:
-    from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred
 
-    from gateway.clock import Milliseconds
-    from gateway.delivery.filters.turns import FilterTurns
-    from gateway.in_thread import InThread
-    from gateway.metadata.groups import Groups
-    from gateway.metadata.offsets import ConsumerOffsets
-    from gateway.metadata.topics import Topics
-    from gateway.remoting.turns import Work
+from gateway.clock import Milliseconds
+from gateway.delivery.filters.turns import FilterTurns
+from gateway.in_thread import InThread
+from gateway.metadata.groups import Groups
+from gateway.metadata.offsets import ConsumerOffsets
+from gateway.metadata.topics import Topics
+from gateway.remoting.turns import Work
 
 ColdRead: TypeAlias = Callable[[Callable[[], Any], Callable[[Any], None]], None]
 """A function like ``InThread`` for a blocking read; raises RequestRefused if too many reads wait."""

@@ -7,10 +7,8 @@ connection leaves its groups without a search. The groups are in ``producers`` a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from gateway.remoting.channel import Channel
+from gateway.remoting.channel import Channel
 
 
 class ConnectedClient:

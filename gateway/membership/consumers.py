@@ -8,21 +8,17 @@ subscribe to different topics therefore keep changing the subscriptions, as upst
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from gateway.errors import RequestRefused
 from gateway.membership.clients import ConnectedClient
 from gateway.membership.kept_subscriptions import KeptSubscriptions
+from gateway.metadata.groups import Groups
+from gateway.remoting.channel import Channel
 from gateway.shares import Shares
 from gateway.telemetry.logs import EventLog
-from wire.bodies.heartbeat import ConsumeFromWhere, ConsumeType, MessageModel
+from wire.bodies.heartbeat import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel, SubscriptionData
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.groups import NotifyConsumerIdsChangedRequest
-
-if TYPE_CHECKING:
-    from gateway.metadata.groups import Groups
-    from gateway.remoting.channel import Channel
-    from wire.bodies.heartbeat import ConsumerData, SubscriptionData
 
 MAX_CONSUMER_GROUPS = 100_000
 """The number of consumer groups that may be connected at the same time."""

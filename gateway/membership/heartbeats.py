@@ -6,24 +6,20 @@ answer to the client.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from gateway.clock import Milliseconds
 from gateway.errors import RequestRefused
 from gateway.membership.clients import Clients, ConnectedClient
+from gateway.membership.consumers import Consumers
+from gateway.membership.producers import Producers
+from gateway.metadata.groups import Groups
 from gateway.metadata.names import RETRY_TOPIC_PREFIX, group_name_fault
+from gateway.metadata.topics import Topics
+from gateway.remoting.channel import Channel
 from gateway.telemetry.logs import EventLog, Repeats
+from wire.bodies.heartbeat import ConsumerData, HeartbeatData
+from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.codes import ResponseCode
 from wire.message.flags import Permission, TopicFlag
-
-if TYPE_CHECKING:
-    from gateway.clock import Milliseconds
-    from gateway.membership.consumers import Consumers
-    from gateway.membership.producers import Producers
-    from gateway.metadata.groups import Groups
-    from gateway.metadata.topics import Topics
-    from gateway.remoting.channel import Channel
-    from wire.bodies.heartbeat import ConsumerData, HeartbeatData
-    from wire.bodies.subscriptions import SubscriptionGroupConfig
 
 MAX_GROUPS_PER_HEARTBEAT = 1_000
 """The number of producer and consumer groups in one heartbeat."""

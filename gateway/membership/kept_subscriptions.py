@@ -7,15 +7,13 @@ subscriptions pays for the copy. When that member leaves, another member pays.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gateway.errors import RequestRefused
+from gateway.membership.clients import ConnectedClient
 from gateway.shares import Shares
+from wire.bodies.heartbeat import SubscriptionData
 from wire.codes import ResponseCode
-
-if TYPE_CHECKING:
-    from gateway.membership.clients import ConnectedClient
-    from wire.bodies.heartbeat import SubscriptionData
 
 MAX_SUBSCRIPTION_BYTES = 256 << 20
 """Bytes of memory for the subscriptions of all groups: 350,000 subscriptions with short tags."""

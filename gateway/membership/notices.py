@@ -11,13 +11,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from gateway.clock import Milliseconds
+from gateway.membership.consumers import ConsumerGroup, Notify
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
-
-if TYPE_CHECKING:
-    from gateway.clock import Milliseconds
-    from gateway.membership.consumers import ConsumerGroup, Notify
 
 PROMPT_MEMBERS: Final = 50
 """The largest number of members of a group that is notified of every change at once.

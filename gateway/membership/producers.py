@@ -8,15 +8,12 @@ Upstream: ``ProducerManager``. A group exists as long as it has a member.
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import TYPE_CHECKING
 
 from gateway.errors import RequestRefused
 from gateway.membership.clients import ConnectedClient
+from gateway.remoting.channel import Channel
 from gateway.shares import Shares
 from wire.codes import ResponseCode
-
-if TYPE_CHECKING:
-    from gateway.remoting.channel import Channel
 
 MAX_PRODUCER_GROUPS = 100_000
 """The number of producer groups that may be connected at the same time."""

@@ -8,15 +8,12 @@ has the lock, and two owners would break the order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
+from gateway.clock import Milliseconds
 from gateway.errors import RequestRefused
 from gateway.shares import Shares
+from wire.bodies.message_queue import MessageQueue
 from wire.codes import ResponseCode
-
-if TYPE_CHECKING:
-    from gateway.clock import Milliseconds
-    from wire.bodies.message_queue import MessageQueue
 
 LOCK_MAX_LIVE_MS = 60_000
 """Milliseconds that a lock lives after its last refresh: upstream's ``rocketmq.broker.rebalance.lockMaxLiveTime``."""

@@ -14,25 +14,23 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+
+from gateway.clock import Milliseconds
 from gateway.errors import GatewayError
 from gateway.in_thread import Failed, InThread
 from gateway.metadata.names import SCHEDULE_TOPIC
 from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.redirect import delay_level_of_queue, released, schedule_queue_id, the_same_queue
+from gateway.store.message_store import MessageStore
+from gateway.store.put_result import PutResult
 from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
 from wire.errors import RecordError
 from wire.message.record import StoredMessage, parse_record
 from wire.message.record_fields import queue_offset_at
-
-if TYPE_CHECKING:
-    from twisted.internet.interfaces import IDelayedCall, IReactorTime
-
-    from gateway.clock import Milliseconds
-    from gateway.store.message_store import MessageStore
-    from gateway.store.put_result import PutResult
 
 log = EventLog("schedule")
 

@@ -11,18 +11,15 @@ import errno
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gateway.schedule.timer_check import TimerCheckFile, TimerMarks
 from gateway.schedule.timer_log import TimerLog
+from gateway.schedule.timer_schedule import TimerSchedule
 from gateway.schedule.timer_wheel import TimerWheel
 from gateway.store.disk.files import FileLayer, RealFiles
+from gateway.store.message_store import MessageStore
 from gateway.telemetry.logs import EventLog
 from wire.disk.timer_log import NONE
-
-if TYPE_CHECKING:
-    from gateway.schedule.timer_schedule import TimerSchedule
-    from gateway.store.message_store import MessageStore
 
 log = EventLog("schedule")
 

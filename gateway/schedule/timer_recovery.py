@@ -10,7 +10,6 @@ place where it waited. After another broker the timer log is taken unchanged, as
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,6 +19,7 @@ from gateway.schedule.timer_log import TimerLog
 from gateway.schedule.timer_message import TIMER_QUEUE_ID, due_ms, slot_asked
 from gateway.schedule.timer_schedule import TimerSchedule, WaitingTimer, is_marker
 from gateway.settings.timer import TimerSettings
+from gateway.store.message_store import MessageStore
 from gateway.store.reading.get_result import GetStatus
 from gateway.telemetry.logs import EventLog
 from wire.disk.timer_log import ENTRY_BYTES, NONE
@@ -27,9 +27,6 @@ from wire.message.flags import SysFlag, transaction_kind
 from wire.message.java_hash import java_string_hash
 from wire.message.properties import PropertyName
 from wire.message.record import StoredMessage, parse_records
-
-if TYPE_CHECKING:
-    from gateway.store.message_store import MessageStore
 
 log = EventLog("schedule")
 

@@ -9,33 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
+from gateway.clock import Milliseconds
 from gateway.in_thread import Failed, InThread
 from gateway.metadata.names import WHEEL_TIMER_TOPIC
 from gateway.schedule.near_timers import NearTimer, is_rolled_marker
 from gateway.schedule.redirect import the_same_queue
 from gateway.schedule.timer_files import TimerFiles
+from gateway.schedule.timer_log import Unwritten
 from gateway.schedule.timer_message import TIMER_QUEUE_ID, delete_keys, delivered, rolled
 from gateway.schedule.timer_recovery import TimerRecovery, waiting_of
-from gateway.schedule.timer_schedule import Opened, Opening, TimerSchedule, gather
+from gateway.schedule.timer_schedule import Opened, Opening, TimerSchedule, WaitingTimer, gather
 from gateway.settings.timer import TimerSettings
-from gateway.store.put_result import PutStatus
+from gateway.store.message_store import MessageStore
+from gateway.store.put_result import Dispatched, PutResult, PutStatus
 from gateway.telemetry.logs import EventLog
 from wire.disk.timer_log import TimerKind
 from wire.message.properties import PropertyName
-
-if TYPE_CHECKING:
-    from twisted.internet.interfaces import IDelayedCall, IReactorTime
-
-    from gateway.clock import Milliseconds
-    from gateway.schedule.timer_log import Unwritten
-    from gateway.schedule.timer_schedule import WaitingTimer
-    from gateway.store.message_store import MessageStore
-    from gateway.store.put_result import Dispatched, PutResult
-    from wire.message.record import OutgoingMessage, StoredMessage
+from wire.message.record import OutgoingMessage, StoredMessage
 
 log = EventLog("schedule")
 

@@ -6,12 +6,9 @@ All times are measured by the broker's clock. A name says its unit here, even if
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from gateway.settings.tree import Settings
 from gateway.transaction.records.op_messages import MAX_ENTRIES
-
-if TYPE_CHECKING:
-    from gateway.settings.tree import Settings
 
 HOUR_MS = 3_600_000
 

@@ -5,14 +5,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from gateway.remoting.channel import Channel
+from gateway.settings import Settings
 from wire.errors import WireError
 from wire.message.message_id import pack_host
-
-if TYPE_CHECKING:
-    from gateway.remoting.channel import Channel
-    from gateway.settings import Settings
 
 LOOPBACK = "127.0.0.1"
 

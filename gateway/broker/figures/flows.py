@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
+from gateway.clock import Milliseconds
+from gateway.store.put_result import PutOutcome
 from gateway.telemetry.logs import EventLog
-
-if TYPE_CHECKING:
-    from gateway.clock import Milliseconds
-    from gateway.store.put_result import PutOutcome
 
 FLOW_SAMPLE_MS = 10_000
 MAX_FLOWS = 10_000

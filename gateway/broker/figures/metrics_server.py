@@ -8,22 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twisted.internet.defer import maybeDeferred
 from twisted.internet.error import CannotListenError
 
-from gateway.broker.pages.answers import text_answer
+from gateway.broker.pages.answers import Answered, Page, text_answer
 from gateway.broker.pages.figures import FiguresPage
 from gateway.broker.pages.port import PagePort
 from gateway.errors import GatewayError
+from gateway.remoting.answers.answer_room import AnswerRoom
+from gateway.settings import Settings
 from gateway.telemetry.logs import EventLog
-
-if TYPE_CHECKING:
-    from gateway.broker.pages.answers import Answered, Page
-    from gateway.remoting.answers.answer_room import AnswerRoom
-    from gateway.settings import Settings
-    from gateway.telemetry.metrics import Registry
+from gateway.telemetry.metrics import Registry
 
 log = EventLog("metrics")
 

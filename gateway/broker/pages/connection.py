@@ -9,23 +9,19 @@ from __future__ import annotations
 import time
 from enum import Enum, auto
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.protocol import Protocol as Connection
 from twisted.internet.protocol import connectionDone
+from twisted.python.failure import Failure
 
-from gateway.broker.pages.answers import text_answer
+from gateway.broker.pages.answers import Answered, PageAnswer, text_answer
 from gateway.broker.pages.head import HEAD_END, LINE_END, MAX_HEAD_BYTES, PageRefused, PageRequest, parse_head
+from gateway.reactor.interface import TimeSource
+from gateway.remoting.answers.answer_room import AnswerRoom
 from gateway.remoting.answers.output import GONE, NO_OUTPUT, Output, output_for, send_without_delay
 from gateway.telemetry.logs import EventLog
-
-if TYPE_CHECKING:
-    from twisted.internet.interfaces import IDelayedCall
-    from twisted.python.failure import Failure
-
-    from gateway.broker.pages.answers import Answered, PageAnswer
-    from gateway.reactor.interface import TimeSource
-    from gateway.remoting.answers.answer_room import AnswerRoom
 
 log = EventLog("pages")
 

@@ -8,16 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from itertools import islice
-from typing import TYPE_CHECKING
 
-from gateway.broker.pages.answers import PageAnswer, text_answer
+from gateway.broker.pages.answers import Answered, PageAnswer, text_answer
+from gateway.reactor.interface import TimeSource
 from gateway.telemetry.exposition import CONTENT_TYPE, exposition_lines
 from gateway.telemetry.logs import EventLog
-
-if TYPE_CHECKING:
-    from gateway.broker.pages.answers import Answered
-    from gateway.reactor.interface import TimeSource
-    from gateway.telemetry.metrics import Registry
+from gateway.telemetry.metrics import Registry
 
 log = EventLog("pages")
 

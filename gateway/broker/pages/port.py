@@ -10,19 +10,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twisted.internet.protocol import Factory
 
-from gateway.broker.pages.answers import text_answer
+from gateway.broker.pages.answers import Answered, Page, text_answer
 from gateway.broker.pages.connection import PageConnection
+from gateway.reactor.interface import TimeSource
+from gateway.remoting.answers.answer_room import AnswerRoom
 from gateway.remoting.descriptors import takes_reserve
 from gateway.telemetry.logs import EventLog
-
-if TYPE_CHECKING:
-    from gateway.broker.pages.answers import Answered, Page
-    from gateway.reactor.interface import TimeSource
-    from gateway.remoting.answers.answer_room import AnswerRoom
 
 log = EventLog("pages")
 

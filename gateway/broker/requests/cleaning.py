@@ -6,17 +6,12 @@ last file. Without this file its offsets would start at 0 again, and groups woul
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from gateway.broker.desk import Desk
 from gateway.broker.requests.deleting import delete_queues
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import Answer
+from gateway.remoting.dispatch import Answer, Dispatch, Request
 from wire.codes import RequestCode
 from wire.message.light_queues import is_light_queue
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.remoting.dispatch import Dispatch, Request
 
 
 class CleaningRequests:

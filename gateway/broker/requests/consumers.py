@@ -5,12 +5,15 @@ Upstream: ``ConsumerManageProcessor`` and ``AdminBrokerProcessor``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from gateway.broker.desk import Desk
 from gateway.errors import RequestRefused
+from gateway.membership.clients import ConnectedClient
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer
+from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.remoting.long_lists import list_text, table_of_texts, table_text
+from gateway.remoting.turns import Work
 from wire.bodies.consumers import (
     Connection,
     ConsumerConnection,
@@ -25,12 +28,6 @@ from wire.headers.groups import (
     GetConsumerListByGroupRequest,
     GetProducerConnectionListRequest,
 )
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.membership.clients import ConnectedClient
-    from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Work
 
 
 class ConnectedClients:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from twisted.internet.defer import Deferred
 
 from gateway.errors import RequestRefused
+from gateway.in_thread import InThread
+from gateway.store.message_store import MessageStore
 from wire.codes import ResponseCode
-
-if TYPE_CHECKING:
-    from gateway.in_thread import InThread
-    from gateway.store.message_store import MessageStore
 
 
 async def delete_queues(store: MessageStore, topic: str, in_thread: InThread) -> None:

@@ -6,29 +6,25 @@ Upstream: ``AdminBrokerProcessor``, version 5.3.3. A change is answered when it 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
+from twisted.internet.defer import Deferred
 
 from gateway.broker.awaiting import saved
+from gateway.broker.desk import Desk
 from gateway.broker.requests.paging import page
 from gateway.errors import RequestRefused
 from gateway.metadata.attributes import GROUP_ATTRIBUTES, changed_attributes
 from gateway.metadata.names import check_group_name
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer
+from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.remoting.long_lists import table_text
+from gateway.remoting.turns import Work
 from wire.bodies.subscriptions import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupTable
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.groups import DeleteSubscriptionGroupRequest, GetSubscriptionGroupConfigRequest
 from wire.headers.subscriptions import GetAllSubscriptionGroupRequest, GetAllSubscriptionGroupResponse
-
-if TYPE_CHECKING:
-    from twisted.internet.defer import Deferred
-
-    from gateway.broker.desk import Desk
-    from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Work
 
 MAX_GROUPS_PER_REQUEST = 10_000
 MAX_RETRY_QUEUES = 1_024

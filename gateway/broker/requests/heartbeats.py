@@ -6,8 +6,8 @@ Upstream: ``ClientManageProcessor``.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
+from gateway.broker.desk import Desk
 from gateway.delivery.filters.sql92 import ExpressionError
 from gateway.delivery.filters.subscribed import (
     MAX_HEARTBEAT_CHARACTERS,
@@ -16,16 +16,12 @@ from gateway.delivery.filters.subscribed import (
 )
 from gateway.delivery.filters.tags import is_tag_type
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import Answer
+from gateway.remoting.dispatch import Answer, Dispatch, Request
 from wire.bodies.consumers import CheckClientRequest
 from wire.bodies.heartbeat import HeartbeatData
+from wire.bodies.subscriptions import SubscriptionData
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.groups import HeartbeatResponse, UnregisterClientRequest
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.remoting.dispatch import Dispatch, Request
-    from wire.bodies.subscriptions import SubscriptionData
 
 
 class HeartbeatRequests:

@@ -5,20 +5,17 @@ Upstream: ``AdminBrokerProcessor``. ``gateway.membership.queue_locks`` decides w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from gateway.broker.desk import Desk
 from gateway.errors import RequestRefused
 from gateway.membership.heartbeats import MAX_CLIENT_ID_CHARACTERS
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import Answer
+from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.remoting.long_lists import list_text
 from wire.bodies.locks import LockBatchRequest, LockBatchResponse, UnlockBatchRequest
+from wire.bodies.message_queue import MessageQueue
 from wire.codes import RequestCode, ResponseCode
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.remoting.dispatch import Dispatch, Request
-    from wire.bodies.message_queue import MessageQueue
 
 MAX_QUEUES_PER_REQUEST = 16_384
 """The number of queues that one request may claim or give back."""

@@ -5,13 +5,12 @@ Upstream: ``ConsumerManageProcessor`` and ``AdminBrokerProcessor``, version 5.3.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from gateway.broker.awaiting import not_on_disk
+from gateway.broker.desk import Desk
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_movable
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import Answer
+from gateway.remoting.dispatch import Answer, Dispatch, Request
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import FieldError
 from wire.headers.declare import read_header
@@ -30,10 +29,6 @@ from wire.headers.offsets import (
 )
 from wire.message.light_queues import LIGHT_QUEUE_ID
 from wire.message.lite_topics import lite_queue
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.remoting.dispatch import Dispatch, Request
 
 BOUNDARY_UPPER = "UPPER"
 COMMITTED = "committed"

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from gateway.broker.desk import Desk
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.posted import posted_filter
 from gateway.delivery.filters.record_filter import Work
@@ -27,10 +27,12 @@ from gateway.errors import RequestRefused
 from gateway.in_thread import Failed
 from gateway.metadata.names import TRANSACTION_GROUP
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import answer_failures, wait_for_room
+from gateway.remoting.dispatch import Dispatch, Request, answer_failures, wait_for_room
+from gateway.settings import Settings
 from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
 from wire.bodies.consume_kinds import ConsumeType
+from wire.bodies.subscriptions import SubscriptionData, SubscriptionGroupConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.frame import build_frame_head
 from wire.headers.declare import build_header, read_header
@@ -38,12 +40,6 @@ from wire.headers.pull import BULK_READER, PullMessageRequest, PullMessageRespon
 from wire.message.flags import Permission, PullFlag
 from wire.message.light_queues import LIGHT_QUEUE_ID
 from wire.message.lite_topics import lite_queue
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.settings import Settings
-    from wire.bodies.subscriptions import SubscriptionData, SubscriptionGroupConfig
 
 log = EventLog("pull")
 

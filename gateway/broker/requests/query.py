@@ -6,22 +6,17 @@ whose key only has the same hash are left out here; upstream leaves that to clie
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
+from gateway.broker.desk import Desk
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer
+from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.store.index.index_entries import KeyKind
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import RecordError
 from wire.headers.query import QueryMessageRequest, QueryMessageResponse, ViewMessageRequest
 from wire.message.record_check import check_record
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.remoting.dispatch import Dispatch, Request
 
 MAX_ANSWER_BYTES = 8 << 20
 """Bytes of the records in one answer, well below the largest frame; at least one record is always given."""

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from gateway.broker.cold_reads import TOOLS
+from gateway.broker.cold_reads import TOOLS, ColdReads
 from gateway.errors import RequestRefused
 from gateway.remoting.long_lists import MAX_LIST_BYTES, member_text, table_text, too_long
 from gateway.remoting.turns import Work
 from wire.bodies.declare import JsonObject
-from wire.bodies.fastjson import object_key
+from wire.bodies.fastjson import PreparedText, object_key
+from wire.bodies.message_queue import MessageQueue
 from wire.codes import ResponseCode
-
-if TYPE_CHECKING:
-    from gateway.broker.cold_reads import ColdReads
-    from wire.bodies.fastjson import PreparedText
-    from wire.bodies.message_queue import MessageQueue
 
 MAX_ROWS: Final = MAX_LIST_BYTES // 100
 """The number of rows in one answer: each row is longer than 100 bytes, so more of them would not fit."""

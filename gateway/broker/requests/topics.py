@@ -6,11 +6,13 @@ Upstream: ``AdminBrokerProcessor``, version 5.3.3. A change is answered when it 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
+from twisted.internet.defer import Deferred
 
 from gateway.broker.awaiting import saved
+from gateway.broker.desk import Desk
 from gateway.broker.requests.deleting import delete_queues
 from gateway.broker.requests.paging import page
 from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
@@ -18,8 +20,10 @@ from gateway.errors import RequestRefused
 from gateway.metadata.attributes import changed_attributes
 from gateway.metadata.names import check_topic_name
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer
+from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.remoting.long_lists import table_text
+from gateway.remoting.turns import Work
+from gateway.settings import Settings
 from wire.bodies.topics import MAX_QUEUES, CreateTopicList, TopicConfig, TopicConfigTable, TopicList
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.topics import (
@@ -29,14 +33,6 @@ from wire.headers.topics import (
     GetAllTopicConfigResponse,
     GetTopicConfigRequest,
 )
-
-if TYPE_CHECKING:
-    from twisted.internet.defer import Deferred
-
-    from gateway.broker.desk import Desk
-    from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Work
-    from gateway.settings import Settings
 
 MAX_TOPICS_PER_REQUEST = 10_000
 HIGHEST_PERM = 7

@@ -8,18 +8,15 @@ because deleting a file of a gigabyte takes a while on some file systems, and th
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import deferLater
 
 from gateway.broker.awaiting import thread_result
-
-if TYPE_CHECKING:
-    from gateway.clock import Milliseconds
-    from gateway.in_thread import InThread
-    from gateway.store.message_store import MessageStore
+from gateway.clock import Milliseconds
+from gateway.in_thread import InThread
+from gateway.store.message_store import MessageStore
 
 ASKED_ROUNDS = 20
 """The number of rounds that one DELETE_EXPIRED_COMMITLOG grants.

@@ -15,22 +15,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import structs
 
+from gateway.clock import Milliseconds
 from gateway.delivery.filters.bloom import BloomShape, bit_map
 from gateway.delivery.filters.sql92 import EXPRESSION_TYPE_SQL92, ExpressionError, Sql92Filter, sql92_filter
+from gateway.delivery.filters.turns import FilterTurns
 from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata.saved.saved_table import SavedTable
 from gateway.metadata.saved.write_behind import Saved
+from gateway.store.queues.extended_units import AcceptsExtension
+from wire.bodies.subscriptions import SubscriptionData
 from wire.disk.config_json import ConsumerFiltersFile, GroupBits, GroupFilterEntry, TopicFilters
-
-if TYPE_CHECKING:
-    from gateway.clock import Milliseconds
-    from gateway.delivery.filters.turns import FilterTurns
-    from gateway.store.queues.extended_units import AcceptsExtension
-    from wire.bodies.subscriptions import SubscriptionData
 
 FILE_NAME = "consumerFilter.json"
 MAX_GROUP_FILTERS = 10_000

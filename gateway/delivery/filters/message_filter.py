@@ -6,16 +6,11 @@ its properties. No filter reads a body, so a sender may compress or encrypt it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from gateway.delivery.filters.record_filter import Work
 from gateway.delivery.filters.sql92 import Sql92Filter
 from gateway.delivery.filters.tags import TagFilter
-from gateway.store.reading.wanted import Wanted
-
-if TYPE_CHECKING:
-    from gateway.delivery.filters.record_filter import Work
-    from gateway.store.queues.extended_units import AcceptsExtension
-    from gateway.store.reading.wanted import ChooseRecords
+from gateway.store.queues.extended_units import AcceptsExtension
+from gateway.store.reading.wanted import ChooseRecords, Wanted
 
 
 class MessageFilter:

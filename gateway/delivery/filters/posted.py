@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.sql92 import ExpressionError
 from gateway.delivery.filters.subscribed import compiled
 from gateway.delivery.filters.tags import is_tag_type, tag_filter
+from gateway.delivery.filters.turns import FilterTurns
 from gateway.errors import RequestRefused
 from wire.codes import ResponseCode
 from wire.errors import WireError
 from wire.message.tags import TagExpression, parse_tag_expression
-
-if TYPE_CHECKING:
-    from gateway.delivery.filters.turns import FilterTurns
-
 
 MAX_TAG_CHARACTERS = 65_536
 """The longest tag expression in a request: room for 2,000 tags. Upstream has no limit of its own."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from gateway.delivery.filters.java_numbers import EvaluationError
 from gateway.delivery.filters.record_filter import Effort, PropertyCondition, PropertyFilter, RecordFilter, Work
@@ -18,9 +17,7 @@ from gateway.delivery.filters.sql92_closures import closure
 from gateway.delivery.filters.sql92_grammar import MAX_EXPRESSION_CHARACTERS, parse_expression
 from gateway.delivery.filters.sql92_tree import ExpressionError, Part, names, requirements, searches, size
 from gateway.delivery.filters.turns import COMPILE_STEPS, FilterTurns
-
-if TYPE_CHECKING:
-    from gateway.store.reading.wanted import ChooseRecords
+from gateway.store.reading.wanted import ChooseRecords
 
 EXPRESSION_TYPE_SQL92 = "SQL92"
 MAX_CACHED_EXPRESSIONS = 1_000

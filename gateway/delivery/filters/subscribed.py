@@ -9,21 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from gateway.delivery.filters.group_bits import GroupBitMaps
 from gateway.delivery.filters.sql92 import EXPRESSION_TYPE_SQL92, ExpressionError, Sql92Filter, sql92_filter
 from gateway.delivery.filters.sql92_grammar import MAX_EXPRESSION_CHARACTERS
 from gateway.delivery.filters.sql92_tree import MAX_SHOWN_CHARACTERS, shown
 from gateway.delivery.filters.tags import is_tag_type
+from gateway.delivery.filters.turns import FilterTurns
 from gateway.errors import RequestRefused
+from gateway.store.queues.extended_units import AcceptsExtension
 from gateway.telemetry.logs import EventLog
+from wire.bodies.subscriptions import SubscriptionData
 from wire.codes import ResponseCode
-
-if TYPE_CHECKING:
-    from gateway.delivery.filters.turns import FilterTurns
-    from gateway.store.queues.extended_units import AcceptsExtension
-    from wire.bodies.subscriptions import SubscriptionData
 
 log = EventLog("filters")
 

@@ -9,33 +9,29 @@ or visible again, as ordered pops do. Upstream: ``LiteEventDispatcher`` and ``Li
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
 from gateway.delivery.lite.expiry import is_expired
 from gateway.delivery.lite.subscriptions import LiteClient, LiteSubscriptions
 from gateway.delivery.pop.held_pops import HeldPops
+from gateway.delivery.pop.pops import Pops
+from gateway.delivery.surroundings import BrokerTables, DeliverySurroundings
 from gateway.in_thread import Failed
 from gateway.metadata.lite_attributes import bound_topic, is_exclusive, minutes_to_live, resets_on_takeover
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
+from gateway.settings import Settings
+from gateway.store.durability.light_queues import LightArrival
+from gateway.store.message_store import MessageStore
 from gateway.telemetry.logs import EventLog
 from wire.codes import RequestCode
 from wire.headers.lite import NotifyUnsubscribeLiteRequest
 from wire.message.light_queues import LIGHT_QUEUE_ID
 from wire.message.lite_topics import LITE_PREFIX, lite_names, lite_queue
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from twisted.internet.defer import Deferred
-    from twisted.python.failure import Failure
-
-    from gateway.delivery.pop.pops import Pops
-    from gateway.delivery.surroundings import BrokerTables, DeliverySurroundings
-    from gateway.settings import Settings
-    from gateway.store.durability.light_queues import LightArrival
-    from gateway.store.message_store import MessageStore
 
 DELETED_AT_ONCE: Final = 1_000
 """The most lite topics that one check deletes; the next check continues."""

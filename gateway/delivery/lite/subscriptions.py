@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from gateway.errors import RequestRefused
+from gateway.remoting.channel import Channel
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work, finish
 from gateway.shares import Shares
 from wire.codes import ResponseCode
-
-if TYPE_CHECKING:
-    from gateway.remoting.channel import Channel
 
 Key = tuple[str, str]
 """A client: group and client id."""

@@ -11,18 +11,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from gateway.clock import Milliseconds
 from gateway.delivery.deadlines import Deadlines
-from gateway.delivery.long_poll import LONGEST_HOLD_MS
+from gateway.delivery.filters.message_filter import MessageFilter
+from gateway.delivery.filters.turns import FilterTurns
+from gateway.delivery.long_poll import LONGEST_HOLD_MS, Arrival, Arrivals
 from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
 from gateway.shares import Shares
-
-if TYPE_CHECKING:
-    from gateway.clock import Milliseconds
-    from gateway.delivery.filters.message_filter import MessageFilter
-    from gateway.delivery.filters.turns import FilterTurns
-    from gateway.delivery.long_poll import Arrival, Arrivals
 
 TICK_MS = 100
 """The milliseconds between two checks of deadlines."""

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gateway.delivery.pop.order import entries_of
+from gateway.delivery.pop.order import OrderTable, entries_of
 from gateway.in_thread import InThread, in_this_thread
+from gateway.metadata.saved.config_disk import ConfigDisk
 from gateway.metadata.saved.saved_table import SavedTable
 from gateway.metadata.saved.write_behind import Saved
 from wire.disk.config_json import ConsumerOrderInfoFile
-
-if TYPE_CHECKING:
-    from gateway.delivery.pop.order import OrderTable
-    from gateway.metadata.saved.config_disk import ConfigDisk
 
 FILE_NAME = "consumerOrderInfo.json"
 APPLIED_END = "gatewayAppliedEnd"

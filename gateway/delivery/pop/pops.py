@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from gateway.delivery.pop.check_points import CheckPoints
 from gateway.delivery.pop.held_pops import HeldPops
@@ -12,14 +11,12 @@ from gateway.delivery.pop.order_file import FILE_NAME, OrderFile
 from gateway.delivery.pop.positions import Positions
 from gateway.delivery.pop.revival import Revival
 from gateway.delivery.pop.revive_log import ReviveLog
+from gateway.delivery.surroundings import BrokerTables, DeliverySurroundings
+from gateway.settings import Settings
+from gateway.store.message_store import MessageStore
+from gateway.store.put_result import PutOutcome
 from gateway.telemetry.logs import EventLog
 from wire.disk.revive_log import StateRecord
-
-if TYPE_CHECKING:
-    from gateway.delivery.surroundings import BrokerTables, DeliverySurroundings
-    from gateway.settings import Settings
-    from gateway.store.message_store import MessageStore
-    from gateway.store.put_result import PutOutcome
 
 OPEN_STEPS = 40
 """The steps that a queue costs when it has become free."""

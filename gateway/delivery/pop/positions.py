@@ -8,11 +8,8 @@ the queue instead (``QueueLockManager``).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from gateway.metadata.offsets import ConsumerOffsets
-    from gateway.metadata.saved.write_behind import Saved
+from gateway.metadata.offsets import ConsumerOffsets
+from gateway.metadata.saved.write_behind import Saved
 
 Key = tuple[str, str, int]
 """A queue of a group: topic, group, queue id."""

@@ -8,26 +8,24 @@ dead-letter topic instead. Upstream: ``PopReviveService``, which knows no dead l
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from gateway.delivery.pop.check_points import CheckPoint, CheckPoints
 from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
+from gateway.delivery.pop.revive_log import ReviveLog
 from gateway.delivery.retry import dead_letter_topic
+from gateway.delivery.surroundings import BrokerTables, DeliverySurroundings
 from gateway.errors import RequestRefused
 from gateway.in_thread import Failed
 from gateway.metadata.names import RETRY_TOPIC_PREFIX, topic_name_fault
+from gateway.settings.broker import BrokerSettings
+from gateway.store.message_store import MessageStore
 from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
 from wire.errors import RecordError
 from wire.message.flags import Permission
 from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, append_properties, build_properties
 from wire.message.record import OutgoingMessage, StoredMessage, once_more, parse_records, restated
-
-if TYPE_CHECKING:
-    from gateway.delivery.pop.check_points import CheckPoint, CheckPoints
-    from gateway.delivery.pop.revive_log import ReviveLog
-    from gateway.delivery.surroundings import BrokerTables, DeliverySurroundings
-    from gateway.settings.broker import BrokerSettings
-    from gateway.store.message_store import MessageStore
 
 AT_ONCE: Final = 16
 """The number of check points whose messages are delivered again at the same time; further check points wait."""

@@ -13,10 +13,17 @@ is no longer needed. ``compact`` keeps the position near the end.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from gateway.delivery.pop.order import OrderInfo
+from gateway.delivery.pop.check_points import CheckPoints
+from gateway.delivery.pop.order import Key as OrderKey
+from gateway.delivery.pop.order import OrderInfo, OrderTable
+from gateway.delivery.surroundings import DeliverySurroundings
 from gateway.metadata.names import revive_topic
+from gateway.metadata.offsets import ConsumerOffsets
+from gateway.settings.broker import BrokerSettings
+from gateway.store.message_store import MessageStore
+from gateway.store.put_result import PutOutcome, PutResult
 from gateway.telemetry.logs import EventLog
 from wire.bodies.fastjson import build_json
 from wire.disk import revive_log as disk
@@ -32,16 +39,6 @@ from wire.disk.revive_log import (
 from wire.errors import BodyError, LayoutError
 from wire.message.properties import PropertyName
 from wire.message.record import OutgoingMessage, parse_records
-
-if TYPE_CHECKING:
-    from gateway.delivery.pop.check_points import CheckPoints
-    from gateway.delivery.pop.order import Key as OrderKey
-    from gateway.delivery.pop.order import OrderTable
-    from gateway.delivery.surroundings import DeliverySurroundings
-    from gateway.metadata.offsets import ConsumerOffsets
-    from gateway.settings.broker import BrokerSettings
-    from gateway.store.message_store import MessageStore
-    from gateway.store.put_result import PutOutcome, PutResult
 
 REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
 """The name of upstream's group that reads the revive topic. Never change: it is on disk."""

@@ -9,19 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
+from gateway.broker.desk import Desk
 from gateway.broker.requests.pop.pop import LATE_MS, check_attempt, refuse_unstored
 from gateway.broker.requests.pop.pop_ack import check_invisible
 from gateway.broker.requests.pop.pop_sources import Source, check_pop_place
 from gateway.broker.requests.pop.pop_taking import Pop, PopTaking
 from gateway.delivery.filters.message_filter import EVERYTHING
+from gateway.delivery.lite.subscriptions import LiteClient
 from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop, longest_wait_ms
+from gateway.delivery.pop.order import OrderInfo
 from gateway.delivery.pop.receipts import NORMAL, ORDER_REVIVE_QUEUE
 from gateway.errors import RequestRefused
+from gateway.metadata.groups import Groups
 from gateway.metadata.lite_attributes import bound_topic, is_parent
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import answer_failures, wait_for_room
+from gateway.remoting.dispatch import Dispatch, Request, answer_failures, wait_for_room
+from gateway.settings import Settings
 from gateway.store.reading.get_result import GetStatus
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.revive_log import MAX_MESSAGES
@@ -30,14 +34,6 @@ from wire.headers.declare import build_header, read_header
 from wire.headers.lite import PopLiteMessageRequest, PopLiteMessageResponse
 from wire.headers.pop import PopMessageRequest
 from wire.message.light_queues import LIGHT_QUEUE_ID
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.delivery.lite.subscriptions import LiteClient
-    from gateway.delivery.pop.order import OrderInfo
-    from gateway.metadata.groups import Groups
-    from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.settings import Settings
 
 
 class _LitePop(Pop):

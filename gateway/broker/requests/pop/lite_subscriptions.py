@@ -9,17 +9,21 @@ never has messages for such groups.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from gateway.broker.cold_reads import TOOLS
+from gateway.broker.desk import Desk
 from gateway.broker.requests.pop.lite_pop import check_bound
+from gateway.delivery.lite.subscriptions import LiteClient
 from gateway.errors import RequestRefused
 from gateway.metadata.lite_attributes import is_wildcard, resets_on_unsubscribe
+from gateway.remoting.channel import Channel
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import Answer
-from gateway.remoting.turns import ENTRIES_PER_TURN, fail
+from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.turns import ENTRIES_PER_TURN, Turns, Work, fail
 from wire.bodies.lite import (
     POLICY_MAX,
     POLICY_MIN,
@@ -32,15 +36,6 @@ from wire.bodies.lite import (
 from wire.codes import RequestCode, ResponseCode
 from wire.message.light_queues import LIGHT_QUEUE_ID, is_light_queue
 from wire.message.lite_topics import lite_queue
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from gateway.broker.desk import Desk
-    from gateway.delivery.lite.subscriptions import LiteClient
-    from gateway.remoting.channel import Channel
-    from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Turns, Work
 
 MAX_CHANGES: Final = 1_000
 """The largest number of subscription changes in one request; clients send one."""

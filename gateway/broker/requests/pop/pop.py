@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from gateway.broker.desk import Desk
 from gateway.broker.requests.pop.pop_ack import check_invisible
 from gateway.broker.requests.pop.pop_sources import PopSources, check_pop_place, has_changed
 from gateway.broker.requests.pop.pop_taking import Pop, PopTaking, Taken
@@ -20,6 +21,7 @@ from gateway.delivery.filters.posted import posted_filter
 from gateway.delivery.filters.subscribed import check_expression_type
 from gateway.delivery.filters.tags import is_tag_type
 from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop, longest_wait_ms
+from gateway.delivery.pop.positions import Key, Step
 from gateway.delivery.pop.receipts import (
     NORMAL,
     ORDER_REVIVE_QUEUE,
@@ -31,7 +33,8 @@ from gateway.delivery.pop.receipts import (
 )
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import answer_failures, wait_for_room
+from gateway.remoting.dispatch import Dispatch, Request, answer_failures, wait_for_room
+from gateway.settings import Settings
 from gateway.store.reading.get_result import GetStatus
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.revive_log import MAX_MESSAGES, CheckPointRecord, ReviveRecord
@@ -40,12 +43,6 @@ from wire.headers.declare import build_header, read_header
 from wire.headers.pop import PopMessageRequest, PopMessageResponse
 from wire.message.properties import PropertyName, append_properties
 from wire.message.record import build_record, parse_records, restated
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.delivery.pop.positions import Key, Step
-    from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.settings import Settings
 
 MAX_ATTEMPT_CHARACTERS: Final = 255
 """The largest number of characters in the id of an attempt; clients send a UUID."""

@@ -11,17 +11,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec.structs import replace
 
+from gateway.broker.desk import Desk
+from gateway.delivery.pop.check_points import CheckPoint
+from gateway.delivery.pop.check_points import Key as PointKey
 from gateway.delivery.pop.order import AckFault
+from gateway.delivery.pop.order import Key as OrderKey
 from gateway.delivery.pop.receipts import ORDER_REVIVE_QUEUE, Receipt, parse_receipt, real_topic
 from gateway.delivery.pop.revive_log import state_of
 from gateway.errors import RequestRefused
 from gateway.in_thread import Failed
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import answer_failures
+from gateway.remoting.dispatch import Dispatch, Request, answer_failures
 from wire.bodies.pop import BatchAck, BatchAckMessage
 from wire.codes import RequestCode, ResponseCode, SerializeType
 from wire.disk.revive_log import CheckPointRecord
@@ -32,13 +36,6 @@ from wire.message.lite_topics import lite_queue
 from wire.message.properties import PropertyName
 from wire.message.record import StoredMessage
 from wire.quick.answer_form import AnswerForm
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.delivery.pop.check_points import CheckPoint
-    from gateway.delivery.pop.check_points import Key as PointKey
-    from gateway.delivery.pop.order import Key as OrderKey
-    from gateway.remoting.dispatch import Dispatch, Request
 
 MAX_INVISIBLE_MS: Final = 259_200_000
 """The longest invisible time, three days in milliseconds: upstream's timers reach no further (timerMaxDelaySec)."""

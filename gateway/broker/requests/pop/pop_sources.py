@@ -10,23 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gateway.delivery.pop.receipts import NORMAL, RETRY_V1, RETRY_V2, pop_retry_topic
 from gateway.errors import RequestRefused
 from gateway.metadata.attributes import has_batch_queues, priority_factor
+from gateway.metadata.groups import Groups
 from gateway.metadata.message_types import PRIORITY, type_of_topic
 from gateway.metadata.names import topic_name_fault
+from gateway.metadata.topics import Topics
 from gateway.metadata.unread_queues import NARROW, Unread, UnreadQueues, marked, marked_downwards
+from gateway.settings.pop import PopSettings
+from wire.bodies.topics import TopicConfig
 from wire.codes import ResponseCode
+from wire.headers.pop import PopMessageRequest
 from wire.message.flags import Permission
-
-if TYPE_CHECKING:
-    from gateway.metadata.groups import Groups
-    from gateway.metadata.topics import Topics
-    from gateway.settings.pop import PopSettings
-    from wire.bodies.topics import TopicConfig
-    from wire.headers.pop import PopMessageRequest
 
 
 class Source(NamedTuple):

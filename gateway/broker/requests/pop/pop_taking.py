@@ -9,31 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from gateway.broker.desk import Desk
+from gateway.broker.requests.pop.pop_sources import Source, Watched
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.record_filter import Work
 from gateway.delivery.filters.turns import READ_STEPS
+from gateway.delivery.pop.order import OrderInfo
+from gateway.delivery.pop.positions import Key
 from gateway.delivery.pop.receipts import NORMAL
 from gateway.delivery.pop.revive_log import state_of
 from gateway.errors import RequestRefused
 from gateway.in_thread import Failed
-from gateway.remoting.dispatch import answer_failures, wait_for_room
+from gateway.remoting.dispatch import Request, answer_failures, wait_for_room
+from gateway.settings import Settings
 from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.store.reading.wanted import Wanted
 from gateway.telemetry.logs import EventLog
+from wire.disk.revive_log import ReviveRecord
+from wire.headers.pop import PopMessageRequest
 from wire.message.light_queues import LIGHT_QUEUE_PREFIX
 from wire.message.record_fields import queue_offset_at, total_size_at
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.broker.requests.pop.pop_sources import Source, Watched
-    from gateway.delivery.pop.order import OrderInfo
-    from gateway.delivery.pop.positions import Key
-    from gateway.remoting.dispatch import Request
-    from gateway.settings import Settings
-    from wire.disk.revive_log import ReviveRecord
-    from wire.headers.pop import PopMessageRequest
 
 log = EventLog("pop")
 

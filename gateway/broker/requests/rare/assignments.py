@@ -6,15 +6,17 @@ Upstream: ``QueryAssignmentProcessor``. The queues are those of the whole cluste
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gateway.broker.awaiting import saved
+from gateway.broker.desk import Desk
 from gateway.delivery.assignment import OrderedQueues, assigned, assigned_for_pop
 from gateway.errors import RequestRefused
 from gateway.metadata.names import RETRY_TOPIC_PREFIX
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer
+from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.remoting.long_lists import list_text, table_of_texts, table_text
+from gateway.remoting.turns import Work
 from wire.bodies.heartbeat import MessageModel
 from wire.bodies.message_queue import MessageQueue
 from wire.bodies.pop import (
@@ -29,11 +31,6 @@ from wire.bodies.pop import (
 )
 from wire.bodies.route import MAX_ROUTE_QUEUES
 from wire.codes import RequestCode, ResponseCode
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Work
 
 
 class Assignments:

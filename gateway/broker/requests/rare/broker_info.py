@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from shutil import disk_usage
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from gateway.broker.cold_reads import TOOLS
+from gateway.broker.desk import Desk
 from gateway.broker.upkeep.store_identity import FILE_NAME, store_identity
 from gateway.errors import RequestRefused, SettingsError
 from gateway.metadata.names import SCHEDULE_TOPIC
 from gateway.metadata.saved.json_file import JsonFile
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import Answer
+from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.schedule.redirect import schedule_queue_id
 from gateway.settings.declare import declarations, text_of
 from gateway.settings.files.properties import escape_property, parse_properties_file
@@ -27,10 +27,6 @@ from wire.bodies.kv_table import KVTable
 from wire.bodies.topics import DataVersion
 from wire.codes import SERVER_VERSION, RequestCode, ResponseCode
 from wire.headers.admin import GetBrokerConfigResponse
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.remoting.dispatch import Dispatch, Request
 
 QUEUE_CAPACITIES = {"send": 10_000, "pull": 100_000, "litePull": 100_000, "query": 20_000, "ack": 100_000}
 """The default capacities of the queues of upstream's thread pools: tools divide by these numbers."""

@@ -5,7 +5,7 @@ The broker only passes the question on to the client, and the client's answer ba
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twisted.internet.defer import DeferredList, ensureDeferred
 
@@ -17,23 +17,20 @@ from gateway.broker.client_calls import (
     members_of,
 )
 from gateway.broker.cold_reads import TOOLS
+from gateway.broker.desk import Desk
 from gateway.broker.requests.queue_rows import queue_table
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import Answer
+from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.remoting.long_lists import table_of_texts
+from gateway.remoting.turns import Work
 from wire.bodies.consumers import GetConsumerStatusBody
+from wire.bodies.fastjson import PreparedText
 from wire.codes import RequestCode, ResponseCode
+from wire.command import RemotingCommand
 from wire.headers.admin import ConsumeMessageDirectlyResultRequest, GetConsumerRunningInfoRequest
 from wire.headers.offsets import GetConsumerStatusRequest
 from wire.message.message_id import parse_offset_message_id
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Work
-    from wire.bodies.fastjson import PreparedText
-    from wire.command import RemotingCommand
 
 OFFSETS_SINCE_VERSION = 28
 """V3_0_7_SNAPSHOT: the first client with GET_CONSUMER_STATUS_FROM_CLIENT."""

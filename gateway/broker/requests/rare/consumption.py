@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from gateway.broker.awaiting import saved
 from gateway.broker.cold_reads import TOOLS
+from gateway.broker.desk import Desk
 from gateway.broker.requests.queue_rows import check_rows, row_text, rows_text
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_group_name
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer
+from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.remoting.long_lists import MAX_LIST_BYTES, item_text, list_text, too_long
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from wire.bodies.fastjson import PreparedText
@@ -20,18 +22,12 @@ from wire.bodies.message_queue import MessageQueue
 from wire.bodies.subscriptions import GroupForbidden, QuerySubscriptionAnswer
 from wire.bodies.tools.statistics import ConsumeStats, ConsumeStatsList, OffsetWrapper
 from wire.bodies.tools.time_spans import ConsumeTimeSpans, QueueTimeSpan
+from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.admin import GetConsumeStatsInBrokerRequest
 from wire.headers.subscriptions import UpdateGroupForbiddenRequest
 from wire.headers.topics import QueryConsumeTimeSpanRequest, QuerySubscriptionByConsumerRequest
 from wire.message.message_id import unpack_host
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from gateway.broker.desk import Desk
-    from gateway.remoting.dispatch import Dispatch, Request
-    from wire.bodies.topics import TopicConfig
 
 ALL_PROGRESS: Final = "progress of all groups"
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from gateway.broker.figures.flows import DAY, HOUR, MINUTE, Amount
+from gateway.broker.desk import Desk
+from gateway.broker.figures.flows import DAY, HOUR, MINUTE, Amount, Flow
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import Answer
+from gateway.remoting.dispatch import Answer, Dispatch, Request
 from wire.bodies.tools.statistics import BrokerStatsData, BrokerStatsItem
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.admin import ViewBrokerStatsDataRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from gateway.broker.desk import Desk
-    from gateway.broker.figures.flows import Flow
-    from gateway.remoting.dispatch import Dispatch, Request
 
 SIZE_SUFFIX = "_SIZE"
 LATENCY_SUFFIX = "_LATENCY"

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from twisted.internet.defer import Deferred
 
 from gateway.broker.awaiting import saved
+from gateway.broker.desk import Desk
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_group_name, check_movable
 from gateway.metadata.offsets import SEPARATOR
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer
+from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.remoting.long_lists import table_text
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from wire.bodies.tools.statistics import ConsumerOffsetTable, CorrectionOffsets
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.config_json import DelayOffsetsFile
 from wire.headers.offsets import CloneGroupOffsetRequest, QueryCorrectionOffsetRequest
-
-if TYPE_CHECKING:
-    from twisted.internet.defer import Deferred
-
-    from gateway.broker.desk import Desk
-    from gateway.remoting.dispatch import Dispatch, Request
 
 NO_CORRECTION = 2**63 - 1
 """Java's largest long, which says that the compared group is behind all the others.

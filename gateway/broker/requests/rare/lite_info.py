@@ -7,14 +7,15 @@ Upstream: ``LiteManagerProcessor``; `mqadmin` has ``getBrokerLiteInfo``, ``getPa
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from gateway.broker.cold_reads import TOOLS
+from gateway.broker.desk import Desk
 from gateway.errors import RequestRefused
 from gateway.metadata.lite_attributes import bound_topic, minutes_to_live
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer
-from gateway.remoting.turns import ENTRIES_PER_TURN
+from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from wire.bodies.lite import (
     BrokerLiteInfo,
     ClientGroup,
@@ -35,11 +36,6 @@ from wire.headers.lite import (
 )
 from wire.message.light_queues import LIGHT_QUEUE_ID, LIGHT_QUEUE_PREFIX
 from wire.message.lite_topics import lite_names, lite_queue
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Work
 
 MAX_RETURNED: Final = 10_000
 """The largest number of lite topics in one answer, as upstream (``MAX_RETURN_COUNT``)."""

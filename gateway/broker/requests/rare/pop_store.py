@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from gateway.broker.desk import Desk
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import Answer
+from gateway.remoting.dispatch import Answer, Dispatch, Request
 from wire.codes import RequestCode
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.remoting.dispatch import Dispatch, Request
 
 
 class PopStore:

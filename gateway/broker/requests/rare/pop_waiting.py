@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from twisted.internet.defer import Deferred
 
+from gateway.broker.desk import Desk
 from gateway.broker.requests.pop.pop import LATE_MS
 from gateway.broker.requests.pop.pop_sources import Watched, check_pop_place, has_changed, is_wide, places_of
 from gateway.broker.requests.pop.pop_taking import LOOK_STEPS, LOOKS
@@ -25,8 +26,9 @@ from gateway.delivery.pop.receipts import NORMAL, RETRY_V1, RETRY_V2
 from gateway.errors import RequestRefused
 from gateway.metadata.unread_queues import Unread, marked
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer, answer_failures
-from gateway.store.reading.get_result import GetStatus
+from gateway.remoting.dispatch import Answer, Dispatch, Request, answer_failures
+from gateway.settings import Settings
+from gateway.store.reading.get_result import GetResult, GetStatus
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.revive_log import MAX_MESSAGES
 from wire.frame import build_frame_head
@@ -39,13 +41,6 @@ from wire.headers.pop import (
     PollingInfoResponse,
     PopMessageResponse,
 )
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.settings import Settings
-    from gateway.store.reading.get_result import GetResult
-
 
 _Queue: TypeAlias = tuple[str, int, Unread | None]
 """A topic, a queue of the topic, and the marks among which the queue's mark is."""

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
 from gateway.broker.cold_reads import TOOLS
+from gateway.broker.desk import Desk
 from gateway.delivery.filters.tags import EXPRESSION_TYPE_TAG, tag_filter
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer
+from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.remoting.long_lists import list_text
 from wire.bodies.declare import Body
+from wire.bodies.subscriptions import SubscriptionData
 from wire.bodies.tools.queue_units import QueueUnit, QueueUnits
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.consume_queue import parse_units
 from wire.disk.queue_extension import ExtensionUnit, bits_text, is_address
 from wire.headers.query import QueryConsumeQueueRequest
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.remoting.dispatch import Dispatch, Request
-    from wire.bodies.subscriptions import SubscriptionData
 
 MAX_UNITS = 10_000
 """The largest number of units in one answer."""

@@ -8,27 +8,24 @@ pull of a running consumer is then answered that its offset moved (``ConsumerOff
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gateway.broker.awaiting import saved
 from gateway.broker.client_calls import check_version, members_of
+from gateway.broker.desk import Desk
 from gateway.broker.requests.queue_rows import queue_table, read_rows
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_movable
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer
+from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.remoting.long_lists import list_text
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from gateway.telemetry.logs import EventLog
 from wire.bodies.message_queue import MessageQueue
 from wire.bodies.tools.statistics import QueueOffset, ResetOffsetBody, ResetOffsetBodyForC
+from wire.bodies.topics import TopicConfig
 from wire.codes import LanguageCode, RequestCode, ResponseCode
 from wire.headers.offsets import ResetOffsetRequest
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.remoting.dispatch import Dispatch, Request
-    from wire.bodies.topics import TopicConfig
 
 ALL_QUEUES = -1
 MAX_TOLD_BYTES = 67_108_864

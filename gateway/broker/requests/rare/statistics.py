@@ -5,13 +5,15 @@ Upstream: ``AdminBrokerProcessor``, version 5.3.3.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from gateway.broker.desk import Desk
 from gateway.broker.requests.queue_rows import check_rows, row_text, rows_text
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer
+from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.remoting.long_lists import list_text
+from gateway.remoting.turns import Work
 from wire.bodies.fastjson import PreparedText
 from wire.bodies.message_queue import MessageQueue
 from wire.bodies.tools.statistics import ConsumeStats, GroupList, OffsetWrapper, TopicOffset, TopicStatsTable
@@ -23,11 +25,6 @@ from wire.headers.topics import (
     QueryTopicConsumeByWhoRequest,
     QueryTopicsByConsumerRequest,
 )
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Work
 
 
 class StatisticsRequests:

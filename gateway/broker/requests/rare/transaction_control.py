@@ -8,15 +8,14 @@ hosts these requests are accepted. Upstream has no such requests.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from twisted.internet.defer import Deferred
 
 from gateway.broker.cold_reads import TOOLS
+from gateway.broker.desk import Desk
 from gateway.errors import RequestRefused
 from gateway.in_thread import Failed
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer
+from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.telemetry.logs import EventLog
 from gateway.transaction.operators.audit import AuditLog
 from gateway.transaction.operators.overview import Selection
@@ -32,11 +31,7 @@ from wire.headers.transaction import (
     ShowTransactionRequest,
     TransactionStatisticsRequest,
 )
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.remoting.dispatch import Dispatch, Request
-    from wire.message.record import StoredMessage
+from wire.message.record import StoredMessage
 
 log = EventLog("transaction")
 

@@ -10,14 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gateway.broker.requests.sending.put_answers import ANSWER_OF, refused_answer, wait_for
+from gateway.broker.requests.sending.stored_properties import StoredProperties
 from gateway.errors import RequestRefused
 from gateway.metadata.attributes import has_batch_queues
 from gateway.metadata.names import RETRY_TOPIC_PREFIX
+from gateway.remoting.dispatch import Request
 from gateway.schedule.redirect import TIMER_PROPERTIES, delay_level
-from gateway.store.put_result import PutStatus
+from gateway.store.message_store import MessageStore
+from gateway.store.put_result import PutOutcome, PutStatus
+from wire.bodies.topics import TopicConfig
 from wire.codes import ResponseCode
 from wire.digits import write_decimal
 from wire.message.inner_batch import INNER_BATCH, MAX_INNER_MESSAGES, is_inner_batch
@@ -26,13 +30,6 @@ from wire.message.properties import PropertyName, build_properties, parse_proper
 from wire.message.record import OutgoingMessage
 from wire.quick.answer_form import AnswerForm
 from wire.quick.message_run import MessageRun
-
-if TYPE_CHECKING:
-    from gateway.broker.requests.sending.stored_properties import StoredProperties
-    from gateway.remoting.dispatch import Request
-    from gateway.store.message_store import MessageStore
-    from gateway.store.put_result import PutOutcome
-    from wire.bodies.topics import TopicConfig
 
 MAX_TOPIC_BYTES = 127
 """The largest number of bytes in a batch's topic.

@@ -16,11 +16,13 @@ body, which may have 4 MB: most outcomes that are refused, repeated or rolled ba
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from gateway.broker.desk import Desk
 from gateway.errors import RequestRefused
 from gateway.metadata.names import HALF_TOPIC
 from gateway.remoting.declared import Right
+from gateway.remoting.dispatch import Dispatch, Request
 from gateway.telemetry.logs import EventLog, Repeats
 from gateway.transaction.checks.verdict import immunity_ms
 from gateway.transaction.limits import TransactionLimits
@@ -34,10 +36,6 @@ from wire.message.message_id import parse_offset_message_id
 from wire.message.properties import PropertyName
 from wire.message.record import StoredMessage
 from wire.quick.ended import EndedHeader, ended
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.remoting.dispatch import Dispatch, Request
 
 log = EventLog("transaction")
 

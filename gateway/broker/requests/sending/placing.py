@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gateway.delivery.retry import dead_letter_topic
 from gateway.errors import RequestRefused
@@ -19,15 +19,13 @@ from gateway.metadata.names import NOT_ALLOWED_SEND_TOPICS
 from gateway.schedule.redirect import TIMER_PROPERTIES, delay_level
 from gateway.schedule.timer_message import wants_timer
 from gateway.transaction.records.half_messages import refuse_reason
+from wire.bodies.topics import TopicConfig
 from wire.codes import ResponseCode
 from wire.message.flags import Permission
 from wire.message.light_queues import MAX_NAME_CHARACTERS, is_light_queue, wanted_queues
 from wire.message.lite_topics import lite_queue
 from wire.message.properties import PropertyName, build_properties
-
-if TYPE_CHECKING:
-    from wire.bodies.topics import TopicConfig
-    from wire.message.record import OutgoingMessage
+from wire.message.record import OutgoingMessage
 
 MAX_LIGHT_QUEUES: Final = 1024
 """The number of light queues that one message may name: each takes a file and a unit."""

@@ -8,15 +8,13 @@ Upstream: ``SendMessageProcessor.handlePutMessageResult``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gateway.store.durability.appender import MAX_NEW_QUEUES
 from gateway.store.put_result import PutStatus, WaitFor
 from wire.codes import ResponseCode
+from wire.command import RemotingCommand
 from wire.message.properties import PropertyName
-
-if TYPE_CHECKING:
-    from wire.command import RemotingCommand
 
 ANSWER_OF: Mapping[PutStatus, ResponseCode] = {
     PutStatus.PUT_OK: ResponseCode.SUCCESS,

@@ -9,11 +9,13 @@ delivered at the same moment.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
+from gateway.broker.desk import Desk
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right
-from gateway.store.put_result import WaitFor
+from gateway.remoting.dispatch import Dispatch, Request
+from gateway.settings import Settings
+from gateway.store.put_result import PutResult, WaitFor
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import FieldError
 from wire.headers.declare import build_header, read_header
@@ -22,12 +24,6 @@ from wire.message.flags import Permission
 from wire.message.properties import PropertyName, build_properties
 from wire.message.recall_handle import RecallHandle, parse_recall_handle
 from wire.message.record import OutgoingMessage
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.settings import Settings
-    from gateway.store.put_result import PutResult
 
 RECALL_TAG = "_RECALL_TAG_"
 """The tag of markers; tag and body are those of upstream."""

@@ -8,29 +8,25 @@ the answer's code does not depend on the store.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred, succeed
 
+from gateway.broker.desk import Desk
 from gateway.broker.requests.sending.send import SendMessage
 from gateway.errors import RequestRefused
+from gateway.remoting.channel import Channel
 from gateway.remoting.declared import Right
+from gateway.remoting.dispatch import Dispatch, Request
 from gateway.remoting.pending import CallFailed
+from gateway.settings import Settings
 from gateway.shares import Shares
-from gateway.store.put_result import PutStatus
+from gateway.store.put_result import PutResult, PutStatus
 from gateway.telemetry.logs import EventLog
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.send import ReplyMessageRequest, SendMessageRequest, ShortSendMessageRequest
 from wire.message.message_id import build_offset_message_id, unpack_host
 from wire.message.properties import PropertyName, append_properties
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.remoting.channel import Channel
-    from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.settings import Settings
-    from gateway.store.put_result import PutResult
-    from wire.message.record import OutgoingMessage
+from wire.message.record import OutgoingMessage
 
 PUSH_TIMEOUT_S = 10.0
 """Seconds that a client may take to confirm that it has the reply, as upstream."""

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from gateway.broker.desk import Desk
 from gateway.broker.requests.sending.batches import Batches
 from gateway.broker.requests.sending.placing import (
     StoredIn,
@@ -45,10 +46,14 @@ from gateway.metadata.names import (
     check_topic_name,
 )
 from gateway.remoting.declared import Right
+from gateway.remoting.dispatch import Dispatch, Request
 from gateway.schedule.redirect import redirect_delayed
 from gateway.schedule.timer_message import recall_handle
-from gateway.store.put_result import PutStatus
+from gateway.settings import Settings
+from gateway.store.put_result import PutResult, PutStatus
+from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
+from wire.command import RemotingCommand
 from wire.digits import write_decimal
 from wire.headers.declare import read_header
 from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
@@ -59,14 +64,6 @@ from wire.message.properties import PropertyName, append_properties, parse_prope
 from wire.message.record import NO_PROPERTIES, OutgoingMessage
 from wire.quick.answer_form import AnswerForm
 from wire.quick.sent import SentHeader
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.settings import Settings
-    from gateway.store.put_result import PutResult
-    from wire.bodies.topics import TopicConfig
-    from wire.command import RemotingCommand
 
 SENDERS_FLAGS: Final = ~(SysFlag.HOSTS_MASK | SysFlag.TRANSACTION_MASK | INNER_BATCH)
 """The bits of ``sysFlag`` that a sender may set.

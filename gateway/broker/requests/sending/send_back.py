@@ -7,8 +7,8 @@ topic after a delay level, or in the group's dead-letter topic.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
+from gateway.broker.desk import Desk
 from gateway.delivery.retry import (
     DeadLetter,
     after_failed_consumption,
@@ -18,7 +18,11 @@ from gateway.delivery.retry import (
 )
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right
+from gateway.remoting.dispatch import Dispatch, Request
 from gateway.schedule.redirect import redirect_delayed
+from gateway.settings import Settings
+from gateway.store.put_result import PutResult
+from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.declare import read_header
 from wire.headers.send import ConsumerSendMsgBackRequest
@@ -26,13 +30,6 @@ from wire.message.flags import Permission, TopicFlag
 from wire.message.inner_batch import is_inner_batch
 from wire.message.properties import PropertyName, build_properties
 from wire.message.record import OutgoingMessage, StoredMessage, once_more, restated
-
-if TYPE_CHECKING:
-    from gateway.broker.desk import Desk
-    from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.settings import Settings
-    from gateway.store.put_result import PutResult
-    from wire.bodies.subscriptions import SubscriptionGroupConfig
 
 
 class SendBack:

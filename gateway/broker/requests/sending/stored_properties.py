@@ -9,17 +9,15 @@ The broker recognises most messages of stock producers by the start and the end 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gateway.broker.requests.sending.placing import PLACING, StoredIn
 from gateway.broker.requests.sending.plain_properties import HALF_MARK, PlainProperties
+from gateway.settings import Settings
 from gateway.transaction.records.half_messages import refuse_reason
 from wire.message.properties import PropertyName, append_properties, build_properties, parse_properties
-
-if TYPE_CHECKING:
-    from gateway.settings import Settings
-    from wire.message.record import OutgoingMessage
-    from wire.quick.sent import SentHeader
+from wire.message.record import OutgoingMessage
+from wire.quick.sent import SentHeader
 
 SPECIAL: Final = PLACING | {PropertyName.LITE_TOPIC, PropertyName.PRIORITY, PropertyName.SHARDING_KEY}
 """Names of properties that give a message another type than NORMAL, or send the message to another place."""

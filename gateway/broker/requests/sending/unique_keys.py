@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 from datetime import datetime
 from secrets import randbelow
-from typing import TYPE_CHECKING
 
 from gateway.broker.announcing.store_hosts import LOOPBACK
+from gateway.clock import Milliseconds
 from wire.message.message_id import UniqueKeys, pack_host
-
-if TYPE_CHECKING:
-    from gateway.clock import Milliseconds
 
 
 def unique_keys(clock: Milliseconds) -> UniqueKeys:
