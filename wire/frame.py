@@ -24,7 +24,7 @@ from wire.codes import LanguageCode, SerializeType
 from wire.command import RemotingCommand
 from wire.errors import FrameError, HeaderError, LocalError
 from wire.ext_fields import json_text, parse_ext_fields, parse_members
-from wire.fixed_layout import FixedLayout
+from wire.fixed_layout import FixedLayout, Int8ub, Int16sb, Int32sb, Int32ub
 from wire.json_header import (
     NO_FIELDS,
     NO_OPAQUE,
@@ -34,7 +34,6 @@ from wire.json_header import (
     decode_json_header,
     encode_json_header,
 )
-from wire.layout_kinds import Int8ub, Int16sb, Int32sb, Int32ub, Struct
 
 # ``NettyDecoder.FRAME_MAX_LENGTH`` of every stock client, length field included: never change.
 MAX_FRAME_BYTES: Final = 16_777_216
@@ -48,28 +47,15 @@ Declared headers have up to 30 fields.
 """
 _FIRST_UNKNOWN_MARK: Final = (SerializeType.ROCKETMQ + 1) << 24
 
-FRAME_HEAD: Final = FixedLayout(
-    "frame head",
-    Struct(
-        "frame_bytes" / Int32ub,  # of all that follows
-        "header_mark" / Int32ub,  # serialize type in the high 8 bits, header length in the low 24
-    ),
-)
+FRAME_HEAD: Final = FixedLayout("frame head", frame_bytes=Int32ub, header_mark=Int32ub)
+"""The number of bytes that follow; the serialize type in the high 8 bits, and the header length in the low 24."""
 HEADER_MARK: Final = FRAME_HEAD.packer("header_mark")
 
 BINARY_HEAD: Final = FixedLayout(
-    "binary header",
-    Struct(
-        "code" / Int16sb,
-        "language" / Int8ub,
-        "version" / Int16sb,
-        "opaque" / Int32sb,
-        "flag" / Int32sb,
-        "remark_bytes" / Int32sb,
-    ),
+    "binary header", code=Int16sb, language=Int8ub, version=Int16sb, opaque=Int32sb, flag=Int32sb, remark_bytes=Int32sb
 )
-_KEY_LENGTH: Final = FixedLayout("ext field key", Struct("key_bytes" / Int16sb)).packer("key_bytes")
-_TEXT_LENGTH: Final = FixedLayout("ext field value", Struct("value_bytes" / Int32sb)).packer("value_bytes")
+_KEY_LENGTH: Final = FixedLayout("ext field key", key_bytes=Int16sb).packer("key_bytes")
+_TEXT_LENGTH: Final = FixedLayout("ext field value", value_bytes=Int32sb).packer("value_bytes")
 
 _as_tuple: Final = astuple
 _LANGUAGES: Final[dict[str, int]] = {code.name: int(code) for code in LanguageCode}

@@ -34,6 +34,7 @@ from wire.bodies.fastjson import (
     MAX_DEPTH,
     MAX_JSON_BYTES,
     MAX_LENIENT_BYTES,
+    Readable,
     build_json,
     is_deeper,
     object_key,
@@ -56,7 +57,6 @@ __all__ = [
     "field",
 ]
 
-Readable: TypeAlias = bytes | bytearray | memoryview
 _Read: TypeAlias = Callable[[Any], Any]
 
 MIN_LONG, MAX_LONG = -(2**63), 2**63 - 1

@@ -11,11 +11,11 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from wire.bodies.declare import JsonObject, field
+from wire.bodies.declare import JsonObject, Readable, field
 from wire.bodies.fastjson import build_json, parse_json
 from wire.bodies.steps import ENTRIES_PER_STEP, Steps, finish
 from wire.bodies.topics import DataVersion, TopicConfig, TopicQueueMapping
@@ -23,8 +23,6 @@ from wire.codes import SERVER_VERSION
 from wire.errors import BodyError, LocalError
 
 T = TypeVar("T")
-Readable: TypeAlias = bytes | bytearray | memoryview
-
 MAX_INFLATED_BYTES = 33_554_432
 """The most bytes of an inflated body: 32 MiB hold 100,000 topics with names and attributes of 300 bytes."""
 MAX_PARTS = 200_000

@@ -8,24 +8,18 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from wire.errors import LayoutError
-from wire.fixed_layout import FixedLayout
-from wire.layout_kinds import Int64sb, Struct
-
-Readable: TypeAlias = bytes | bytearray | memoryview
+from wire.fixed_layout import FixedLayout, Int64sb, Readable
 
 # On disk: never change.
 VALUES = FixedLayout(
     "checkpoint",
-    Struct(
-        "log_stored_at_ms" / Int64sb,
-        "queues_stored_at_ms" / Int64sb,
-        "index_stored_at_ms" / Int64sb,
-        "master_flushed_offset" / Int64sb,
-        "confirmed_offset" / Int64sb,
-    ),
+    log_stored_at_ms=Int64sb,
+    queues_stored_at_ms=Int64sb,
+    index_stored_at_ms=Int64sb,
+    master_flushed_offset=Int64sb,
+    confirmed_offset=Int64sb,
 )
 FILE_BYTES = 4096
 

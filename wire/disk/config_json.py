@@ -8,16 +8,14 @@ read. Members that this version does not know survive a rewrite, within topics a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, Self
 
-from wire.bodies.declare import JsonObject, Rest, Undeclared, field
+from wire.bodies.declare import JsonObject, Readable, Rest, Undeclared, field
 from wire.bodies.fastjson import build_pretty_json, parse_json
 from wire.bodies.pop import MessageRequestMode
 from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.errors import BodyError, LayoutError
-
-Readable: TypeAlias = bytes | bytearray | memoryview
 
 MAX_FILE_BYTES = 1_073_741_824
 """The most bytes of a file; a larger file is refused. 1 GiB holds the offsets of a million queues many times."""

@@ -8,18 +8,10 @@ unit, in 20 digits. In the delay queues, the tags code is the time of delivery. 
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from wire.errors import LayoutError
-from wire.fixed_layout import FixedLayout
-from wire.layout_kinds import Int32sb, Int64sb, Struct
+from wire.fixed_layout import FixedLayout, Int32sb, Int64sb, Readable
 
-Readable: TypeAlias = bytes | bytearray | memoryview
-
-UNIT = FixedLayout(
-    "consume queue unit",
-    Struct("commit_log_offset" / Int64sb, "size" / Int32sb, "tags_code" / Int64sb),
-)
+UNIT = FixedLayout("consume queue unit", commit_log_offset=Int64sb, size=Int32sb, tags_code=Int64sb)
 # On disk: never change.
 UNIT_BYTES = UNIT.size
 FILE_UNITS = 300_000

@@ -14,36 +14,22 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from wire.errors import LayoutError, LocalError
-from wire.fixed_layout import FixedLayout
-from wire.layout_kinds import Int32sb, Int64sb, Struct
-
-Readable: TypeAlias = bytes | bytearray | memoryview
+from wire.fixed_layout import FixedLayout, Int32sb, Int64sb, Readable
 
 # On disk: never change.
 HEAD = FixedLayout(
     "index file header",
-    Struct(
-        "begin_ms" / Int64sb,
-        "end_ms" / Int64sb,
-        "begin_commit_log_offset" / Int64sb,
-        "end_commit_log_offset" / Int64sb,
-        "used_slots" / Int32sb,
-        "next_entry" / Int32sb,
-    ),
+    begin_ms=Int64sb,
+    end_ms=Int64sb,
+    begin_commit_log_offset=Int64sb,
+    end_commit_log_offset=Int64sb,
+    used_slots=Int32sb,
+    next_entry=Int32sb,
 )
-ENTRY = FixedLayout(
-    "index entry",
-    Struct(
-        "key_hash" / Int32sb,
-        "commit_log_offset" / Int64sb,
-        "seconds" / Int32sb,
-        "previous_entry" / Int32sb,
-    ),
-)
-SLOT = FixedLayout("index slot", Struct("newest_entry" / Int32sb))
+ENTRY = FixedLayout("index entry", key_hash=Int32sb, commit_log_offset=Int64sb, seconds=Int32sb, previous_entry=Int32sb)
+SLOT = FixedLayout("index slot", newest_entry=Int32sb)
 HEAD_BYTES = HEAD.size
 ENTRY_BYTES = ENTRY.size
 SLOT_BYTES = SLOT.size

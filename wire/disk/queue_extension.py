@@ -13,19 +13,14 @@ of the store. A unit never spans two files: if four bytes would not be left afte
 from __future__ import annotations
 
 import struct
-from typing import TypeAlias
 
 import msgspec
 
 from wire.errors import LayoutError
-from wire.fixed_layout import FixedLayout
-from wire.layout_kinds import Int16sb, Int64sb, Struct
-
-Readable: TypeAlias = bytes | bytearray | memoryview
+from wire.fixed_layout import FixedLayout, Int16sb, Int64sb, Readable
 
 HEAD = FixedLayout(
-    "consume queue extension unit",
-    Struct("size" / Int16sb, "tags_code" / Int64sb, "stored_at_ms" / Int64sb, "bitmap_bytes" / Int16sb),
+    "consume queue extension unit", size=Int16sb, tags_code=Int64sb, stored_at_ms=Int64sb, bitmap_bytes=Int16sb
 )
 # On disk: never change.
 LAST_ADDRESS = -(2**31) - 1

@@ -8,11 +8,8 @@ by the record at the unit's own offset. The state table is rebuilt from the redo
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from wire.disk import consume_queue
-
-Readable: TypeAlias = bytes | bytearray | memoryview
+from wire.fixed_layout import Readable
 
 # On disk: never change.
 QUEUE_NAME = "TRANSACTION_REDOLOG_TOPIC_XXXX"

@@ -8,13 +8,13 @@ upstream's revive service ignores all three.
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from wire.errors import LayoutError
+from wire.fixed_layout import Readable
 
-Readable: TypeAlias = bytes | bytearray | memoryview
 R = TypeVar("R", bound="ReviveRecord")
 
 # On disk: never change.

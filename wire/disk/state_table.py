@@ -10,23 +10,16 @@ given up or replaced; 0 was never written. State 16 is ours: settled, and only t
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from wire.errors import LayoutError
-from wire.fixed_layout import FixedLayout
-from wire.layout_kinds import Int32sb, Int64sb, Struct
-
-Readable: TypeAlias = bytes | bytearray | memoryview
+from wire.fixed_layout import FixedLayout, Int32sb, Int64sb, Readable
 
 UNIT = FixedLayout(
     "transaction state unit",
-    Struct(
-        "commit_log_offset" / Int64sb,
-        "size" / Int32sb,
-        "stored_at_s" / Int32sb,
-        "group_hash" / Int32sb,
-        "state" / Int32sb,
-    ),
+    commit_log_offset=Int64sb,
+    size=Int32sb,
+    stored_at_s=Int32sb,
+    group_hash=Int32sb,
+    state=Int32sb,
 )
 # On disk: never change.
 UNIT_BYTES = UNIT.size

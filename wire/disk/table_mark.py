@@ -12,26 +12,20 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from typing import TypeAlias
 
-from wire.fixed_layout import FixedLayout
-from wire.layout_kinds import Int32ub, Int64sb, Struct
-
-Readable: TypeAlias = bytes | bytearray | memoryview
+from wire.fixed_layout import FixedLayout, Int32ub, Int64sb, Readable
 
 VALUES = FixedLayout(
     "state table mark",
-    Struct(
-        "magic" / Int64sb,
-        "position" / Int64sb,
-        "redo_first" / Int64sb,
-        "redo_end" / Int64sb,
-        "half_first" / Int64sb,
-        "half_end" / Int64sb,
-        "settled_below" / Int64sb,
-        "whole" / Int64sb,
-        "crc" / Int32ub,
-    ),
+    magic=Int64sb,
+    position=Int64sb,
+    redo_first=Int64sb,
+    redo_end=Int64sb,
+    half_first=Int64sb,
+    half_end=Int64sb,
+    settled_below=Int64sb,
+    whole=Int64sb,
+    crc=Int32ub,
 )
 # On disk: never change.
 MAGIC = int.from_bytes(b"RMQGTST1", "big")

@@ -7,29 +7,23 @@ The file has seven int64 at the start of ``config/timercheck``. The same 56 byte
 from __future__ import annotations
 
 import struct
-from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import astuple
 
 from wire.errors import LayoutError
-from wire.fixed_layout import FixedLayout
-from wire.layout_kinds import Int64sb, Struct
-
-Readable: TypeAlias = bytes | bytearray | memoryview
+from wire.fixed_layout import FixedLayout, Int64sb, Readable
 
 # On disk and on the wire: never change.
 VALUES = FixedLayout(
     "timer checkpoint",
-    Struct(
-        "read_to_ms" / Int64sb,
-        "log_flushed" / Int64sb,
-        "queue_offset" / Int64sb,
-        "master_queue_offset" / Int64sb,
-        "state_version" / Int64sb,
-        "changed_at_ms" / Int64sb,
-        "counter" / Int64sb,
-    ),
+    read_to_ms=Int64sb,
+    log_flushed=Int64sb,
+    queue_offset=Int64sb,
+    master_queue_offset=Int64sb,
+    state_version=Int64sb,
+    changed_at_ms=Int64sb,
+    counter=Int64sb,
 )
 FILE_BYTES = 4096
 

@@ -12,24 +12,21 @@ read the field. (Upstream: ``TimerLog``.)
 
 from __future__ import annotations
 
-from wire.fixed_layout import FixedLayout
-from wire.layout_kinds import Int32sb, Int64sb, Struct
+from wire.fixed_layout import FixedLayout, Int32sb, Int64sb
 
 ENTRY = FixedLayout(
     "timer log entry",
-    Struct(
-        "size" / Int32sb,
-        "previous" / Int64sb,
-        "kind" / Int32sb,
-        "written_at_ms" / Int64sb,
-        "delay_ms" / Int32sb,
-        "commit_log_offset" / Int64sb,
-        "record_size" / Int32sb,
-        "topic_hash" / Int32sb,
-        "due_ms" / Int64sb,
-    ),
+    size=Int32sb,
+    previous=Int64sb,
+    kind=Int32sb,
+    written_at_ms=Int64sb,
+    delay_ms=Int32sb,
+    commit_log_offset=Int64sb,
+    record_size=Int32sb,
+    topic_hash=Int32sb,
+    due_ms=Int64sb,
 )
-END_MARK = FixedLayout("end of a timer log file", Struct("rest" / Int32sb, "previous" / Int64sb, "magic" / Int32sb))
+END_MARK = FixedLayout("end of a timer log file", rest=Int32sb, previous=Int64sb, magic=Int32sb)
 # On disk: never change.
 ENTRY_BYTES = ENTRY.size
 END_MAGIC = 0xCBD43194 - (1 << 32)

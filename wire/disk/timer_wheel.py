@@ -8,19 +8,9 @@ entry are positions in the timer log. (Upstream: ``TimerWheel``, ``Slot``.)
 
 from __future__ import annotations
 
-from wire.fixed_layout import FixedLayout
-from wire.layout_kinds import Int32sb, Int64sb, Struct
+from wire.fixed_layout import FixedLayout, Int32sb, Int64sb
 
-SLOT = FixedLayout(
-    "timer wheel slot",
-    Struct(
-        "time" / Int64sb,
-        "first" / Int64sb,
-        "last" / Int64sb,
-        "number" / Int32sb,
-        "magic" / Int32sb,
-    ),
-)
+SLOT = FixedLayout("timer wheel slot", time=Int64sb, first=Int64sb, last=Int64sb, number=Int32sb, magic=Int32sb)
 # On disk: never change.
 SLOT_BYTES = SLOT.size
 TURN_SLOTS = 604_800

@@ -13,24 +13,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from wire.errors import BodyError, LocalError
-from wire.fixed_layout import FixedLayout
-from wire.layout_kinds import Int32sb, Struct
+from wire.fixed_layout import FixedLayout, Int32sb, Readable
 from wire.message.properties import MAX_PROPERTIES_BYTES
 
-Readable: TypeAlias = bytes | bytearray | memoryview
-
 PART_HEAD = FixedLayout(
-    "batch part head",
-    Struct(
-        "total_size" / Int32sb,
-        "magic" / Int32sb,
-        "body_crc" / Int32sb,
-        "flag" / Int32sb,
-        "body_bytes" / Int32sb,
-    ),
+    "batch part head", total_size=Int32sb, magic=Int32sb, body_crc=Int32sb, flag=Int32sb, body_bytes=Int32sb
 )
 _properties_bytes: Final = struct.Struct(">h")
 _HEAD_BYTES: Final = PART_HEAD.size

@@ -21,12 +21,11 @@ from mypy_extensions import i64
 
 from wire.digits import write_hex
 from wire.errors import LocalError, RemoteError
-from wire.fixed_layout import FixedLayout
-from wire.layout_kinds import Int16ub, Int32sb, Int64sb, Struct
+from wire.fixed_layout import FixedLayout, Int16ub, Int32sb, Int64sb
 
-PORT_AND_OFFSET = FixedLayout("offset message id", Struct("port" / Int32sb, "commit_log_offset" / Int64sb))
-UNIQUE_KEY_HEAD = FixedLayout("unique key head", Struct("process_id" / Int16ub, "instance_hash" / Int32sb))
-UNIQUE_KEY_TAIL = FixedLayout("unique key tail", Struct("elapsed_ms" / Int32sb, "counter" / Int16ub))
+PORT_AND_OFFSET = FixedLayout("offset message id", port=Int32sb, commit_log_offset=Int64sb)
+UNIQUE_KEY_HEAD = FixedLayout("unique key head", process_id=Int16ub, instance_hash=Int32sb)
+UNIQUE_KEY_TAIL = FixedLayout("unique key tail", elapsed_ms=Int32sb, counter=Int16ub)
 
 HOST_V4_BYTES: Final = 8
 """The bytes of a packed host with IPv4: its address (4 bytes) and its port (int32)."""

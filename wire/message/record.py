@@ -11,13 +11,14 @@ match their size (``record_check.py``).
 from __future__ import annotations
 
 import struct
-from typing import Final, TypeAlias
+from typing import Final
 
 from librt.strings import BytesWriter, write_i16_be
 from mypy_extensions import mypyc_attr
 
 from wire.checksum import crc32
 from wire.errors import LocalError, RecordError
+from wire.fixed_layout import Readable
 from wire.layout_writers import write_record_head
 from wire.message.flags import SysFlag
 from wire.message.message_id import HOST_V4_BYTES, HOST_V6_BYTES, build_offset_message_id
@@ -71,8 +72,6 @@ __all__ = [
     "write_record",
     "write_tail",
 ]
-
-Readable: TypeAlias = bytes | bytearray | memoryview
 
 _UNPACK_BY_BYTE: Final = tuple((head.unpack_from, head.size) for head in HEAD_BY_BYTE)
 _HOSTLESS_BYTES: Final = HEADS[0].size - 2 * HOST_V4_BYTES

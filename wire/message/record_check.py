@@ -7,10 +7,10 @@ match the size, and the body must match its checksum.
 from __future__ import annotations
 
 import struct
-from typing import TypeAlias
 
 from wire.checksum import crc32
 from wire.errors import RecordError
+from wire.fixed_layout import Readable
 from wire.message.record_layout import (
     FILLER_HEAD,
     FLAGS_AT,
@@ -23,8 +23,6 @@ from wire.message.record_layout import (
     MIN_RECORD_BYTES,
     MIN_TAIL_BYTES,
 )
-
-Readable: TypeAlias = bytes | bytearray | memoryview
 
 BLANK = 0
 """The result of ``check_record`` for a filler: no further record is in this file."""

@@ -9,15 +9,14 @@ caller has checked the record (``check_record``) or wrote the record itself.
 from __future__ import annotations
 
 import struct
-from typing import Final, TypeAlias
+from typing import Final
 
 from librt.strings import read_i32_be
 from mypy_extensions import i64
 
 from wire.errors import RecordError
+from wire.fixed_layout import Readable
 from wire.message.record_layout import FLAGS_AT, HEAD_BY_BYTE, HEADS, MAGIC_V2, MIN_RECORD_BYTES, MIN_TAIL_BYTES
-
-Readable: TypeAlias = bytes | bytearray | memoryview
 
 _HEAD = HEADS[0]
 

@@ -3,23 +3,17 @@
     head (fixed: 88 bytes with IPv4 hosts, 100 or 112 with IPv6 ones) · body
     · topic length (int8 in V1, int16 in V2) · topic · properties length (int16) · properties
 
-``record_declaration`` declares the whole record around the head. Code asks for an offset by name and never states a
-number. V2 exists for topics over 127 bytes (%RETRY% and %DLQ% names); clients before 5.0 cannot read V2. ``record.py``
-reads and writes records.
+Code asks for an offset by name and never states a number. V2 exists for topics over 127 bytes (%RETRY% and %DLQ%
+names); clients before 5.0 cannot read V2. ``record.py`` reads and writes records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
-from wire.fixed_layout import FixedLayout
-from wire.layout_kinds import Bytes, Int32sb, Int64sb, Struct
+from wire.fixed_layout import FixedLayout, Int32sb, Int64sb, octets
 from wire.message.flags import SysFlag
 from wire.message.message_id import HOST_V4_BYTES, HOST_V6_BYTES
-
-if TYPE_CHECKING:
-    from construct import Construct
 
 # On disk and on the wire: never change.
 MAGIC_V1 = 0xDAA320A7 - 0x1_0000_0000
@@ -40,23 +34,21 @@ def head_layout(*, born_v6: bool, store_v6: bool) -> FixedLayout:
     store = HOST_V6_BYTES if store_v6 else HOST_V4_BYTES
     return FixedLayout(
         f"record head, hosts of {born} and {store} bytes",
-        Struct(
-            "total_size" / Int32sb,
-            "magic" / Int32sb,
-            "body_crc" / Int32sb,
-            "queue_id" / Int32sb,
-            "flag" / Int32sb,
-            "queue_offset" / Int64sb,
-            "commit_log_offset" / Int64sb,
-            "sys_flag" / Int32sb,
-            "born_at_ms" / Int64sb,
-            "born_host" / Bytes(born),
-            "stored_at_ms" / Int64sb,
-            "store_host" / Bytes(store),
-            "reconsume_times" / Int32sb,
-            "prepared_transaction_offset" / Int64sb,
-            "body_bytes" / Int32sb,
-        ),
+        total_size=Int32sb,
+        magic=Int32sb,
+        body_crc=Int32sb,
+        queue_id=Int32sb,
+        flag=Int32sb,
+        queue_offset=Int64sb,
+        commit_log_offset=Int64sb,
+        sys_flag=Int32sb,
+        born_at_ms=Int64sb,
+        born_host=octets(born),
+        stored_at_ms=Int64sb,
+        store_host=octets(store),
+        reconsume_times=Int32sb,
+        prepared_transaction_offset=Int64sb,
+        body_bytes=Int32sb,
     )
 
 
@@ -67,26 +59,7 @@ HEADS: Mapping[int, FixedLayout] = {
 """The heads by the two address bits of ``sys_flag``."""
 
 
-def record_declaration() -> Construct[Any, Any]:
-    """Return the specification of a whole record for construct to interpret; ``record`` is its quick form."""
-    from construct import Bytes, IfThenElse, Int8sb, Int16sb, Struct, this
-
-    def host(bit: int) -> Construct[Any, Any]:
-        return Bytes(lambda record: HOST_V6_BYTES if record.sys_flag & bit else HOST_V4_BYTES)
-
-    hosts = {"born_host": host(SysFlag.BORN_HOST_V6), "store_host": host(SysFlag.STORE_HOST_V6)}
-    head: list[Any] = list(HEADS[0].declaration.subcons)
-    return Struct(
-        *(member.name / hosts[member.name] if member.name in hosts else member for member in head),
-        "body" / Bytes(this.body_bytes),
-        "topic_bytes" / IfThenElse(this.magic == MAGIC_V2, Int16sb, Int8sb),
-        "topic" / Bytes(this.topic_bytes),
-        "properties_bytes" / Int16sb,
-        "properties" / Bytes(this.properties_bytes),
-    )
-
-
-FILLER_HEAD = FixedLayout("end-of-file filler", Struct("total_size" / Int32sb, "magic" / Int32sb))
+FILLER_HEAD = FixedLayout("end-of-file filler", total_size=Int32sb, magic=Int32sb)
 FLAGS_AT = HEADS[0].offset("sys_flag") + 3
 """The position of the byte of ``sys_flag`` that holds the address bits.
 

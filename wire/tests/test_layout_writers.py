@@ -17,7 +17,7 @@ from wire.disk.index_file import ENTRY
 from wire.fixed_layout import FixedLayout
 from wire.layout_writers import write_index_entry, write_record_head, write_unit
 from wire.message.record_layout import HEADS
-from wire.tests.message.layouts import values_of
+from wire.tests.message.layouts import declared, values_of
 from wire.tests.message.strategies import QUICK
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "layout_writers.py"
@@ -46,8 +46,7 @@ def test_a_writer_writes_what_is_declared_behind_what_was_written(
         out = BytesWriter()
         out.write(b"before")
         write(out, *values)
-        declared = layout.declaration.build(dict(zip(layout.names, values, strict=True)))
-        assert out.getvalue() == b"before" + declared
+        assert out.getvalue() == b"before" + declared(layout).build(dict(zip(layout.names, values, strict=True)))
 
     agree()
 

@@ -9,7 +9,7 @@ from wire.errors import BodyError, LocalError
 from wire.message import batch
 from wire.message.batch import PART_HEAD, BatchPart, build_batch, parse_batch
 from wire.message.properties import build_properties
-from wire.tests.message.layouts import assert_declared_and_derived_agree, values_of
+from wire.tests.message.layouts import assert_declared_and_derived_agree, declared, values_of
 from wire.tests.message.strategies import QUICK, int32s, property_maps
 
 parts = st.lists(
@@ -18,7 +18,7 @@ parts = st.lists(
 )
 DECLARED = GreedyRange(
     Struct(
-        *PART_HEAD.declaration.subcons,
+        *declared(PART_HEAD).subcons,
         "body" / Bytes(this.body_bytes),
         "properties_bytes" / Int16sb,
         "properties" / Bytes(this.properties_bytes),

@@ -33,11 +33,11 @@ from wire.message.record import (
     tail_start,
     write_record,
 )
-from wire.message.record_layout import record_declaration
+from wire.tests.message.layouts import declared_record
 from wire.tests.message.samples import BROKER, CLIENT, CLIENT_V6, VECTOR, message, patched, record
 from wire.tests.message.strategies import QUICK, int64s, messages
 
-RECORD = record_declaration()
+RECORD = declared_record()
 
 
 def test_a_record_is_laid_out_as_documented() -> None:

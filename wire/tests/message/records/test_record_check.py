@@ -16,11 +16,11 @@ from wire.message.record import (
     parse_record,
 )
 from wire.message.record_check import first_damage
-from wire.message.record_layout import record_declaration
+from wire.tests.message.layouts import declared_record
 from wire.tests.message.samples import CLIENT_V6, VECTOR, message, patched, record
 from wire.tests.message.strategies import QUICK
 
-RECORD = record_declaration()
+RECORD = declared_record()
 
 
 def test_a_filler_says_how_much_room_it_takes() -> None:
