@@ -36,7 +36,7 @@ from gateway.remoting.channel import Channel
 from gateway.remoting.dispatch import Dispatch
 from gateway.settings import Settings
 from gateway.settings.store import FlushDiskType, StoreSettings
-from gateway.store.disk.files import RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus, each_result
@@ -75,7 +75,7 @@ IDLE_S = 60
 MAX_START_S = 20
 
 
-class UnsyncedFiles(RealFiles):
+class UnsyncedFiles(FileLayer):
     """Files whose sync does nothing: what is left is the program's own work."""
 
     def fdatasync(self, fd: int) -> None:

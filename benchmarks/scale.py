@@ -31,7 +31,7 @@ from typing import BinaryIO
 from gateway.client.testing.ports import free_port
 from gateway.clock import wall_clock_ms
 from gateway.settings.store import FlushDiskType, StoreSettings
-from gateway.store.disk.files import RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult
@@ -235,7 +235,7 @@ def _open(directory: Path | None, data: Path, *, power_failed: bool) -> None:
     print(json.dumps(found))
 
 
-class CountingFiles(RealFiles):
+class CountingFiles(FileLayer):
     """Real files, and the most that were open at a time.
 
     :param run: of the system, when it is not the real one.

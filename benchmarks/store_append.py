@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gateway.clock import wall_clock_ms
 from gateway.settings.store import StoreSettings
-from gateway.store.disk.files import RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus
@@ -28,7 +28,7 @@ BATCHES = (1, 16, 64, 1000)
 LEAST_SECONDS = 1.0
 
 
-class UnsyncedFiles(RealFiles):
+class UnsyncedFiles(FileLayer):
     """Files whose sync does nothing: what is left is the program's own work."""
 
     def fdatasync(self, fd: int) -> None:
@@ -66,7 +66,7 @@ def build_messages(count: int) -> list[OutgoingMessage]:
     return messages
 
 
-def measure(batch: int, files: RealFiles, directory: Path, settings: StoreSettings) -> tuple[float, float]:
+def measure(batch: int, files: FileLayer, directory: Path, settings: StoreSettings) -> tuple[float, float]:
     """(messages a second, processor µs a message) of appending in batches of one size."""
     turns = Turns()
     store = MessageStore(directory, settings, StoreSurroundings(clock_ms=wall_clock_ms, files=files, soon=turns.soon))
@@ -97,7 +97,7 @@ def main() -> None:
     """Print the table; an argument names the directory, and thereby the disk, to measure on."""
     where = sys.argv[1] if len(sys.argv) > 1 else None
     print(f"{'sync':<8}{'index':<8}{'batch':>6}{'messages/s':>14}{'CPU µs':>9}")
-    for name, files in (("none", UnsyncedFiles()), ("real", RealFiles())):
+    for name, files in (("none", UnsyncedFiles()), ("real", FileLayer())):
         for with_index in (True, False):
             settings = StoreSettings(message_index_enable=with_index)
             for batch in BATCHES:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.cli.serving import run
 from gateway.reactor import deputy
-from gateway.store.disk.files import Buffer, RealFiles
+from gateway.store.disk.files import Buffer, FileLayer
 
 if TYPE_CHECKING:
     from gateway.broker.upkeep.upkeep import Job
@@ -73,7 +73,7 @@ class Events:
         return call
 
 
-class TimedFiles(RealFiles):
+class TimedFiles(FileLayer):
     """The operating system's files; what is done to them is noted."""
 
     def __init__(self, events: Events) -> None:

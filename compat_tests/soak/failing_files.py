@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.store.disk.files import Buffer, RealFiles
+from gateway.store.disk.files import Buffer, FileLayer
 
 CHANGES = ("open", "pwrite", "pwritev", "truncate", "fdatasync", "fsync_directory", "rename", "unlink")
 MAX_UNSYNCED = 4096
@@ -80,8 +80,8 @@ def fired_path(order: Path) -> Path:
     return order.with_name(order.name + ".fired")
 
 
-class FailingFiles(RealFiles):
-    """``RealFiles`` with an eye on an order."""
+class FailingFiles(FileLayer):
+    """``FileLayer`` with an eye on an order."""
 
     def __init__(self, order: Path) -> None:
         self._order_path = order

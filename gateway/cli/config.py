@@ -119,7 +119,7 @@ def as_json(loaded: Loaded, changed: bool = False) -> str:
 
 def space_in_words(loaded: Loaded) -> str:
     """Return the effect of the disk space settings on the commit log's disk, in bytes."""
-    from gateway.store.disk.files import RealFiles
+    from gateway.store.disk.files import FileLayer
     from gateway.store.space.retention import rule_text
 
     settings = loaded.settings
@@ -127,7 +127,7 @@ def space_in_words(loaded: Loaded) -> str:
     while not place.exists() and place != place.parent:
         place = place.parent
     try:
-        return rule_text(RealFiles().disk_space(place), settings)
+        return rule_text(FileLayer().disk_space(place), settings)
     except OSError as error:
         return f"of {place} cannot be asked ({error.strerror})"
 

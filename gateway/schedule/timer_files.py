@@ -16,7 +16,7 @@ from gateway.schedule.timer_check import TimerCheckFile, TimerMarks
 from gateway.schedule.timer_log import TimerLog
 from gateway.schedule.timer_schedule import TimerSchedule
 from gateway.schedule.timer_wheel import TimerWheel
-from gateway.store.disk.files import FileLayer, RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.store.message_store import MessageStore
 from gateway.telemetry.logs import EventLog
 from wire.disk.timer_log import NONE
@@ -43,7 +43,7 @@ class TimerFiles:
     def __init__(
         self, root: Path, log_file_bytes: int, files: FileLayer | None = None, wheel: TimerWheel | None = None
     ) -> None:
-        self._files = RealFiles() if files is None else files
+        self._files = FileLayer() if files is None else files
         self._wheel_path = root / "timerwheel"
         self.wheel = TimerWheel() if wheel is None else wheel
         self.log = TimerLog(self._files, root / "timerlog", log_file_bytes)

@@ -21,7 +21,7 @@ from gateway.in_thread import Failed, InThread, in_this_thread
 from gateway.settings.store import StoreSettings
 from gateway.store.admission import Admission
 from gateway.store.disk.entry_kinds import refuse_misfits
-from gateway.store.disk.files import FileLayer, RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.paths import StorePaths
 from gateway.store.disk.store_directories import make_directories
@@ -96,7 +96,7 @@ class MessageStore:
     ) -> None:
         self._settings = settings
         self._topics = topics
-        self._layer = layer = RealFiles() if surroundings.files is None else surroundings.files
+        self._layer = layer = FileLayer() if surroundings.files is None else surroundings.files
         self._paths = paths = StorePaths(directory, settings.commit_log_below(directory))
         self._in_thread = surroundings.in_thread
         figures = StoreFigures(surroundings.registry)

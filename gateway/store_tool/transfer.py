@@ -15,7 +15,7 @@ from pathlib import Path
 from gateway.errors import GatewayError
 from gateway.settings.store import StoreSettings
 from gateway.settings.transaction import TransactionStateStore
-from gateway.store.disk.files import RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import StorePaths, is_index_name, parse_offset_name
 from gateway.store.queues.deleted_topics import DeletedTopics, QueueName
 from gateway.store_tool.checks.checkpoint_check import read_checkpoint
@@ -212,7 +212,7 @@ def carry_out(transfer: Transfer, directory: StoreDirectory, target: Path, progr
     """
     partial = target.with_name(target.name + ".partial")
     refuse_target(directory.root, target, transfer.used_bytes)
-    files = RealFiles()
+    files = FileLayer()
     partial.mkdir()
     progress.begin("copying", transfer.used_bytes)
     done = 0
@@ -251,7 +251,7 @@ def _write_marks(directory: StoreDirectory, paths: StorePaths) -> None:
 def _write_deletions(directory: StoreDirectory, paths: StorePaths, hidden: Mapping[QueueName, int]) -> None:
     """Write the noted deletions for the gateway. Apache RocketMQ ignores this file."""
     found, _ = noted_deletions(directory)
-    copy = DeletedTopics(RealFiles(), paths)
+    copy = DeletedTopics(FileLayer(), paths)
     for topic, log_end in found.offsets.items():
         copy.note(topic, log_end)
     for name, log_end in [*found.queues.items(), *hidden.items()]:
@@ -274,6 +274,6 @@ def refuse_target(source: Path, target: Path, needed_bytes: int) -> None:
         raise CannotRun(f"{partial} is left of a copy that was interrupted; remove it")
     if not target.resolve().parent.is_dir():
         raise CannotRun(f"{target.resolve().parent} does not exist; make it first")
-    free = RealFiles().disk_space(target.resolve().parent).free_bytes
+    free = FileLayer().disk_space(target.resolve().parent).free_bytes
     if free < needed_bytes:
         raise CannotRun(f"{target} has {free} bytes of space, the copy takes {needed_bytes}")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gateway.store.disk.files import RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.store.message_store import MessageStore
 from gateway.transaction.state_stores.table import TableStates
 
@@ -54,14 +54,14 @@ def _noting(opens: Callable[..., Any], give_back: Callable[[Any], None]) -> Call
 
 def _store(store: MessageStore) -> None:
     """Without waiting for threads that a test holds up."""
-    if isinstance(store._layer, RealFiles):
+    if isinstance(store._layer, FileLayer):
         store._queues.close()
         store._checkpoint.close()
         store._lock.release()
 
 
 def _table(states: TableStates) -> None:
-    if isinstance(states._files, RealFiles):
+    if isinstance(states._files, FileLayer):
         states._table.close()
         states._redo.close()
         if states._mark_fd >= 0:

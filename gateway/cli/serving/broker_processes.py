@@ -24,7 +24,7 @@ from gateway.errors import GatewayError
 from gateway.settings import Address
 from gateway.settings.addresses import parse_address
 from gateway.settings.declare import ENVIRONMENT_PREFIX
-from gateway.store.disk.files import RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import StorePaths
 from gateway.store.disk.store_lock import StoreLock
 from gateway.store.errors import StoreNotAccessible
@@ -182,7 +182,7 @@ class BrokerProcesses:
     ) -> None:
         self._processes = [BrokerProcess(member, reactor, name_servers) for member in members]
         self._root = root
-        self._lock = StoreLock(RealFiles(), StorePaths(root))
+        self._lock = StoreLock(FileLayer(), StorePaths(root))
 
     @property
     def addresses(self) -> Sequence[tuple[str, int]]:

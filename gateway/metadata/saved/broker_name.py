@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gateway.errors import GatewayError
-from gateway.metadata.saved.config_disk import ConfigDisk, RealConfigDisk
+from gateway.metadata.saved.config_disk import ConfigDisk
 from gateway.settings.broker import name_expected
 
 FILE_NAME = "gateway-broker-name"
@@ -61,7 +61,7 @@ def keep_name(root: Path, name: str, disk: ConfigDisk | None = None) -> None:
 
     :raises OSError: the name cannot be written.
     """
-    disk = RealConfigDisk() if disk is None else disk
+    disk = ConfigDisk() if disk is None else disk
     path, content = root / FILE_NAME, f"{name}\n".encode()
     if disk.exists(path) and disk.file_size(path) == len(content) and disk.read(path) == content:
         return

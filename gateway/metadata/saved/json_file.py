@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from gateway.errors import GatewayError
-from gateway.metadata.saved.config_disk import ConfigDisk, RealConfigDisk
+from gateway.metadata.saved.config_disk import ConfigDisk
 from gateway.telemetry.logs import EventLog
 from wire.errors import RemoteError
 
@@ -32,7 +32,7 @@ class JsonFile:
     """
 
     def __init__(self, path: Path, disk: ConfigDisk | None = None) -> None:
-        self._disk = RealConfigDisk() if disk is None else disk
+        self._disk = ConfigDisk() if disk is None else disk
         self.path = path
         self.backup_path = path.with_name(path.name + ".bak")
         self._temporary_path = path.with_name(path.name + ".tmp")

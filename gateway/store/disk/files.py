@@ -1,6 +1,6 @@
 """The only access to the disk: everything that the store does to files goes through a ``FileLayer``.
 
-Tests put recording and failing layers here; ``RealFiles`` is the operating system. The module decides nothing.
+Recording and failing layers of tests, and layers that only read, derive from it. The module decides nothing.
 Descriptors are plain integers, so that a layer can keep its own records about them.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -47,102 +47,14 @@ class EntryKind(StrEnum):
     OTHER = "pipe, socket or device"
 
 
-class FileLayer(Protocol):
-    """The operations that the store needs from a disk. All errors are ``OSError``."""
+class FileLayer:
+    """The operations that the store needs from a disk, on the operating system's files. All errors are ``OSError``."""
+
+    sees_memory: bool = hasattr(os, "preadv") and hasattr(os, "RWF_NOWAIT")  # Linux; some file systems refuse
+    """True if ``pread_now`` knows what is in memory; becomes False if the system proves unable to tell."""
 
     def open(self, path: Path, *, create: bool = False) -> int:
         """Return a descriptor for reading and writing; the file must exist unless ``create``."""
-
-    def close(self, fd: int) -> None:
-        """Close the descriptor."""
-
-    def pread(self, fd: int, count: int, offset: int) -> bytes:
-        """Return up to ``count`` bytes; fewer only at the end of the file."""
-
-    @property
-    def sees_memory(self) -> bool:
-        """True if ``pread_now`` knows what is in memory; becomes False if the system proves unable to tell."""
-
-    def pread_now(self, fd: int, count: int, offset: int) -> bytes | None:
-        """Return the result of ``pread`` if all bytes are in memory; None if the call would have to wait for the disk.
-
-        If the system cannot tell (``sees_memory`` is False), do the same as ``pread``.
-        """
-
-    def read_ahead(self, fd: int, offset: int, count: int) -> None:
-        """Ask the system to bring bytes into memory; does not wait for them, and may do nothing."""
-
-    def pwrite(self, fd: int, data: Buffer, offset: int) -> None:
-        """Write all of ``data``."""
-
-    def pwritev(self, fd: int, buffers: Sequence[Buffer], offset: int) -> None:
-        """Write all buffers, one after the other, as one write if the system allows this."""
-
-    def truncate(self, fd: int, size: int) -> None:
-        """Cut or grow the file to ``size`` bytes; new bytes are a hole that reads as zeros."""
-
-    def fdatasync(self, fd: int) -> None:
-        """Return when the file's bytes and its size are on disk."""
-
-    def fsync_directory(self, path: Path) -> None:
-        """Return when names made or removed in the directory are on disk."""
-
-    def rename(self, source: Path, target: Path) -> None:
-        """Replace ``target`` by ``source``."""
-
-    def unlink(self, path: Path) -> None:
-        """Remove a file; a missing file is no error."""
-
-    def make_directory(self, path: Path) -> None:
-        """Make a directory and its parents; existing directories are no error."""
-
-    def remove_directory(self, path: Path) -> None:
-        """Remove an empty directory; a missing or filled directory is left as it is."""
-
-    def list(self, path: Path) -> list[str]:
-        """Return the sorted names in a directory; no names if it does not exist."""
-
-    def exists(self, path: Path) -> bool:
-        """Return whether there is a file or directory."""
-
-    def kind(self, path: Path) -> EntryKind:
-        """Return the kind of entry for which a path stands."""
-
-    def size(self, fd: int) -> int:
-        """Return the number of bytes of a file, holes included."""
-
-    def modified_at_ms(self, path: Path) -> int:
-        """Return the time when the file was last written, in milliseconds."""
-
-    def modified_all(self, directory: Path, names: Sequence[str]) -> Sequence[int]:
-        """Return the times when files below a directory changed, in ns since the epoch; −1 for a missing file."""
-
-    def data_ranges(self, fd: int, start: int, end: int) -> Sequence[tuple[int, int]]:
-        """Return the parts of [start, end) that are not holes; they may contain zeros."""
-
-    def lock(self, fd: int) -> bool:
-        """Lock the file against other processes, Apache's broker included, until the file is closed.
-
-        Return False if another process has locked the file.
-        """
-
-    def disk_space(self, path: Path) -> DiskSpace:
-        """Return the space of the partition that holds ``path``."""
-
-    def system_run(self) -> str:
-        """Return a name for the time since the system was started; "" if the system does not tell.
-
-        While the name stays, everything written is still there, synced or not.
-        """
-
-
-class RealFiles:
-    """The operating system's files (Linux and other POSIX systems)."""
-
-    sees_memory = hasattr(os, "preadv") and hasattr(os, "RWF_NOWAIT")  # Linux; some file systems refuse
-
-    def open(self, path: Path, *, create: bool = False) -> int:
-        """Implement ``FileLayer.open``."""
         fd = os.open(path, _TO_OPEN | (os.O_CREAT if create else 0), 0o644)
         if stat.S_ISREG(os.fstat(fd).st_mode):
             return fd
@@ -150,11 +62,11 @@ class RealFiles:
         raise OSError(errno.EINVAL, "it is no file", str(path))
 
     def close(self, fd: int) -> None:
-        """Implement ``FileLayer.close``."""
+        """Close the descriptor."""
         os.close(fd)
 
     def pread(self, fd: int, count: int, offset: int) -> bytes:
-        """Implement ``FileLayer.pread``."""
+        """Return up to ``count`` bytes; fewer only at the end of the file."""
         data = os.pread(fd, count, offset)
         if len(data) == count or not data:
             return data
@@ -166,7 +78,10 @@ class RealFiles:
         return b"".join(parts)
 
     def pread_now(self, fd: int, count: int, offset: int) -> bytes | None:
-        """Implement ``FileLayer.pread_now``."""
+        """Return the result of ``pread`` if all bytes are in memory; None if the call would have to wait for the disk.
+
+        If the system cannot tell (``sees_memory`` is False), do the same as ``pread``.
+        """
         if not self.sees_memory:
             return self.pread(fd, count, offset)
         data = bytearray(count)
@@ -182,18 +97,18 @@ class RealFiles:
         return bytes(data) if got == count else None
 
     def read_ahead(self, fd: int, offset: int, count: int) -> None:
-        """Implement ``FileLayer.read_ahead``."""
+        """Ask the system to bring bytes into memory; does not wait for them, and may do nothing."""
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(fd, offset, count, os.POSIX_FADV_WILLNEED)
 
     def pwrite(self, fd: int, data: Buffer, offset: int) -> None:
-        """Implement ``FileLayer.pwrite``."""
+        """Write all of ``data``."""
         written = os.pwrite(fd, data, offset)
         if written != len(data):
             self._rest(fd, memoryview(data)[written:], offset + written)
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], offset: int) -> None:
-        """Implement ``FileLayer.pwritev``."""
+        """Write all buffers, one after the other, as one write if the system allows this."""
         if len(buffers) == 1:
             self.pwrite(fd, buffers[0], offset)
             return
@@ -215,18 +130,18 @@ class RealFiles:
             offset += written
 
     def truncate(self, fd: int, size: int) -> None:
-        """Implement ``FileLayer.truncate``."""
+        """Cut or grow the file to ``size`` bytes; new bytes are a hole that reads as zeros."""
         os.ftruncate(fd, size)
 
     def fdatasync(self, fd: int) -> None:
-        """Implement ``FileLayer.fdatasync``."""
+        """Return when the file's bytes and its size are on disk."""
         if hasattr(os, "fdatasync"):
             os.fdatasync(fd)
         else:  # macOS, where fsync alone does not reach the disk
             fcntl.fcntl(fd, getattr(fcntl, "F_FULLFSYNC", 51))
 
     def fsync_directory(self, path: Path) -> None:
-        """Implement ``FileLayer.fsync_directory``."""
+        """Return when names made or removed in the directory are on disk."""
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
@@ -234,19 +149,19 @@ class RealFiles:
             os.close(fd)
 
     def rename(self, source: Path, target: Path) -> None:
-        """Implement ``FileLayer.rename``."""
+        """Replace ``target`` by ``source``."""
         source.replace(target)
 
     def unlink(self, path: Path) -> None:
-        """Implement ``FileLayer.unlink``."""
+        """Remove a file; a missing file is no error."""
         path.unlink(missing_ok=True)
 
     def make_directory(self, path: Path) -> None:
-        """Implement ``FileLayer.make_directory``."""
+        """Make a directory and its parents; existing directories are no error."""
         path.mkdir(parents=True, exist_ok=True)
 
     def remove_directory(self, path: Path) -> None:
-        """Implement ``FileLayer.remove_directory``."""
+        """Remove an empty directory; a missing or filled directory is left as it is."""
         try:
             path.rmdir()
         except OSError as error:
@@ -254,18 +169,18 @@ class RealFiles:
                 raise
 
     def list(self, path: Path) -> list[str]:
-        """Implement ``FileLayer.list``."""
+        """Return the sorted names in a directory; no names if it does not exist."""
         try:
             return sorted(os.listdir(path))  # noqa: PTH208 (no Path for each of many names)
         except FileNotFoundError:
             return []
 
     def exists(self, path: Path) -> bool:
-        """Implement ``FileLayer.exists``."""
+        """Return whether there is a file or directory."""
         return path.exists()
 
     def kind(self, path: Path) -> EntryKind:
-        """Implement ``FileLayer.kind``."""
+        """Return the kind of entry for which a path stands."""
         try:
             mode = path.stat().st_mode
         except (FileNotFoundError, NotADirectoryError):
@@ -275,15 +190,15 @@ class RealFiles:
         return EntryKind.FILE if stat.S_ISREG(mode) else EntryKind.OTHER
 
     def size(self, fd: int) -> int:
-        """Implement ``FileLayer.size``."""
+        """Return the number of bytes of a file, holes included."""
         return os.fstat(fd).st_size
 
     def modified_at_ms(self, path: Path) -> int:
-        """Implement ``FileLayer.modified_at_ms``."""
+        """Return the time when the file was last written, in milliseconds."""
         return path.stat().st_mtime_ns // 1_000_000
 
     def modified_all(self, directory: Path, names: Sequence[str]) -> Sequence[int]:
-        """Implement ``FileLayer.modified_all``."""
+        """Return the times when files below a directory changed, in ns since the epoch; −1 for a missing file."""
         found = []
         # Names are joined as text: to make a Path for each of 80 000 files takes longer than to look at the files.
         look, base = os.stat, f"{directory}{os.sep}"
@@ -295,7 +210,7 @@ class RealFiles:
         return found
 
     def data_ranges(self, fd: int, start: int, end: int) -> Sequence[tuple[int, int]]:
-        """Implement ``FileLayer.data_ranges``."""
+        """Return the parts of [start, end) that are not holes; they may contain zeros."""
         ranges = []
         while start < end:
             try:
@@ -311,7 +226,10 @@ class RealFiles:
         return ranges
 
     def lock(self, fd: int) -> bool:
-        """Implement ``FileLayer.lock``."""
+        """Lock the file against other processes, Apache's broker included, until the file is closed.
+
+        Return False if another process has locked the file.
+        """
         try:
             # Java's FileChannel.tryLock(0, 1, false) is a POSIX record lock of byte 0 (upstream
             # DefaultMessageStore.start). Record locks do not conflict within a process, so flock is needed too.
@@ -324,14 +242,17 @@ class RealFiles:
         return True
 
     def disk_space(self, path: Path) -> DiskSpace:
-        """Implement ``FileLayer.disk_space``."""
+        """Return the space of the partition that holds ``path``."""
         figures = os.statvfs(path)
         # Blocks reserved for root count as used, as in upstream UtilAll.getDiskPartitionSpaceUsedPercent.
         used = figures.f_blocks - figures.f_bfree
         return DiskSpace((used + figures.f_bavail) * figures.f_frsize, figures.f_bavail * figures.f_frsize)
 
     def system_run(self) -> str:
-        """Implement ``FileLayer.system_run``."""
+        """Return a name for the time since the system was started; "" if the system does not tell.
+
+        While the name stays, everything written is still there, synced or not.
+        """
         return _boot_id()
 
 

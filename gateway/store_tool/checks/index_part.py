@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.store.disk.files import RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.store_tool.files.directory import DiskFile, open_to_read
 from wire.disk.index_file import ENTRY_BYTES, FIRST_ENTRY, HEAD, HEAD_BYTES, SLOT_BYTES, IndexHead, IndexShape
 from wire.errors import LayoutError, LocalError
@@ -26,7 +26,7 @@ ENTRY_WORDS = ENTRY_BYTES // 4
 HASH, OFFSET_HIGH, OFFSET_LOW, SECONDS, PREVIOUS = range(ENTRY_WORDS)
 """The words of an entry."""
 _SWAP = sys.byteorder == "little"
-_FILES = RealFiles()
+_FILES = FileLayer()
 
 
 @dataclass(frozen=True, slots=True)

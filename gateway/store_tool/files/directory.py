@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gateway.settings.store import StoreSettings
-from gateway.store.disk.files import EntryKind, RealFiles
+from gateway.store.disk.files import EntryKind, FileLayer
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.mapped_file_queue import MappedFileQueue
 from gateway.store.disk.paths import StorePaths, is_index_name, is_queue_name, is_topic_name, parse_offset_name
@@ -130,7 +130,7 @@ def opened(root: Path, settings: StoreSettings, *, write: bool = False, live: bo
 def holder_of(root: Path) -> str | None:
     """Return who has the directory open, as text for people; None if nobody has."""
     path = StorePaths(root).lock
-    if RealFiles().kind(path) is not EntryKind.FILE:
+    if FileLayer().kind(path) is not EntryKind.FILE:
         return None
     try:
         fd = open_to_read(path)
@@ -187,13 +187,13 @@ def _lock(paths: StorePaths, *, write: bool) -> int:
     Also −1 if the name of the lock file belongs to something other than a file. Every server then fails to start, and
     the checks report the entry.
     """
-    if RealFiles().kind(paths.lock) not in (EntryKind.FILE, EntryKind.MISSING):
+    if FileLayer().kind(paths.lock) not in (EntryKind.FILE, EntryKind.MISSING):
         return -1
     try:
-        fd = RealFiles().open(paths.lock, create=True) if write else open_to_read(paths.lock)
+        fd = FileLayer().open(paths.lock, create=True) if write else open_to_read(paths.lock)
     except FileNotFoundError:
         return -1
-    if not (RealFiles().lock(fd) if write else _try_shared(fd)):
+    if not (FileLayer().lock(fd) if write else _try_shared(fd)):
         holder = _holder(fd)
         os.close(fd)
         raise DirectoryInUse(paths.root, holder)
@@ -202,7 +202,7 @@ def _lock(paths: StorePaths, *, write: bool) -> int:
 
 def _try_shared(fd: int) -> bool:
     try:
-        # As RealFiles.lock: Java holds a POSIX record lock of byte 0, the gateway that and a flock.
+        # As FileLayer.lock: Java holds a POSIX record lock of byte 0, the gateway that and a flock.
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, 0)
     except OSError as error:
@@ -257,7 +257,7 @@ def open_to_read(path: Path) -> int:
     raise OSError(errno.EINVAL, "it is no file", str(path))
 
 
-class ReadOnlyFiles(RealFiles):
+class ReadOnlyFiles(FileLayer):
     """The operating system's files, never changed.
 
     Content that ``CheckpointFile.load`` would correct stays as it is.

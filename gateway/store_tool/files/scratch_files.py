@@ -12,12 +12,12 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from gateway.store.disk.files import Buffer, EntryKind, RealFiles
+from gateway.store.disk.files import Buffer, EntryKind, FileLayer
 from gateway.store_tool.files.directory import open_to_read
 from gateway.store_tool.files.sparse_copy import copy_sparsely
 
 
-class ScratchFiles(RealFiles):
+class ScratchFiles(FileLayer):
     """A ``FileLayer`` that writes only to copies.
 
     :param scratch: an empty directory elsewhere; the caller removes it.

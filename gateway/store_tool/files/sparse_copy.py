@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from gateway.store.disk.files import RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.store_tool.errors import CannotRun
 from gateway.store_tool.files.directory import open_to_read
 
@@ -21,7 +21,7 @@ def copy_sparsely(source: Path, target: Path, tell: Callable[[int], None]) -> No
     :raises CannotRun: the bytes read back differ from the bytes written.
     :raises OSError: either disk reports an error.
     """
-    files = RealFiles()
+    files = FileLayer()
     reading = open_to_read(source)
     try:
         writing = os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
@@ -46,7 +46,7 @@ def copy_sparsely(source: Path, target: Path, tell: Callable[[int], None]) -> No
     os.utime(target, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # retention goes by it
 
 
-def _copy_range(files: RealFiles, reading: int, writing: int, start: int, end: int, tell: Callable[[int], None]) -> int:
+def _copy_range(files: FileLayer, reading: int, writing: int, start: int, end: int, tell: Callable[[int], None]) -> int:
     checksum = 0
     for position in range(start, end, _CHUNK_BYTES):
         data = files.pread(reading, min(_CHUNK_BYTES, end - position), position)
@@ -57,7 +57,7 @@ def _copy_range(files: RealFiles, reading: int, writing: int, start: int, end: i
     return checksum
 
 
-def _checksum(files: RealFiles, fd: int, start: int, end: int) -> int:
+def _checksum(files: FileLayer, fd: int, start: int, end: int) -> int:
     checksum = 0
     for position in range(start, end, _CHUNK_BYTES):
         checksum = zlib.crc32(files.pread(fd, min(_CHUNK_BYTES, end - position), position), checksum)

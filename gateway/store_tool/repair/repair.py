@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 
 from gateway.clock import Milliseconds
-from gateway.store.disk.files import RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.store.durability.checkpoint import CheckpointFile
 from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.errors import StoreError
@@ -51,7 +51,7 @@ class Repair:
         self._plan = plan
         self._found = found
         self._paths = plan.directory.paths
-        self._files = RealFiles()
+        self._files = FileLayer()
         moment = datetime.fromtimestamp(now_ms / 1000)
         self.kept = self._paths.recovered / f"repair-{moment:%Y%m%d-%H%M%S}-{now_ms % 1000:03d}"
 

@@ -16,7 +16,7 @@ from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.delay_service import RETRY_MS, DelayService
 from gateway.schedule.redirect import redirect_delayed
 from gateway.settings.store import FlushDiskType, StoreSettings
-from gateway.store.disk.files import RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus, each_result
@@ -393,7 +393,7 @@ def test_a_read_that_fails_is_tried_again_and_reaches_nobody_else(
 
 
 def test_messages_that_left_memory_are_read_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RealFiles, "pread_now", lambda *_: None)
+    monkeypatch.setattr(FileLayer, "pread_now", lambda *_: None)
     delays = Delays(tmp_path / "store")
     waiting: list[Callable[[], None]] = []
     delays.in_thread = lambda work, done: waiting.append(lambda: done(work()))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway.schedule.timer_check import MARKS_AT, TimerCheckFile, TimerMarks
-from gateway.store.disk.files import RealFiles
+from gateway.store.disk.files import FileLayer
 from wire.disk.timer_checkpoint import TimerCheckpoint
 
 MARKS = TimerMarks(read_to_ms=5_000, scan_from=77, log_end=104, queue_offset=2, waits_from=52)
 
 
 def check(path: Path) -> TimerCheckFile:
-    return TimerCheckFile(RealFiles(), path / "config" / "timercheck")
+    return TimerCheckFile(FileLayer(), path / "config" / "timercheck")
 
 
 def test_what_is_saved_comes_back(tmp_path: Path) -> None:

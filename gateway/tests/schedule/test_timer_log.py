@@ -9,7 +9,7 @@ import pytest
 
 from gateway.schedule import timer_log
 from gateway.schedule.timer_log import TimerEntry, TimerLog
-from gateway.store.disk.files import RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.tests.crash.disk.image import Crash, Moment
 from gateway.tests.crash.disk.recording import RecordingFiles
 from gateway.tests.crash.exploration import FRESH
@@ -21,7 +21,7 @@ FILE_BYTES = 520
 
 @pytest.fixture
 def log(tmp_path: Path) -> TimerLog:
-    made = TimerLog(RealFiles(), tmp_path / "timerlog", FILE_BYTES)
+    made = TimerLog(FileLayer(), tmp_path / "timerlog", FILE_BYTES)
     made.load()
     return made
 
@@ -46,7 +46,7 @@ def test_entries_are_found_again_over_the_ends_of_files(log: TimerLog, tmp_path:
     positions = append(log, 30)
     assert positions[:10] == [*range(0, 9 * ENTRY_BYTES, ENTRY_BYTES), FILE_BYTES]
     assert [path.stat().st_size for path in sorted((tmp_path / "timerlog").iterdir())][:3] == [FILE_BYTES] * 3
-    again = TimerLog(RealFiles(), tmp_path / "timerlog", FILE_BYTES)
+    again = TimerLog(FileLayer(), tmp_path / "timerlog", FILE_BYTES)
     again.load()
     found = list(again.entries(0))
     assert [position for position, _ in found] == positions
@@ -93,7 +93,7 @@ def test_a_chain_goes_on_from_what_waits_into_the_files(log: TimerLog) -> None:
 
 def test_a_start_cuts_what_it_does_not_trust(log: TimerLog, tmp_path: Path) -> None:
     positions = append(log, 30)
-    again = TimerLog(RealFiles(), tmp_path / "timerlog", FILE_BYTES)
+    again = TimerLog(FileLayer(), tmp_path / "timerlog", FILE_BYTES)
     again.load()
     again.cut(positions[12])
     assert [position for position, _ in again.entries(0)] == positions[:12]

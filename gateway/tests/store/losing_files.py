@@ -9,10 +9,10 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gateway.store.disk.files import Buffer, RealFiles
+from gateway.store.disk.files import Buffer, FileLayer
 
 
-class LosingFiles(RealFiles):
+class LosingFiles(FileLayer):
     """All ``losses`` are called at the beginning of each call.
 
     ``arrived`` names the calls whose descriptor still was that of the right file afterwards, ``astray`` all others;
@@ -67,28 +67,28 @@ class LosingFiles(RealFiles):
             os.close(right)
 
     def pread(self, fd: int, count: int, offset: int) -> bytes:
-        return self._done("pread", fd, lambda own: RealFiles.pread(self, own, count, offset))  # type: ignore[return-value]
+        return self._done("pread", fd, lambda own: FileLayer.pread(self, own, count, offset))  # type: ignore[return-value]
 
     def pread_now(self, fd: int, count: int, offset: int) -> bytes | None:
-        return self._done("pread_now", fd, lambda own: RealFiles.pread(self, own, count, offset))  # type: ignore[return-value]
+        return self._done("pread_now", fd, lambda own: FileLayer.pread(self, own, count, offset))  # type: ignore[return-value]
 
     def read_ahead(self, fd: int, offset: int, count: int) -> None:
-        self._done("read_ahead", fd, lambda own: RealFiles.read_ahead(self, own, offset, count))
+        self._done("read_ahead", fd, lambda own: FileLayer.read_ahead(self, own, offset, count))
 
     def pwrite(self, fd: int, data: Buffer, offset: int) -> None:
-        self._done("pwrite", fd, lambda own: RealFiles.pwrite(self, own, data, offset))
+        self._done("pwrite", fd, lambda own: FileLayer.pwrite(self, own, data, offset))
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], offset: int) -> None:
         self._done("pwritev", fd, lambda own: os.pwritev(own, buffers, offset))
 
     def truncate(self, fd: int, size: int) -> None:
-        self._done("truncate", fd, lambda own: RealFiles.truncate(self, own, size))
+        self._done("truncate", fd, lambda own: FileLayer.truncate(self, own, size))
 
     def fdatasync(self, fd: int) -> None:
-        self._done("fdatasync", fd, lambda own: RealFiles.fdatasync(self, own))
+        self._done("fdatasync", fd, lambda own: FileLayer.fdatasync(self, own))
 
     def size(self, fd: int) -> int:
-        return self._done("size", fd, lambda own: RealFiles.size(self, own))  # type: ignore[return-value]
+        return self._done("size", fd, lambda own: FileLayer.size(self, own))  # type: ignore[return-value]
 
     def data_ranges(self, fd: int, start: int, end: int) -> Sequence[tuple[int, int]]:
-        return self._done("data_ranges", fd, lambda own: RealFiles.data_ranges(self, own, start, end))  # type: ignore[return-value]
+        return self._done("data_ranges", fd, lambda own: FileLayer.data_ranges(self, own, start, end))  # type: ignore[return-value]

@@ -14,7 +14,7 @@ from twisted.internet.task import Clock as TaskClock
 
 from gateway.in_thread import Failed, InThread, Soon, in_this_thread
 from gateway.settings.store import FlushDiskType, StoreSettings
-from gateway.store.disk.files import Buffer, DiskSpace, RealFiles
+from gateway.store.disk.files import Buffer, DiskSpace, FileLayer
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.mapped_file_queue import MappedFileQueue
 from gateway.store.durability.surroundings import Cancel, Later, StoreSurroundings, at_once, never
@@ -92,7 +92,7 @@ def later_by(clock: TaskClock) -> Later:
     return later
 
 
-class Disk(RealFiles):
+class Disk(FileLayer):
     """Real files, with faults: ``fault`` is asked before every change and may raise; ``open_fds`` are counted.
 
     ``on_open`` is called while a file is being opened.
@@ -177,7 +177,7 @@ def small_store(
     settings: StoreSettings = SMALL,
     *,
     clock: Clock | None = None,
-    disk: RealFiles | None = None,
+    disk: FileLayer | None = None,
     soon: Soon = at_once,
     in_thread: InThread = in_this_thread,
     later: Later = never,

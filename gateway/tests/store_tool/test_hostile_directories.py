@@ -22,7 +22,7 @@ import pytest
 from click.testing import Result
 
 from gateway.errors import GatewayError
-from gateway.store.disk.files import RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.store_tool.files.directory import holder_of
 from gateway.tests.broker.whole_broker import WholeBroker
 from gateway.tests.store_tool.small_directory import log_file, run
@@ -186,7 +186,7 @@ def test_a_pipe_a_folder_and_a_device_are_not_opened_as_files(tmp_path: Path) ->
     (tmp_path / "folder").mkdir()
     for name in ("pipe", "device", "folder"):
         with ends_soon(), pytest.raises(OSError, match=f"{tmp_path / name}"):
-            RealFiles().open(tmp_path / name)
+            FileLayer().open(tmp_path / name)
 
 
 def test_a_pipe_in_place_of_the_lock_is_not_waited_for(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 
 from gateway.in_thread import Failed, InThread
-from gateway.store.disk.files import FileLayer, RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.telemetry.logs import EventLog
 
 log = EventLog("transaction")
@@ -102,7 +102,7 @@ class CheckJournal:
 
     def __init__(self, path: Path, *, in_thread: InThread, files: FileLayer | None = None) -> None:
         self.path = path
-        self._files: FileLayer = RealFiles() if files is None else files
+        self._files: FileLayer = FileLayer() if files is None else files
         self._in_thread = in_thread
         self._fd = -1
         self._end = 0

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from gateway.clock import Milliseconds
 from gateway.in_thread import Failed, InThread
-from gateway.store.disk.files import FileLayer, RealFiles
+from gateway.store.disk.files import FileLayer
 from wire.safe_text import safe_json
 
 FILE_NAME = "audit.jsonl"
@@ -42,7 +42,7 @@ class AuditLog:
         self.path = directory / FILE_NAME
         self._clock_ms = clock_ms
         self._in_thread = in_thread
-        self._files: FileLayer = RealFiles() if files is None else files
+        self._files: FileLayer = FileLayer() if files is None else files
         self._lock = threading.Lock()
 
     def write(self, facts: Mapping[str, object], done: Callable[[Failed | None], None]) -> None:

@@ -21,7 +21,7 @@ from shlex import quote
 
 from gateway.errors import GatewayError
 from gateway.settings.transaction import TransactionStateStore
-from gateway.store.disk.files import FileLayer, RealFiles
+from gateway.store.disk.files import FileLayer
 
 FILE_NAME = "state-store"
 MAX_BYTES = 65_536
@@ -107,7 +107,7 @@ class RememberedStore:
     def __init__(
         self, directory: Path, *, files: FileLayer | None = None, make_identity: Callable[[], str] | None = None
     ) -> None:
-        self._files: FileLayer = RealFiles() if files is None else files
+        self._files: FileLayer = FileLayer() if files is None else files
         self._make_identity = make_identity or (lambda: token_hex(8))
         self.path = directory / FILE_NAME
 

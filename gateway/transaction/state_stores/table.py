@@ -21,7 +21,7 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
-from gateway.store.disk.files import FileLayer, RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.telemetry.logs import EventLog
 from gateway.transaction.state_stores.changes import Changes, Known, Prepared, Settled
 from gateway.transaction.state_stores.unit_files import UnitFiles, sync_names
@@ -73,7 +73,7 @@ class TableStates:
         files: FileLayer | None = None,
         file_units: int = state_table.FILE_UNITS,
     ) -> None:
-        self._files: FileLayer = RealFiles() if files is None else files
+        self._files: FileLayer = FileLayer() if files is None else files
         self._directory = directory
         root = directory.parent
         self._mark_path = directory / MARK_NAME

@@ -16,7 +16,7 @@ import pytest
 from gateway.broker.requests.pop.pop_taking import INIT_FROM_LAST
 from gateway.in_thread import Failed
 from gateway.settings.store import FlushDiskType
-from gateway.store.disk.files import RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.tests.broker.popping import bodies, pop
 from gateway.tests.broker.upkeep.test_expiry import ask_for_deletion, broker_in, fill, make_old
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker, pulling
@@ -244,13 +244,13 @@ def test_the_first_pull_of_a_group_waits_for_the_log_and_the_offsets_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queues: int
 ) -> None:
     synced: list[str] = []
-    sync = RealFiles.fdatasync
+    sync = FileLayer.fdatasync
 
-    def noted(files: RealFiles, fd: int) -> None:
+    def noted(files: FileLayer, fd: int) -> None:
         synced.append(str(Path(f"/proc/self/fd/{fd}").readlink()))
         sync(files, fd)
 
-    monkeypatch.setattr(RealFiles, "fdatasync", noted)
+    monkeypatch.setattr(FileLayer, "fdatasync", noted)
     broker = WholeBroker(tmp_path / "store", flush_disk_type=FlushDiskType.ASYNC_FLUSH)
     client = broker.connect()
     broker.parts.topics.put(TopicConfig("orders", queues, queues))

@@ -12,7 +12,7 @@ import pytest
 from gateway.delivery.long_poll import SHORT_TEXT_CHARACTERS
 from gateway.in_thread import Failed
 from gateway.remoting.dispatch import Request
-from gateway.store.disk.files import RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.store.reading.get_result import GetResult
 from gateway.tests.broker.whole_broker import WholeBroker, pulling
 from gateway.tests.membership.subscriptions import subscription
@@ -489,7 +489,7 @@ def test_a_held_pull_that_cannot_be_read_keeps_nobody_else_from_their_answers(
 
 @pytest.fixture
 def nothing_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RealFiles, "pread_now", lambda *_: None)
+    monkeypatch.setattr(FileLayer, "pread_now", lambda *_: None)
 
 
 class Threads:
@@ -535,7 +535,7 @@ def test_messages_in_memory_are_read_at_once_however_far_behind(tmp_path: Path) 
 
 
 def test_where_the_system_cannot_tell_the_distance_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RealFiles, "sees_memory", False)
+    monkeypatch.setattr(FileLayer, "sees_memory", False)
     broker = WholeBroker(tmp_path / "store", hot_bytes=400)
     client = filled(broker, *"abcdef")
     threads = Threads(broker)

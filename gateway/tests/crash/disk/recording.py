@@ -14,7 +14,8 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from gateway.store.disk.files import Buffer, DiskSpace, EntryKind
+from gateway.metadata.saved.config_disk import ConfigDisk
+from gateway.store.disk.files import Buffer, DiskSpace, EntryKind, FileLayer
 
 GIB = 1024**3
 SECTOR_BYTES = 512
@@ -124,7 +125,7 @@ class Fault(NamedTuple):
         return OSError(self.code, os.strerror(self.code), path)
 
 
-class RecordingFiles:
+class RecordingFiles(FileLayer, ConfigDisk):
     """The disk.
 
     :param image: what is on it at first; all of that is durable.

@@ -9,10 +9,10 @@ import pytest
 
 from gateway.errors import GatewayError
 from gateway.metadata.saved.broker_name import FILE_NAME, keep_name, kept_name
-from gateway.metadata.saved.config_disk import RealConfigDisk
+from gateway.metadata.saved.config_disk import ConfigDisk
 
 
-class CountingDisk(RealConfigDisk):
+class CountingDisk(ConfigDisk):
     """Counts what is written, and can be full."""
 
     def __init__(self) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.disk.files import Buffer, RealFiles
+from gateway.store.disk.files import Buffer, FileLayer
 from gateway.store.disk.mapped_file import PREPARED_BYTES, PREPARED_LEAST_BYTES, MappedFile
 
 FILE_BYTES = 4 * PREPARED_BYTES
 
 
-class Files(RealFiles):
+class Files(FileLayer):
     """Remembers where something was written in one piece, and fails when it is asked to."""
 
     def __init__(self) -> None:

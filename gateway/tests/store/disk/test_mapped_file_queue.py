@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.disk.files import RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.store.disk.mapped_file_queue import MappedFileQueue
 from gateway.store.errors import ForeignFile
 from gateway.tests.store.small_store import (
@@ -25,7 +25,7 @@ from gateway.tests.store.small_store import (
 def _queue(directory: Path, sizes: dict[int, int], file_size: int = 100) -> MappedFileQueue:
     for start, size in sizes.items():
         (directory / f"{start:020d}").write_bytes(bytes(size))
-    return MappedFileQueue(RealFiles(), directory, file_size)
+    return MappedFileQueue(FileLayer(), directory, file_size)
 
 
 def test_files_are_found_in_order_with_the_place_each_covers(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from gateway.store.disk.files import RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.store.disk.open_files import OpenFiles
 from gateway.store.queues.consume_queue import ConsumeQueue, QueueFiles
 from gateway.tests.store.small_store import Disk
@@ -157,7 +157,7 @@ def test_eighty_thousand_queues_are_served_with_a_few_descriptors(tmp_path: Path
 
 
 def test_many_threads_share_the_files_without_a_descriptor_closed_under_them(tmp_path: Path) -> None:
-    disk = RealFiles()
+    disk = FileLayer()
     files = OpenFiles(disk, 2)
     for number in range(10):
         (tmp_path / str(number)).write_bytes(b"%d" % number)

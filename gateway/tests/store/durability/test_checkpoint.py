@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.disk.files import RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import StorePaths
 from gateway.store.durability.checkpoint import MARKS_AT, UNKNOWN, CheckpointFile, Marks
 from gateway.store.index.index import IndexMark
@@ -18,7 +18,7 @@ MARKS = Marks(durable=1000, queues=900, index=IndexMark(800, 700, 33))
 
 
 def _loaded(root: Path) -> CheckpointFile:
-    checkpoint = CheckpointFile(RealFiles(), StorePaths(root))
+    checkpoint = CheckpointFile(FileLayer(), StorePaths(root))
     checkpoint.load()
     return checkpoint
 

@@ -11,7 +11,7 @@ from librt.strings import BytesWriter
 from twisted.internet.task import Clock
 
 from gateway.in_thread import in_this_thread
-from gateway.store.disk.files import RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.durability.group_commit import WRITTEN_AT_ONCE_BYTES, GroupCommit
 from gateway.store.durability.surroundings import StoreSurroundings, never
@@ -47,7 +47,7 @@ class Log:
         self.on_stored: Callable[[], None] | None = None
         self.on_hasty: Callable[[], None] | None = None
         self._made = 0
-        self._file = MappedFile(RealFiles(), Path("missing"), 0, 8192) if makes_files else None
+        self._file = MappedFile(FileLayer(), Path("missing"), 0, 8192) if makes_files else None
         self._fails = {fails_in: fails} if fails is not None else {}
         surroundings = StoreSurroundings(
             clock_ms=int,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.store.disk.files import RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import StorePaths
 from gateway.store.index import index
 from gateway.store.index.index import LEAST_SLICE, KeyIndex
@@ -88,7 +88,7 @@ def test_hundreds_of_thousands_of_keys_roll_over_files_and_are_found_after_a_res
     paths = StorePaths(tmp_path)
 
     def key_index() -> KeyIndex:
-        return KeyIndex(RealFiles(), paths, shape, Clock(), read_from=lambda _: [], max_backlog=1 << 20)
+        return KeyIndex(FileLayer(), paths, shape, Clock(), read_from=lambda _: [], max_backlog=1 << 20)
 
     built = key_index()
     results = [

@@ -9,7 +9,7 @@ from threading import RLock
 
 import pytest
 
-from gateway.store.disk.files import Buffer, RealFiles
+from gateway.store.disk.files import Buffer, FileLayer
 from gateway.store.index.index_file import IndexFile, IndexSnapshot, read_head
 from gateway.tests.store.small_store import START_MS
 from wire.disk.index_file import ENTRY, IndexShape
@@ -38,7 +38,7 @@ def rows(*entries: tuple[int, int, int]) -> bytes:
 def test_the_age_in_an_entry_is_cut_as_upstream_cuts_it(
     tmp_path: Path, begin_ms: int, stored_at_ms: int, seconds: int
 ) -> None:
-    file = IndexFile(RealFiles(), tmp_path / "20260101000000000", IndexShape(10, 20))
+    file = IndexFile(FileLayer(), tmp_path / "20260101000000000", IndexShape(10, 20))
     file.make()
     file.add_rows(rows((1, 0, begin_ms)))
     file.add_rows(rows((2, 10, stored_at_ms), (2, 20, max(stored_at_ms, 7))))
@@ -46,7 +46,7 @@ def test_the_age_in_an_entry_is_cut_as_upstream_cuts_it(
     assert [found[1] for found in file.find(2, RLock()) if found is not None][-1] == seconds
 
 
-class BusyFiles(RealFiles):
+class BusyFiles(FileLayer):
     """Files whose sync takes so long that keys are added meanwhile; how large the writes are."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ def test_a_flush_writes_what_was_there_when_it_began_and_the_next_one_the_rest(t
     snapshot = IndexSnapshot(file)
     snapshot.write(RLock())
     file.written(snapshot)
-    cut = read_head(RealFiles(), path, shape)
+    cut = read_head(FileLayer(), path, shape)
     assert cut is not None
     assert cut.next_entry == 1_001
     assert [offsets_of(cut, number) for number in range(1_000)] == [[number * 37] for number in range(1_000)]
@@ -89,7 +89,7 @@ def test_a_flush_writes_what_was_there_when_it_began_and_the_next_one_the_rest(t
     snapshot = IndexSnapshot(file)
     snapshot.write(RLock())
     file.written(snapshot)
-    whole = read_head(RealFiles(), path, shape)
+    whole = read_head(FileLayer(), path, shape)
     assert whole is not None
     assert [len(offsets_of(whole, number)) for number in range(1_500)] == [1] * 500 + [2] * 500 + [1] * 500
     assert file.pending_count == 0
@@ -97,14 +97,14 @@ def test_a_flush_writes_what_was_there_when_it_began_and_the_next_one_the_rest(t
 
 def test_pages_of_a_flush_that_failed_are_written_by_the_next_one(tmp_path: Path) -> None:
     shape, path = IndexShape(5_000, 20_000), tmp_path / "20260101000000000"
-    file = IndexFile(RealFiles(), path, shape)
+    file = IndexFile(FileLayer(), path, shape)
     file.make()
     add_keys(file, range(1_000))
     snapshot = IndexSnapshot(file)
     add_keys(file, range(500, 1_500))
     file.thaw_pages(snapshot.pages)
     IndexSnapshot(file).write(RLock())
-    whole = read_head(RealFiles(), path, shape)
+    whole = read_head(FileLayer(), path, shape)
     assert whole is not None
     assert [len(offsets_of(whole, number)) for number in range(1_500)] == [1] * 500 + [2] * 500 + [1] * 500
 

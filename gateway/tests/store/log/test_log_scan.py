@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.disk.files import RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.store.log.log_scan import LogScan, is_record_at, next_record
 from gateway.store.put_result import PutResult
 from gateway.tests.store.small_store import LOG_FILE_BYTES, SMALL, log_file, message, opened, overwrite, put
@@ -109,9 +109,9 @@ def test_a_disk_that_cannot_be_read_is_an_error_with_the_name_of_the_file(
 ) -> None:
     _, scan = _results(tmp_path, 2)
 
-    def broken(files: RealFiles, fd: int, count: int, position: int) -> bytes:
+    def broken(files: FileLayer, fd: int, count: int, position: int) -> bytes:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(RealFiles, "pread", broken)
+    monkeypatch.setattr(FileLayer, "pread", broken)
     with pytest.raises(OSError, match=r"Input/output error at byte 0: '.*commitlog/0{20}'"):
         list(scan)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.disk.files import RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.store.message_store import MessageStore
 from gateway.store.queues import extended_units
 from gateway.store.reading.get_result import GetStatus
@@ -145,7 +145,7 @@ def test_a_short_window_reads_the_same(directory: Path, monkeypatch: pytest.Monk
 
 
 def test_the_extension_is_read_in_one_go(directory: Path) -> None:
-    class Counting(RealFiles):
+    class Counting(FileLayer):
         reads = 0
 
         def pread(self, fd: int, count: int, offset: int) -> bytes:

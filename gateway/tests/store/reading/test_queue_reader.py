@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.store.disk.files import RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.store.message_store import MessageStore
 from gateway.store.reading import choice, queue_reader, sources
 from gateway.store.reading.choice import Choice
@@ -626,7 +626,7 @@ def test_reading_ahead_asks_for_the_next_records_in_as_few_ranges_as_their_dista
 
 
 def test_the_page_cache_itself_is_asked(tmp_path: Path) -> None:
-    files = RealFiles()
+    files = FileLayer()
     large = replace(SMALL, mapped_file_size_commit_log=8 * MIB, max_message_size=MIB)
     store = opened(tmp_path / "s", large)
     for _ in range(5):

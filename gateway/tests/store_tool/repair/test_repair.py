@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.disk.files import DiskSpace, RealFiles
+from gateway.store.disk.files import DiskSpace, FileLayer
 from gateway.store.errors import LogBeginsLate, LogCutShort, LogDamaged
 from gateway.store.message_store import MessageStore
 from gateway.store_tool.repair.stand_in import HIDDEN_TOPIC, STAND_IN_TAG
@@ -262,14 +262,14 @@ def test_what_a_link_leads_to_on_another_disk_is_repaired_there(
     elsewhere = tmp_path / "elsewhere"
     shutil.move(directory / linked, elsewhere)
     (directory / linked).symlink_to(elsewhere)
-    rename = RealFiles.rename
+    rename = FileLayer.rename
 
-    def between_disks(files: RealFiles, source: Path, target: Path) -> None:
+    def between_disks(files: FileLayer, source: Path, target: Path) -> None:
         if source.resolve().is_relative_to(elsewhere) != target.parent.resolve().is_relative_to(elsewhere):
             raise OSError(errno.EXDEV, "Invalid cross-device link", str(source))
         rename(files, source, target)
 
-    monkeypatch.setattr(RealFiles, "rename", between_disks)
+    monkeypatch.setattr(FileLayer, "rename", between_disks)
     flip(queue_file(directory), 45)
     flip(index_file(directory, 1), SHAPE.entry_position(3) + 1)
     (directory / "config" / "topics.json").write_bytes(b"{")
@@ -405,7 +405,7 @@ def test_a_repair_for_which_the_disk_has_no_room_changes_nothing(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flip(queue_file(directory), 45)
-    monkeypatch.setattr(RealFiles, "disk_space", lambda _files, _path: DiskSpace(1 << 30, 8192))
+    monkeypatch.setattr(FileLayer, "disk_space", lambda _files, _path: DiskSpace(1 << 30, 8192))
     before = tree(directory)
     result = run("repair", directory, "--apply")
     assert result.exit_code == 2
@@ -417,10 +417,10 @@ def test_a_repair_for_which_the_disk_has_no_room_changes_nothing(
 def test_a_disk_that_is_full_is_called_so(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flip(queue_file(directory), 45)
 
-    def full(_files: RealFiles, _fd: int, _data: bytes, _offset: int) -> None:
+    def full(_files: FileLayer, _fd: int, _data: bytes, _offset: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(RealFiles, "pwrite", full)
+    monkeypatch.setattr(FileLayer, "pwrite", full)
     result = run("repair", directory, "--apply")
     assert result.exit_code == 2
     assert "No space left on device (" in result.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.in_thread import in_this_thread
-from gateway.store.disk.files import Buffer, RealFiles
+from gateway.store.disk.files import Buffer, FileLayer
 from gateway.tests.store.small_store import Disk
 from gateway.transaction.checks import check_journal
 from gateway.transaction.checks.check_journal import (
@@ -26,7 +26,7 @@ def no_checks() -> list[Check]:
     return []
 
 
-def opened(path: Path, files: RealFiles | None = None) -> CheckJournal:
+def opened(path: Path, files: FileLayer | None = None) -> CheckJournal:
     journal = CheckJournal(path, in_thread=in_this_thread, files=files)
     journal.load()
     return journal
@@ -126,7 +126,7 @@ def test_a_rewrite_that_ends_after_closing_is_left_alone(tmp_path: Path, monkeyp
     assert reread(tmp_path / "checks")[0] == {1: (1, 2, 3, 4)}
 
 
-class FullDisk(RealFiles):
+class FullDisk(FileLayer):
     full = False
 
     def pwrite(self, fd: int, data: Buffer, offset: int) -> None:
@@ -184,7 +184,7 @@ def test_a_rewrite_that_cannot_take_the_place_of_the_file_gives_its_descriptor_b
     assert reread(tmp_path / "checks")[0] == {1: (1, 1, 1, 1)}
 
 
-class SyncedDirectories(RealFiles):
+class SyncedDirectories(FileLayer):
     """Notes in which order names change and directories are brought to the disk."""
 
     def __init__(self) -> None:

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from gateway.in_thread import Failed, in_this_thread
-from gateway.store.disk.files import RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.transaction.operators import audit
 from gateway.transaction.operators.audit import AuditLog
 
 NOW_MS = 1_750_000_000_123
 
 
-class Disk(RealFiles):
+class Disk(FileLayer):
     """Notes what is brought to the disk."""
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Disk(RealFiles):
         self.synced.append(path.name)
 
 
-def opened(directory: Path, files: RealFiles | None = None) -> AuditLog:
+def opened(directory: Path, files: FileLayer | None = None) -> AuditLog:
     return AuditLog(directory, lambda: NOW_MS, in_thread=in_this_thread, files=files)
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.store.disk.files import RealFiles
+from gateway.store.disk.files import FileLayer
 from gateway.transaction.state_stores import unit_files
 from gateway.transaction.state_stores.unit_files import UnitFiles
 
@@ -10,7 +10,7 @@ UNIT = 4
 
 
 def made(root: Path, file_units: int = 3) -> UnitFiles:
-    return UnitFiles(RealFiles(), root, root / "a" / "b", UNIT, file_units)
+    return UnitFiles(FileLayer(), root, root / "a" / "b", UNIT, file_units)
 
 
 def read(files: UnitFiles, first: int, end: int) -> bytes:
