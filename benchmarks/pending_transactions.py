@@ -44,7 +44,6 @@ from gateway.telemetry.metrics import Registry
 from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.checks.check_service import GATHER_MS
 from gateway.transaction.counts import TransactionCounts
-from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.records.half_messages import half_of
 from gateway.transaction.records.half_reader import without_turns
@@ -135,7 +134,7 @@ class Broker:
         )
         self.producers = Producers()
         self.transactions = Transactions(
-            TransactionTables(TransactionLimits(), TransactionCounts(Registry())),
+            TransactionTables(Settings(), TransactionCounts(Registry())),
             self.store,
             TransactionNeeds(
                 reactor=self.clock,

@@ -55,7 +55,7 @@ class Desk(Protocol):
     # -- settings and time ----------------------------------------------------------------------------------
 
     settings: Settings
-    """The settings in effect; a class that takes over changed settings has a method ``use``."""
+    """The settings in effect: ``live`` changes them, so nobody keeps the value of a live setting."""
     live: LiveSettings
     clock: Milliseconds
     """The operating system's time in epoch milliseconds."""

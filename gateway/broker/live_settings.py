@@ -1,15 +1,17 @@
 """Settings that change while the broker runs: UPDATE_BROKER_CONFIG (25) of tools.
 
-Parts that can take over changed settings follow the changes. A setting that is not declared ``Mark.LIVE`` is read only
-at the start, and a request that wants to change such a setting is refused as a whole. Nothing is written to a file: the
-next start reads its own settings again. Upstream's ``Configuration.update`` accepts every change and rewrites the file.
+The whole broker reads one object of settings, and a change is written into this object. So a live setting holds at once
+wherever it is read, as long as nobody keeps a copy; a test looks for copies. A setting that is not declared
+``Mark.LIVE`` is read only at the start, and a request that wants to change such a setting is refused as a whole.
+Nothing is written to a file: the next start reads its own settings again. Upstream's ``Configuration.update`` accepts
+every change and rewrites the file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from gateway.errors import RequestRefused
 from gateway.settings import Settings
@@ -25,26 +27,16 @@ NEVER = frozenset({"configBlackList", "brokerConfigPath"})
 log = EventLog("settings")
 
 
-@runtime_checkable
-class UsesSettings(Protocol):
-    """A part that can take over changed settings."""
-
-    def use(self, settings: Settings) -> None:
-        """Use the changed settings from now on."""
-
-
 class LiveSettings:
-    """The settings in effect, and the parts that follow changes."""
+    """The settings in effect.
 
-    def __init__(self, settings: Settings) -> None:
+    :param changed: called after each change, for work that a changed setting needs besides being read.
+    """
+
+    def __init__(self, settings: Settings, changed: Callable[[], None]) -> None:
         self.current = settings
         self.changes = 0
-        self._followers: list[UsesSettings] = []
-
-    def follow(self, part: object) -> None:
-        """Notify a part of later changes, if the part can take over changed settings."""
-        if isinstance(part, UsesSettings):
-            self._followers.append(part)
+        self._changed = changed
 
     def change(self, wanted: Mapping[str, str]) -> None:
         """Change settings by their keys: all of them or, if one is refused, none.
@@ -66,15 +58,13 @@ class LiveSettings:
             values[declaration.attribute] = value
         if not values:
             return
-        settings = replace(self.current, **values)
-        _check(settings, self.current)
+        _check(replace(self.current, **values), self.current)
         for attribute, value in values.items():
             before = text_of(getattr(self.current, attribute))
             log.warning("setting changed until the next start", setting=attribute, before=before, now=text_of(value))
-        self.current = settings
+            object.__setattr__(self.current, attribute, value)  # nobody else changes settings: the class is frozen
         self.changes += 1
-        for part in self._followers:
-            part.use(settings)
+        self._changed()
 
 
 def _read(key: str, text: str) -> tuple[Declaration, Any]:

@@ -67,7 +67,6 @@ from gateway.telemetry.logs import EventLog
 from gateway.telemetry.metrics import Registry
 from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.counts import TransactionCounts
-from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.operators.metrics_file import FILE_NAME, MetricsFile
 from gateway.transaction.state_stores.choice import StateChoice
@@ -90,8 +89,7 @@ class BrokerParts:
     def __init__(self, settings: Settings, around: Surroundings) -> None:
         clock, soon, in_thread, files = around.clock, around.soon, around.in_thread, around.files
         self.settings = settings
-        self.live = LiveSettings(settings)
-        self.live.follow(self)
+        self.live = LiveSettings(settings, self._settings_changed)
         self._reactor = reactor = around.reactor
         self.clock = clock
         self.booted = (clock(), 0)
@@ -183,7 +181,6 @@ class BrokerParts:
         )
         self.pops = Pops(self.store, tables, settings, replace(delivery, in_thread=self._after_flush))
         self.lite = LiteTopics(self.store, tables, self.pops, settings, delivery)
-        self.live.follow(self.lite)
         self.pops.when_opened(self.lite.opened)
         self.delays = DelayService(
             store=self.store,
@@ -200,7 +197,7 @@ class BrokerParts:
         self.steady_ms = steady_clock(clock)
         checks_file = settings.store_path_root_dir / "transaction" / "checks"
         self.transactions = Transactions(
-            TransactionTables(TransactionLimits.from_settings(settings), TransactionCounts(self.registry)),
+            TransactionTables(settings, TransactionCounts(self.registry)),
             self.store,
             TransactionNeeds(
                 reactor=reactor,
@@ -384,13 +381,10 @@ class BrokerParts:
         self.registry.watch("rocketmq_timing_messages", "Timer messages that wait", lambda: timers.waiting)
         return timers
 
-    def use(self, settings: Settings) -> None:
-        """Use the changed settings from now on."""
-        self.settings = settings
-        self.topics.use(settings)
-        self.groups.use(settings)
-        self.store.deletion.settings = settings
-        self.transactions.tables.limits = TransactionLimits.from_settings(settings)
+    def _settings_changed(self) -> None:
+        self.topics.settings_changed()
+        self.pops.check_points.shares.resize(self.settings.pop_check_points_limit)
+        self.lite.subscriptions.resize(self.settings.max_lite_subscription_count)
 
     def forget_topic(self, topic: str) -> Awaitable[list[str]]:
         """Forget what belongs to a deleted topic.

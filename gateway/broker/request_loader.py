@@ -22,20 +22,14 @@ from gateway.remoting.dispatch import Dispatch, RequestGroup
 def load_requests(desk: Desk, dispatch: Dispatch) -> None:
     """Register every request with a dispatch; rare requests are registered when the first of them comes."""
     for make in AT_ONCE:
-        _made(desk, make).register(dispatch)
+        make(desk).register(dispatch)
     dispatch.loads_late(partial(_load, desk, name) for name in _modules(rare))
 
 
 def _load(desk: Desk, name: str) -> RequestGroup:
     """Import a module that has one class of requests, and return an object of that class."""
     (make,) = _classes(import_module(name))
-    return _made(desk, make)
-
-
-def _made(desk: Desk, make: Callable[[Desk], RequestGroup]) -> RequestGroup:
-    made = make(desk)
-    desk.live.follow(made)
-    return made
+    return make(desk)
 
 
 def _classes(module: ModuleType) -> list[Callable[[Desk], RequestGroup]]:

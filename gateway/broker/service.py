@@ -219,15 +219,13 @@ class BrokerService:
             for address in self._settings.name_server_addresses
         ]
         own = [] if name_server is None else [name_server.direct_registration()]
-        registration = NameServerRegistration(
+        return NameServerRegistration(
             name_servers=[*own, *remote],
             topics=self._parts.topics,
             settings=self._settings,
             listen_port=lambda: self._server.ports[0],
             reactor=self._reactor,
         )
-        self._parts.live.follow(registration)
-        return registration
 
     def _make_metrics(self) -> MetricsServer | None:
         exporter = self._settings.metrics_exporter_type

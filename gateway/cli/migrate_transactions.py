@@ -162,7 +162,6 @@ def _migration(
     from gateway.store.durability.surroundings import StoreSurroundings
     from gateway.store.message_store import MessageStore
     from gateway.transaction.checks.check_journal import CheckJournal
-    from gateway.transaction.limits import TransactionLimits
     from gateway.transaction.restart.migration import Migration, OpenDirectory
     from gateway.transaction.state_stores.choice import StateChoice
     from wire.message.message_id import pack_host
@@ -196,8 +195,7 @@ def _migration(
         journal.load()
         host = pack_host("127.0.0.1", settings.listen_port)
         directory = OpenDirectory(store=store, offsets=offsets, journal=journal, host=host)
-        limits = TransactionLimits.from_settings(settings)
-        migration = Migration(source, target, directory, limits, wall_clock_ms)
+        migration = Migration(source, target, directory, settings.transaction_op_msg_max_size, wall_clock_ms)
         try:
             yield migration
         finally:

@@ -71,10 +71,6 @@ class Groups(NamedConfigs[GroupsFile, SubscriptionGroupConfig]):
         self._max_groups = max_groups
         self._forbidden: dict[str, dict[str, int]] = {}
 
-    def use(self, settings: BrokerSettings) -> None:
-        """Use changed settings."""
-        self._settings = settings
-
     def get(self, group: str) -> SubscriptionGroupConfig | None:
         """Return the group's configuration as it is kept, or None.
 

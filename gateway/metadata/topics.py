@@ -73,13 +73,13 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
         self._texts = KnownTexts(FILE_DEPTH)
         self._listeners: list[Changed] = []
         self._own_system_topics = _own_system_topics(settings)
+        self._announced_permission = settings.broker_permission
 
-    def use(self, settings: BrokerSettings) -> None:
-        """Use changed settings; a changed brokerPermission raises the version, which name servers compare."""
-        has_news = settings.broker_permission != self._settings.broker_permission
-        self._settings = settings
+    def settings_changed(self) -> None:
+        """Follow changed settings: a changed brokerPermission raises the version, which name servers compare."""
         self.create_system_topics()  # autoCreateTopicEnable needs one of its own
-        if has_news:
+        if self._announced_permission != self._settings.broker_permission:
+            self._announced_permission = self._settings.broker_permission
             self._changed()
 
     # -- reading --------------------------------------------------------------------------------------------

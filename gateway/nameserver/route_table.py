@@ -24,6 +24,7 @@ from msgspec import structs
 from gateway.nameserver.addresses import BrokerAddress, seen_from
 from gateway.nameserver.displaced import Displaced
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work, finish
+from gateway.settings.name_server import NameServerSettings
 from wire.bodies.route import MASTER_ID, BrokerData, ClusterInfo, QueueData, TopicRouteData
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.message.flags import Permission
@@ -35,20 +36,6 @@ The broker has missed four registrations by then.
 """
 MAX_KNOWN_QUEUES = 1_024
 """The most combinations of queues and permissions that are remembered for one broker, so that its topics share them."""
-
-
-class RouteLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits of what peers can make the table hold; the settings of the same names say more.
-
-    The largest clusters known have 10,000 topics on 100 brokers, and so a million entries.
-    """
-
-    brokers: int = 10_000
-    brokers_per_connection: int = 1_000
-    topics: int = 500_000
-    topics_per_registration: int = 200_000
-    entries: int = 2_000_000
-    """The most pairs of a topic and a broker that serves the topic."""
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,20 +163,13 @@ class _BrokerGroup:
 class RouteTable:
     """Everything that is known about brokers and topics.
 
-    :param forget_unlisted_topics: drop a topic from the routes of a master that no longer lists the topic
-        (``deleteTopicWithBrokerRegistration``).
     :param in_turns: starts work that is done piece by piece; the default does the work at once.
     """
 
     def __init__(
-        self,
-        *,
-        forget_unlisted_topics: bool = False,
-        limits: RouteLimits | None = None,
-        in_turns: Callable[[Work[None]], object] = finish,
+        self, settings: NameServerSettings | None = None, *, in_turns: Callable[[Work[None]], object] = finish
     ) -> None:
-        self._forget_unlisted_topics = forget_unlisted_topics
-        self._limits = RouteLimits() if limits is None else limits
+        self._settings = settings or NameServerSettings()
         self._in_turns = in_turns
         self._groups: dict[str, _BrokerGroup] = {}
         self._topics: dict[str, dict[str, _BrokerGroup]] = {}
@@ -383,11 +363,14 @@ class RouteTable:
                     return None
                 break
             known.append((group, queue))
-        limits = self._limits
-        if known and topic not in self._topics and len(self._topics) >= limits.topics:
-            return f"{limits.topics} topics are registered, the limit (gateway.nameserverTopicsLimit)"
-        if self._entries + len(known) > limits.entries:
-            return f"{self._entries} queues of topics are registered, {_ENTRIES_LIMIT.format(limits.entries)}"
+        settings = self._settings
+        if known and topic not in self._topics and len(self._topics) >= settings.nameserver_topics_limit:
+            return (
+                f"{settings.nameserver_topics_limit} topics are registered, the limit (gateway.nameserverTopicsLimit)"
+            )
+        if self._entries + len(known) > settings.nameserver_entries_limit:
+            most = _ENTRIES_LIMIT.format(settings.nameserver_entries_limit)
+            return f"{self._entries} queues of topics are registered, {most}"
         for group, queue in known:
             self._index(topic, group)
             group.put(topic, queue)
@@ -413,42 +396,42 @@ class RouteTable:
     # How it is done
 
     def _refusal(self, group: _BrokerGroup | None, registration: Registration) -> str | None:
-        limits, topics = self._limits, registration.topics
+        settings, topics = self._settings, registration.topics
         known = group is not None and registration.broker_id in group.addresses
         if not known and len(topics) == 1:
             # So tells a 5.x broker of one new topic (enableSingleTopicRegister): it has to be known before.
             return f"register broker failed: {registration.broker_name} is not known and tells of one topic only"
-        if len(topics) > limits.topics_per_registration:
+        if len(topics) > settings.registration_topics_limit:
             return (
                 f"register broker failed: {len(topics)} topics in one registration, "
-                f"the limit is {limits.topics_per_registration} (gateway.registrationTopicsLimit)"
+                f"the limit is {settings.registration_topics_limit} (gateway.registrationTopicsLimit)"
             )
         if not known and (reason := self._no_broker_more(registration.channel_id)) is not None:
             return reason
         return self._no_topics_more(group, topics)
 
     def _no_broker_more(self, channel_id: int | None) -> str | None:
-        limits = self._limits
-        if len(self._live) >= limits.brokers:
-            return f"register broker failed: {limits.brokers} brokers are registered (gateway.nameserverBrokersLimit)"
+        most, most_here = self._settings.nameserver_brokers_limit, self._settings.connection_brokers_limit
+        if len(self._live) >= most:
+            return f"register broker failed: {most} brokers are registered (gateway.nameserverBrokersLimit)"
         of_channel = () if channel_id is None else self._by_channel.get(channel_id, ())
-        if len(of_channel) >= limits.brokers_per_connection:
+        if len(of_channel) >= most_here:
             return (
-                f"register broker failed: {limits.brokers_per_connection} brokers are registered over this connection "
+                f"register broker failed: {most_here} brokers are registered over this connection "
                 "(gateway.connectionBrokersLimit)"
             )
         return None
 
     def _no_topics_more(self, group: _BrokerGroup | None, topics: Mapping[str, TopicConfig]) -> str | None:
-        limits = self._limits
-        if len(self._topics) + len(topics) > limits.topics:
+        most, most_entries = self._settings.nameserver_topics_limit, self._settings.nameserver_entries_limit
+        if len(self._topics) + len(topics) > most:
             new = sum(topic not in self._topics for topic in topics)
-            if len(self._topics) + new > limits.topics:
-                return f"register broker failed: more than {limits.topics} topics (gateway.nameserverTopicsLimit)"
-        if self._entries + len(topics) > limits.entries:
+            if len(self._topics) + new > most:
+                return f"register broker failed: more than {most} topics (gateway.nameserverTopicsLimit)"
+        if self._entries + len(topics) > most_entries:
             new = sum(group is None or topic not in group.topics for topic in topics)
-            if self._entries + new > limits.entries:
-                return f"register broker failed: too many topics, {_ENTRIES_LIMIT.format(limits.entries)}"
+            if self._entries + new > most_entries:
+                return f"register broker failed: too many topics, {_ENTRIES_LIMIT.format(most_entries)}"
         return None
 
     def _is_outdated(self, group: _BrokerGroup, registration: Registration) -> bool:
@@ -510,7 +493,7 @@ class RouteTable:
                 yield
                 if not _is_master(group, registration):
                     return False
-        if not is_same and self._forget_unlisted_topics:
+        if not is_same and self._settings.delete_topic_with_broker_registration:
             return (yield from self._drop_unlisted(group, registration))
         return True
 

@@ -22,12 +22,12 @@ from gateway.nameserver.requests.brokers import BrokerRequests, log_lost
 from gateway.nameserver.requests.configuration import ConfigurationRequests
 from gateway.nameserver.requests.routes import RouteRequests
 from gateway.nameserver.requests.topics import RouteTopicRequests
-from gateway.nameserver.route_table import RouteLimits, RouteTable
+from gateway.nameserver.route_table import RouteTable
 from gateway.reactor.interface import NetworkReactor
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.server import RemotingServer
 from gateway.remoting.turns import Turns
-from gateway.settings import NameServerSettings, Settings
+from gateway.settings import Settings
 
 PORT_OPTION = "--nameserver-port (--port for a name server alone)"
 
@@ -51,8 +51,7 @@ class NameServer(Service):
     ) -> None:
         self._turns = Turns(reactor)
         self.routes = RouteTable(
-            forget_unlisted_topics=settings.delete_topic_with_broker_registration,
-            limits=_limits(settings),
+            settings,
             in_turns=self._turns.begin,
         )
         self.dispatch = Dispatch()
@@ -125,13 +124,3 @@ class NameServer(Service):
             if channel is not None:
                 channel.close("the broker stopped registering")
         self._scan_later()
-
-
-def _limits(settings: NameServerSettings) -> RouteLimits:
-    return RouteLimits(
-        brokers=settings.nameserver_brokers_limit,
-        brokers_per_connection=settings.connection_brokers_limit,
-        topics=settings.nameserver_topics_limit,
-        topics_per_registration=settings.registration_topics_limit,
-        entries=settings.nameserver_entries_limit,
-    )

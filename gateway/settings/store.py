@@ -409,6 +409,11 @@ class StoreSettings(LightQueueSettings):
         return units * CONSUME_QUEUE_UNIT_BYTES
 
     @property
+    def file_reserved_time_ms(self) -> int:
+        """The age at which a commit log file may be deleted, in milliseconds."""
+        return self.file_reserved_time_hours * 3_600_000
+
+    @property
     def delete_hours(self) -> frozenset[int]:
         """The hours of ``deleteWhen``."""
         return frozenset(int(hour) for hour in self.delete_when.split(";"))

@@ -24,7 +24,6 @@ from gateway.in_thread import Failed
 from gateway.metadata.topics import readable_queue
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.telemetry.logs import EventLog, Repeats
-from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.log_access import LogAccess
 from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.records.final_messages import FinalMessages
@@ -322,7 +321,7 @@ class Settling:
                 placed.append(decision)
             else:
                 self._reopen(decision, refusal)
-        for batch in _batches(placed, self._tables.limits):
+        for batch in _batches(placed, self._tables):
             self._append(batch)
         if len(placed) < len(gathered):
             self._rest()
@@ -485,12 +484,13 @@ def _terminal(state: State) -> State:
     return _TERMINAL.get(state, state)
 
 
-def _batches(decisions: list[Decision], limits: TransactionLimits) -> list[list[Decision]]:
+def _batches(decisions: list[Decision], tables: TransactionTables) -> list[list[Decision]]:
     """Cut the gathered decisions into appends within the limits, each with at least one decision."""
     batches: list[list[Decision]] = []
     batch: list[Decision] = []
     body_bytes = op_bytes = 0
-    max_body_bytes, max_op_bytes, max_entries = limits.settle_batch_bytes, limits.op_body_bytes, limits.op_entries
+    max_body_bytes, max_entries = tables.limits.settle_batch_bytes, tables.limits.op_entries
+    max_op_bytes = tables.settings.transaction_op_msg_max_size
     for decision in decisions:
         message_bytes = len(decision.message.body) if decision.message is not None else 0
         entry = entry_bytes(decision.offset)

@@ -144,7 +144,7 @@ class Transactions:
     def half_stored(self, outcomes: Sequence[PutOutcome]) -> None:
         """Take in the half messages among the outcomes that became visible. Each is pending from now on."""
         tables = self.tables
-        pending, turns, limits = tables.pending, tables.turns, tables.limits
+        pending, turns, settings = tables.pending, tables.turns, tables.settings
         now_ms = self._clock_ms()
         first_due_ms = END_OF_TIME_MS
         for outcome in outcomes:
@@ -154,7 +154,7 @@ class Transactions:
                 offset = stored.queue_offset
                 properties = stored.message.property_map
                 immunity = properties.get(PropertyName.CHECK_IMMUNITY_TIME_IN_SECONDS)
-                due_at_ms = now_ms + (limits.timeout_ms if immunity is None else immunity_ms(immunity, limits))
+                due_at_ms = now_ms + immunity_ms(immunity, settings)
                 group = turns.join(properties.get(PropertyName.PGROUP, ""))
                 topic = tables.joined_topic(properties.get(PropertyName.REAL_TOPIC, ""))
                 pending.add(offset, (stored.commit_log_offset, stored.size), now_ms, due_at_ms, group, topic)

@@ -294,11 +294,6 @@ class NameServerRegistration(Service):
         self._soon: IDelayedCall | None = None
         topics.on_change(self.register_soon)
 
-    def use(self, settings: BrokerSettings) -> None:
-        """Use the changed settings from now on, and register again at once."""
-        self._settings = settings
-        self.register_soon()
-
     def announcement(self) -> Announcement:
         """Return the broker's announcement as it is now."""
         settings = self._settings

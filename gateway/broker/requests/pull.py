@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
 from msgspec.structs import replace
@@ -28,7 +27,6 @@ from gateway.in_thread import Failed
 from gateway.metadata.names import TRANSACTION_GROUP
 from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Dispatch, Request, answer_failures, wait_for_room
-from gateway.settings import Settings
 from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
 from wire.bodies.consume_kinds import ConsumeType
@@ -59,40 +57,6 @@ The two statuses of an empty or missing queue are left out: their code depends o
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PullLimits:
-    """The settings of pulls; counts are in messages, sizes in bytes, times in milliseconds."""
-
-    broker_permission: int
-    max_count: int
-    max_bytes: int
-    max_count_cold: int
-    max_bytes_cold: int
-    max_count_bulk: int
-    max_bytes_bulk: int
-    lite_pull_enabled: bool
-    property_filter_enabled: bool
-    long_polling: bool
-    short_polling_ms: int
-
-    @classmethod
-    def from_settings(cls, settings: Settings) -> PullLimits:
-        """Return the limits that the settings ask for."""
-        return cls(
-            broker_permission=settings.broker_permission,
-            max_count=min(settings.max_transfer_count_on_message_in_memory, settings.pull_batch_max_message_count),
-            max_bytes=settings.max_transfer_bytes_on_message_in_memory,
-            max_count_cold=settings.max_transfer_count_on_message_in_disk,
-            max_bytes_cold=settings.max_transfer_bytes_on_message_in_disk,
-            max_count_bulk=settings.bulk_read_count,
-            max_bytes_bulk=settings.bulk_read_bytes,
-            lite_pull_enabled=settings.lite_pull_message_enable,
-            property_filter_enabled=settings.enable_property_filter,
-            long_polling=settings.long_polling_enable,
-            short_polling_ms=settings.short_polling_time_ms,
-        )
-
-
 class PullMessage:
     """Answers PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361)."""
 
@@ -103,7 +67,7 @@ class PullMessage:
         self._consumers = desk.consumers
         self._offsets = desk.offsets
         self._held = desk.held
-        self._limits = PullLimits.from_settings(desk.settings)
+        self._settings = desk.settings
         self._clock = desk.clock
         self._cold_reads = desk.cold_reads
         self._traffic = desk.traffic
@@ -115,10 +79,6 @@ class PullMessage:
         """Register the request codes that this class answers."""
         dispatch.answers_directly(RequestCode.PULL_MESSAGE, self.pull, Right.SUBSCRIBE | Right.CONSUME)
         dispatch.answers_directly(RequestCode.LITE_PULL_MESSAGE, self.pull, Right.SUBSCRIBE | Right.CONSUME)
-
-    def use(self, settings: Settings) -> None:
-        """Use the changed settings from now on."""
-        self._limits = PullLimits.from_settings(settings)
 
     def pull(self, request: Request) -> None:
         """Check a pull, read, and answer or hold; in a later turn if filters have used up the current turn."""
@@ -212,12 +172,13 @@ class PullMessage:
             self._read(request, header, accepts, may_hold)
 
     def _read(self, request: Request, header: PullMessageRequest, accepts: MessageFilter, may_hold: bool) -> None:
-        limits = self._limits
+        settings = self._settings
         topic, queue_id, offset = header.topic, header.queue_id, header.queue_offset
         offsets = self._offsets
         if (offsets.resets or offsets.member_resets.waiting) and self._is_reset(request, header):
             return
-        count, size = self._most(header, limits.max_count, limits.max_bytes)
+        most = min(settings.max_transfer_count_on_message_in_memory, settings.pull_batch_max_message_count)
+        count, size = self._most(header, most, settings.max_transfer_bytes_on_message_in_memory)
         work = None if accepts.by_properties is None else Work(READ_STEPS)
         result = self._store.get_messages_now(topic, queue_id, offset, count, size, accepts.wanted_within(work))
         if work is not None:
@@ -230,7 +191,7 @@ class PullMessage:
     def _most(self, header: PullMessageRequest, count: int, size: int) -> tuple[int, int]:
         """Return the most messages and bytes of an answer: ``count`` and ``size``, or bulk limits for a bulk reader."""
         if header.request_source == BULK_READER:
-            count, size = self._limits.max_count_bulk, self._limits.max_bytes_bulk
+            count, size = self._settings.bulk_read_count, self._settings.bulk_read_bytes
         return max(1, min(header.max_msg_nums, count)), min(header.max_msg_bytes or size, size)
 
     def _is_reset(self, request: Request, header: PullMessageRequest) -> bool:
@@ -303,7 +264,10 @@ class PullMessage:
         if request.channel.closed or request.channel.must_wait:  # it may have waited for a thread for a while
             return None
         topic, queue_id, offset = header.topic, header.queue_id, header.queue_offset
-        count, size = self._most(header, self._limits.max_count_cold, self._limits.max_bytes_cold)
+        settings = self._settings
+        count, size = self._most(
+            header, settings.max_transfer_count_on_message_in_disk, settings.max_transfer_bytes_on_message_in_disk
+        )
         result = self._store.get_messages(topic, queue_id, offset, count, size, accepts.wanted_within(work))
         if result.status is GetStatus.FOUND:
             self._store.read_ahead(topic, queue_id, result.next_begin_offset)
@@ -345,8 +309,8 @@ class PullMessage:
         self._answer(request, header, code, result)
 
     def _hold(self, request: Request, header: PullMessageRequest, accepts: MessageFilter) -> bool:
-        limits = self._limits
-        hold_ms = header.suspend_timeout_millis if limits.long_polling else limits.short_polling_ms
+        settings = self._settings
+        hold_ms = header.suspend_timeout_millis if settings.long_polling_enable else settings.short_polling_time_ms
         hold_ms = min(hold_ms, LONGEST_HOLD_MS)
         if hold_ms <= 0:
             return False
@@ -403,7 +367,7 @@ class PullMessage:
             subscription = self._subscription(header, group.consume_broadcast_enable)
             expression_type = subscription.expression_type
             accepts = self._subscribed_filter(header, subscription)
-        if not self._limits.property_filter_enabled:
+        if not self._settings.enable_property_filter:
             check_expression_type(expression_type)
         return accepts
 
@@ -412,9 +376,9 @@ class PullMessage:
 
         :return: the group.
         """
-        if not self._limits.broker_permission & Permission.READ:
+        if not self._settings.broker_permission & Permission.READ:
             raise RequestRefused(ResponseCode.NO_PERMISSION, "the broker gives out no messages (brokerPermission)")
-        if request.command.code == RequestCode.LITE_PULL_MESSAGE and not self._limits.lite_pull_enabled:
+        if request.command.code == RequestCode.LITE_PULL_MESSAGE and not self._settings.lite_pull_message_enable:
             raise RequestRefused(ResponseCode.NO_PERMISSION, "lite pull is switched off (litePullMessageEnable)")
         group = self._groups.get(header.consumer_group)
         if group is None:

@@ -23,7 +23,6 @@ from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.remoting.long_lists import table_text
 from gateway.remoting.turns import Work
-from gateway.settings import Settings
 from wire.bodies.topics import MAX_QUEUES, CreateTopicList, TopicConfig, TopicConfigTable, TopicList
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.topics import (
@@ -46,11 +45,6 @@ class TopicRequests:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._mixed_allowed = desk.settings.enable_mixed_message_type
-
-    def use(self, settings: Settings) -> None:
-        """Use the changed settings from now on."""
-        self._mixed_allowed = settings.enable_mixed_message_type
 
     def register(self, dispatch: Dispatch) -> None:
         """Register the request codes that this class answers."""
@@ -152,7 +146,7 @@ class TopicRequests:
             {} if current is None else current.attributes,
             changes,
             is_new=current is None,
-            mixed_allowed=self._mixed_allowed,
+            mixed_allowed=self._desk.settings.enable_mixed_message_type,
         )
 
     def _check_name(self, topic: str) -> None:

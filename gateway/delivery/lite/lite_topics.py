@@ -74,11 +74,6 @@ class LiteTopics:
         self.subscriptions = LiteSubscriptions(settings.max_lite_subscription_count)
         self.held = HeldPops(clock_ms, surroundings.turns, settings.max_pop_polling_size, settings.pop_polling_size)
 
-    def use(self, settings: Settings) -> None:
-        """Use changed settings."""
-        self._settings = settings
-        self.subscriptions.resize(settings.max_lite_subscription_count)
-
     # -- what is ready --------------------------------------------------------------------------------------
 
     def arrived(self, messages: Iterable[LightArrival]) -> None:

@@ -18,7 +18,6 @@ import msgspec
 from gateway.settings.store import StoreSettings
 from gateway.store.disk.files import DiskSpace
 
-_HOUR_MS = 3_600_000
 _MIB = 1024 * 1024
 
 
@@ -118,7 +117,7 @@ def expired_files(
     by_space = space.free_bytes < rule.delete_old_bytes
     if not (turn.asked or by_space or whatever_age or turn.hour in settings.delete_hours):
         return 0
-    oldest_kept_ms = turn.now_ms - settings.file_reserved_time_hours * _HOUR_MS
+    oldest_kept_ms = turn.now_ms - settings.file_reserved_time_ms
     count = 0
     for file in files[: settings.delete_file_batch_max]:
         if keep_from is not None and file.end_offset > keep_from:

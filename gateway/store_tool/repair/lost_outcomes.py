@@ -16,7 +16,7 @@ from gateway.metadata.topics import NO_TOPICS
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.message_store import MessageStore
 from gateway.store_tool.checks.queue_check import Place
-from gateway.transaction.limits import TransactionLimits
+from gateway.transaction.limits import DEFAULT_LIMITS
 from gateway.transaction.restart.rebuild import OpenHalf, Rebuild, StartSources
 from gateway.transaction.state_stores.remembered import RememberedStore
 from gateway.transaction.states import State
@@ -69,7 +69,7 @@ def _found(store: MessageStore, root: Path) -> list[str]:
     if RememberedStore(root / "transaction").load().store is not TransactionStateStore.QUEUE:
         return []  # its outcomes are not in op records
     saved = saved_offsets(root / "config" / "consumerOffset.json")
-    outcomes = Outcomes(TransactionLimits().remembered_outcomes)
+    outcomes = Outcomes(DEFAULT_LIMITS.remembered_outcomes)
     offsets = SavedOffsets({} if saved is None else saved.offset_table)
     halves = _Halves(outcomes)
     sources = StartSources(store=store, offsets=offsets, topics=NO_TOPICS)

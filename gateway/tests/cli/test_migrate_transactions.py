@@ -28,7 +28,6 @@ from gateway.tests.store_tool.small_directory import tree
 from gateway.tests.transaction.world import HOST, ProducerTable, World
 from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.counts import TransactionCounts
-from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.records.half_messages import half_of
 from gateway.transaction.records.half_reader import without_turns
@@ -49,7 +48,7 @@ def serve(root: Path, wanted: TransactionStateStore, send: int = 0, database: st
     )
     offsets.load()
     transactions = Transactions(
-        TransactionTables(TransactionLimits(), TransactionCounts(Registry())),
+        TransactionTables(Settings(), TransactionCounts(Registry())),
         store,
         TransactionNeeds(
             reactor=Clock(),

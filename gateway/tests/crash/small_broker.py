@@ -25,7 +25,7 @@ from gateway.schedule.delay_service import DelayService
 from gateway.schedule.timer_files import TimerFiles
 from gateway.schedule.timer_service import TimerService
 from gateway.schedule.timer_wheel import TimerWheel
-from gateway.settings import BrokerSettings
+from gateway.settings import BrokerSettings, Settings
 from gateway.settings.store import StoreSettings
 from gateway.settings.timer import TimerSettings
 from gateway.settings.transaction import TransactionStateStore
@@ -39,7 +39,7 @@ from gateway.tests.crash.disk.recording import RecordingFiles
 from gateway.tests.crash.disk.state_databases import state_choice
 from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.counts import TransactionCounts
-from gateway.transaction.limits import HOUR_MS, TransactionLimits
+from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.records.half_reader import without_turns
 from gateway.transaction.tables.transaction_tables import TransactionTables
@@ -51,7 +51,8 @@ HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")
 START_MS = 1_700_000_000_000
 PROCESS_ID = 4711
 SETTINGS = BrokerSettings(broker_name="crash")
-LIMITS = TransactionLimits(timeout_ms=HOUR_MS, max_age_ms=1_000_000 * HOUR_MS, remembered_outcomes=4096)
+LIMITS = TransactionLimits(remembered_outcomes=4096)
+TRANSACTIONS = Settings(transaction_timeout_ms=3_600_000, file_reserved_time_hours=1_000_000)
 LEVELS = DelayLevels.parse("1s 5s")
 TIMERS = TimerSettings(timer_roll_window_slot=4)
 TIMER_LOG_BYTES = 4096
@@ -163,7 +164,7 @@ class SmallBroker:
         clock: Clock,
         settings: StoreSettings,
         states: TransactionStateStore = TransactionStateStore.QUEUE,
-        limits: TransactionLimits = LIMITS,
+        transactions: Settings = TRANSACTIONS,
     ) -> None:
         self.files = files
         self.clock = clock
@@ -203,7 +204,7 @@ class SmallBroker:
             path=config / "consumerOffset.json", clock_ms=clock, in_thread=threads.in_pool, disk=files
         )
         self.transactions = Transactions(
-            TransactionTables(limits, TransactionCounts(Registry())),
+            TransactionTables(transactions, TransactionCounts(Registry()), LIMITS),
             self.store,
             TransactionNeeds(
                 reactor=self.reactor,

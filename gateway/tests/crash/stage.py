@@ -46,7 +46,7 @@ class Stage:
     def begin(self) -> None:
         """Start a broker on the disk as it is."""
         workload = self._workload
-        self.broker = SmallBroker(self.files, self.clock, workload.settings, workload.states, workload.limits)
+        self.broker = SmallBroker(self.files, self.clock, workload.settings, workload.states, workload.transactions)
         self.broker.open()
         self.broker.store.listen(self._visible)
         self.broker.start()

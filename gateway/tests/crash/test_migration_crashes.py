@@ -20,7 +20,7 @@ from gateway.tests.crash.disk.recording import Image, RecordingFiles
 from gateway.tests.crash.disk.state_databases import state_choice
 from gateway.tests.crash.exploration import FRESH
 from gateway.tests.crash.messages import outgoing
-from gateway.tests.crash.small_broker import HOST, LIMITS, ROOT, START_MS, Clock, SmallBroker
+from gateway.tests.crash.small_broker import HOST, ROOT, START_MS, Clock, SmallBroker
 from gateway.tests.crash.workload import ROLLING
 from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.records.half_messages import half_of
@@ -91,7 +91,7 @@ def migration(image: Image, after: TransactionStateStore) -> Iterator[tuple[Migr
     journal.load()
     target = state_choice(ROOT, files, after)
     directory = OpenDirectory(store=store, offsets=offsets, journal=journal, host=HOST)
-    made = Migration(target, target, directory, LIMITS, clock)
+    made = Migration(target, target, directory, 4_096, clock)
     yield made, files
     made.close()
     journal.close()

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gateway.settings import Settings
 from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.settings.transaction import TransactionStateStore
-from gateway.tests.crash.small_broker import LIMITS
-from gateway.transaction.limits import TransactionLimits
+from gateway.tests.crash.small_broker import TRANSACTIONS
 
 ASYNC_FLUSH = FlushDiskType.ASYNC_FLUSH
 SMALL = StoreSettings(
@@ -40,7 +40,7 @@ class Workload:
     lives: int = 3
     sizes: tuple[int, ...] = SIZES
     states: TransactionStateStore = TransactionStateStore.QUEUE
-    limits: TransactionLimits = LIMITS
+    transactions: Settings = TRANSACTIONS
 
 
 _COMMON: dict[str, Any] = {"turn": 6, "work": 6, "settle": 1, "flush_due": 1}
@@ -137,7 +137,9 @@ _SYNC = (
         {"half": 5, "end": 1, "wait": 8, "progress": 1, "persist": 1, **_COMMON},
         ROLLING,
         steps=80,
-        limits=replace(LIMITS, timeout_ms=2_000, check_interval_ms=2_000, check_max=2),
+        transactions=replace(
+            TRANSACTIONS, transaction_timeout_ms=2_000, transaction_check_interval_ms=2_000, transaction_check_max=2
+        ),
     ),
     Workload(
         "disk-errors", {"append": 8, "append_all": 3, **_COMMON, "flush": 1, "fail_write": 1, "fail_sync": 1}, ROLLING

@@ -13,8 +13,9 @@ from msgspec import structs
 
 from gateway.nameserver.addresses import AutoAddress
 from gateway.nameserver.displaced import MAX_BEHIND
-from gateway.nameserver.route_table import DEFAULT_BROKER_TIMEOUT_MS, Registration, RouteLimits, RouteTable
+from gateway.nameserver.route_table import DEFAULT_BROKER_TIMEOUT_MS, Registration, RouteTable
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work, finish
+from gateway.settings.name_server import NameServerSettings
 from gateway.tests.nameserver.registrations import SYSTEM_TOPICS, registration, slave, topics
 from wire.bodies.route import BrokerData, QueueData, TopicRouteData
 from wire.bodies.topics import DataVersion
@@ -22,6 +23,7 @@ from wire.message.flags import Permission, TopicFlag
 
 CLUSTER = "DefaultCluster"
 HERE = "10.0.0.1"
+FORGETTING = NameServerSettings(delete_topic_with_broker_registration=True)
 
 
 def table_of(*registrations: Registration, **rest: Any) -> RouteTable:
@@ -95,10 +97,10 @@ def test_topics_are_taken_again_only_with_another_data_version() -> None:
     assert perms(table, "orders") == {"broker-a": 4}
 
 
-@pytest.mark.parametrize("forget_unlisted", [False, True])
-def test_topics_that_are_missing_are_taken_with_the_same_data_version_too(forget_unlisted: bool) -> None:
+@pytest.mark.parametrize("forgetful", [False, True])
+def test_topics_that_are_missing_are_taken_with_the_same_data_version_too(forgetful: bool) -> None:
     """Some brokers tell of what changed only, and what told of a change may have been refused."""
-    table = table_of(registration("orders", "bills"), forget_unlisted_topics=forget_unlisted)
+    table = table_of(registration("orders", "bills"), settings=FORGETTING if forgetful else None)
     table.wipe_write_permission("broker-a")
     told = {**topics("notes"), "orders": topics(perm=2)["TBW102"]}
     table.register(registration(topics=told), 0)
@@ -140,7 +142,7 @@ def test_what_somebody_else_changed_is_taken_again_from_a_broker_of_this_process
 def test_unlisted_topics_stay_unless_the_setting_says_otherwise() -> None:
     kept = table_of(registration("orders", "old"), registration("orders", counter=2))
     assert kept.route("old", HERE) is not None
-    forgotten = table_of(registration("orders", "old"), registration("orders", counter=2), forget_unlisted_topics=True)
+    forgotten = table_of(registration("orders", "old"), registration("orders", counter=2), settings=FORGETTING)
     assert forgotten.route("old", HERE) is None
     assert forgotten.route("orders", HERE) is not None
 
@@ -179,7 +181,9 @@ def test_a_broker_that_tells_of_one_topic_only_has_to_be_known() -> None:
 
 
 def test_brokers_and_topics_have_limits() -> None:
-    table = table_of(registration("one"), limits=RouteLimits(brokers=1, topics=3))
+    table = table_of(
+        registration("one"), settings=NameServerSettings(nameserver_brokers_limit=1, nameserver_topics_limit=3)
+    )
     other = registration(broker_name="broker-b", address="192.0.2.9:10911")
     assert "1 brokers" in (table.register(other, 0).refusal or "")
     assert "more than 3 topics" in (table.register(registration("two", counter=2), 0).refusal or "")
@@ -189,13 +193,13 @@ def test_brokers_and_topics_have_limits() -> None:
 
 
 def test_topics_of_one_registration_have_a_limit() -> None:
-    table = RouteTable(limits=RouteLimits(topics_per_registration=3))
+    table = RouteTable(NameServerSettings(registration_topics_limit=3))
     assert "4 topics in one registration" in (table.register(registration("one", "two"), 0).refusal or "")
     assert table.register(registration("one"), 0).refusal is None
 
 
 def test_brokers_of_one_connection_have_a_limit() -> None:
-    table = table_of(registration(channel_id=7), limits=RouteLimits(brokers_per_connection=1))
+    table = table_of(registration(channel_id=7), settings=NameServerSettings(connection_brokers_limit=1))
     other = registration(broker_name="broker-b", address="192.0.2.9:10911", channel_id=7)
     assert "1 brokers are registered over this connection" in (table.register(other, 0).refusal or "")
     assert table.register(registration(channel_id=7, counter=2), 0).refusal is None
@@ -203,7 +207,7 @@ def test_brokers_of_one_connection_have_a_limit() -> None:
 
 
 def test_topics_times_brokers_have_a_limit() -> None:
-    table = table_of(registration("orders"), limits=RouteLimits(entries=5))
+    table = table_of(registration("orders"), settings=NameServerSettings(nameserver_entries_limit=5))
     other = registration(broker_name="broker-b", address="192.0.2.9:10911")
     assert "5 pairs of topic and broker" in (
         table.register(structs.replace(other, topics=topics("a")), 0).refusal or ""
@@ -456,7 +460,7 @@ def test_queues_are_added_on_known_brokers_up_to_the_first_unknown_one() -> None
 @pytest.mark.parametrize("change", ["taken", "dropped", "forgotten"])
 def test_many_topics_of_a_registration_are_taken_in_steps(change: str) -> None:
     """A registration of 100,000 topics held up everybody for a second."""
-    table = RouteTable(forget_unlisted_topics=True, in_turns=lambda _work: None)
+    table = RouteTable(settings=FORGETTING, in_turns=lambda _work: None)
     told = registration(*(f"topic-{number}" for number in range(5 * ENTRIES_PER_TURN)), channel_id=1)
     expected_steps = 5
     if change != "taken":

@@ -11,9 +11,9 @@ import pytest
 from gateway.in_thread import Failed
 from gateway.metadata.names import HALF_TOPIC
 from gateway.remoting.turns import finish
+from gateway.settings import Settings
 from gateway.tests.store.small_store import Executor
 from gateway.tests.transaction.world import COMMIT, HOST, ROLLBACK, World
-from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.operators.overview import Selection
 from gateway.transaction.replies import Reply
 from gateway.transaction.states import Event, State
@@ -23,7 +23,7 @@ from wire.message.message_id import build_offset_message_id
 from wire.message.record import StoredMessage
 
 LARGE = b"x" * 100_000
-NONE_KEPT = TransactionLimits(recent_half_bytes=0)
+NONE_KEPT = Settings(recent_half_bytes=0)
 
 
 class Threads:
@@ -46,7 +46,7 @@ def threads() -> Threads:
 
 @pytest.fixture
 def world(tmp_path: Path, threads: Threads) -> World:
-    return World(tmp_path, limits=NONE_KEPT, threads=threads)
+    return World(tmp_path, settings=NONE_KEPT, threads=threads)
 
 
 @pytest.mark.parametrize(

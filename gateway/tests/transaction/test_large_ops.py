@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-from gateway.tests.transaction.world import LIMITS, ROLLBACK, World
+from gateway.tests.transaction.world import ROLLBACK, World
+from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.records.op_messages import MAX_ENTRIES, build_op
 from gateway.transaction.restart.migration import cut
 from gateway.transaction.states import State
@@ -14,8 +14,7 @@ MAX_PROPERTIES_BYTES = 32_767
 
 
 def test_point_6_the_outcomes_of_the_largest_op_records_fit_their_properties() -> None:
-    limits = replace(LIMITS, op_body_bytes=1 << 20)
-    parts = list(cut(((offset, State.ROLLED_BACK) for offset in range(40_000)), limits))
+    parts = list(cut(((offset, State.ROLLED_BACK) for offset in range(40_000)), 1 << 20))
     assert sum(map(len, parts)) == 40_000
     for part in parts:
         op = build_op(part, host=b"\x7f\x00\x00\x01", now_ms=0, checks=[1] * len(part))
@@ -24,7 +23,7 @@ def test_point_6_the_outcomes_of_the_largest_op_records_fit_their_properties() -
 
 
 def test_an_op_record_stays_within_its_number_of_entries(tmp_path: Path) -> None:
-    world = World(tmp_path, limits=replace(LIMITS, op_entries=5))
+    world = World(tmp_path, limits=TransactionLimits(op_entries=5))
     halves = [world.send(f"k{number}") for number in range(12)]
     for half in halves:
         world.end(half, ROLLBACK, oneway=True, turn=False)

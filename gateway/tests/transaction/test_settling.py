@@ -9,7 +9,8 @@ import pytest
 
 from gateway.metadata.names import OP_HALF_TOPIC
 from gateway.store.put_result import PutResult, PutStatus
-from gateway.tests.transaction.world import COMMIT, LIMITS, ROLLBACK, World
+from gateway.tests.transaction.world import COMMIT, ROLLBACK, TRANSACTIONS, World
+from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.records.op_messages import CHECKS
 from gateway.transaction.replies import Reply
 from gateway.transaction.states import Event, State
@@ -18,7 +19,7 @@ from wire.codes import ResponseCode
 
 
 def test_an_op_record_stays_within_its_size(tmp_path: Path) -> None:
-    world = World(tmp_path, limits=replace(LIMITS, op_body_bytes=10))
+    world = World(tmp_path, settings=replace(TRANSACTIONS, transaction_op_msg_max_size=10))
     halves = [world.send(f"k{number}") for number in range(12)]
     for half in halves:
         world.end(half, ROLLBACK, oneway=True, turn=False)
@@ -40,7 +41,7 @@ def test_point_21_an_op_record_says_how_often_its_half_messages_were_checked(tmp
 
 
 def test_large_final_messages_do_not_share_an_append(tmp_path: Path) -> None:
-    world = World(tmp_path, limits=replace(LIMITS, settle_batch_bytes=20))
+    world = World(tmp_path, limits=TransactionLimits(settle_batch_bytes=20))
     halves = [world.send(f"k{number}") for number in range(3)]
     for half in halves:
         world.end(half, COMMIT, oneway=True, turn=False)
@@ -50,7 +51,7 @@ def test_large_final_messages_do_not_share_an_append(tmp_path: Path) -> None:
 
 
 def test_no_more_final_messages_are_gathered_than_share_an_append(tmp_path: Path) -> None:
-    world = World(tmp_path, limits=replace(LIMITS, settle_batch_bytes=20))
+    world = World(tmp_path, limits=TransactionLimits(settle_batch_bytes=20))
     halves = [world.send(f"k{number}") for number in range(5)]
     for half in halves:
         world.end(half, COMMIT, turn=False)

@@ -15,7 +15,8 @@ import pytest
 
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from gateway.store.put_result import PutResult, PutStatus
-from gateway.tests.transaction.world import COMMIT, LIMITS, ROLLBACK, UNKNOWN, World
+from gateway.tests.transaction.world import COMMIT, ROLLBACK, TRANSACTIONS, UNKNOWN, World
+from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.records.half_messages import DISCARD_REASON, refuse_reason
 from gateway.transaction.states import State
 from wire.codes import RequestCode, ResponseCode
@@ -273,7 +274,9 @@ def test_t7_an_outcome_that_cannot_be_stored_does_not_hold_up_its_batch(world: W
 
 
 def test_t8_a_silent_group_leaves_places_in_flight_to_the_others(make_world: MakeWorld) -> None:
-    world = make_world(limits=replace(LIMITS, checks_in_flight=4, check_answer_timeout_ms=2_000))
+    world = make_world(
+        settings=replace(TRANSACTIONS, checks_in_flight=4), limits=TransactionLimits(check_answer_timeout_ms=2_000)
+    )
     silent, lively = world.connect("silent"), world.connect("lively")
     for number in range(40):
         world.send(f"s{number}", group="silent")
@@ -290,7 +293,7 @@ def test_t8_a_silent_group_leaves_places_in_flight_to_the_others(make_world: Mak
 def test_t8_a_group_that_keeps_answering_unknown_is_asked_less_often_and_the_others_are_not(
     make_world: MakeWorld,
 ) -> None:
-    world = make_world(limits=replace(LIMITS, checks_in_flight=100, check_max=50))
+    world = make_world(settings=replace(TRANSACTIONS, checks_in_flight=100, transaction_check_max=50))
     unsure, sure = world.connect("unsure"), world.connect("sure")
     halves = [world.send(f"u{number}", group="unsure") for number in range(20)]
     halves += [world.send("s", group="sure")]

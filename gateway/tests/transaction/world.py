@@ -19,6 +19,7 @@ from gateway.remoting.answers.answer_room import AnswerRoom
 from gateway.remoting.answers.flush_group import FlushGroup
 from gateway.remoting.channel import Channel
 from gateway.remoting.dispatch import Dispatch
+from gateway.settings import Settings
 from gateway.store.put_result import PutResult
 from gateway.telemetry.metrics import Registry
 from gateway.tests.desks import desk_of
@@ -27,7 +28,7 @@ from gateway.tests.remoting.conversation import SETTINGS, MemoryTransport
 from gateway.tests.transaction.memory_log import MemoryLog
 from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.counts import TransactionCounts
-from gateway.transaction.limits import TransactionLimits
+from gateway.transaction.limits import DEFAULT_LIMITS, TransactionLimits
 from gateway.transaction.log_access import Asked
 from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.records.half_messages import half_of
@@ -52,9 +53,7 @@ HOST = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
 COMMIT = SysFlag.TRANSACTION_COMMIT
 ROLLBACK = SysFlag.TRANSACTION_ROLLBACK
 UNKNOWN = 0
-LIMITS = TransactionLimits(
-    timeout_ms=6_000, check_interval_ms=30_000, check_max=3, max_age_ms=72 * 3_600_000, checks_in_flight=8
-)
+TRANSACTIONS = Settings(transaction_check_max=3, checks_in_flight=8)
 
 
 class Producer:
@@ -132,7 +131,8 @@ class World:
         self,
         directory: Path,
         *,
-        limits: TransactionLimits = LIMITS,
+        settings: Settings = TRANSACTIONS,
+        limits: TransactionLimits = DEFAULT_LIMITS,
         log: MemoryLog | None = None,
         offsets: Offsets | None = None,
         clock: Clock | None = None,
@@ -142,7 +142,7 @@ class World:
     ) -> None:
         self.directory = directory
         self.choice = choice
-        self.limits = limits
+        self.settings = settings
         self.clock = Clock() if clock is None else clock
         self.log = MemoryLog(self.now_ms) if log is None else log
         self.offsets = Offsets() if offsets is None else offsets
@@ -159,7 +159,7 @@ class World:
             host=HOST,
             topics=NO_TOPICS,
         )
-        self.tables = TransactionTables(limits, TransactionCounts(Registry()))
+        self.tables = TransactionTables(settings, TransactionCounts(Registry()), limits)
         self.journal = CheckJournal(directory / "checks", in_thread=threads)
         self.transactions = Transactions(self.tables, self.log, self.needs, self.journal, choice)
         left_open(self.journal.close)
@@ -312,14 +312,14 @@ class World:
         assert stopped == [None]
         assert self.clock.getDelayedCalls() == []
 
-    def restart(self, log_end: int | None = None, *, limits: TransactionLimits | None = None) -> World:
+    def restart(self, log_end: int | None = None, *, settings: Settings | None = None) -> World:
         """The next life, from the log as it is or cut off; without a stop this is a crash."""
         for call in list(self.clock.getDelayedCalls()):
             call.cancel()
         log = self.log.cut(self.log.flushed_offset if log_end is None else log_end)
         return World(
             self.directory,
-            limits=limits or self.limits,
+            settings=settings or self.settings,
             log=log,
             offsets=self.offsets,
             clock=self.clock,

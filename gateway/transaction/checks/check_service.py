@@ -151,7 +151,7 @@ class CheckService:
         A half message that has had all its checks is asked about once more and not given up.
         """
         tables = self._tables
-        self._be_due(offset, min(tables.pending.checks(offset), max(tables.limits.check_max - 1, 0)))
+        self._be_due(offset, min(tables.pending.checks(offset), max(tables.settings.transaction_check_max - 1, 0)))
 
     def answered(self, offset: int, *, knows: bool) -> None:
         """Note that a producer answered a check, with an outcome (``knows``) or without one."""
@@ -163,8 +163,8 @@ class CheckService:
 
     def _reopened(self, offset: int) -> None:
         """Postpone the next check of a half message that is pending again after its outcome could not be stored."""
-        pending, limits = self._tables.pending, self._tables.limits
-        self._schedule(offset, self._clock_ms() + limits.check_interval_ms, pending.checks(offset))
+        pending, settings = self._tables.pending, self._tables.settings
+        self._schedule(offset, self._clock_ms() + settings.transaction_check_interval_ms, pending.checks(offset))
 
     def _be_due(self, offset: int, checks: int) -> int:
         """Let a half message be due at once, and return its due time.
@@ -297,7 +297,7 @@ class CheckService:
         tables = self._tables
         checks = tables.pending.checks(offset)
         facts = HalfFacts(tables.pending.stored_at_ms(offset), tables.pending.due_at_ms(offset), checks)
-        decision = verdict(facts, tables.limits, now_ms)
+        decision = verdict(facts, tables.settings, now_ms)
         half = self._readable(offset, found)
         if half is None or decision.act is Act.TOO_YOUNG:  # postponed during the read
             return True
@@ -331,7 +331,7 @@ class CheckService:
 
     def _later(self, offset: int, now_ms: int, checks: int, intervals: int = 1) -> None:
         tables = self._tables
-        due_at_ms = now_ms + tables.limits.check_interval_ms * intervals
+        due_at_ms = now_ms + tables.settings.transaction_check_interval_ms * intervals
         tables.pending.schedule(offset, due_at_ms, checks)
         tables.due_times.add(offset, due_at_ms)
         self._journal.checked(offset, tables.pending.place(offset)[0], due_at_ms, checks)
@@ -364,7 +364,7 @@ class CheckService:
             elif (half := self._readable(offset, each)) is not None:
                 checks = tables.pending.checks(offset)
                 facts = HalfFacts(tables.pending.stored_at_ms(offset), now_ms, checks)
-                self._settling.discard(half, checks, verdict(facts, tables.limits, now_ms).reason)
+                self._settling.discard(half, checks, verdict(facts, tables.settings, now_ms).reason)
 
     def _is_old(self, offset: int, now_ms: int) -> bool:
-        return now_ms - self._tables.pending.stored_at_ms(offset) > self._tables.limits.max_age_ms
+        return now_ms - self._tables.pending.stored_at_ms(offset) > self._tables.settings.file_reserved_time_ms

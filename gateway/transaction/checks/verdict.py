@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from gateway.transaction.limits import TransactionLimits
+from gateway.settings import Settings
 
 
 class Act(Enum):
@@ -52,31 +52,26 @@ _TOO_YOUNG: Final = CheckVerdict(Act.TOO_YOUNG)
 _CHECK: Final = CheckVerdict(Act.CHECK)
 
 
-def verdict(half: HalfFacts, limits: TransactionLimits, now_ms: int) -> CheckVerdict:
+def verdict(half: HalfFacts, settings: Settings, now_ms: int) -> CheckVerdict:
     """Decide by the age limit first, then by the due time, then by the number of checks."""
-    if now_ms - half.stored_at_ms > limits.max_age_ms:
-        return CheckVerdict(Act.DISCARD, f"older than {_duration(limits.max_age_ms)} without an outcome")
+    if now_ms - half.stored_at_ms > settings.file_reserved_time_ms:  # its log file may be deleted soon
+        return CheckVerdict(Act.DISCARD, f"older than {settings.file_reserved_time_hours} hours without an outcome")
     if now_ms < half.due_at_ms:
         return _TOO_YOUNG
-    if half.checks >= limits.check_max:
+    if half.checks >= settings.transaction_check_max:
         return CheckVerdict(Act.DISCARD, f"no outcome after {half.checks} checks")
     return _CHECK
 
 
-def immunity_ms(text: str | None, limits: TransactionLimits) -> int:
+def immunity_ms(text: str | None, settings: Settings) -> int:
     """Return how many milliseconds after its storing a half message is not checked.
 
     :param text: the property CHECK_IMMUNITY_TIME_IN_SECONDS of the half message; None if it has none. A text that is
         not a number of seconds counts as none, as upstream.
     """
     if not text or not text.isascii() or not text.isdigit() or len(text) > _MAX_SECONDS_DIGITS:
-        return limits.timeout_ms
+        return settings.transaction_timeout_ms
     return int(text) * 1_000
 
 
 _MAX_SECONDS_DIGITS = 12  # 30,000 years; longer times would not fit into the arrays of due times
-
-
-def _duration(milliseconds: int) -> str:
-    hours = milliseconds / 3_600_000
-    return f"{hours:g} hours" if hours >= 1 else f"{milliseconds} ms"

@@ -23,9 +23,9 @@ from gateway.settings.transaction import TransactionStateStore
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult
 from gateway.transaction.checks.check_journal import CheckJournal
-from gateway.transaction.limits import TransactionLimits
+from gateway.transaction.limits import DEFAULT_LIMITS
 from gateway.transaction.records.half_messages import HALF_QUEUE_ID
-from gateway.transaction.records.op_messages import build_op, entry_bytes
+from gateway.transaction.records.op_messages import MAX_ENTRIES, build_op, entry_bytes
 from gateway.transaction.restart.rebuild import OFFSETS_GROUP, LogFindings, OpenHalf, Rebuild, StartSources
 from gateway.transaction.state_stores.changes import Changes, Prepared, StatesUnavailable, TransactionStates
 from gateway.transaction.state_stores.choice import StateChoice
@@ -84,7 +84,7 @@ class Migration:
         source: StateChoice,
         target: StateChoice,
         directory: OpenDirectory,
-        limits: TransactionLimits,
+        op_bytes: int,
         clock_ms: Milliseconds,
     ) -> None:
         self._source = source
@@ -93,10 +93,10 @@ class Migration:
         self._offsets = directory.offsets
         self._journal = directory.journal
         self._host = directory.host
-        self._limits = limits
+        self._op_bytes = op_bytes
         self._clock_ms = clock_ms
         self._pending: dict[int, Prepared] = {}
-        self._outcomes = Outcomes(limits.remembered_outcomes)
+        self._outcomes = Outcomes(DEFAULT_LIMITS.remembered_outcomes)
         self._found = LogFindings()
         self._states: TransactionStates | None = None
         self._remembered = Remembered()
@@ -216,7 +216,7 @@ class Migration:
         :raises GatewayError: an op record could not be stored, or did not reach the disk.
         """
         count = 0
-        for settled in cut(self._settled(base, end), self._limits):
+        for settled in cut(self._settled(base, end), self._op_bytes):
             results: list[PutResult] = []
             message = build_op(settled, host=self._host, now_ms=self._clock_ms())
             self._store.append(message, results.append)
@@ -235,13 +235,13 @@ class Migration:
                 yield offset, State.SETTLED if state in OPEN_STATES or state is State.NONE else state
 
 
-def cut(settled: Iterable[tuple[int, State]], limits: TransactionLimits) -> Iterator[list[tuple[int, State]]]:
-    """Yield parts of the settled half messages, each small enough for one op record."""
+def cut(settled: Iterable[tuple[int, State]], op_bytes: int) -> Iterator[list[tuple[int, State]]]:
+    """Yield parts of the settled half messages, each small enough for one op record with a body of ``op_bytes``."""
     part: list[tuple[int, State]] = []
     size = 0
     for offset, state in settled:
         entry = entry_bytes(offset)
-        if part and (size + entry > limits.op_body_bytes or len(part) == limits.op_entries):
+        if part and (size + entry > op_bytes or len(part) == MAX_ENTRIES):
             yield part
             part, size = [], 0
         part.append((offset, state))

@@ -112,7 +112,7 @@ class TransactionStart:
         """Take in the open half messages that were found, many at once, because a start may find a million."""
         tables = self._tables
         found, self._opening = self._opening, []
-        journal, limits, now_ms = self._checks, tables.limits, self._now_ms
+        journal, settings, now_ms = self._checks, tables.settings, self._now_ms
         add_due = tables.due_times.add
         counts = Counter([half.group for half in found])
         groups = {name: tables.turns.join_many(name, count) for name, count in counts.items()}
@@ -122,12 +122,10 @@ class TransactionStart:
             offset, stored_at_ms, checks = half.offset, half.stored_at_ms, half.checks
             if stored_at_ms > now_ms:
                 stored_at_ms = now_ms
-            due_at_ms = stored_at_ms + limits.timeout_ms
-            if half.immunity is not None:
-                due_at_ms = stored_at_ms + immunity_ms(half.immunity, limits)
+            due_at_ms = stored_at_ms + immunity_ms(half.immunity, settings)
             known = journal_check(journal.get(offset), half) if journal else None
             if known is not None:
-                due_at_ms, checks = min(known[0], now_ms + limits.check_interval_ms), known[1]
+                due_at_ms, checks = min(known[0], now_ms + settings.transaction_check_interval_ms), known[1]
             place, group, topic = (half.log_offset, half.size), groups[half.group], topics[half.topic]
             tables.pending.add(offset, place, stored_at_ms, due_at_ms, group, topic)
             if checks:

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from gateway.settings import Settings
 from gateway.transaction.counts import TransactionCounts
-from gateway.transaction.limits import TransactionLimits
+from gateway.transaction.limits import DEFAULT_LIMITS, TransactionLimits
 from gateway.transaction.replies import Source
 from gateway.transaction.states import State
 from gateway.transaction.tables.check_turns import CheckTurns
@@ -41,18 +42,24 @@ class TransactionTables:
         "outcomes",
         "pending",
         "recent",
+        "settings",
         "sources",
         "turns",
     )
 
-    def __init__(self, limits: TransactionLimits, counts: TransactionCounts) -> None:
+    def __init__(
+        self, settings: Settings, counts: TransactionCounts, limits: TransactionLimits = DEFAULT_LIMITS
+    ) -> None:
+        self.settings = settings
         self.limits = limits
         self.counts = counts
         self.outcomes = Outcomes(limits.remembered_outcomes)
         self.pending = Pending()
-        self.turns = CheckTurns(max_in_flight=limits.checks_in_flight, answer_timeout_ms=limits.check_answer_timeout_ms)
+        self.turns = CheckTurns(
+            max_in_flight=settings.checks_in_flight, answer_timeout_ms=limits.check_answer_timeout_ms
+        )
         self.due_times = DueTimes()
-        self.recent = RecentHalves(limits.recent_half_bytes)
+        self.recent = RecentHalves(settings.recent_half_bytes)
         self.ops = OpPositions()
         self.sources: Lately[Source] = Lately(MAX_REMEMBERED_SOURCES)
         """The source (a client or the broker itself) of the outcome of a half message, by half offset."""

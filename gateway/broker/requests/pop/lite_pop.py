@@ -25,7 +25,6 @@ from gateway.metadata.groups import Groups
 from gateway.metadata.lite_attributes import bound_topic, is_parent
 from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Dispatch, Request, answer_failures, wait_for_room
-from gateway.settings import Settings
 from gateway.store.reading.get_result import GetStatus
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.revive_log import MAX_MESSAGES
@@ -59,7 +58,7 @@ class PopLite:
         self._groups = desk.groups
         self._lite = desk.lite
         self._log = desk.pops.revive_log
-        self._permission = desk.settings.broker_permission
+        self._settings = desk.settings
         self._clock_ms = desk.clock
         self._traffic = desk.traffic
         self._flows = desk.flows
@@ -68,11 +67,6 @@ class PopLite:
     def register(self, dispatch: Dispatch) -> None:
         """Register the request codes that this class answers."""
         dispatch.answers_directly(RequestCode.POP_LITE_MESSAGE, self.pop, Right.SUBSCRIBE | Right.CONSUME, Size.LARGE)
-
-    def use(self, settings: Settings) -> None:
-        """Use the changed settings from now on."""
-        self._permission = settings.broker_permission
-        self._taking.use(settings)
 
     def pop(self, request: Request) -> None:
         """Check a pop, take messages, and answer or hold."""
@@ -94,7 +88,7 @@ class PopLite:
             )
         check_invisible(header.invisible_time)
         check_attempt(header.attempt_id)
-        config = check_pop_place(self._topics, self._groups, self._permission, topic, ANY_QUEUE, group)
+        config = check_pop_place(self._topics, self._groups, self._settings.broker_permission, topic, ANY_QUEUE, group)
         check_bound(self._groups, config.attributes, topic, group)
 
     # -- taking ---------------------------------------------------------------------------------------------

@@ -34,7 +34,6 @@ from gateway.delivery.pop.receipts import (
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Dispatch, Request, answer_failures, wait_for_room
-from gateway.settings import Settings
 from gateway.store.reading.get_result import GetStatus
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.revive_log import MAX_MESSAGES, CheckPointRecord, ReviveRecord
@@ -75,13 +74,6 @@ class PopMessage:
     def register(self, dispatch: Dispatch) -> None:
         """Register the request codes that this class answers."""
         dispatch.answers_directly(RequestCode.POP_MESSAGE, self.pop, Right.SUBSCRIBE | Right.CONSUME, Size.LARGE)
-
-    def use(self, settings: Settings) -> None:
-        """Use the changed settings from now on."""
-        self._settings = settings
-        self._points.shares.resize(settings.pop_check_points_limit)
-        self._sources.settings = settings
-        self._taking.use(settings)
 
     def pop(self, request: Request) -> None:
         """Check a pop, take messages, and answer or hold; in a later turn if filters have used up the current turn."""

@@ -88,13 +88,13 @@ class PopSources:
     ) -> None:
         self._topics = topics
         self._groups = groups
-        self.settings = settings
+        self._settings = settings
         self._random_below = random_below
         self._unread = unread
 
     def of(self, header: PopMessageRequest, watched: Watched) -> Iterator[Source]:
         """Yield the queues in which a pop looks for messages, in order; ``watched`` gets the marks that are used."""
-        settings, chance = self.settings, self._random_below(100)
+        settings, chance = self._settings, self._random_below(100)
         config = self._topics.get(header.topic)
         by_priority = config is not None and self._is_by_priority(config, header, chance)
         retries = [] if header.order else self._retries(header.topic, header.consumer_group, chance)
@@ -135,7 +135,7 @@ class PopSources:
         return chance < priority_factor({} if group is None else group.attributes)
 
     def _retries(self, topic: str, group: str, chance: int) -> list[Place]:
-        settings = self.settings
+        settings = self._settings
         forms = [RETRY_V2 if settings.enable_retry_topic_v2 else RETRY_V1]
         if settings.enable_retry_topic_v2 and settings.retrieve_message_from_pop_retry_topic_v1:
             forms.insert(chance % 2, RETRY_V1)

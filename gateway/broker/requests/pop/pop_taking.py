@@ -23,7 +23,6 @@ from gateway.delivery.pop.revive_log import state_of
 from gateway.errors import RequestRefused
 from gateway.in_thread import Failed
 from gateway.remoting.dispatch import Request, answer_failures, wait_for_room
-from gateway.settings import Settings
 from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.store.reading.wanted import Wanted
 from gateway.telemetry.logs import EventLog
@@ -125,14 +124,9 @@ class PopTaking:
         self._finish = finish
         self._was_read = was_read
         self._give_up = give_up
-        self.use(desk.settings)
+        self._settings = desk.settings
         self.waiting_bytes = 0
         """The number of bytes of messages that were taken and wait for the disk."""
-
-    def use(self, settings: Settings) -> None:
-        """Use the changed settings from now on."""
-        self._max_bytes = settings.max_transfer_bytes_on_message_in_memory
-        self._max_bytes_cold = settings.max_transfer_bytes_on_message_in_disk
 
     @property
     def has_too_much(self) -> bool:
@@ -141,7 +135,9 @@ class PopTaking:
 
     def is_full(self, pop: Pop) -> bool:
         """Return whether a pop has as many messages or bytes as it may have."""
-        return pop.count >= pop.header.max_msg_nums or pop.bytes >= self._max_bytes
+        return (
+            pop.count >= pop.header.max_msg_nums or pop.bytes >= self._settings.max_transfer_bytes_on_message_in_memory
+        )
 
     def go_on(self, pop: Pop) -> None:
         """Take messages from the remaining sources, until the pop has to wait for a source or for its turn."""
@@ -232,7 +228,10 @@ class PopTaking:
         store, (topic, queue_id, retry, _) = self._store, source
         accepts = pop.accepts if retry == NORMAL else EVERYTHING
         wanted = Wanted(accepts.accepts_code, accepts.choose_within(pop.work))
-        count, size = pop.header.max_msg_nums - pop.count, self._max_bytes - pop.bytes
+        count, size = (
+            pop.header.max_msg_nums - pop.count,
+            self._settings.max_transfer_bytes_on_message_in_memory - pop.bytes,
+        )
         result = store.get_messages_now(topic, queue_id, offset, count, size, wanted)
         if result is not None:
             self._have_read(pop, source, key, offset, result)
@@ -242,7 +241,7 @@ class PopTaking:
             return True
 
         def read() -> GetResult:
-            least = min(size, self._max_bytes_cold)
+            least = min(size, self._settings.max_transfer_bytes_on_message_in_disk)
             return store.get_messages(topic, queue_id, offset, count, least, wanted)
 
         def have_read(result: GetResult | Failed) -> None:

@@ -27,7 +27,6 @@ from gateway.errors import RequestRefused
 from gateway.metadata.unread_queues import Unread, marked
 from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Answer, Dispatch, Request, answer_failures
-from gateway.settings import Settings
 from gateway.store.reading.get_result import GetResult, GetStatus
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.revive_log import MAX_MESSAGES
@@ -124,15 +123,10 @@ class PopWaiting:
         self._orders = desk.pops.orders
         self._held = desk.pops.held
         self._notified = desk.pops.notified
-        self._permission = desk.settings.broker_permission
-        self._max_bytes = desk.settings.max_transfer_bytes_on_message_in_memory
+        self._settings = desk.settings
         self._clock_ms = desk.clock
         self._cold_reads = desk.cold_reads
         self._random_below = desk.random_below
-
-    def use(self, settings: Settings) -> None:
-        """Use the changed settings from now on."""
-        self._permission = settings.broker_permission
 
     def register(self, dispatch: Dispatch) -> None:
         """Register the request codes that this class answers."""
@@ -298,7 +292,7 @@ class PopWaiting:
 
     def _peeked(self, begins: list[_Begin], count: int) -> tuple[list[GetResult], int]:
         results: list[GetResult] = []
-        rest, left = 0, self._max_bytes
+        rest, left = 0, self._settings.max_transfer_bytes_on_message_in_memory
         for topic, queue_id, offset in begins:
             next_offset = offset
             if count > 0 and left > 0:
@@ -312,4 +306,4 @@ class PopWaiting:
         return results, rest
 
     def _check(self, topic: str, queue_id: int, group: str) -> None:
-        check_pop_place(self._topics, self._groups, self._permission, topic, queue_id, group)
+        check_pop_place(self._topics, self._groups, self._settings.broker_permission, topic, queue_id, group)

@@ -23,9 +23,9 @@ from gateway.errors import RequestRefused
 from gateway.metadata.names import HALF_TOPIC
 from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Dispatch, Request
+from gateway.settings import Settings
 from gateway.telemetry.logs import EventLog, Repeats
 from gateway.transaction.checks.verdict import immunity_ms
-from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.replies import Reply, Source
 from gateway.transaction.states import Event
 from wire.codes import RequestCode, ResponseCode
@@ -145,7 +145,7 @@ class EndTransaction:
             age_ms = 0
             if PropertyName.CHECK_IMMUNITY_TIME_IN_SECONDS in half.property_map:
                 age_ms = self._clock_ms() - self._tables.stored_at_ms(half)
-            check_outcome(header, half, age_ms, self._tables.limits)
+            check_outcome(header, half, age_ms, self._tables.settings)
         except RequestRefused as refused:
             self._log_refusal(header, request, refused)
             raise
@@ -165,7 +165,7 @@ class EndTransaction:
             )
 
 
-def check_outcome(header: EndedHeader, half: StoredMessage, age_ms: int, limits: TransactionLimits) -> None:
+def check_outcome(header: EndedHeader, half: StoredMessage, age_ms: int, settings: Settings) -> None:
     """Refuse an outcome that does not fit the half message found at its place; pure.
 
     :raises RequestRefused: ILLEGAL_OPERATION: the outcome comes after the immunity time and is no answer to a check;
@@ -173,7 +173,7 @@ def check_outcome(header: EndedHeader, half: StoredMessage, age_ms: int, limits:
     """
     properties = half.property_map
     immunity = properties.get(PropertyName.CHECK_IMMUNITY_TIME_IN_SECONDS)
-    if immunity is not None and not header.from_transaction_check and age_ms > immunity_ms(immunity, limits):
+    if immunity is not None and not header.from_transaction_check and age_ms > immunity_ms(immunity, settings):
         raise RequestRefused(
             ResponseCode.ILLEGAL_OPERATION,
             f"the outcome comes {age_ms} ms after the half message, whose immunity time is {immunity} s; "

@@ -14,7 +14,6 @@ from gateway.broker.desk import Desk
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Dispatch, Request
-from gateway.settings import Settings
 from gateway.store.put_result import PutResult, WaitFor
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import FieldError
@@ -37,10 +36,6 @@ class RecallMessage:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._settings = desk.settings
-
-    def use(self, settings: Settings) -> None:
-        """Use the changed settings from now on."""
-        self._settings = settings
 
     def register(self, dispatch: Dispatch) -> None:
         """Register the request codes that this class answers."""

@@ -18,7 +18,6 @@ from gateway.remoting.channel import Channel
 from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Dispatch, Request
 from gateway.remoting.pending import CallFailed
-from gateway.settings import Settings
 from gateway.shares import Shares
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.telemetry.logs import EventLog
@@ -99,10 +98,6 @@ class ReplyMessage:
         self._lines: dict[Channel, _Line] = {}
         self._channels: dict[str, Channel] = {}
         """The channels of the clients that got replies, because a search among thousands of producers takes long."""
-
-    def use(self, settings: Settings) -> None:
-        """Use the changed settings from now on."""
-        self._send.use(settings)
 
     def register(self, dispatch: Dispatch) -> None:
         """Register the request codes that this class answers."""

@@ -49,7 +49,6 @@ from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Dispatch, Request
 from gateway.schedule.redirect import redirect_delayed
 from gateway.schedule.timer_message import recall_handle
-from gateway.settings import Settings
 from gateway.store.put_result import PutResult, PutStatus
 from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
@@ -86,7 +85,9 @@ class SendMessage:
     """Answers SEND_MESSAGE (10), SEND_MESSAGE_V2 (310) and SEND_BATCH_MESSAGE (320)."""
 
     def __init__(self, desk: Desk) -> None:
-        settings = desk.settings
+        self._settings = settings = desk.settings
+        self._max_message_bytes = settings.max_message_size
+        self._fills_light_queues = settings.fills_light_queues
         self._store = desk.store
         self._append = desk.store.append
         self._topics = desk.topics
@@ -108,7 +109,6 @@ class SendMessage:
         added = {**self._answer_ext, PropertyName.CLUSTER: settings.broker_cluster_name}
         self._properties = StoredProperties(settings, added, unique_keys(desk.clock).create_unique_key)
         self._batches = Batches(desk.store, self._properties, self._answer_ext)
-        self.use(settings)
 
     def register(self, dispatch: Dispatch) -> None:
         """Register the request codes that this class answers."""
@@ -118,15 +118,6 @@ class SendMessage:
             RequestCode.SEND_BATCH_MESSAGE,
         ):
             dispatch.answers_directly(code, self.send, Right.PUBLISH)
-
-    def use(self, settings: Settings) -> None:
-        """Use the changed settings from now on."""
-        self._settings = settings
-        self._properties.use(settings)
-        # What every message is held against.
-        self._max_message_bytes = settings.max_message_size
-        self._checks_types = settings.enable_topic_message_type_check
-        self._fills_light_queues = settings.fills_light_queues
 
     def send(self, request: Request) -> None:
         """Check and store a message, then answer once the store reports that the message is durable."""
@@ -143,7 +134,11 @@ class SendMessage:
                 message = self._outgoing(request, plain)
                 topic = self._checked(request, message)
                 if plain.batch:
-                    check = partial(self._check_type, message.topic) if self._checks_types else None
+                    check = (
+                        partial(self._check_type, message.topic)
+                        if self._settings.enable_topic_message_type_check
+                        else None
+                    )
                     self._batches.store(request, message, topic, plain.properties or "", check)
                     return
                 place = self._properties.give(message, plain.properties or "")
@@ -253,7 +248,8 @@ class SendMessage:
         :param place: None if the place has to be found from the message's properties.
         """
         properties = message.property_map
-        if self._checks_types and (topic.attributes or place is not _ITS_TOPIC):  # plain ones are taken unasked
+        # Plain messages are taken without a look at the setting.
+        if (topic.attributes or place is not _ITS_TOPIC) and self._settings.enable_topic_message_type_check:
             self._check_type(message.topic, properties)
         if self._fills_light_queues:
             refuse_many_light_queues(properties)

@@ -20,7 +20,6 @@ from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Dispatch, Request
 from gateway.schedule.redirect import redirect_delayed
-from gateway.settings import Settings
 from gateway.store.put_result import PutResult
 from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.codes import RequestCode, ResponseCode
@@ -37,11 +36,6 @@ class SendBack:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._broker_permission = desk.settings.broker_permission
-
-    def use(self, settings: Settings) -> None:
-        """Use the changed settings from now on."""
-        self._broker_permission = settings.broker_permission
 
     def register(self, dispatch: Dispatch) -> None:
         """Register the request codes that this class answers."""
@@ -89,7 +83,7 @@ class SendBack:
         group = self._desk.groups.find(name)
         if group is None:
             raise RequestRefused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {name}")
-        if not self._broker_permission & Permission.WRITE:
+        if not self._desk.settings.broker_permission & Permission.WRITE:
             raise RequestRefused(ResponseCode.NO_PERMISSION, "the broker does not take messages (brokerPermission)")
         return group
 

@@ -35,7 +35,7 @@ class StoredProperties:
     """
 
     def __init__(self, settings: Settings, added: Mapping[str, str], unique_key: Callable[[], str]) -> None:
-        self.use(settings)
+        self._settings = settings
         self._unique_key = unique_key
         self._added = dict(added)
         self._added_raw = build_properties(added)
@@ -47,14 +47,10 @@ class StoredProperties:
             added, special, mark=HALF_MARK, takes=lambda properties: refuse_reason(properties) is None
         )
 
-    def use(self, settings: Settings) -> None:
-        """Use the changed settings from now on."""
-        self._takes_halves = not settings.reject_transaction_message
-
     def give(self, message: OutgoingMessage, text: str) -> StoredIn | None:
         """Give a message the properties of a string; return its place, or None if the place has to be found."""
         properties, place = self._plain.of(text), _ITS_TOPIC
-        if properties is None and self._takes_halves:
+        if properties is None and not self._settings.reject_transaction_message:
             properties, place = self._half.of(text), _HALF_TOPIC
         if properties is None:
             self.give_unknown(message, text)
@@ -69,7 +65,7 @@ class StoredProperties:
         known, place = self._plain, _ITS_TOPIC
         if form.before != known.start:
             known, place = self._half, _HALF_TOPIC
-            if form.before != known.start or not self._takes_halves:
+            if form.before != known.start or self._settings.reject_transaction_message:
                 return self.give(message, header.properties)
         properties = known.of_key(header.unique_key.decode(), form.ending)
         if properties is None:

@@ -8,7 +8,6 @@ from functools import partial
 from gateway.tests.crash.disk.recording import Fault
 from gateway.tests.crash.ledger import Ledger
 from gateway.tests.crash.stage import Steps
-from gateway.transaction.limits import HOUR_MS
 
 
 class UpkeepSteps(Steps):
@@ -34,7 +33,7 @@ class UpkeepSteps(Steps):
         self._broker.reactor.advance(1)
 
     def age(self) -> None:
-        self._clock.now_ms += self._random.choice((24, 100)) * HOUR_MS
+        self._clock.now_ms += self._random.choice((24, 100)) * 3_600_000
 
     def delete_expired(self) -> None:
         """Step by step, as a broker does it; the survey flushes what the deletion relies on."""

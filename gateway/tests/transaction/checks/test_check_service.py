@@ -13,7 +13,7 @@ import pytest
 from gateway.in_thread import in_this_thread
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
 from gateway.store.put_result import PutResult, PutStatus
-from gateway.tests.transaction.world import COMMIT, LIMITS, UNKNOWN, Producer, World
+from gateway.tests.transaction.world import COMMIT, TRANSACTIONS, UNKNOWN, Producer, World
 from gateway.transaction.checks.check_journal import RECORD_BYTES
 from gateway.transaction.checks.check_service import GATHER_MS
 from gateway.transaction.records.half_messages import DISCARD_REASON, half_of
@@ -61,26 +61,26 @@ def test_producers_of_a_group_are_asked_in_turn(world: World) -> None:
 
 
 def test_a_group_without_producer_waits_for_days_and_is_given_up_with_its_reason(tmp_path: Path) -> None:
-    world = World(tmp_path, limits=replace(LIMITS, max_age_ms=50_000))
+    world = World(tmp_path, settings=replace(TRANSACTIONS, file_reserved_time_hours=1))
     for number in range(3):
         world.send(f"k{number}")
-    world.wait(49)
+    world.wait(3_599)
     assert world.transactions.pending.count == 3
     world.wait(3)
     assert world.transactions.pending.count == 0
     reasons = {message.property_map[DISCARD_REASON] for message in world.log.messages(CHECK_MAX_TOPIC)}
-    assert reasons == {"older than 50000 ms without an outcome"}
+    assert reasons == {"older than 1 hours without an outcome"}
 
 
 def test_only_so_many_checks_are_in_flight_and_answers_make_room(world: World) -> None:
     producer = world.connect("g")
     halves = [world.send(f"k{number}") for number in range(20)]
     world.wait(6.5)
-    assert len(producer.checks) == LIMITS.checks_in_flight
+    assert len(producer.checks) == TRANSACTIONS.checks_in_flight
     for half in halves[:5]:
         world.end(half, UNKNOWN, from_check=True)
     world.wait(0.1)
-    assert len(producer.checks) == LIMITS.checks_in_flight + 5
+    assert len(producer.checks) == TRANSACTIONS.checks_in_flight + 5
     assert world.transactions.counts.checks_unknown.value == 5
 
 
@@ -92,22 +92,22 @@ def test_answers_of_a_moment_make_room_together(world: World) -> None:
     written = journal.stat().st_size
     for half in halves[:3]:
         world.end(half, UNKNOWN, from_check=True)
-        assert len(producer.checks) == LIMITS.checks_in_flight, "no turn for each of them"
+        assert len(producer.checks) == TRANSACTIONS.checks_in_flight, "no turn for each of them"
     world.clock.advance(GATHER_MS / 1_000)
-    assert len(producer.checks) == LIMITS.checks_in_flight + 3
+    assert len(producer.checks) == TRANSACTIONS.checks_in_flight + 3
     assert journal.stat().st_size == written + 3 * RECORD_BYTES
 
 
 def test_the_answer_to_a_check_needs_no_second_read_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(tmp_path, limits=replace(LIMITS, recent_half_bytes=40_000))  # some fifteen of them
+    world = World(tmp_path, settings=replace(TRANSACTIONS, recent_half_bytes=40_000))  # some fifteen of them
     world.connect("g")
     halves = [world.send(f"k{number}") for number in range(40)]
     assert world.tables.recent.find(halves[0].queue_offset, halves[0].commit_log_offset) is None
     world.wait(6.5)
     monkeypatch.setattr(world.log, "message_at", None)
-    for half in halves[: LIMITS.checks_in_flight]:
+    for half in halves[: TRANSACTIONS.checks_in_flight]:
         world.end(half, COMMIT, from_check=True)
-    assert world.finals() == [f"k{number}" for number in range(LIMITS.checks_in_flight)]
+    assert world.finals() == [f"k{number}" for number in range(TRANSACTIONS.checks_in_flight)]
 
 
 def test_unanswered_checks_make_room_after_a_while(world: World) -> None:
@@ -115,8 +115,8 @@ def test_unanswered_checks_make_room_after_a_while(world: World) -> None:
     for number in range(20):
         world.send(f"k{number}")
     world.wait(28)
-    assert len(producer.checks) > LIMITS.checks_in_flight
-    assert world.transactions.counts.checks_lost.value >= LIMITS.checks_in_flight
+    assert len(producer.checks) > TRANSACTIONS.checks_in_flight
+    assert world.transactions.counts.checks_lost.value >= TRANSACTIONS.checks_in_flight
 
 
 def test_a_message_that_cannot_be_given_up_is_tried_again_after_an_interval(world: World) -> None:
@@ -302,7 +302,7 @@ def test_nothing_spins_while_the_disk_is_slow(slow: World, threads: Threads) -> 
     assert calls
     assert min(calls) > 0.1
     threads.run()
-    assert slow.tables.turns.in_flight == LIMITS.checks_in_flight
+    assert slow.tables.turns.in_flight == TRANSACTIONS.checks_in_flight
 
 
 def test_what_is_settled_or_put_off_while_it_is_read_is_not_checked(slow: World, threads: Threads) -> None:
@@ -357,9 +357,10 @@ def test_a_record_that_cannot_be_read_is_put_off_and_the_others_are_asked(
 
 
 def test_what_is_too_old_is_read_off_the_reactor_as_well(tmp_path: Path, threads: Threads) -> None:
-    world = World(tmp_path, limits=replace(LIMITS, max_age_ms=20_000), threads=threads)
+    world = World(tmp_path, settings=replace(TRANSACTIONS, file_reserved_time_hours=1), threads=threads)
     halves = [world.send(f"k{number}") for number in range(3)]
     world.log.cold.update(half.commit_log_offset for half in halves)
+    world.wait(3_580)
     for _ in range(20):
         world.wait(1)
         threads.run()
@@ -395,7 +396,7 @@ def test_a_stop_while_records_are_read_checks_nothing(slow: World, threads: Thre
 
 
 def test_a_check_that_a_person_asks_for_is_sent_after_the_last_one_too(tmp_path: Path) -> None:
-    world = World(tmp_path, limits=replace(LIMITS, check_max=1))
+    world = World(tmp_path, settings=replace(TRANSACTIONS, transaction_check_max=1))
     producer = world.connect("g")
     half = world.send("k1")
     world.wait(6.5)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.settings import Settings
 from gateway.transaction.checks.verdict import Act, HalfFacts, immunity_ms, verdict
-from gateway.transaction.limits import TransactionLimits
 
-LIMITS = TransactionLimits(timeout_ms=6_000, check_interval_ms=30_000, check_max=3, max_age_ms=1_000_000)
+SETTINGS = Settings(transaction_check_max=3, file_reserved_time_hours=1)
 
 
 @pytest.mark.parametrize(
@@ -22,21 +22,19 @@ LIMITS = TransactionLimits(timeout_ms=6_000, check_interval_ms=30_000, check_max
         (0, 96_000, 3, 95_999, Act.TOO_YOUNG),
         (0, 96_000, 3, 96_000, Act.DISCARD),
         (0, 6_000, 4, 6_000, Act.DISCARD),
-        (0, 6_000, 0, 1_000_000, Act.CHECK),
-        (0, 6_000, 0, 1_000_001, Act.DISCARD),
-        (0, 2_000_000, 0, 1_000_001, Act.DISCARD),
+        (0, 6_000, 0, 3_600_000, Act.CHECK),
+        (0, 6_000, 0, 3_600_001, Act.DISCARD),
+        (0, 7_000_000, 0, 3_600_001, Act.DISCARD),
         (10_000, 16_000, 0, 0, Act.TOO_YOUNG),
     ],
 )
 def test_verdict_of_age_due_time_and_checks(stored: int, due: int, checks: int, now: int, act: Act) -> None:
-    assert verdict(HalfFacts(stored, due, checks), LIMITS, now).act is act
+    assert verdict(HalfFacts(stored, due, checks), SETTINGS, now).act is act
 
 
 def test_a_discard_says_why() -> None:
-    assert verdict(HalfFacts(0, 0, 3), LIMITS, 1).reason == "no outcome after 3 checks"
-    assert "1000000 ms" in verdict(HalfFacts(0, 0, 0), LIMITS, 1_000_001).reason
-    days = TransactionLimits()
-    assert "72 hours" in verdict(HalfFacts(0, 0, 0), days, days.max_age_ms + 1).reason
+    assert verdict(HalfFacts(0, 0, 3), SETTINGS, 1).reason == "no outcome after 3 checks"
+    assert "older than 1 hours" in verdict(HalfFacts(0, 0, 0), SETTINGS, 3_600_001).reason
 
 
 @pytest.mark.parametrize(
@@ -55,4 +53,4 @@ def test_a_discard_says_why() -> None:
     ],
 )
 def test_immunity_is_a_number_of_seconds_or_the_general_timeout(text: str | None, expected: int) -> None:
-    assert immunity_ms(text, LIMITS) == expected
+    assert immunity_ms(text, SETTINGS) == expected

@@ -10,10 +10,10 @@ from twisted.internet.task import Clock
 
 from gateway.in_thread import in_this_thread
 from gateway.metadata.topics import NO_TOPICS
+from gateway.settings import Settings
 from gateway.telemetry.metrics import Registry
 from gateway.tests.transaction.world import HOST, Offsets, ProducerTable
 from gateway.transaction.counts import TransactionCounts
-from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.records.half_reader import without_turns
 from gateway.transaction.state_stores.changes import Changes, Known, Prepared, Settled, StatesLost, StatesUnavailable
@@ -63,7 +63,7 @@ class Follower:
     def __init__(self, limit: int = 3) -> None:
         self.log, self.clock, self.states = Log(), Clock(), States()
         self.waiting: list[tuple[Callable[[], object], Callable[[Any], None]]] = []
-        self.tables = TransactionTables(TransactionLimits(), TransactionCounts(Registry()))
+        self.tables = TransactionTables(Settings(), TransactionCounts(Registry()))
         log: Any = self.log
         in_thread = self.work_later
         needs = TransactionNeeds(

@@ -53,7 +53,7 @@ def peer(tmp_path: Path) -> Peer:
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "storeId.json").write_text('{"storeId": "store-1"}')
     desk = desk_of(
-        live=LiveSettings(Settings(store_path_root_dir=tmp_path, broker_name="broker=a")),
+        live=LiveSettings(Settings(store_path_root_dir=tmp_path, broker_name="broker=a"), lambda: None),
         store=store,
         cold_reads=ColdReads(in_this_thread, threads=1, limit=1),
         throughput=Throughput(lambda: Totals(puts[0], 0, 0, 0), lambda: now_ms[0], lambda ms: 0),
