@@ -126,7 +126,7 @@ class MessageStore:
         )
         self._group = self._publication.group = GroupCommit(
             AdmittedLog(files, state.admission),
-            self._publication,
+            surroundings.stage(self._publication),
             surroundings,
             syncs=settings.sync_flush,
             timeout_ms=settings.sync_flush_timeout_ms,
@@ -260,7 +260,7 @@ class MessageStore:
             self._lock.release()
 
     def when_idle(self, callback: Callable[[], None]) -> None:
-        """Call back once when no batch waits for the disk any more, or at once if none waits."""
+        """Call back once when no batch waits to be stored and visible, or at once if none waits."""
         self._publication.when_idle(callback)
 
     # --- appending -----------------------------------------------------------------------------------------------

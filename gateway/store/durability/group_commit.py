@@ -7,6 +7,9 @@
 A batch is written at once, into the system's memory, if its files exist. A batch that has to make a file, or is large,
 is written in the thread. For most batches, therefore, only the sync has to change threads.
 
+Batches that are stored go to a ``BatchObserver``: ``Publication`` makes them visible and answers their senders. A
+further stage before that is a class that is an observer itself and passes on, in order, what it was notified of.
+
 There is no waiting time: a lone message goes at once, and a thousand concurrent messages share one sync. All methods
 run on one thread, the reactor's; only ``write`` and ``sync`` may run in another. The only timer watches for a disk that
 does not answer.
@@ -21,7 +24,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from gateway.in_thread import Failed, result_of
-from gateway.store.durability.surroundings import Cancel, StoreSurroundings
+from gateway.store.durability.surroundings import BatchObserver, Cancel, StoreSurroundings
 from gateway.store.log.log_batch import LogBatch
 from gateway.telemetry.logs import EventLog
 
@@ -54,22 +57,6 @@ class BatchLog(Protocol):
         """
 
 
-class BatchObserver(Protocol):
-    """An observer that is notified of the outcome of batches, on the reactor's thread."""
-
-    def stored(self, batch: LogBatch) -> None:
-        """Note that a batch is as durable as it has to be; called for each batch, in order."""
-
-    def failed(self, batch: LogBatch, reason: BaseException) -> None:
-        """Note that a batch could not be stored, and why; dispose of the gathered messages, too."""
-
-    def hasty(self, batch: LogBatch) -> None:
-        """Note that a batch is written but not yet on disk; called if a sender waits only for the write."""
-
-    def overdue(self, batch: LogBatch) -> None:
-        """Note that a written batch is not on disk after the time-out; may be called several times."""
-
-
 class GroupCommit:
     """The part that gathers batches and brings them to the disk one after the other.
 
@@ -100,6 +87,7 @@ class GroupCommit:
         "gathering",
         "in_flight",
         "is_adding",
+        "stored_end",
     )
 
     def __init__(
@@ -133,6 +121,8 @@ class GroupCommit:
         self.is_adding = False
         """True while callbacks of ``before_next`` append: the limit of a batch does not apply to their messages."""
         self.gathering = log.new_batch()
+        self.stored_end = 0
+        """The offset in the log after the last batch of which the observer was notified that it is stored."""
 
     @property
     def is_idle(self) -> bool:
@@ -243,7 +233,9 @@ class GroupCommit:
         self._is_landing = True
         try:
             while self._landed:
-                self._stored(self._landed.popleft())
+                batch = self._landed.popleft()
+                self.stored_end = batch.end
+                self._stored(batch)
         finally:
             self._is_landing = False
 

@@ -101,8 +101,8 @@ class Publication:
         self._listeners.append(listener)
 
     def when_idle(self, callback: Callable[[], None]) -> None:
-        """Call back once when no batch waits for the disk any more, or at once if none waits."""
-        if self._group.is_idle:
+        """Call back once when no batch waits to be stored and visible, or at once if none waits."""
+        if self._is_idle:
             callback()
         else:
             self._idle_callbacks.append(callback)
@@ -110,7 +110,12 @@ class Publication:
     @property
     def is_complete(self) -> bool:
         """True if everything that is stored is also visible."""
-        return not self._undispatched
+        return not self._undispatched and self._log.visible_end >= self._group.stored_end
+
+    @property
+    def _is_idle(self) -> bool:
+        """True if nothing waits for the disk or for a stage; a batch whose queues cannot be written may remain."""
+        return self._group.is_idle and self._log.visible_end >= self._group.stored_end
 
     @property
     def refusal(self) -> str | None:
@@ -178,7 +183,7 @@ class Publication:
                 callback(result)
             except Exception as error:  # noqa: BLE001 - one sender's failure must not keep the others' answers
                 log.error("callback failed", failure=error)
-        if self._idle_callbacks and self._group.is_idle:
+        if self._idle_callbacks and self._is_idle:
             waiting, self._idle_callbacks = self._idle_callbacks, []
             for idle in waiting:
                 idle()

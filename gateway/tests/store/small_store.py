@@ -17,7 +17,15 @@ from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.disk.files import Buffer, DiskSpace, FileLayer
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.mapped_file_queue import MappedFileQueue
-from gateway.store.durability.surroundings import Cancel, Later, StoreSurroundings, at_once, never
+from gateway.store.durability.surroundings import (
+    BatchObserver,
+    Cancel,
+    Later,
+    StoreSurroundings,
+    at_once,
+    never,
+    no_stage,
+)
 from gateway.store.errors import DiskFull, WriteFailed
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult
@@ -181,13 +189,21 @@ def small_store(
     soon: Soon = at_once,
     in_thread: InThread = in_this_thread,
     later: Later = never,
+    stage: Callable[[BatchObserver], BatchObserver] = no_stage,
     delay_of: Callable[[int], int | None] | None = None,
     topics: Callable[[], Container[str] | None] = lambda: None,
 ) -> MessageStore:
     return MessageStore(
         directory,
         settings,
-        StoreSurroundings(clock_ms=clock or Clock(), files=disk or Disk(), soon=soon, in_thread=in_thread, later=later),
+        StoreSurroundings(
+            clock_ms=clock or Clock(),
+            files=disk or Disk(),
+            soon=soon,
+            in_thread=in_thread,
+            later=later,
+            stage=stage,
+        ),
         delay_of=delay_of,
         topics=topics,
     )
