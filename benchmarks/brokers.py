@@ -27,7 +27,7 @@ from benchmarks import chart, prepared_load, table
 from benchmarks.java_tools import CACHE, BenchmarkError, run_program
 from benchmarks.servers import cpu_s
 from compat_tests.peers import gateway_command
-from gateway.client.testing.ports import free_port
+from gateway.client.testing.server import free_port
 
 TOPIC = "brokers"
 QUEUES = 8

@@ -34,7 +34,7 @@ from benchmarks.beside import with_topics
 from benchmarks.java_tools import CACHE, BenchmarkError, tool
 from benchmarks.row import FULL, QUICK, Effort, Measured
 from benchmarks.servers import Server, serving
-from gateway.client.testing.ports import free_port
+from gateway.client.testing.server import free_port
 
 Side = Literal["apache", "gateway", "c-server"]
 Round = dict[Side, Measured]

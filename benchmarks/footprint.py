@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from benchmarks.java_tools import BenchmarkError, start_program
 from benchmarks.row import Effort, Measured, Row
 from benchmarks.servers import Kind, launched
-from gateway.client.testing.ports import free_port
+from gateway.client.testing.server import free_port
 
 _IDLE_S = 5.0
 

@@ -35,7 +35,7 @@ from benchmarks.run import refuse_unknown, row_names
 from benchmarks.scale import BATCH, messages
 from benchmarks.servers import cpu_s
 from compat_tests.peers import gateway_command
-from gateway.client.testing.ports import free_port
+from gateway.client.testing.server import free_port
 from gateway.clock import wall_clock_ms
 from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.durability.surroundings import StoreSurroundings

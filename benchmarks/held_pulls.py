@@ -22,7 +22,7 @@ from pathlib import Path
 from benchmarks.pending_transactions import Row
 from benchmarks.servers import cpu_s
 from compat_tests.peers import gateway_command
-from gateway.client.testing.ports import free_port
+from gateway.client.testing.server import free_port
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.connection import Connection

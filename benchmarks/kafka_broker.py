@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.java_tools import CACHE, REPOSITORY, BenchmarkError, listed_jars, tool
-from gateway.client.testing.ports import free_port
+from gateway.client.testing.server import free_port
 
 VERSION = "4.1.0"
 START_TIMEOUT_S = 60.0

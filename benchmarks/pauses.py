@@ -36,7 +36,7 @@ from benchmarks import chart, standstill, table
 from benchmarks.java_tools import CACHE
 from benchmarks.paced_load import QUEUES, Load
 from benchmarks.servers import server_environment
-from gateway.client.testing.ports import free_port
+from gateway.client.testing.server import free_port
 from gateway.clock import wall_clock_ms
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.disk.config_json import ConsumerOffsetsFile, TopicsFile

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from gateway.client.testing.ports import free_port
+from gateway.client.testing.server import free_port
 from gateway.clock import wall_clock_ms
 from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.disk.files import FileLayer

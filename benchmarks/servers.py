@@ -18,7 +18,7 @@ from typing import Literal
 
 from benchmarks.java_tools import APACHE_VERSION, CACHE, BenchmarkError, jars
 from gateway.client import AdminClient
-from gateway.client.testing.ports import free_port
+from gateway.client.testing.server import free_port
 
 Kind = Literal["apache", "gateway"]
 Flush = Literal["ASYNC_FLUSH", "SYNC_FLUSH"]

@@ -27,7 +27,7 @@ from twisted.internet.task import Clock
 from benchmarks.pending_transactions import Row, UnsyncedFiles
 from benchmarks.servers import cpu_s
 from compat_tests.peers import gateway_command
-from gateway.client.testing.ports import free_port
+from gateway.client.testing.server import free_port
 from gateway.in_thread import in_this_thread
 from gateway.schedule.timer_files import TimerFiles
 from gateway.schedule.timer_message import placed_timed

@@ -22,7 +22,7 @@ from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 from compat_tests import frames
 from compat_tests.environment import LABEL, bridge_gateway, owner, wait_until
 from compat_tests.images import image
-from gateway.client.testing.ports import free_port
+from gateway.client.testing.server import free_port
 
 # Short waits, so that a retry, a dead letter and a check take seconds. Level 3 is the first retry's.
 QUICK: dict[str, str] = {

@@ -22,7 +22,7 @@ from compat_tests.killed_load import Account, kill_at_random, load_options, runn
 from compat_tests.peers import Peer
 from gateway.client import BrokerError, ConsumeFrom, RocketMQError, SimpleSettings
 from gateway.client.aio import SimpleConsumer
-from gateway.client.consume.pop.popped import PoppedMessage
+from gateway.client.consume.pop.pop_handles import PoppedMessage
 
 CONSUMERS = 4
 INVISIBLE_S = 5.0

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psycopg
 
-from gateway.client.testing.ports import free_port
+from gateway.client.testing.server import free_port
 
 START_TIMEOUT_S = 30.0
 _FAST = "-c", "shared_buffers=16MB", "-c", "max_connections=40", "-c", "max_wal_size=64MB"

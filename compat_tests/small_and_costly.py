@@ -36,8 +36,7 @@ from compat_tests.unread_answers import (
     resident_bytes,
     send_fields,
 )
-from gateway.client.testing.ports import free_port
-from gateway.client.testing.server import GatewayServer
+from gateway.client.testing.server import GatewayServer, free_port
 from wire.bodies.fastjson import parse_json
 from wire.bodies.registration import RegisterBrokerBody
 from wire.bodies.topics import DataVersion, TopicConfig

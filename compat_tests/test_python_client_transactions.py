@@ -32,8 +32,8 @@ from gateway.client import (
     TransactionProducer,
     aio,
 )
+from gateway.client.connect.producer_settings import TransactionSettings
 from gateway.client.testing.server import GatewayServer
-from gateway.client.transact.transaction_settings import TransactionSettings
 from gateway.client.transaction_state import TransactionState
 
 COMMIT, ROLLBACK, UNKNOWN = TransactionState.COMMIT, TransactionState.ROLLBACK, TransactionState.UNKNOWN

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from compat_tests.peers import GatewayProcess
 from compat_tests.spark.peers import SETTINGS, PeerSuite
-from gateway.client.testing.ports import free_port
+from gateway.client.testing.server import free_port
 
 WORKERS = 2
 START_TIMEOUT_S = 120.0

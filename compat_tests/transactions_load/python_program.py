@@ -24,7 +24,7 @@ from compat_tests.transactions_load.account import Event
 from compat_tests.transactions_load.fate import Fate, fate
 from compat_tests.transactions_load.pulse import Pulse
 from gateway.client import Message, ReceivedMessage, RocketMQError, TransactionProducer
-from gateway.client.transact.transaction_settings import TransactionSettings
+from gateway.client.connect.producer_settings import TransactionSettings
 from gateway.client.transaction_state import TransactionState
 
 ENTRY = struct.Struct(">iii")

@@ -6,7 +6,6 @@ The calls block, with a time limit on every step.
 from __future__ import annotations
 
 import socket
-from types import TracebackType
 from typing import Self
 
 from gateway.errors import GatewayError
@@ -65,9 +64,7 @@ class BrokerCall:
             ) from error
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._socket is not None:
             self._socket.close()
 

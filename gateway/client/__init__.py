@@ -24,14 +24,16 @@ if TYPE_CHECKING:
     from gateway.client.blocking.push_consumer import PushConsumer
     from gateway.client.blocking.simple_consumer import SimpleConsumer
     from gateway.client.blocking.transaction_producer import TransactionProducer
-    from gateway.client.connect.producer_settings import ProducerSettings
+    from gateway.client.connect.producer_settings import ProducerSettings, TransactionSettings
     from gateway.client.connect.settings import ClientSettings, TlsSettings
-    from gateway.client.consume.pop.popped import PoppedMessage
+    from gateway.client.consume.pop.pop_handles import PoppedMessage
     from gateway.client.consume.settings.consume_positions import ConsumeFrom
-    from gateway.client.consume.settings.consumer_settings import MessageModel
-    from gateway.client.consume.settings.lite_pull_settings import LitePullSettings
-    from gateway.client.consume.settings.push_settings import PushSettings
-    from gateway.client.consume.settings.simple_settings import SimpleSettings
+    from gateway.client.consume.settings.consumer_settings import (
+        LitePullSettings,
+        MessageModel,
+        PushSettings,
+        SimpleSettings,
+    )
     from gateway.client.consume.subscriptions import Sql
     from gateway.client.errors import (
         AclError,
@@ -59,67 +61,8 @@ if TYPE_CHECKING:
     from gateway.client.message_queue import MessageQueue
     from gateway.client.results import SendResult, SendStatus
     from gateway.client.retry_later import RetryLater
-    from gateway.client.transact.transaction_result import AlreadyDecided, HalfNotSafe, TransactionSendResult
-    from gateway.client.transact.transaction_settings import TransactionSettings
+    from gateway.client.transact.transaction import AlreadyDecided, HalfNotSafe, TransactionSendResult
     from gateway.client.transaction_state import TransactionChecker, TransactionListener, TransactionState
-
-_ERRORS: Final = (
-    "AclError",
-    "BrokerError",
-    "BrokerNotFound",
-    "ClientClosed",
-    "ConfigurationError",
-    "ConnectError",
-    "ConnectionLost",
-    "MessageRefused",
-    "MessageTooLarge",
-    "NotANameServer",
-    "NotCommitted",
-    "NotSent",
-    "PartlySent",
-    "ProtocolError",
-    "RequestTimeout",
-    "RocketMQError",
-    "RouteNotFound",
-    "TooManyRequests",
-    "UsedAfterFork",
-    "UsedOnOtherLoop",
-)
-# Public name → the module below this package that has it.
-_MODULES: Final = {
-    "AdminClient": "blocking.admin",
-    "AlreadyDecided": "transact.transaction_result",
-    "ClientSettings": "connect.settings",
-    "ConsumeFrom": "consume.settings.consume_positions",
-    "HalfNotSafe": "transact.transaction_result",
-    "LitePullConsumer": "blocking.lite_pull_consumer",
-    "LitePullSettings": "consume.settings.lite_pull_settings",
-    "Message": "message",
-    "MessageModel": "consume.settings.consumer_settings",
-    "MessageNotFound": "admin.admin_results",
-    "MessageQueue": "message_queue",
-    "NothingConsumed": "admin.admin_results",
-    "PoppedMessage": "consume.pop.popped",
-    "Producer": "blocking.producer",
-    "ProducerSettings": "connect.producer_settings",
-    "PushConsumer": "blocking.push_consumer",
-    "PushSettings": "consume.settings.push_settings",
-    "ReceivedMessage": "message",
-    "RetryLater": "retry_later",
-    "SendResult": "results",
-    "SendStatus": "results",
-    "SimpleConsumer": "blocking.simple_consumer",
-    "SimpleSettings": "consume.settings.simple_settings",
-    "Sql": "consume.subscriptions",
-    "TlsSettings": "connect.settings",
-    "TransactionChecker": "transaction_state",
-    "TransactionListener": "transaction_state",
-    "TransactionProducer": "blocking.transaction_producer",
-    "TransactionSendResult": "transact.transaction_result",
-    "TransactionSettings": "transact.transaction_settings",
-    "TransactionState": "transaction_state",
-    **dict.fromkeys(_ERRORS, "errors"),
-}
 
 __all__ = [
     "AclError",
@@ -175,6 +118,42 @@ __all__ = [
     "UsedOnOtherLoop",
     "aio",
 ]
+
+# Public name → the module below this package that has it.
+_MODULES: Final = {
+    **dict.fromkeys(__all__, "errors"),  # and those below
+    "AdminClient": "blocking.admin",
+    "AlreadyDecided": "transact.transaction",
+    "ClientSettings": "connect.settings",
+    "ConsumeFrom": "consume.settings.consume_positions",
+    "HalfNotSafe": "transact.transaction",
+    "LitePullConsumer": "blocking.lite_pull_consumer",
+    "LitePullSettings": "consume.settings.consumer_settings",
+    "Message": "message",
+    "MessageModel": "consume.settings.consumer_settings",
+    "MessageNotFound": "admin.admin_results",
+    "MessageQueue": "message_queue",
+    "NothingConsumed": "admin.admin_results",
+    "PoppedMessage": "consume.pop.pop_handles",
+    "Producer": "blocking.producer",
+    "ProducerSettings": "connect.producer_settings",
+    "PushConsumer": "blocking.push_consumer",
+    "PushSettings": "consume.settings.consumer_settings",
+    "ReceivedMessage": "message",
+    "RetryLater": "retry_later",
+    "SendResult": "results",
+    "SendStatus": "results",
+    "SimpleConsumer": "blocking.simple_consumer",
+    "SimpleSettings": "consume.settings.consumer_settings",
+    "Sql": "consume.subscriptions",
+    "TlsSettings": "connect.settings",
+    "TransactionChecker": "transaction_state",
+    "TransactionListener": "transaction_state",
+    "TransactionProducer": "blocking.transaction_producer",
+    "TransactionSendResult": "transact.transaction",
+    "TransactionSettings": "connect.producer_settings",
+    "TransactionState": "transaction_state",
+}
 
 # A library does not decide where its log goes, as long as the program does.
 logging.getLogger(__name__).addHandler(OncePerKind())

@@ -19,7 +19,6 @@ from gateway.client.message_queue import MessageQueue
 VIRTUAL_NODES: Final = 10
 """The number of places of each member on the ring of ``ConsistentHash``: upstream's default. All members must agree."""
 
-
 T = TypeVar("T")
 
 

@@ -16,8 +16,7 @@ import msgspec
 from gateway.client.compression import Hold, decompress
 from gateway.client.errors import MessageRefused, MessageTooLarge
 from gateway.client.message_queue import MessageQueue as MessageQueue
-from gateway.client.names import check_topic
-from gateway.client.namespaces import without_namespace
+from gateway.client.names import check_topic, without_namespace
 from wire.message.flags import SysFlag
 from wire.message.message_id import unpack_host
 from wire.message.properties import KEYS_SEPARATOR, PropertyName

@@ -1,4 +1,8 @@
-"""The rules for names of topics and groups (upstream ``Validators``)."""
+"""The names of topics and groups: the rules for them (upstream ``Validators``), and the namespace of a client in them.
+
+In a namespace (upstream ``NamespaceUtil``, namespace v1) a name becomes ``ns%topic``. The prefixes of retry and
+dead-letter topics stay in front: ``%RETRY%ns%group``.
+"""
 
 from __future__ import annotations
 
@@ -42,3 +46,51 @@ def check_name(part: str, name: str, most_chars: int) -> None:
         raise MessageRefused(part, f"{name[:40]!r} has {len(name)} characters: it takes 1 to {most_chars}")
     if _NAME.fullmatch(name) is None:
         raise MessageRefused(part, f"{name!r} may contain letters, digits and the characters %|_- only")
+
+
+RETRY_PREFIX: Final = "%RETRY%"
+DLQ_PREFIX: Final = "%DLQ%"
+_SEPARATOR: Final = "%"
+_SYSTEM_PREFIXES: Final = ("rmq_sys_", "CID_RMQ_SYS_")
+_SYSTEM_NAMES: Final = frozenset(
+    (
+        "TBW102",
+        "SCHEDULE_TOPIC_XXXX",
+        "BenchmarkTest",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRACE_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+        "CLIENT_INNER_PRODUCER",
+        "TOOLS_CONSUMER",
+    )
+)
+
+
+def with_namespace(namespace: str, name: str) -> str:
+    """Return ``name`` (a topic or group) in a namespace.
+
+    The name stays unchanged without a namespace, for system names, or if the name has the namespace already.
+    """
+    if not namespace or name in _SYSTEM_NAMES or name.startswith(_SYSTEM_PREFIXES):
+        return name
+    prefix, plain = _split(name)
+    inside = namespace + _SEPARATOR
+    return name if plain.startswith(inside) else f"{prefix}{inside}{plain}"
+
+
+def without_namespace(namespace: str, name: str) -> str:
+    """Return ``name`` as the application knows it."""
+    if not namespace:
+        return name
+    prefix, plain = _split(name)
+    return prefix + plain.removeprefix(namespace + _SEPARATOR)
+
+
+def _split(name: str) -> tuple[str, str]:
+    for prefix in (RETRY_PREFIX, DLQ_PREFIX):
+        if name.startswith(prefix):
+            return prefix, name[len(prefix) :]
+    return "", name

@@ -1,9 +1,10 @@
-"""The exception with which a listener asks for messages again later."""
+"""The result of one call of a listener, and the exception with which a listener asks for messages again later."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from gateway.client.message import ReceivedMessage
@@ -30,3 +31,17 @@ class RetryLater(Exception):
     def __str__(self) -> str:
         which = "all messages" if self.messages is None else f"{len(self.messages)} messages"
         return f"{which} again later (delay level {self.delay_level})"
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerOutcome:
+    """The result for the messages of one call: ``failed`` messages come again, the other messages are consumed."""
+
+    failed: Sequence[ReceivedMessage] = ()
+    delay_level: int = 0
+    error: BaseException | None = None
+
+
+CONSUMED: Final = ListenerOutcome()
+LAPSED: Final = ListenerOutcome()
+"""The result if the listener was not called, because other members may have the messages by now."""

@@ -1,8 +1,8 @@
 """The states of a local transaction, and the interfaces of the objects that answer for transactions.
 
-Half messages, their places and their outcomes on the wire are in ``transaction_outcome``; sending is in
-``aio.transaction_producer``. The numbers are those of upstream's ``TransactionProducer``. A listener that returns
-nothing, raises, or is missing counts as UNKNOWN, never as COMMIT.
+Half messages, their places and their outcomes on the wire are in ``transaction_outcome``; ``transact`` sends them. The
+numbers are those of upstream's ``TransactionProducer``. A listener that returns nothing, raises, or
+is missing counts as UNKNOWN, never as COMMIT.
 """
 
 from __future__ import annotations

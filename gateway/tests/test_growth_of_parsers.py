@@ -282,7 +282,7 @@ COVERED: Covered = {
             "list": as_bytes(numbered("{{" + QUEUE + ',"offset":1}}', '{"offsetTable":[', "]}")),
         },
     ),
-    "gateway.client.formats.recall_handle.parse_recall_handle": (parse_recall_handle, TEXTS),
+    "gateway.client.send.producer.parse_recall_handle": (parse_recall_handle, TEXTS),
     "gateway.delivery.pop.receipts.parse_receipt": (lambda text: parse_receipt(text, "b", 0, 0), TEXTS),
     "gateway.metadata.attributes.changed_attributes": (
         lambda text: changed_attributes({}, text, is_new=True),
@@ -310,7 +310,7 @@ COVERED: Covered = {
 
 OWN = {
     "gateway.broker.pages.head.parse_head": "a head of at most 8 KiB and 64 lines",
-    "gateway.client.consume.local_offsets.parse_offsets": "a file of the client's own",
+    "gateway.client.consume.offset_store.parse_offsets": "a file of the client's own",
     "gateway.client.formats.outgoing.split_batch": "the client's own messages",
     "gateway.schedule.delay_levels.DelayLevels.parse": "a setting, read at start",
     "gateway.settings.files.load.read_assignments": "the command line",

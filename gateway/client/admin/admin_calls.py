@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gateway.client.connect.answers import body_of
 from gateway.client.errors import ConfigurationError, ProtocolError, RouteNotFound, broker_error
-from gateway.client.namespaces import with_namespace, without_namespace
+from gateway.client.names import with_namespace, without_namespace
 from wire.bodies.declare import JsonObject
 from wire.bodies.route import MASTER_ID, BrokerData, ClusterInfo, TopicRouteData
 from wire.codes import RequestCode, ResponseCode

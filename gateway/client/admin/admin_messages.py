@@ -7,11 +7,10 @@ from datetime import datetime
 from typing import Final
 
 from gateway.client.admin.admin_calls import AdminCalls
-from gateway.client.admin.admin_defaults import MAX_FOUND
-from gateway.client.admin.admin_results import MessageNotFound
+from gateway.client.admin.admin_results import MAX_FOUND, MessageNotFound
 from gateway.client.compression import Hold
 from gateway.client.connect.answers import header_of
-from gateway.client.consume.inner_batch import inner_messages
+from gateway.client.consume.pulled import inner_messages
 from gateway.client.errors import BrokerError, ConfigurationError, ConnectError, ProtocolError, RequestTimeout
 from gateway.client.message import ReceivedMessage
 from gateway.client.message_queue import MessageQueue

@@ -8,9 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from gateway.client.errors import RocketMQError
-from gateway.client.message_queue import MessageQueue
+
+if TYPE_CHECKING:
+    from gateway.client.message_queue import MessageQueue
+
+DEFAULT_QUEUES: Final = 8
+"""The number of queues of a new topic, as in mqadmin's updateTopic."""
+MAX_FOUND: Final = 64
+"""The most messages that a broker looks for (upstream ``maxMsgsNumBatch``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from gateway.client.admin.admin_calls import AdminCalls
-from gateway.client.admin.admin_defaults import DEFAULT_QUEUES
-from gateway.client.admin.admin_results import QueueStats
+from gateway.client.admin.admin_results import DEFAULT_QUEUES, QueueStats
 from gateway.client.connect.answers import body_of
 from gateway.client.connect.routes import TopicRoute, topic_route
 from gateway.client.errors import ConfigurationError, RequestTimeout, RouteNotFound

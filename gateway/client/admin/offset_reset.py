@@ -1,6 +1,6 @@
 """The plan for moving a group back or forth: the new offset of each queue, known before anything is changed.
 
-Pure. ``aio.admin_offsets`` finds the offsets; this module computes their meaning for the group.
+Pure. ``admin_offsets`` finds the offsets; this module computes their meaning for the group.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from gateway.client import aio
-from gateway.client.admin.admin_defaults import DEFAULT_QUEUES, MAX_FOUND
+from gateway.client.admin.admin_results import DEFAULT_QUEUES, MAX_FOUND
 from gateway.client.blocking.face import Face
 from gateway.client.connect.settings import ClientSettings
 from wire.message.flags import Permission

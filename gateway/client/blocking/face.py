@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Coroutine
-from types import TracebackType
 from typing import Any, ClassVar, Final, Protocol, Self, TypeVar
 
 from gateway.client import process
@@ -75,9 +74,7 @@ class Face(Lifetime):
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, *_: object) -> None:
         self.close()
 
     def start(self) -> None:

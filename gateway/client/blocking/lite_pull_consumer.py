@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from gateway.client import aio
 from gateway.client.blocking.face import GroupFace
-from gateway.client.consume.settings.lite_pull_settings import LitePullSettings
+from gateway.client.consume.settings.consumer_settings import LitePullSettings
 from gateway.client.consume.subscriptions import Sql
 from gateway.client.errors import ClientClosed
 from gateway.client.message_queue import MessageQueue
@@ -45,9 +44,7 @@ class LitePullConsumer(GroupFace):
         consumer = aio.LitePullConsumer(group, settings, namesrv=namesrv, subscriptions=subscriptions)
         super().__init__(consumer)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         wait = self._core.CLOSE_TIMEOUT
         self._end(lambda: self._core.close(wait, counts_last=kind is None), wait)
 

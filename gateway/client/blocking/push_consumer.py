@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from gateway.client import aio
 from gateway.client.blocking.face import GroupFace
 from gateway.client.consume.push.listeners import BatchListener, Listener
-from gateway.client.consume.settings.push_settings import PushSettings
+from gateway.client.consume.settings.consumer_settings import PushSettings
 from gateway.client.consume.subscriptions import Sql
 from gateway.client.message_queue import MessageQueue
 

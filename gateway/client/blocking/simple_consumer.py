@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from gateway.client import aio
 from gateway.client.blocking.face import GroupFace
-from gateway.client.consume.settings.simple_settings import SimpleSettings
+from gateway.client.consume.settings.consumer_settings import SimpleSettings
 from gateway.client.consume.subscriptions import Sql
 
 if TYPE_CHECKING:
-    from gateway.client.consume.pop.popped import PoppedMessage
+    from gateway.client.consume.pop.pop_handles import PoppedMessage
 
 
 class SimpleConsumer(GroupFace):

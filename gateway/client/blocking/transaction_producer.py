@@ -14,17 +14,16 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Collection, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from gateway.client import aio
 from gateway.client.blocking.face import GroupFace
 from gateway.client.blocking.producer import Producer
+from gateway.client.connect.producer_settings import TransactionSettings
 from gateway.client.errors import RocketMQError
 from gateway.client.message import Message
 from gateway.client.results import SendResult
-from gateway.client.transact.transaction_result import TransactionSendResult
-from gateway.client.transact.transaction_settings import TransactionSettings
+from gateway.client.transact.transaction import TransactionSendResult
 from gateway.client.transaction_state import TransactionChecker, TransactionState, source_of, state_of
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ class Transaction:
 
 
 class BegunTransaction:
-    """The object of ``with producer.begin(message) as transaction``; ``aio.transaction.BegunTransaction`` says more."""
+    """The object of ``with producer.begin(message) as transaction``; ``transact.transaction`` says more."""
 
     __slots__ = ("_message", "_producer", "_timeout", "_transaction")
 
@@ -104,9 +103,7 @@ class BegunTransaction:
         self._transaction = self._producer.prepare(self._message, timeout=self._timeout)
         return self._transaction
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, *_: object) -> None:
         if self._transaction is not None:
             self._transaction._leave(error)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import asyncio
-from types import TracebackType
 from typing import ClassVar, Self
 
 from gateway.client.connect.instance import ClientInstance
@@ -26,9 +25,7 @@ class Client(Lifetime, abc.ABC):
         await self.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, _kind: object, *_: object) -> None:
         await self.close()
 
     @property

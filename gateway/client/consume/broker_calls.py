@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.client.consume.running_info import QueueStates, build_direct_result, build_running_info, thread_stacks
-from gateway.client.listener_outcome import ListenerOutcome
 from gateway.client.message import ReceivedMessage
 from gateway.client.message_queue import MessageQueue
-from gateway.client.retry_later import RetryLater
+from gateway.client.retry_later import ListenerOutcome, RetryLater
 from wire.bodies.consumers import GetConsumerStatusBody
 from wire.bodies.declare import JsonObject
 from wire.bodies.message_queue import MessageQueue as WireQueue

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar
 
 from gateway.client.connect.client import Client
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.member import Answer
 from gateway.client.connect.routes import TopicRoute
-from gateway.client.consume.settings.consumer_settings import ConsumerSettings
-from gateway.client.consume.settings.simple_settings import SimpleSettings
-from gateway.client.consume.subscribing import check_subscription, first_routes
+from gateway.client.consume.settings.consumer_settings import ConsumerSettings, SimpleSettings
 from gateway.client.consume.subscriptions import Sql, Subscription, subscription_of
-from gateway.client.errors import ConfigurationError
-from gateway.client.names import check_group
-from gateway.client.namespaces import with_namespace
+from gateway.client.errors import ConfigurationError, RouteNotFound
+from gateway.client.names import check_group, with_namespace
+from wire.bodies.consume_kinds import EXPRESSION_TYPE_TAG
+from wire.bodies.consumers import CheckClientRequest
 from wire.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel
+from wire.codes import RequestCode
 
 
 class GroupConsumer(Client):
@@ -138,3 +138,33 @@ class GroupConsumer(Client):
         self._version_ms = max(self._version_ms + 1, instance.clock())
         subscription = self._subscriptions[name] = subscription_of(name, wanted, version_ms=self._version_ms)
         return subscription
+
+
+async def first_routes(instance: ClientInstance, topics: Sequence[str]) -> None:
+    """Look up the routes of topics; a topic that does not exist yet is logged and looked up again later.
+
+    :raises ConnectError, RequestTimeout: no name server could be asked.
+    :raises ConfigurationError: the settings name no name server.
+    """
+    if not instance.settings.name_servers:
+        raise ConfigurationError("namesrv", instance.settings.namesrv, "the address of a name server, as 'host:9876'")
+    for topic in topics:
+        try:
+            await instance.route(topic)
+        except RouteNotFound as error:
+            instance.route_failed(topic, error)
+
+
+async def check_subscription(instance: ClientInstance, group: str, subscription: Subscription) -> None:
+    """Have each broker of the topic check an expression other than tags (46); do nothing if the route is unknown.
+
+    :raises BrokerError: the expression is refused, or the broker has ``enablePropertyFilter=false``.
+    """
+    if subscription.expression_type == EXPRESSION_TYPE_TAG:
+        return
+    route = instance.known_route(subscription.topic)
+    if route is None:
+        return
+    body = CheckClientRequest(instance.client_id, group, None, subscription.data()).build()
+    for name in sorted(route.brokers):
+        await instance.ask(name, RequestCode.CHECK_CLIENT_CONFIG, None, body)

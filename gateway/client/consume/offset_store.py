@@ -1,4 +1,9 @@
-"""The store of a group's progress: at the brokers, or in a local file if every member reads everything."""
+"""A group's progress: in memory, and in a store at the brokers, or in a local file if every member reads everything.
+
+    <directory>/<client ip>@<instance>/<group>/offsets.json        {"offsetTable":{{"brokerName":…}:5}}
+
+The file has the form of upstream's ``LocalFileOffsetStore``: Java consumers read our files, and we read theirs.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +11,16 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gateway.client.connect.answers import header_of
-from gateway.client.consume.local_offsets import build_offsets, parse_offsets
 from gateway.client.errors import BrokerError, RocketMQError
+from gateway.client.message_queue import MessageQueue
+from wire.bodies.declare import JsonObject, field
+from wire.bodies.fastjson import build_pretty_json
+from wire.bodies.message_queue import MessageQueue as QueueKey
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import BodyError
 from wire.headers.offsets import (
@@ -23,7 +31,6 @@ from wire.headers.offsets import (
 
 if TYPE_CHECKING:
     from gateway.client.connect.instance import ClientInstance
-    from gateway.client.message_queue import MessageQueue
 
 _log = logging.getLogger(__name__)
 
@@ -33,6 +40,95 @@ _OVERRULED: Final = (
     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
     ResponseCode.PULL_OFFSET_MOVED,
 )
+
+_FILE: Final = "offsets.json"
+# Characters of an address that Windows does not allow in names.
+_UNSAFE: Final = str.maketrans(dict.fromkeys('<>:"/\\|?*', "_"))
+
+
+class _OffsetFile(JsonObject):
+    """The content of the file (upstream ``OffsetSerializeWrapper``)."""
+
+    offset_table: Mapping[QueueKey, int] = field(default_factory=dict)
+
+
+def offsets_path(directory: str, client: str, group: str) -> Path:
+    """Return the path of a group's file on this machine.
+
+    :param client: ``ip@instance``; must be the same after a restart, otherwise the offsets are not found.
+    """
+    return Path(directory).expanduser() / client.translate(_UNSAFE) / group.translate(_UNSAFE) / _FILE
+
+
+def parse_offsets(text: bytes) -> dict[MessageQueue, int]:
+    """Return the offsets in the text of a file.
+
+    :raises BodyError: the text is not from such a file.
+    """
+    table = _OffsetFile.parse(text).offset_table
+    return {MessageQueue(key.topic, key.broker_name, key.queue_id): offset for key, offset in table.items()}
+
+
+def build_offsets(offsets: Mapping[MessageQueue, int]) -> bytes:
+    """Return the text of a file with these offsets."""
+    table = {QueueKey(*queue): offset for queue, offset in offsets.items()}
+    return build_pretty_json(_OffsetFile(table).to_json())
+
+
+class OffsetTable:
+    """The next offset to consume in each queue."""
+
+    __slots__ = ("_changed", "_offsets")
+
+    def __init__(self) -> None:
+        self._offsets: dict[MessageQueue, int] = {}
+        self._changed: set[MessageQueue] = set()
+
+    def get(self, queue: MessageQueue) -> int | None:
+        """Return the offset of a queue, None if the table does not have the queue."""
+        return self._offsets.get(queue)
+
+    def advance(self, queue: MessageQueue, offset: int) -> None:
+        """Note that a queue is consumed up to an offset; an offset below the known one changes nothing."""
+        if offset > self._offsets.get(queue, -1):
+            self._offsets[queue] = offset
+            self._changed.add(queue)
+
+    def move(self, queue: MessageQueue, offset: int) -> None:
+        """Set an offset, forwards or backwards."""
+        if offset != self._offsets.get(queue):
+            self._offsets[queue] = offset
+            self._changed.add(queue)
+
+    def learn(self, queue: MessageQueue, offset: int) -> None:
+        """Take an offset from the store; the offset need not be stored again."""
+        self._offsets[queue] = offset
+        self._changed.discard(queue)
+
+    def forget(self, queue: MessageQueue) -> None:
+        """Remove a queue that now belongs to another member."""
+        self._offsets.pop(queue, None)
+        self._changed.discard(queue)
+
+    def take_changed(self, queues: Collection[MessageQueue] | None = None) -> dict[MessageQueue, int]:
+        """Return the offsets to store, of all or of some queues; from now on they count as stored."""
+        taken = self._changed if queues is None else self._changed.intersection(queues)
+        offsets = {queue: self._offsets[queue] for queue in sorted(taken)}
+        self._changed = self._changed - taken
+        return offsets
+
+    def changed(self, queues: Collection[MessageQueue] | None = None) -> list[MessageQueue]:
+        """Return the queues, of all or of these, whose offsets are not stored."""
+        return sorted(self._changed if queues is None else self._changed.intersection(queues))
+
+    def put_back(self, queue: MessageQueue) -> None:
+        """Mark a queue's offset to be stored again, after storing has failed."""
+        if queue in self._offsets:
+            self._changed.add(queue)
+
+    def of_topic(self, topic: str) -> dict[MessageQueue, int]:
+        """Return the offsets of a topic, or all offsets if the name is empty."""
+        return {queue: offset for queue, offset in self._offsets.items() if not topic or queue.topic == topic}
 
 
 class OffsetStore(Protocol):

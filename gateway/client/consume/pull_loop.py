@@ -83,7 +83,8 @@ class PullLoop:
         self._namespace = instance.settings.namespace
         self._group = group
         self._process_queue = process_queue
-        self._subscription = subscription
+        self.subscription = subscription
+        """The subscription, which may be changed; the next pull uses the new subscription."""
         self._terms = terms
         self._code = terms.code
         self._owner = owner
@@ -108,10 +109,6 @@ class PullLoop:
     def wake(self) -> None:
         """Check again whether pulling may continue."""
         self._room.set()
-
-    def change_subscription(self, subscription: Subscription) -> None:
-        """Use another expression for the same topic, from the next pull on."""
-        self._subscription = subscription
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -144,7 +141,7 @@ class PullLoop:
                 self._process_queue.pulled_at = asyncio.get_running_loop().time()
 
     def _ask(self) -> asyncio.Future[RemotingCommand]:
-        terms, process_queue, subscription = self._terms, self._process_queue, self._subscription
+        terms, process_queue, subscription = self._terms, self._process_queue, self.subscription
         queue = process_queue.queue
         broker_id, address = self._address()
         flags = terms.flags
@@ -189,8 +186,8 @@ class PullLoop:
             self._broker_id = header.suggest_which_broker_id
             is_stuck = header.next_begin_offset <= process_queue.next_offset
             process_queue.next_offset = header.next_begin_offset
-            if not self._subscription.takes_all:
-                messages, sizes = _wanted(self._subscription, messages, sizes)
+            if not self.subscription.takes_all:
+                messages, sizes = _wanted(self.subscription, messages, sizes)
             self._owner.take(process_queue, messages, sizes)
             return is_stuck
         if code in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY):

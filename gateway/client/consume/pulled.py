@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from gateway.client.compression import Hold
-from gateway.client.consume.inner_batch import inner_messages
+from gateway.client.compression import Hold, decompress
 from gateway.client.errors import MessageRefused
 from gateway.client.message import ReceivedMessage
 from gateway.client.message_queue import MessageQueue
 from wire.errors import BodyError, RecordError
+from wire.message.batch import parse_batch
 from wire.message.flags import SysFlag
-from wire.message.inner_batch import is_inner_batch
+from wire.message.inner_batch import INNER_BATCH, is_inner_batch
 from wire.message.record import HEADS, MAGIC_V1, MAGIC_V2, StoredMessage, parse_record
 from wire.message.record_layout import HEAD_BY_BYTE
 
@@ -140,3 +140,42 @@ def _unwrapped(buffer: bytes, at: int, first_offset: int, queue: MessageQueue, n
             message.become(each, hold)
             messages.append(message)
     return messages
+
+
+_OF_THE_BATCH: Final = INNER_BATCH | SysFlag.COMPRESSED | SysFlag.COMPRESSION_MASK
+
+
+def inner_messages(record: StoredMessage, hold: Hold | None = None) -> list[StoredMessage]:
+    """Return the messages of an inner batch, each as a record.
+
+    :param hold: must be kept as long as one of the messages.
+    :raises BodyError: the body is not a batch; ``MessageRefused``: the body is compressed and cannot be read.
+    """
+    body = record.body
+    if record.sys_flag & SysFlag.COMPRESSED:
+        body = decompress(body, record.sys_flag, hold)
+    return [
+        StoredMessage(
+            (
+                record.total_size,
+                record.magic,
+                0,
+                record.queue_id,
+                part.flag,
+                record.queue_offset + number,
+                record.commit_log_offset,
+                record.sys_flag & ~_OF_THE_BATCH,
+                record.born_at_ms,
+                record.born_host,
+                record.stored_at_ms,
+                record.store_host,
+                record.reconsume_times,
+                record.prepared_transaction_offset,
+                len(part.body),
+            ),
+            part.body,
+            record.topic,
+            part.properties,
+        )
+        for number, part in enumerate(parse_batch(body))
+    ]

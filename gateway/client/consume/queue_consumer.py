@@ -15,7 +15,7 @@ from gateway.client.consume.settings.consumer_settings import ConsumerSettings
 from gateway.client.consume.sharing.assigned_queues import AssignedQueues
 from gateway.client.consume.subscriptions import Sql, Subscription, subscription_of
 from gateway.client.errors import ClientClosed
-from gateway.client.namespaces import with_namespace
+from gateway.client.names import with_namespace
 
 _HIDDEN: Final = ("secret_key", "access_key", "security_token", "tls")
 """The settings that tools do not see."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gateway.client.consume.pop.pop_queue import PopQueue
     from gateway.client.consume.process_queue import ProcessQueue
     from gateway.client.consume.subscriptions import Subscription
-    from gateway.client.listener_outcome import ListenerOutcome
+    from gateway.client.retry_later import ListenerOutcome
 
 CONSUMED_NOW: Final = "CR_SUCCESS"
 LATER: Final = "CR_LATER"

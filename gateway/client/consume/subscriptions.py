@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gateway.client.errors import ConfigurationError
-from gateway.client.names import check_topic
-from gateway.client.namespaces import RETRY_PREFIX
+from gateway.client.names import RETRY_PREFIX, check_topic
 from wire.bodies.consume_kinds import EXPRESSION_TYPE_SQL92, EXPRESSION_TYPE_TAG
 from wire.errors import BodyError
 from wire.message.tags import MATCH_ALL, TagExpression, parse_tag_expression

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from gateway.client.clock import Milliseconds
     from gateway.client.formats.trace import TraceRecord
     from gateway.client.formats.unique_ids import UniqueIds
-    from gateway.client.listener_outcome import ListenerOutcome
     from gateway.client.message import ReceivedMessage
+    from gateway.client.retry_later import ListenerOutcome
 
 
 class ConsumeReturn(IntEnum):

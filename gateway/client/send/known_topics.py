@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from gateway.client.errors import BrokerError, ConnectError, ProtocolError, RouteNotFound
-from gateway.client.namespaces import with_namespace
+from gateway.client.names import with_namespace
 from gateway.client.send.topic_targets import TopicTargets
 
 if TYPE_CHECKING:

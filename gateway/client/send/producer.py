@@ -30,18 +30,18 @@ from gateway.client.errors import (
     RocketMQError,
     broker_error,
 )
-from gateway.client.formats.recall_handle import parse_recall_handle
 from gateway.client.formats.replies import pushed_reply, reply_properties, reply_topic, request_properties
 from gateway.client.message import Message, ReceivedMessage, check_is_message
 from gateway.client.message_queue import MessageQueue
-from gateway.client.names import check_group, check_topic
-from gateway.client.namespaces import with_namespace, without_namespace
+from gateway.client.names import check_group, check_topic, with_namespace, without_namespace
 from gateway.client.results import SendResult, SendStatus
 from gateway.client.send.sender import Sender
 from gateway.client.send.sending import Selector, SendOptions
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
+from wire.errors import FieldError
 from wire.headers.send import RecallMessageRequest, RecallMessageResponse
+from wire.message import recall_handle
 
 if TYPE_CHECKING:
     from gateway.client.send.trace_sender import TraceSender
@@ -413,6 +413,19 @@ class Producer(Client):
         else:
             waiting.set_result(reply)
         return command.response(ResponseCode.SUCCESS)
+
+
+def parse_recall_handle(handle: str) -> recall_handle.RecallHandle:
+    """Return the content of a handle.
+
+    :raises ConfigurationError: the text is not a handle.
+    """
+    try:
+        found = recall_handle.parse_recall_handle(handle)
+        int(found.timestamp)
+    except (FieldError, ValueError) as error:
+        raise ConfigurationError("recall_handle", handle, "SendResult.recall_handle of a timer message") from error
+    return found
 
 
 def _queue_of_broker(queues: Sequence[MessageQueue], broker_name: str) -> MessageQueue:

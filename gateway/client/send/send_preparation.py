@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 _BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 _SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
 
-
 Batch: TypeAlias = tuple[str, "Sequence[BatchPart]"]
 """The ids of the messages, joined by commas, and the messages."""
 

@@ -35,7 +35,7 @@ from gateway.client.formats.outgoing import (
 )
 from gateway.client.formats.unique_ids import UniqueIds
 from gateway.client.message import Message, check_is_message
-from gateway.client.namespaces import with_namespace
+from gateway.client.names import with_namespace
 from gateway.client.results import SendResult, SendStatus, single_results
 from gateway.client.send.in_flight import InFlight
 from gateway.client.send.known_topics import KnownTopics

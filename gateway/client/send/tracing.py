@@ -13,8 +13,7 @@ from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.producer_settings import ProducerSettings
 from gateway.client.connect.settings import ClientSettings, TracedSettings
 from gateway.client.formats.unique_ids import UniqueIds
-from gateway.client.names import MAX_GROUP_CHARS
-from gateway.client.namespaces import without_namespace
+from gateway.client.names import MAX_GROUP_CHARS, without_namespace
 from gateway.client.send.consume_trace import ConsumeTrace
 from gateway.client.send.sender import Sender
 from gateway.client.send.trace_sender import TraceSender
@@ -39,7 +38,7 @@ def start_tracing(instance: ClientInstance, settings: TracedSettings, group: str
     return traces
 
 
-class ConsumerTracing:
+class ConsumerTracing(ConsumeTrace):
     """The traces of one consumer.
 
     :param group: the group with its namespace.
@@ -52,7 +51,7 @@ class ConsumerTracing:
         plain_group = without_namespace(settings.namespace, group)
         self._traces = start_tracing(instance, settings, plain_group, CONSUMER)
         ids = UniqueIds(instance.client_ip, os.getpid(), clock=instance.clock, random=instance.random)
-        self.trace = ConsumeTrace(self._traces.add, plain_group, ids=ids, clock=instance.clock, timeout=timeout)
+        super().__init__(self._traces.add, plain_group, ids=ids, clock=instance.clock, timeout=timeout)
 
     async def flush(self, timeout: float) -> None:
         """Send the collected records, within ``timeout`` seconds."""

@@ -17,7 +17,7 @@ from testcontainers.core.config import ConnectionMode
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
-from gateway.client.testing.ports import free_port
+from gateway.client.testing.server import free_port
 
 IMAGE = "rocketmq-gateway"
 """The image that ``docker build -t rocketmq-gateway -f docker/gateway/Dockerfile .`` makes."""

@@ -21,26 +21,58 @@ from typing import Any, Final, cast
 
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.member import Answer
-from gateway.client.errors import ClientClosed, ConfigurationError, RocketMQError, RouteNotFound
+from gateway.client.connect.producer_settings import TransactionSettings
+from gateway.client.errors import ClientClosed, ConfigurationError, MessageRefused, RocketMQError, RouteNotFound
 from gateway.client.message import Message
-from gateway.client.names import check_topic
-from gateway.client.namespaces import with_namespace
-from gateway.client.results import SendStatus
+from gateway.client.names import check_topic, with_namespace
+from gateway.client.results import SendResult, SendStatus
 from gateway.client.send.producer import Producer
 from gateway.client.send.sender import Sender
-from gateway.client.transact.transaction import BegunTransaction, Transaction
-from gateway.client.transact.transaction_result import HalfNotSafe, TransactionSendResult
-from gateway.client.transact.transaction_sender import TransactionSender
-from gateway.client.transact.transaction_settings import TransactionSettings
+from gateway.client.send.sending import Sending, SendOptions
+from gateway.client.transact.transaction import BegunTransaction, HalfNotSafe, Transaction, TransactionSendResult
 from gateway.client.transact.transactions import GroupTransactions
 from gateway.client.transaction_state import TransactionChecker, TransactionState, source_of, state_of
 from wire.codes import RequestCode
 from wire.command import RemotingCommand
+from wire.message.flags import SysFlag
+from wire.message.properties import PropertyName
 
 log = logging.getLogger(__name__)
 
 LONGEST_PAUSE_S: Final = 10.0
 """The most seconds between two tries to find the brokers when no name server answers."""
+
+_ANY_STATUS = tuple(int(status) for status in SendStatus)
+
+
+class TransactionSender(Sender):
+    """Sends the messages of one group of transaction producers."""
+
+    async def send_half(self, message: Message, timeout: float | None = None) -> SendResult:
+        """Store a half message; every status counts as success.
+
+        A try with an unknown outcome is not repeated. Each stored half message gets checked, and two half messages of
+        one local transaction would both be committed.
+
+        :param timeout: seconds; None: ``send_msg_timeout`` of the settings.
+        :raises MessageRefused: the message has a delay, which a transaction does not allow.
+        """
+        if message.is_delayed:
+            raise MessageRefused("delay", "cannot be combined with a transaction: brokers ignore it there")
+        settings = self.settings
+        options = SendOptions(
+            timeout=settings.send_msg_timeout if timeout is None else timeout,
+            retries=settings.retry_times_when_send_failed,
+            accept=_ANY_STATUS,
+            more_properties={PropertyName.TRAN_MSG: "true", PropertyName.PGROUP: self.group},
+            sys_flag=SysFlag.TRANSACTION_PREPARED,
+        )
+        return await (await self.submit(message, options))
+
+    def _may_retry(self, sending: Sending, error: RocketMQError) -> bool:
+        if sending.options.sys_flag & SysFlag.TRANSACTION_PREPARED and error.outcome_unknown:
+            return False
+        return super()._may_retry(sending, error)
 
 
 class TransactionProducer(Producer):
@@ -93,8 +125,7 @@ class TransactionProducer(Producer):
         self._check_loop()
         transactions, self._transactions = self._transactions, None
         if transactions is not None:
-            transactions.close()
-            await transactions.drain(timeout)
+            await transactions.end(timeout)
         await super().close(timeout)
 
     def begin(self, message: Message, *, timeout: float | None = None) -> BegunTransaction:
@@ -191,9 +222,8 @@ class TransactionProducer(Producer):
         return self._transactions
 
     async def _check(self, command: RemotingCommand, address: str) -> None:
-        transactions = self._transactions
-        if transactions is not None:  # closing: another producer of the group is asked, or this one after its start
-            await transactions.check(command, address)
+        if self._transactions is not None:  # closing: another of the group is asked, or this one after its start
+            await self._transactions.check(command, address)
 
     async def _find_brokers(self, instance: ClientInstance) -> None:
         """Learn the routes of the topics, and so send heartbeats to their brokers.

@@ -1,26 +1,27 @@
 """The transactions of one producer: their outcomes on the way to brokers, and the checks that brokers ask for.
 
-This module knows a client instance and a checker. ``transaction_sender`` stores half messages.
+A broker that gets no answer asks again. A broker that stores half messages anew for each check (Apache RocketMQ) asks
+about another place each time. One call of the checker answers all these questions. Only the newest question is
+answered, since the older questions are about places that the broker no longer looks at.
 """
 
 from __future__ import annotations
 
 import logging
+from enum import Enum
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from gateway.client.connect.instance import ClientInstance
+from gateway.client.connect.producer_settings import TransactionSettings
 from gateway.client.connect.remoting import request_command
 from gateway.client.errors import ProtocolError
 from gateway.client.formats.transaction_outcome import Outcome, outcome_of_check, outcome_of_half
 from gateway.client.message import ReceivedMessage
-from gateway.client.namespaces import with_namespace, without_namespace
-from gateway.client.send.trace_sender import TraceSender
+from gateway.client.names import with_namespace, without_namespace
 from gateway.client.transact.check_calls import CheckCalls
 from gateway.client.transact.outcome_sender import OutcomeSender
 from gateway.client.transact.transaction import Transaction
-from gateway.client.transact.transaction_checks import AskedCheck, TransactionChecks
-from gateway.client.transact.transaction_settings import TransactionSettings
 from gateway.client.transaction_state import TransactionChecker, TransactionState
 from wire.codes import RequestCode
 from wire.command import ONEWAY_FLAG, RemotingCommand
@@ -29,6 +30,9 @@ from wire.headers.declare import read_header
 from wire.headers.transaction import CheckTransactionStateRequest
 from wire.message.properties import PropertyName
 from wire.message.record import parse_record
+
+if TYPE_CHECKING:
+    from gateway.client.send.trace_sender import TraceSender
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +43,52 @@ class _Question(NamedTuple):
     header: CheckTransactionStateRequest
     message: ReceivedMessage
     address: str
+
+
+Q = TypeVar("Q")
+
+
+class AskedCheck(Enum):
+    """The way in which a question was taken."""
+
+    NEW = "the checker has to be called"
+    JOINED = "its answer will be that of a check already under way"
+    REFUSED = "too many are waiting: the broker asks again later"
+
+
+class TransactionChecks(Generic[Q]):
+    """The checks that a producer has received and not answered: the newest of each transaction, up to a limit.
+
+    :param limit: the most transactions that may wait at once, upstream's ``checkRequestHoldMax``.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._newest: dict[str, Q] = {}
+        self.joined = 0
+        self.refused = 0
+
+    def __len__(self) -> int:
+        return len(self._newest)
+
+    def ask(self, transaction: str, question: Q) -> AskedCheck:
+        """Note a question, and return how it was taken."""
+        if transaction in self._newest:
+            self._newest[transaction] = question
+            self.joined += 1
+            return AskedCheck.JOINED
+        if len(self._newest) >= self._limit:
+            self.refused += 1
+            return AskedCheck.REFUSED
+        self._newest[transaction] = question
+        return AskedCheck.NEW
+
+    def answer(self, transaction: str) -> Q:
+        """Remove and return the question to answer, after the checker has decided.
+
+        A later question about this transaction counts as new.
+        """
+        return self._newest.pop(transaction)
 
 
 class GroupTransactions:
@@ -111,18 +161,14 @@ class GroupTransactions:
         elif asked is AskedCheck.NEW:
             await self._check(message)
 
-    async def drain(self, timeout: float) -> None:
-        """Wait until all outcomes are reported, at most ``timeout`` seconds."""
-        await self._outcomes.drain(timeout)
-
-    def close(self) -> None:
-        """Run no more checks."""
+    async def end(self, timeout: float) -> None:
+        """Run no more checks, and wait until all outcomes are reported, at most ``timeout`` seconds."""
         self._calls.close()
+        await self._outcomes.drain(timeout)
 
     async def _check(self, message: ReceivedMessage) -> None:
         checker = self._checker
         source = f"{type(checker).__name__}.check"
-        question = None
         try:
             state, error = await self._calls.run(partial(checker.check, message), source)
         finally:

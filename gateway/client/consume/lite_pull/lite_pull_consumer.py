@@ -11,20 +11,18 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Self
 
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.consume.lite_pull.read_queues import ReadQueues
-from gateway.client.consume.queue_arguments import check_offset, check_queues
 from gateway.client.consume.queue_consumer import QueueConsumer
 from gateway.client.consume.settings.consume_positions import timestamp_ms_of
-from gateway.client.consume.settings.lite_pull_settings import LitePullSettings
+from gateway.client.consume.settings.consumer_settings import LitePullSettings
 from gateway.client.consume.subscriptions import Sql
 from gateway.client.errors import ConfigurationError
 from gateway.client.message import ReceivedMessage
 from gateway.client.message_queue import MessageQueue
-from gateway.client.namespaces import with_namespace
+from gateway.client.names import with_namespace
 from wire.bodies.consume_kinds import ConsumeType
 
 
@@ -57,9 +55,7 @@ class LitePullConsumer(QueueConsumer[ReadQueues]):
     ) -> None:
         super().__init__("lite pull consumer", group, LitePullSettings.chosen(settings, namesrv), subscriptions)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, *_: object) -> None:
         await self.close(counts_last=kind is None)
 
     def __aiter__(self) -> Self:
@@ -218,3 +214,24 @@ class LitePullConsumer(QueueConsumer[ReadQueues]):
     async def _begin(self) -> None:
         if self._subscriptions:
             await self._parts_here().begin_sharing()
+
+
+def check_queues(queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+    """Return the queues that the application passed, as a list.
+
+    :raises ConfigurationError: an element is not a ``MessageQueue``, but for example the name of a topic.
+    """
+    named = list(queues) if isinstance(queues, Iterable) else [queues]
+    for queue in named:
+        if not isinstance(queue, MessageQueue):
+            raise ConfigurationError("queue", queue, "a MessageQueue, as message_queues(topic) gives them")
+    return named
+
+
+def check_offset(offset: int) -> None:
+    """Refuse an offset that cannot exist.
+
+    :raises ConfigurationError: the offset is not a whole number, or is negative.
+    """
+    if not isinstance(offset, int) or offset < 0:
+        raise ConfigurationError("offset", offset, "a whole number of at least 0")

@@ -12,14 +12,14 @@ from gateway.client.connect.instance import ClientInstance
 from gateway.client.consume.broker_calls import BrokerCalls, Introspection
 from gateway.client.consume.process_queue import ProcessQueue, Turn
 from gateway.client.consume.pull_loop import PullTerms
-from gateway.client.consume.settings.lite_pull_settings import LitePullSettings
+from gateway.client.consume.settings.consumer_settings import LitePullSettings
 from gateway.client.consume.sharing.assigned_queues import AssignedQueues, QueueTerms
 from gateway.client.consume.sharing.rebalancing import QueueOwner, QueueState, Rebalancing
 from gateway.client.consume.subscriptions import Subscription, tags_of
 from gateway.client.errors import ConfigurationError, NotCommitted
-from gateway.client.listener_outcome import CONSUMED
 from gateway.client.message import ReceivedMessage
 from gateway.client.message_queue import MessageQueue
+from gateway.client.retry_later import CONSUMED
 from wire.codes import RequestCode
 from wire.message.flags import PullFlag
 
@@ -127,7 +127,7 @@ class ReadQueues:
         self._given = given
         messages = list(given[1].messages)
         if self._tracing is not None:  # as upstream: what is given counts as consumed
-            self._tracing.trace.end(self._tracing.trace.begin(messages), CONSUMED)
+            self._tracing.end(self._tracing.begin(messages), CONSUMED)
         return messages
 
     def _next(self) -> tuple[ProcessQueue, Turn] | None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from gateway.client.namespaces import RETRY_PREFIX
+from gateway.client.message import ReceivedMessage
+from gateway.client.names import RETRY_PREFIX
 from wire.errors import BodyError
 from wire.headers.pop import PopMessageResponse
+from wire.message.record import StoredMessage
 from wire.text_fields import parse_int
 
 NORMAL: Final = "0"
@@ -143,3 +145,20 @@ def _entries(text: str | None) -> Iterable[tuple[str, str, str]]:
         if len(words) != 3:
             raise BodyError(f"offsets of a pop answer are 'retry queue offset', not {entry[:64]!r}")
         yield words[0], words[1], words[2]
+
+
+class PoppedMessage(ReceivedMessage):
+    """A message with the receipt that acknowledges it."""
+
+    __slots__ = ("given_back", "hidden_until", "receipt")
+
+    def __init__(
+        self, record: StoredMessage, broker_name: str, receipt: ReceiptWords, until: float, namespace: str
+    ) -> None:
+        super().__init__(record, broker_name, namespace=namespace)
+        self.receipt = receipt
+        """The receipt to send back to the broker; ``change_invisible_time`` replaces the receipt."""
+        self.hidden_until = until
+        """The time until which no other consumer gets the message, in seconds of the event loop's clock."""
+        self.given_back = False
+        """True if the message was left to come again; such a message must not be acknowledged."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 from gateway.client.consume.process_queue import Turn
 
 if TYPE_CHECKING:
-    from gateway.client.consume.pop.popped import PoppedMessage
+    from gateway.client.consume.pop.pop_handles import PoppedMessage
     from gateway.client.message import ReceivedMessage
     from gateway.client.message_queue import MessageQueue
 

@@ -15,11 +15,11 @@ from gateway.client.consume.pop.pop_handles import (
     NORMAL,
     RETRY_V1,
     RETRY_V2,
+    PoppedMessage,
     PopReceipts,
     ReceiptWords,
     parse_receipt,
 )
-from gateway.client.consume.pop.popped import PoppedMessage
 from gateway.client.consume.settings.consume_positions import ConsumeFrom
 from gateway.client.consume.subscriptions import Subscription, retry_topic
 from gateway.client.errors import BrokerError, ProtocolError, broker_error

@@ -19,9 +19,9 @@ from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.member import Answer
 from gateway.client.connect.routes import TopicRoute
 from gateway.client.consume.group_consumer import GroupConsumer
-from gateway.client.consume.pop.popped import PoppedMessage
+from gateway.client.consume.pop.pop_handles import PoppedMessage
 from gateway.client.consume.pop.pops import ANY_QUEUE, MAX_MESSAGES, GroupPops
-from gateway.client.consume.settings.simple_settings import SimpleSettings
+from gateway.client.consume.settings.consumer_settings import SimpleSettings
 from gateway.client.consume.subscriptions import Sql
 from gateway.client.errors import ClientClosed, ConfigurationError, RouteNotFound
 from gateway.client.message_queue import MessageQueue

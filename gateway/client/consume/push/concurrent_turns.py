@@ -11,19 +11,18 @@ import logging
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
 from gateway.client.consume.push.listeners import ListenerCall
-from gateway.client.listener_outcome import CONSUMED, LAPSED, ListenerOutcome
-from gateway.client.retry_later import RetryLater
+from gateway.client.retry_later import LAPSED, ListenerOutcome, RetryLater
 
 if TYPE_CHECKING:
     from gateway.client.connect.instance import ClientInstance
-    from gateway.client.consume.process_queue import Turn
+    from gateway.client.consume.pop.pop_queue import PopQueue
+    from gateway.client.consume.process_queue import ProcessQueue, Turn
     from gateway.client.message import ReceivedMessage
-    from gateway.client.message_queue import MessageQueue
 
 _log = logging.getLogger(__name__)
 
@@ -32,32 +31,9 @@ RETRY_HERE_S: Final = 5.0
 TIMED_OUT_LEVEL: Final = 3
 """The delay level of messages whose listener did not return in time, as upstream."""
 
-
-class Queue(Protocol):
-    """A queue whose turns are consumed: ``ProcessQueue`` or ``PopQueue``."""
-
-    queue: MessageQueue
-    consumed_at: float
-
-    @property
-    def dropped(self) -> bool:
-        """True if results of the queue do not count any more."""
-
-    def settle(self, turn: Turn) -> None:
-        """Note that a turn is finished."""
-
-    def keep(self, turn: Turn, messages: Sequence[ReceivedMessage]) -> None:
-        """Reduce a turn to these messages, which are not finished yet."""
-
-
-class SendsBack(Protocol):
-    """Lets messages come again."""
-
-    async def send_back(self, message: ReceivedMessage, delay_level: int) -> bool:
-        """Let a message come again after a delay; return False if that failed."""
-
-
-Q = TypeVar("Q", bound=Queue)
+Q = TypeVar("Q", bound="ProcessQueue | PopQueue")
+SendBack: TypeAlias = "Callable[[ReceivedMessage, int], Awaitable[bool]]"
+"""Lets a message come again after a delay of a level; returns False if that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +60,7 @@ class ConcurrentTurns(Generic[Q]):
         call: ListenerCall,
         terms: TurnTerms,
         *,
-        send_back: SendsBack | None,
+        send_back: SendBack | None,
         settled: Callable[[Q], None],
     ) -> None:
         self._instance = instance
@@ -156,9 +132,7 @@ class ConcurrentTurns(Generic[Q]):
             _tell(self._name, process_queue, outcome)
         if turn.settled or process_queue.dropped:
             return  # the queue is somebody else's or read anew, or the messages were sent back meanwhile
-        if outcome is CONSUMED:
-            process_queue.settle(turn)
-        elif outcome.failed:
+        if outcome.failed:
             self._returning += 1
             self._instance.spawn(self._return(process_queue, turn, outcome), name=f"sending back of {self._name}")
         else:
@@ -186,7 +160,7 @@ class ConcurrentTurns(Generic[Q]):
                 _log.warning("%s: %d messages failed and are dropped: BROADCASTING", self._name, len(outcome.failed))
             left: list[ReceivedMessage] = []
         else:
-            send_back = self._send_back.send_back
+            send_back = self._send_back
             sent = await asyncio.gather(*(send_back(message, outcome.delay_level) for message in outcome.failed))
             left = [message for message, is_sent in zip(outcome.failed, sent, strict=True) if not is_sent]
         process_queue.keep(turn, left)
@@ -200,7 +174,7 @@ class ConcurrentTurns(Generic[Q]):
             self.submit(process_queue, [turn])
 
 
-def _tell(name: str, process_queue: Queue, outcome: ListenerOutcome) -> None:
+def _tell(name: str, process_queue: ProcessQueue | PopQueue, outcome: ListenerOutcome) -> None:
     count = len(outcome.failed)
     if isinstance(outcome.error, RetryLater):
         _log.info(

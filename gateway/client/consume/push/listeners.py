@@ -13,8 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from gateway.client.errors import ConfigurationError
-from gateway.client.listener_outcome import CONSUMED, ListenerOutcome
-from gateway.client.retry_later import RetryLater
+from gateway.client.retry_later import CONSUMED, ListenerOutcome, RetryLater
 
 if TYPE_CHECKING:
     from gateway.client.message import ReceivedMessage

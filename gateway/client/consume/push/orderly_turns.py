@@ -17,8 +17,7 @@ from gateway.client.connect.worker_threads import WorkerThreads
 from gateway.client.consume.pulled import PulledMessage
 from gateway.client.consume.push.concurrent_turns import TurnTerms
 from gateway.client.consume.push.listeners import ListenerCall
-from gateway.client.listener_outcome import ListenerOutcome
-from gateway.client.retry_later import RetryLater
+from gateway.client.retry_later import ListenerOutcome, RetryLater
 
 if TYPE_CHECKING:
     from gateway.client.connect.instance import ClientInstance

@@ -1,26 +1,78 @@
-"""The POP side of a push consumer: pops, consumes and acknowledges when brokers hand out messages."""
+"""The POP side of a push consumer: pops, consumes and acknowledges when brokers hand out messages.
+
+A popped message that could not be consumed stays hidden for a while and then comes again; the delays grow with each
+delivery (upstream ``popDelayLevel``). Upstream's ``ConsumeMessagePopConcurrentlyService`` acknowledges a message that
+failed too often after hours, which loses the message. Here the message becomes a dead letter, as a pulled message does.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
-from gateway.client.consume.pop.pop_loop import PopTerms
+from gateway.client.consume.pop.pop_handles import PoppedMessage
 from gateway.client.consume.pop.pop_queue import PopQueue
-from gateway.client.consume.pop.popped_queues import PoppedQueues
+from gateway.client.consume.pop.popped_queues import PoppedQueues, PopTerms
 from gateway.client.consume.pop.pops import GroupPops
 from gateway.client.consume.push.concurrent_turns import ConcurrentTurns, TurnTerms
-from gateway.client.consume.push.pop_back import PopBack
+from gateway.client.errors import RocketMQError
 
 if TYPE_CHECKING:
     from gateway.client.connect.instance import ClientInstance
-    from gateway.client.consume.pop.popped import PoppedMessage
     from gateway.client.consume.push.listeners import ListenerCall
     from gateway.client.consume.push.send_back import GroupSendBack
-    from gateway.client.consume.settings.push_settings import PushSettings
-    from gateway.client.consume.subscriptions import Subscription
-    from gateway.client.message_queue import MessageQueue
+    from gateway.client.consume.settings.consumer_settings import PushSettings
+    from gateway.client.message import ReceivedMessage
+
+_log = logging.getLogger(__name__)
+
+_DEAD_LETTER = -1
+
+POP_DELAYS: Final = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+"""The delays of ``pop_delay`` in seconds, by level from 0."""
+
+
+def pop_delay(delay_level: int, reconsume_times: int) -> int:
+    """Return the seconds until the message comes again.
+
+    :param delay_level: the level of ``RetryLater``; 0: ``reconsume_times`` is the level.
+    """
+    level = delay_level or reconsume_times
+    return POP_DELAYS[min(level, len(POP_DELAYS) - 1)]
+
+
+class PopBack:
+    """Gives back the messages of one group.
+
+    :param bury: makes dead letters.
+    """
+
+    def __init__(self, pops: GroupPops, bury: GroupSendBack) -> None:
+        self._pops = pops
+        self._bury = bury
+
+    async def send_back(self, message: ReceivedMessage, delay_level: int) -> bool:
+        """Let a message come again. Always return True, because a popped message comes again even after a failure here.
+
+        :param delay_level: −1: the message becomes a dead letter; 0: the delay grows with each delivery; 1 …: a level
+            of ``POP_DELAYS``.
+        """
+        assert isinstance(message, PoppedMessage), "it was popped"
+        if message.hidden_until <= asyncio.get_running_loop().time():
+            message.given_back = True  # it has come again already
+            return True
+        if delay_level < 0 or message.reconsume_times >= self._bury.max_reconsume_times:
+            if await self._bury.send_back(message, _DEAD_LETTER):
+                return True  # and is acknowledged
+            delay_level = 0
+        message.given_back = True
+        try:
+            await self._pops.change_invisible_time(message, pop_delay(delay_level, message.reconsume_times))
+        except RocketMQError as error:
+            _log.warning("%r comes again after pop_invisible_time: %s", message, error)
+        return True
 
 
 class PopWork:
@@ -52,25 +104,13 @@ class PopWork:
         self.queues = PoppedQueues(
             instance, pops, terms, threshold=settings.pop_threshold_for_queue, blocked=blocked, take=self._take
         )
-        self._turns: ConcurrentTurns[PopQueue] = ConcurrentTurns(
+        self.turns: ConcurrentTurns[PopQueue] = ConcurrentTurns(
             instance,
             call,
             TurnTerms(f"popping consumer {group}", settings.consume_workers, settings.consume_timeout),
-            send_back=PopBack(pops, bury),
+            send_back=PopBack(pops, bury).send_back,
             settled=self.queues.settled,
         )
-
-    def begin(self, queue: MessageQueue, subscription: Subscription) -> PopQueue:
-        """Start popping a queue."""
-        return self.queues.begin(queue, subscription)
-
-    async def end(self, states: Collection[PopQueue]) -> None:
-        """Stop popping some queues."""
-        await self.queues.end(states)
-
-    async def watch(self) -> None:
-        """Let messages come again if their listener does not return in time; runs for ever."""
-        await self._turns.watch()
 
     async def drain(self, timeout: float) -> bool:
         """Wait for the running turns and their acknowledgements; return False if turns still run after ``timeout``.
@@ -78,13 +118,9 @@ class PopWork:
         :param timeout: seconds, for both.
         """
         end = asyncio.get_running_loop().time() + timeout
-        is_done = await self._turns.drain(timeout)
+        is_done = await self.turns.drain(timeout)
         await self.queues.drain(max(0.0, end - asyncio.get_running_loop().time()))
         return is_done
 
-    def close(self) -> None:
-        """End the threads."""
-        self._turns.close()
-
     def _take(self, state: PopQueue, messages: list[PoppedMessage]) -> None:
-        self._turns.submit(state, state.add(messages, self._turn_messages))
+        self.turns.submit(state, state.add(messages, self._turn_messages))

@@ -16,9 +16,7 @@ from gateway.client.connect.instance import ClientInstance
 from gateway.client.consume.push.listeners import BatchListener, Listener, ListenerCall
 from gateway.client.consume.push.pushed_queues import PushedQueues
 from gateway.client.consume.queue_consumer import QueueConsumer
-from gateway.client.consume.settings.consumer_settings import MessageModel
-from gateway.client.consume.settings.push_settings import PushSettings
-from gateway.client.consume.sharing.rebalancing import member_topics
+from gateway.client.consume.settings.consumer_settings import MessageModel, PushSettings
 from gateway.client.consume.subscriptions import Sql, Subscription, retry_topic
 from gateway.client.message_queue import MessageQueue
 from wire.bodies.consume_kinds import ConsumeType
@@ -99,7 +97,7 @@ class PushConsumer(QueueConsumer[PushedQueues]):
 
     def topics(self) -> Collection[str]:
         """Return the topics whose routes are kept up to date."""
-        return member_topics(self._subscriptions, retry_topic(self.group) if self._is_shared else None)
+        return self.subscriptions().keys()
 
     def subscriptions(self) -> Mapping[str, Subscription]:
         """Return the subscriptions by topic, including the subscription of the retry topic."""

@@ -20,15 +20,14 @@ from gateway.client.consume.push.concurrent_turns import ConcurrentTurns, TurnTe
 from gateway.client.consume.push.listeners import ListenerCall
 from gateway.client.consume.push.orderly_turns import OrderlyTerms, OrderlyTurns
 from gateway.client.consume.push.send_back import DEFAULT_MAX_RECONSUME_TIMES, GroupSendBack
-from gateway.client.consume.settings.consumer_settings import MessageModel
-from gateway.client.consume.settings.push_settings import PushSettings
+from gateway.client.consume.settings.consumer_settings import MessageModel, PushSettings
 from gateway.client.consume.sharing.assigned_queues import AssignedQueues, QueueTerms
 from gateway.client.consume.sharing.queue_locks import ConsumerLocks
 from gateway.client.consume.sharing.rebalancing import QueueOwner, QueueState, Rebalancing
 from gateway.client.consume.subscriptions import Subscription
-from gateway.client.listener_outcome import ListenerOutcome
 from gateway.client.message import ReceivedMessage
 from gateway.client.message_queue import MessageQueue
+from gateway.client.retry_later import ListenerOutcome
 from wire.codes import RequestCode
 from wire.message.flags import PullFlag
 
@@ -70,7 +69,7 @@ class PushedQueues:
             from gateway.client.send.tracing import ConsumerTracing  # few need it, and all would load it
 
             self._tracing = ConsumerTracing(instance, settings, consumer.group, timeout=settings.consume_timeout)
-            call.trace = self._tracing.trace
+            call.trace = self._tracing
         self._turn_messages = settings.consume_message_batch_max_size if self._call.takes_batches else 1
         self._direct = WorkerThreads(1, f"direct-{consumer.group}")
         self._tasks: list[asyncio.Task[None]] = []
@@ -151,7 +150,7 @@ class PushedQueues:
             self.instance,
             self._call,
             TurnTerms(name, settings.consume_workers, settings.consume_timeout),
-            send_back=send_back if self._is_shared else None,
+            send_back=send_back.send_back if self._is_shared else None,
             settled=self.queues.settled,
         )
 
@@ -182,10 +181,9 @@ class PushedQueues:
         self._tasks.append(spawn(self.queues.keep_persisting(), name="committing"))
         self._tasks.append(spawn(self._turns.watch(), name="watching listeners"))
         if self._popping is not None:
-            self._tasks.append(spawn(self._popping.watch(), name="watching listeners of popped messages"))
+            self._tasks.append(spawn(self._popping.turns.watch(), name="watching listeners of popped messages"))
         if self.locks is not None:
-            keep = self.locks.keep(self._pulled)
-            self._tasks.append(spawn(keep, name="renewing locks"))
+            self._tasks.append(spawn(self.locks.keep(self._pulled), name="renewing locks"))
 
     async def end(self, timeout: float) -> None:
         """Do the work of ``PushConsumer.close``."""
@@ -210,7 +208,7 @@ class PushedQueues:
         """Close threads and connections, and do nothing else."""
         self._turns.close()
         if self._popping is not None:
-            self._popping.close()
+            self._popping.turns.close()
         self._direct.close()
         await self.instance.close()
 
@@ -252,7 +250,7 @@ class PushedQueues:
         subscription = self.consumer.subscriptions().get(queue.topic)
         if subscription is None or self._popping is None:
             return None
-        return self._popping.begin(queue, subscription)
+        return self._popping.queues.begin(queue, subscription)
 
     def _pulled(self) -> list[ProcessQueue]:
         return [state for state in self.rebalancing.assigned.values() if isinstance(state, ProcessQueue)]
@@ -263,12 +261,12 @@ class PushedQueues:
             self.queues.stop_pulling(state)
         if self._popping is not None:
             popped = [state for state in self.rebalancing.assigned.values() if isinstance(state, PopQueue)]
-            await self._popping.end(popped)
+            await self._popping.queues.end(popped)
 
     async def _end_queues(self, given_up: Collection[QueueState]) -> None:
         states = [state for state in given_up if isinstance(state, ProcessQueue)]
         if self._popping is not None:
-            await self._popping.end([state for state in given_up if isinstance(state, PopQueue)])
+            await self._popping.queues.end([state for state in given_up if isinstance(state, PopQueue)])
         if isinstance(self._turns, OrderlyTurns):
             # Without waiting, another member would get messages while ours are still being consumed.
             for state in states:

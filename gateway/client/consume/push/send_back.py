@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.client.consume.subscriptions import retry_topic
 from gateway.client.errors import BrokerNotFound, RocketMQError
-from gateway.client.namespaces import with_namespace
+from gateway.client.names import with_namespace
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import WireError
 from wire.headers.send import ConsumerSendMsgBackRequest, ShortSendMessageRequest

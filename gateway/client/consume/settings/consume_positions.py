@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from gateway.client.errors import ConfigurationError
-from gateway.client.namespaces import RETRY_PREFIX
+from gateway.client.names import RETRY_PREFIX
 from wire.bodies.consume_kinds import ConsumeFromWhere
 
 DEFAULT_TIMESTAMP_AGE_S: Final = 1800.0

@@ -1,4 +1,4 @@
-"""Settings that push and lite pull consumers share; names and defaults are the Java client's."""
+"""Settings of consumers, with names and defaults of the Java client."""
 
 from __future__ import annotations
 
@@ -76,3 +76,77 @@ class ConsumerSettings(TracedSettings):
         if self.pull_threshold_size_for_topic != -1:
             mib = max(1, self.pull_threshold_size_for_topic // share)
         return CacheLimits(messages=messages, mib=mib, span=span)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class LitePullSettings(ConsumerSettings):
+    """Settings of ``LitePullConsumer``; defaults are those of ``DefaultLitePullConsumer``."""
+
+    auto_commit: bool = True
+    """True if offsets of finished batches are committed automatically."""
+    auto_commit_interval: float = limited(5.0, least=0.1, most=3600.0)
+    """Seconds between two automatic commits."""
+    pull_batch_size: int = limited(10, least=1, most=1024)
+    """Messages of one pull, and at most of the batch that ``poll`` returns."""
+    pull_threshold_for_all: int = limited(10_000, least=1, most=10_000_000)
+    """Messages of all queues that may be cached before pulling pauses."""
+    consume_max_span: int = limited(2000, least=1, most=65_535)
+    """The largest distance between the offsets of cached messages of one queue before pulling pauses."""
+    broker_suspend_max_time: float = limited(20.0, least=0.1, most=60.0)
+    """Seconds that a broker holds a pull that finds nothing."""
+    poll_timeout: float = limited(5.0, least=0.0, most=3600.0)
+    """Seconds that ``poll`` waits if the call names no timeout."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class PushSettings(ConsumerSettings):
+    """Settings of ``PushConsumer``; defaults are those of ``DefaultMQPushConsumer``."""
+
+    consume_workers: int = limited(20, least=1, most=1000)
+    """Calls of the listener that run at once: in threads for a plain function, as tasks for an ``async def``."""
+    consume_message_batch_max_size: int = limited(32, least=1, most=1024)
+    """The most messages in one call of a batch listener; a listener for single messages always gets one."""
+    consume_concurrently_max_span: int = limited(2000, least=1, most=65_535)
+    """The largest distance between the offsets of cached messages of one queue before pulling pauses."""
+    max_reconsume_times: int = limited(-1, least=-1, most=2**31 - 1)
+    """Redeliveries before a message becomes a dead letter; −1: 16, or no limit for an orderly consumer."""
+    consume_timeout: float = limited(900.0, least=0.1, most=10_800.0)
+    """Seconds after which messages are sent back because their listener has not returned. An orderly consumer keeps the
+    messages and logs the delay.
+    """
+    suspend_current_queue_time: float = limited(1.0, least=0.01, most=30.0)
+    """Seconds that a queue of an orderly consumer rests after a failure."""
+    pull_interval: float = limited(0.0, least=0.0, most=65.535)
+    """Seconds between two pulls of a queue."""
+    client_rebalance: bool = True
+    """True if members share queues among themselves.
+
+    False: the broker decides what each member consumes, and whether the member pulls queues or pops messages
+    (``mqadmin setConsumeMode``). An orderly or broadcasting consumer does not ask the broker.
+    """
+    pop_invisible_time: float = limited(60.0, least=5.0, most=300.0)
+    """Seconds for which popped messages are hidden from other members; a message not consumed by then comes again."""
+    pop_batch_nums: int = limited(32, least=1, most=32)
+    """Messages of one pop."""
+    pop_threshold_for_queue: int = limited(96, least=1, most=65_535)
+    """Popped messages that may wait to be consumed before popping pauses: of one queue, or of all queues of a broker.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class SimpleSettings(ClientSettings):
+    """Settings of ``SimpleConsumer``."""
+
+    invisible_time: float = limited(60.0, least=1.0, most=43_200.0)
+    """Seconds for which received messages are hidden from other members if ``receive`` names no time."""
+    poll_time: float = limited(15.0, least=0.0, most=60.0)
+    """Seconds that a broker holds a ``receive`` that finds nothing, if the call names no timeout."""
+    consume_from_where: ConsumeFrom = ConsumeFrom.LAST_OFFSET
+    """The place at which a group without an offset starts: LAST_OFFSET or FIRST_OFFSET."""
+
+    def __post_init__(self) -> None:
+        ClientSettings.__post_init__(self)
+        if self.consume_from_where not in (ConsumeFrom.LAST_OFFSET, ConsumeFrom.FIRST_OFFSET):
+            raise ConfigurationError(
+                "consume_from_where", self.consume_from_where, "LAST_OFFSET or FIRST_OFFSET: pop knows no others"
+            )

@@ -11,9 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gateway.client.consume.local_offsets import offsets_path
-from gateway.client.consume.offset_store import BrokerOffsets, LocalOffsets, OffsetStore
-from gateway.client.consume.offset_table import OffsetTable
+from gateway.client.consume.offset_store import BrokerOffsets, LocalOffsets, OffsetStore, OffsetTable, offsets_path
 from gateway.client.consume.process_queue import CacheLimits, ProcessQueue
 from gateway.client.consume.pull_loop import LoopOwner, PullLoop, PullTerms
 from gateway.client.consume.queue_offsets import QueueOffsets
@@ -177,7 +175,7 @@ class AssignedQueues:
         """Use another expression for a topic from now on."""
         for queue, loop in self._loops.items():
             if queue.topic == subscription.topic:
-                loop.change_subscription(subscription)
+                loop.subscription = subscription
 
     async def persist(self, queues: Collection[MessageQueue] | None = None, *, confirm: bool = False) -> bool:
         """Store changed offsets, of all or some queues. Return False if some offsets could not be stored."""

@@ -1,8 +1,9 @@
 """Keeps the queues of this client in step with the members of its group.
 
 A rebalance runs every ``rebalance_interval``, at once when a broker reports a change, and after a second when
-something failed. ``allocation.py`` and ``rebalance.py`` decide who gets which queue. The consumer itself takes and
-gives up queues.
+something failed. Every member sorts queues and client ids in the same way, so all members agree (upstream
+``RebalanceImpl.rebalanceByTopic``). ``allocation.py`` has the strategies. The consumer itself takes and gives up
+queues.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from gateway.client.consume.pop.pop_queue import PopQueue
 from gateway.client.consume.settings.consumer_settings import ConsumerSettings, MessageModel
-from gateway.client.consume.sharing.rebalance import changes, share_of
-from gateway.client.errors import RocketMQError, RouteNotFound
-from gateway.client.namespaces import RETRY_PREFIX
+from gateway.client.errors import ConfigurationError, RocketMQError, RouteNotFound
+from gateway.client.names import RETRY_PREFIX
 from wire.bodies.consumers import ConsumerListByGroup
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import WireError
 from wire.headers.groups import GetConsumerListByGroupRequest
 
 if TYPE_CHECKING:
+    from gateway.client.allocation import AllocationStrategy
     from gateway.client.connect.instance import ClientInstance
     from gateway.client.connect.routes import TopicRoute
     from gateway.client.consume.process_queue import ProcessQueue
@@ -40,20 +41,49 @@ RETRY_TOPIC_LOOKS: Final = 5
 """The number of times that a missing route of a retry topic causes a new attempt after ``RETRY_S``."""
 
 
-class QueueState(Protocol):
-    """A queue that this client has: a ``ProcessQueue`` if it is pulled, a ``PopQueue`` if it is popped."""
+@dataclass(frozen=True, slots=True)
+class QueueChanges:
+    """The queues to give up and the queues to take, both sorted."""
 
-    queue: MessageQueue
+    removed: tuple[MessageQueue, ...]
+    added: tuple[MessageQueue, ...]
 
-    @property
-    def paused(self) -> bool:
-        """True if the application paused the queue."""
+    def __bool__(self) -> bool:
+        return bool(self.removed or self.added)
 
-    def drop(self) -> None:
-        """Give the queue up."""
 
-    def is_pull_expired(self, now: float) -> bool:
-        """Return whether the queue's loop has stopped without a reason."""
+def share_of(
+    strategy: AllocationStrategy,
+    group: str,
+    client_id: str,
+    queues: Collection[MessageQueue],
+    client_ids: Collection[str],
+) -> tuple[MessageQueue, ...]:
+    """Return the queues of this client in one topic; none if there are no queues, or the client is not a member (yet).
+
+    :raises ConfigurationError: the strategy returns queues that do not exist.
+    """
+    if not queues or client_id not in client_ids:
+        return ()
+    share = strategy(group, client_id, sorted(queues), sorted(client_ids))
+    strange = set(share).difference(queues)
+    if strange:
+        raise ConfigurationError(
+            f"the answer of allocation strategy {strategy.name} for group {group}",
+            sorted(strange)[:3],
+            "a choice among the queues it is given",
+        )
+    return tuple(sorted(set(share)))
+
+
+def changes(current: Collection[MessageQueue], wanted: Collection[MessageQueue]) -> QueueChanges:
+    """Return the changes from one set of queues to another."""
+    have, want = set(current), set(wanted)
+    return QueueChanges(tuple(sorted(have - want)), tuple(sorted(want - have)))
+
+
+QueueState: TypeAlias = "ProcessQueue | PopQueue"
+"""A queue that this client has, and pulls or pops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +124,6 @@ class Rebalancing:
         self._assignments = assignments
         self.assigned: dict[MessageQueue, QueueState] = {}
 
-    def of_topic(self, topic: str) -> dict[MessageQueue, QueueState]:
-        """Return the assigned queues of one topic."""
-        return {queue: state for queue, state in self.assigned.items() if queue.topic == topic}
-
     def wake(self) -> None:
         """Start the next rebalance at once: members, routes or subscriptions have changed."""
         self._wanted.set()
@@ -129,14 +155,10 @@ class Rebalancing:
             results = [await self._rebalance_topic(topic) for topic in sorted(topics)]
             return all(results)
 
-    async def drop(self, states: Collection[QueueState]) -> None:
-        """Give up some queues now; the next rebalance may take them again."""
-        async with self._turn:
-            await self._drop([state for state in states if self.assigned.get(state.queue) is state])
-
     async def drop_all(self) -> None:
         """Give up all queues, because the consumer ends."""
-        await self.drop(list(self.assigned.values()))
+        async with self._turn:
+            await self._drop(list(self.assigned.values()))
 
     async def _rebalance_topic(self, topic: str) -> bool:
         try:
@@ -197,7 +219,7 @@ class Rebalancing:
         return ConsumerListByGroup.parse(answer.body).client_ids if answer.code == ResponseCode.SUCCESS else None
 
     async def _apply(self, topic: str, wanted: Mapping[MessageQueue, bool]) -> bool:
-        current = self.of_topic(topic)
+        current = {queue: state for queue, state in self.assigned.items() if queue.topic == topic}
         changed = {queue for queue, state in current.items() if isinstance(state, PopQueue) is not wanted.get(queue)}
         now = asyncio.get_running_loop().time()
         expired = [queue for queue, state in current.items() if state.is_pull_expired(now) and not state.paused]
@@ -213,7 +235,7 @@ class Rebalancing:
             else:
                 self.assigned[queue] = state
         if plan:
-            names = sorted(f"{queue.broker_name}:{queue.queue_id}" for queue in self.of_topic(topic))
+            names = sorted(f"{queue.broker_name}:{queue.queue_id}" for queue in self.assigned if queue.topic == topic)
             _log.info("group %s: queues of %s are now %s", self._group, topic, ", ".join(names) or "none")
         return is_settled
 
@@ -228,8 +250,3 @@ class Rebalancing:
             self.assigned.pop(state.queue, None)
         if states:
             await self._owner.give_up(states)
-
-
-def member_topics(subscribed: Mapping[str, object], retry: str | None) -> set[str]:
-    """Return the topics of a consumer with its retry topic."""
-    return {*subscribed, retry} if retry is not None else set(subscribed)

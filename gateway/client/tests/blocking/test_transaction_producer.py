@@ -11,7 +11,7 @@ import pytest
 from gateway.client import AdminClient, Message, ReceivedMessage, TransactionProducer
 from gateway.client.errors import ClientClosed
 from gateway.client.testing.server import GatewayServer
-from gateway.client.transact.transaction_result import AlreadyDecided
+from gateway.client.transact.transaction import AlreadyDecided
 from gateway.client.transaction_state import TransactionState
 
 _groups = itertools.count(1)

@@ -8,8 +8,7 @@ from gateway.client.consume.broker_calls import parse_reset
 from gateway.client.consume.lite_pull.lite_pull_consumer import LitePullConsumer
 from gateway.client.consume.push.push_consumer import PushConsumer
 from gateway.client.consume.settings.consume_positions import ConsumeFrom
-from gateway.client.consume.settings.lite_pull_settings import LitePullSettings
-from gateway.client.consume.settings.push_settings import PushSettings
+from gateway.client.consume.settings.consumer_settings import LitePullSettings, PushSettings
 from gateway.client.message import MessageQueue, ReceivedMessage
 from gateway.client.retry_later import RetryLater
 from gateway.client.tests.consuming_broker import ConsumingBroker, until

@@ -103,7 +103,7 @@ def test_tags_are_compared_here_and_sql_is_not() -> None:
             assert tags.got == [b"0"]
             (pull,) = [each for each in sql.pulls() if each.subscription is not None and each.queue_offset == 0]
             assert (pull.subscription, pull.expression_type, pull.sub_version) == ("a > 1", "SQL92", 7)
-            tags.loop.change_subscription(subscription_of("t", "BB", version_ms=8))
+            tags.loop.subscription = subscription_of("t", "BB", version_ms=8)
             tags.state.next_offset = 0
             tags.loop.restart()
             await until(lambda: tags.got == [b"0", b"1"])

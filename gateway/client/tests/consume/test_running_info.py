@@ -7,9 +7,8 @@ from gateway.client.consume.process_queue import ProcessQueue
 from gateway.client.consume.pulled import PulledMessage
 from gateway.client.consume.running_info import QueueStates, build_direct_result, build_running_info, thread_stacks
 from gateway.client.consume.subscriptions import tags_of
-from gateway.client.listener_outcome import CONSUMED, ListenerOutcome
 from gateway.client.message import MessageQueue
-from gateway.client.retry_later import RetryLater
+from gateway.client.retry_later import CONSUMED, ListenerOutcome, RetryLater
 from wire.bodies.fastjson import parse_json
 
 QUEUE = MessageQueue("t", "a", 1)

@@ -35,12 +35,12 @@ from gateway.client import (
     TransactionProducer,
     TransactionState,
 )
+from gateway.client.connect.producer_settings import TransactionSettings
 from gateway.client.connect.settings import ClientSettings
 from gateway.client.consume.pop import pops
 from gateway.client.errors import BrokerError, ConnectError, ProtocolError
 from gateway.client.tests.blocking.broker_thread import BrokerThread, broker_thread
 from gateway.client.tests.scripted_broker import Reply, stored_at
-from gateway.client.transact.transaction_settings import TransactionSettings
 from wire.bodies.route import BrokerData, QueueData, TopicRouteData
 from wire.codes import RequestCode
 from wire.command import RemotingCommand

@@ -38,10 +38,10 @@ from gateway.client import (
     TransactionState,
 )
 from gateway.client.blocking.loop_thread import LoopThread
+from gateway.client.connect.producer_settings import TransactionSettings
 from gateway.client.connect.settings import ClientSettings
 from gateway.client.tests.hostile.hostile_server import HostileServer
 from gateway.client.tests.scripted_broker import Reply
-from gateway.client.transact.transaction_settings import TransactionSettings
 from wire.bodies.consumers import ConsumerListByGroup
 from wire.bodies.locks import LockBatchResponse
 from wire.codes import RequestCode, ResponseCode

@@ -16,7 +16,7 @@ SELDOM = (
     "click",
     "gateway.broker",
     "gateway.store",
-    "gateway.client.send.tracing",
+    "gateway.client.send.trace_sender",
     "gateway.client.send.consume_trace",
     "gateway.client.testing",
 )

@@ -8,10 +8,10 @@ from gateway.client.errors import (
     BrokerError,
     RequestTimeout,
 )
-from gateway.client.tests.formats.test_recall_handle import handle
 from gateway.client.tests.jumping_time import push_time
 from gateway.client.tests.scripted_broker import ScriptedBroker, run, stored_at
 from gateway.client.tests.send.producing import MESSAGE, SEND, producer_at, sent
+from gateway.client.tests.send.test_recall_handle import handle
 from gateway.client.tests.test_message import received
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand

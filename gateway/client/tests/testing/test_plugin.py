@@ -12,7 +12,7 @@ from gateway.client.testing.plugin import GatewayForTest
 TESTS = """
 import pytest
 from gateway.client import AdminClient, LitePullConsumer, Message, Producer
-from gateway.client.consume.settings.lite_pull_settings import LitePullSettings
+from gateway.client.consume.settings.consumer_settings import LitePullSettings
 from gateway.client.consume.settings.consume_positions import ConsumeFrom
 
 names = []

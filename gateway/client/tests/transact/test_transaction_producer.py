@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from gateway.client.connect.producer_settings import TransactionSettings
 from gateway.client.errors import BrokerError, ConfigurationError, MessageRefused, RequestTimeout
 from gateway.client.message import Message, ReceivedMessage
 from gateway.client.tests.scripted_broker import ScriptedBroker, run, stored_at
+from gateway.client.transact.transaction import AlreadyDecided, HalfNotSafe
 from gateway.client.transact.transaction_producer import TransactionProducer
-from gateway.client.transact.transaction_result import AlreadyDecided, HalfNotSafe
-from gateway.client.transact.transaction_settings import TransactionSettings
 from gateway.client.transaction_state import TransactionState
 from wire.codes import RequestCode, ResponseCode
 from wire.command import ONEWAY_FLAG, RemotingCommand

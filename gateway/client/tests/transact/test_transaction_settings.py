@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.client.connect.producer_settings import TransactionSettings
 from gateway.client.errors import ConfigurationError
-from gateway.client.transact.transaction_settings import TransactionSettings
 
 
 def test_defaults_are_those_of_the_java_client_where_it_has_them() -> None:

@@ -7,8 +7,7 @@ import struct
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.client.testing.ports import free_port
-from gateway.client.testing.server import GatewayServer
+from gateway.client.testing.server import GatewayServer, free_port
 from gateway.tests.broker.send_requests import batch, short
 from gateway.tests.broker.whole_broker import pulling, sending
 from wire.codes import RequestCode

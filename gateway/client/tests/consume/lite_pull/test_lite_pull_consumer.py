@@ -11,7 +11,7 @@ import pytest
 from gateway.client import process
 from gateway.client.consume.lite_pull.lite_pull_consumer import LitePullConsumer
 from gateway.client.consume.settings.consume_positions import ConsumeFrom
-from gateway.client.consume.settings.lite_pull_settings import LitePullSettings
+from gateway.client.consume.settings.consumer_settings import LitePullSettings
 from gateway.client.errors import ClientClosed, ConfigurationError, NotCommitted, UsedAfterFork, UsedOnOtherLoop
 from gateway.client.message import ReceivedMessage
 from gateway.client.tests.consuming_broker import ConsumingBroker, until

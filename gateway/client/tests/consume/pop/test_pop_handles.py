@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.client.consume.pop.pop_handles import NORMAL, RETRY_V1, PopReceipts, ReceiptWords, parse_receipt
+from gateway.client.consume.pop.pop_handles import (
+    NORMAL,
+    RETRY_V1,
+    PoppedMessage,
+    PopReceipts,
+    ReceiptWords,
+    parse_receipt,
+)
+from gateway.client.message import ReceivedMessage
+from gateway.client.tests.test_message import received_with
 from wire.errors import BodyError
 from wire.headers.pop import PopMessageResponse
 
@@ -75,3 +84,21 @@ def test_offsets_of_an_answer_are_numbers(word: str) -> None:
         PopReceipts(response(f"0 2 {word}", "0 2 1"), "b").next_receipt(NORMAL, 2, 1)
     with pytest.raises(BodyError, match="number"):
         PopReceipts(response("0 2 1", f"0 2 {word}"), "b").next_receipt(NORMAL, 2, 1)
+
+
+RECEIPT = parse_receipt("10 1700000000000 60000 3 0 broker-a 2 11")
+
+
+def test_a_popped_message_is_a_received_one_with_its_receipt() -> None:
+    record = received_with({"TAGS": "T"}, topic="ns%orders").record
+    message = PoppedMessage(record, "broker-a", RECEIPT, 65.0, "ns")
+    assert isinstance(message, ReceivedMessage)
+    assert (message.topic, message.tags, message.queue.broker_name) == ("orders", "T", "broker-a")
+    assert (message.receipt, message.hidden_until, message.given_back) == (RECEIPT, 65.0, False)
+
+
+def test_what_acknowledging_needs_can_be_changed_and_nothing_can_be_added() -> None:
+    message = PoppedMessage(received_with({}).record, "broker-a", RECEIPT, 65.0, "")
+    message.hidden_until, message.given_back = 95.0, True
+    assert (message.hidden_until, message.given_back) == (95.0, True)
+    assert not hasattr(message, "__dict__")  # thousands of them may wait

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.client.consume.pop.pop_handles import ReceiptWords
+from gateway.client.consume.pop.pop_handles import PoppedMessage, ReceiptWords
 from gateway.client.consume.pop.pop_queue import POP_EXPIRES_S, PopQueue
-from gateway.client.consume.pop.popped import PoppedMessage
 from gateway.client.message import MessageQueue
 from gateway.client.tests.test_message import received
 

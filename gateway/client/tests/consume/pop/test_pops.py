@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.client.consume.pop.pop_handles import ReceiptWords
-from gateway.client.consume.pop.popped import PoppedMessage
+from gateway.client.consume.pop.pop_handles import PoppedMessage, ReceiptWords
 from gateway.client.consume.pop.pops import GroupPops, batch_acks
 from gateway.client.consume.settings.consume_positions import ConsumeFrom
 from gateway.client.errors import BrokerError

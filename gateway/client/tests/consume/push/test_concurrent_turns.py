@@ -47,7 +47,7 @@ class Scene:
             self.instance,
             ListenerCall(None, listener),
             TurnTerms("consumer g", workers, timeout),
-            send_back=self.sent if shared else None,
+            send_back=self.sent.send_back if shared else None,
             settled=lambda queue: self.settled.append(queue.committable),
         )
 

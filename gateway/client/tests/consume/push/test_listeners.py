@@ -11,9 +11,8 @@ import pytest
 from gateway.client.consume.pulled import PulledMessage
 from gateway.client.consume.push.listeners import ListenerCall
 from gateway.client.errors import ConfigurationError
-from gateway.client.listener_outcome import CONSUMED
 from gateway.client.message import MessageQueue, ReceivedMessage
-from gateway.client.retry_later import RetryLater
+from gateway.client.retry_later import CONSUMED, RetryLater
 
 MESSAGES: list[ReceivedMessage] = [
     PulledMessage(b"", 0, 0, offset, MessageQueue("t", "a", 0), "") for offset in range(3)

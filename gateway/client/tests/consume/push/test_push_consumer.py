@@ -15,8 +15,7 @@ import pytest
 from gateway.client import process
 from gateway.client.consume.push.push_consumer import PushConsumer
 from gateway.client.consume.settings.consume_positions import ConsumeFrom
-from gateway.client.consume.settings.consumer_settings import MessageModel
-from gateway.client.consume.settings.push_settings import PushSettings
+from gateway.client.consume.settings.consumer_settings import MessageModel, PushSettings
 from gateway.client.consume.subscriptions import Sql
 from gateway.client.errors import (
     BrokerError,
@@ -374,3 +373,15 @@ def test_a_consumer_that_is_forgotten_warns() -> None:
 
     run(scenario())
     gc.collect()
+
+
+def test_the_retry_topic_belongs_to_a_shared_consumer() -> None:
+    async def scenario() -> None:
+        async with ConsumingBroker() as broker:
+            async with PushConsumer("g", print, settings(broker), subscriptions={"t": "*"}) as consumer:
+                assert set(consumer.topics()) == {"t", "%RETRY%g"}
+            alone = settings(broker, message_model=MessageModel.BROADCASTING)
+            async with PushConsumer("g", print, alone, subscriptions={"t": "*"}) as consumer:
+                assert set(consumer.topics()) == {"t"}
+
+    run(scenario())

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.client.consume.push.push_consumer import PushConsumer
 from gateway.client.consume.settings.consume_positions import ConsumeFrom
-from gateway.client.consume.settings.push_settings import PushSettings
+from gateway.client.consume.settings.consumer_settings import PushSettings
 from gateway.client.message import ReceivedMessage
 from gateway.client.retry_later import RetryLater
 from gateway.client.tests.consuming_broker import until
@@ -124,7 +124,7 @@ def test_messages_that_others_may_have_by_now_are_neither_consumed_nor_acknowled
                 popping = consumer._parts()._popping
                 assert popping is not None
                 (state,) = popping.queues._loops
-                tasks: Any = popping._turns._tasks
+                tasks: Any = popping.turns._tasks
                 for _, turn in [*tasks.started(), *tasks._work]:
                     turn.lapses_at = 0.0
                     for message in turn.messages:

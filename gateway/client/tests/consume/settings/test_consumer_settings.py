@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from gateway.client.consume.process_queue import CacheLimits
-from gateway.client.consume.settings.consumer_settings import MessageModel
-from gateway.client.consume.settings.lite_pull_settings import LitePullSettings
-from gateway.client.consume.settings.push_settings import PushSettings
-from gateway.client.consume.settings.simple_settings import SimpleSettings
+from gateway.client.consume.settings.consumer_settings import (
+    LitePullSettings,
+    MessageModel,
+    PushSettings,
+    SimpleSettings,
+)
 from gateway.client.errors import ConfigurationError
 
 

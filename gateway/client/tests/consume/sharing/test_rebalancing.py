@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pytest
 
+from gateway.client.allocation import Averagely
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.member import Answer
 from gateway.client.connect.routes import TopicRoute
@@ -16,11 +17,14 @@ from gateway.client.consume.settings.consumer_settings import ConsumerSettings
 from gateway.client.consume.sharing import rebalancing
 from gateway.client.consume.sharing.rebalancing import (
     RETRY_TOPIC_LOOKS,
+    QueueChanges,
     QueueOwner,
     QueueState,
     Rebalancing,
-    member_topics,
+    changes,
+    share_of,
 )
+from gateway.client.errors import ConfigurationError
 from gateway.client.message import MessageQueue
 from gateway.client.tests.consuming_broker import ConsumingBroker, until
 from gateway.client.tests.scripted_broker import run
@@ -75,7 +79,7 @@ def test_a_queue_that_cannot_be_had_now_is_asked_for_again() -> None:
             assert set(member.rebalancing.assigned) == {broker.queue("t", 0)}
             member.refused.clear()
             assert await member.rebalancing.rebalance()
-            assert len(member.rebalancing.of_topic("t")) == 2
+            assert set(member.rebalancing.assigned) == {broker.queue("t", 0), broker.queue("t", 1)}
             member.wanted.clear()
             assert await member.rebalancing.rebalance()
             assert len(member.ended) == 2
@@ -136,11 +140,6 @@ def test_a_missing_topic_is_looked_for_and_a_missing_retry_topic_not_for_ever() 
     run(scenario())
 
 
-def test_the_retry_topic_belongs_to_a_shared_consumer() -> None:
-    assert member_topics({"t": 1}, "%RETRY%g") == {"t", "%RETRY%g"}
-    assert member_topics({"t": 1}, None) == {"t"}
-
-
 def test_it_ends_when_it_is_woken_in_the_moment_of_the_end() -> None:
     async def scenario() -> None:
         async with ConsumingBroker(queues=1) as broker:
@@ -183,3 +182,35 @@ def test_an_allocation_that_raises_is_logged_and_asked_again(
     run(scenario())
     assert "rebalancing failed" in caplog.text
     assert "KeyError: 'rack 7'" in caplog.text
+
+
+QUEUES = [MessageQueue("t", "a", number) for number in range(4)]
+
+
+def test_queues_and_members_are_sorted_before_they_are_shared() -> None:
+    assert share_of(Averagely(), "g", "b", QUEUES[::-1], ["c", "b", "a"]) == (QUEUES[2],)
+
+
+def test_a_client_that_is_not_listed_and_a_topic_without_queues_share_nothing() -> None:
+    assert share_of(Averagely(), "g", "z", QUEUES, ["a"]) == ()
+    assert share_of(Averagely(), "g", "a", [], ["a"]) == ()
+
+
+def test_a_strategy_that_invents_queues_is_an_error() -> None:
+    class Inventive:
+        name = "INVENTIVE"
+
+        def __call__(
+            self, _group: str, _client: str, _queues: Sequence[MessageQueue], _clients: Sequence[str], /
+        ) -> list[MessageQueue]:
+            return [MessageQueue("t", "elsewhere", 0)]
+
+    with pytest.raises(ConfigurationError, match="INVENTIVE"):
+        share_of(Inventive(), "g", "a", QUEUES, ["a"])
+
+
+def test_the_difference_says_what_to_give_up_and_what_to_take() -> None:
+    plan = changes(QUEUES[:2], QUEUES[1:3])
+    assert plan == QueueChanges((QUEUES[0],), (QUEUES[2],))
+    assert plan
+    assert not changes(QUEUES, QUEUES)

@@ -9,9 +9,8 @@ import pytest
 
 from gateway.client.formats.trace import TraceRecord
 from gateway.client.formats.unique_ids import UniqueIds
-from gateway.client.listener_outcome import CONSUMED, ListenerOutcome
 from gateway.client.message import ReceivedMessage
-from gateway.client.retry_later import RetryLater
+from gateway.client.retry_later import CONSUMED, ListenerOutcome, RetryLater
 from gateway.client.send.consume_trace import ConsumeTrace
 from gateway.client.tests.test_message import received
 

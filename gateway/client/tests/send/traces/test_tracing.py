@@ -8,20 +8,18 @@ from typing import Any
 
 import pytest
 
-from gateway.client.connect.producer_settings import ProducerSettings
+from gateway.client.connect.producer_settings import ProducerSettings, TransactionSettings
 from gateway.client.consume.lite_pull.lite_pull_consumer import LitePullConsumer
 from gateway.client.consume.push.push_consumer import PushConsumer
 from gateway.client.consume.settings.consume_positions import ConsumeFrom
-from gateway.client.consume.settings.lite_pull_settings import LitePullSettings
-from gateway.client.consume.settings.push_settings import PushSettings
+from gateway.client.consume.settings.consumer_settings import LitePullSettings, PushSettings
 from gateway.client.errors import BrokerError
 from gateway.client.message import Message, ReceivedMessage
 from gateway.client.send.producer import Producer
 from gateway.client.tests.consuming_broker import ConsumingBroker
-from gateway.client.tests.formats.test_recall_handle import handle
 from gateway.client.tests.scripted_broker import ScriptedBroker, run
+from gateway.client.tests.send.test_recall_handle import handle
 from gateway.client.transact.transaction_producer import TransactionProducer
-from gateway.client.transact.transaction_settings import TransactionSettings
 from gateway.client.transaction_state import TransactionState
 from wire.codes import RequestCode
 from wire.headers.declare import build_header, parse_header

@@ -3,7 +3,7 @@ import base64
 import pytest
 
 from gateway.client.errors import ConfigurationError
-from gateway.client.formats.recall_handle import parse_recall_handle
+from gateway.client.send.producer import parse_recall_handle
 from wire.message.recall_handle import RecallHandle
 
 

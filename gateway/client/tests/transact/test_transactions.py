@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gateway.client.transact.transaction_checks import AskedCheck, TransactionChecks
+from gateway.client.transact.transactions import AskedCheck, TransactionChecks
 
 
 def test_a_transaction_is_asked_about_once_at_a_time_and_the_newest_question_is_answered() -> None:

@@ -7,7 +7,7 @@ import pickle
 from gateway.client.errors import NotSent, RocketMQError
 from gateway.client.message_queue import MessageQueue
 from gateway.client.results import SendResult, SendStatus
-from gateway.client.transact.transaction_result import AlreadyDecided, HalfNotSafe, TransactionSendResult
+from gateway.client.transact.transaction import AlreadyDecided, HalfNotSafe, TransactionSendResult
 from gateway.client.transaction_state import TransactionState
 
 PLACE = {

@@ -6,9 +6,9 @@ import pytest
 
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.settings import ClientSettings
+from gateway.client.consume.group_consumer import check_subscription, first_routes
 from gateway.client.consume.push.push_consumer import PushConsumer
-from gateway.client.consume.settings.push_settings import PushSettings
-from gateway.client.consume.subscribing import check_subscription, first_routes
+from gateway.client.consume.settings.consumer_settings import PushSettings
 from gateway.client.consume.subscriptions import Sql, subscription_of
 from gateway.client.errors import BrokerError, ConfigurationError
 from gateway.client.tests.consuming_broker import ConsumingBroker

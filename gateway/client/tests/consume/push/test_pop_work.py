@@ -1,4 +1,4 @@
-from gateway.client.consume.pop.pop_delays import POP_DELAYS, pop_delay
+from gateway.client.consume.push.pop_work import POP_DELAYS, pop_delay
 
 
 def test_a_message_rests_longer_with_each_time_up_to_two_hours() -> None:
