@@ -26,8 +26,7 @@ from typing import Any
 import psutil
 
 from compat_tests.environment import REPOSITORY
-from gateway.spark.pipelines.archive import ArchiveOptions, start_archive
-from gateway.spark.pipelines.first_batch import forget_half_written
+from gateway.spark.pipelines.archive import ArchiveOptions, forget_half_written, start_archive
 
 START_TIMEOUT_S = 300.0
 GONE_TIMEOUT_S = 120.0

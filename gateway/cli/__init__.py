@@ -1,4 +1,4 @@
-"""The command ``rocketmq-gateway``: one file per subcommand, joined by ``main``.
+"""The command ``rocketmq-gateway``: its subcommands, joined by ``main``.
 
     serving   the commands that run servers      clients   the commands that are clients of a cluster
     store, migrate_transactions   a directory that nobody serves      transactions   half messages of a running broker

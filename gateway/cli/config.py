@@ -34,13 +34,7 @@ Examples:
 @click.option("--for", "role_name", type=click.Choice(ROLES), default="serve", help="The command meant.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", help="How to print.")
 @click.option("--changed", is_flag=True, help="Leave out what nobody set.")
-def config(
-    sources: Sources,
-    role_name: str,
-    form: str,
-    changed: bool,
-    **options: str | None,
-) -> None:
+def config(sources: Sources, role_name: str, form: str, changed: bool, **options: str | None) -> None:
     """Print the settings: value, source and meaning of each."""
     from gateway.cli.serving.kept_name import with_kept_name
     from gateway.settings.files.load import Role

@@ -17,10 +17,8 @@ import click
 
 from gateway.cli.config import config
 from gateway.cli.output import say_lines
-from gateway.cli.serving.broker import broker
 from gateway.cli.serving.late_modules import put_off
-from gateway.cli.serving.nameserver import nameserver
-from gateway.cli.serving.serve import serve
+from gateway.cli.serving.serve import broker, nameserver, serve
 from gateway.cli.stop_signals import interrupt_as_ctrl_c
 from gateway.cli.version import version
 from gateway.errors import GatewayError

@@ -58,12 +58,7 @@ Then start the server with transactionStateStore (and gateway.transactionDatabas
 )
 @click.pass_context
 def migrate_transactions(
-    context: click.Context,
-    directory: Path,
-    wanted: str,
-    dsn: str | None,
-    apply_it: bool,
-    sources: Sources,
+    context: click.Context, directory: Path, wanted: str, dsn: str | None, apply_it: bool, sources: Sources
 ) -> None:
     """Move pending transactions of DIR to another state store."""
     from gateway.cli.options import load_options
@@ -90,7 +85,10 @@ def migrate_transactions(
             if plan.is_done:
                 return
             records = migration.run()
-    say(f"Moved. Start the server with transactionStateStore={wanted}" + (f", {_dsn_hint(dsn)}" if dsn else ""))
+    say(
+        f"Moved. Start the server with transactionStateStore={wanted}"
+        + (f", gateway.transactionDatabase={dsn}" if dsn else "")
+    )
     if records:
         say(f"{records} op records were written")
     if plan.left is not None:
@@ -124,14 +122,12 @@ def _look(settings: Settings, wanted: str, dsn: str | None) -> bool:
 
 def _show(migration: Migration) -> Plan:
     """Make the plan and print it."""
+    from gateway.clock import wall_clock_ms
+
     plan = migration.plan()
-    for line in _lines(plan, _now_ms()):
+    for line in _lines(plan, wall_clock_ms()):
         say(line)
     return plan
-
-
-def _dsn_hint(dsn: str) -> str:
-    return f"gateway.transactionDatabase={dsn}"
 
 
 def _lines(plan: Plan, now_ms: int) -> list[str]:
@@ -213,9 +209,3 @@ def _copied_rows(choice: StateChoice, files: ScratchFiles) -> Database:
     if file is None:
         return open_database(choice.database, choice.directory)
     return open_database(f"sqlite:{files.copied_database(file)}", choice.directory)
-
-
-def _now_ms() -> int:
-    from gateway.clock import wall_clock_ms
-
-    return wall_clock_ms()

@@ -8,54 +8,57 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import wraps
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
-
-from gateway.cli.gathered import gathered
 
 if TYPE_CHECKING:
     from gateway.settings.files.load import Loaded, Role
 
 Command = Callable[..., Any]
 
-OPTION_KEYS: Mapping[str, str] = {
-    "--data": "storePathRootDir",
-    "--port": "listenPort",
-    "--nameserver-port": "gateway.nameserverPort",
-    "--nameserver": "namesrvAddr",
-    "--advertise": "gateway.advertise",
-    "--bind": "bindAddress",
-    "--log-level": "gateway.logLevel",
-}
-"""The setting behind each dedicated option."""
-
-_OPTIONS: Mapping[str, tuple[tuple[str, ...], str, str]] = {
-    "--data": (("--data",), "DIR", "Directory of everything that is kept (default: ~/store)."),
-    "--port": (("--port",), "PORT", "Port to listen on (broker 10911, name server 9876; 0: a free one)."),
-    "--nameserver-port": (
-        ("--nameserver-port",),
-        "PORT",
-        "Port of the name server (default: 9876; 0: a free one).",
-    ),
-    "--nameserver": (
-        ("-n", "--nameserver"),
-        "ADDR",
-        "Name servers to register with: host:port, several separated by ';'.",
-    ),
+OPTIONS: Mapping[str, tuple[str, str, str]] = {
+    "--data": ("storePathRootDir", "DIR", "Directory of everything that is kept (default: ~/store)."),
+    "--port": ("listenPort", "PORT", "Port to listen on (broker 10911, name server 9876; 0: a free one)."),
+    "--nameserver-port": ("gateway.nameserverPort", "PORT", "Port of the name server (default: 9876; 0: a free one)."),
+    "--nameserver": ("namesrvAddr", "ADDR", "Name servers to register with: host:port, several separated by ';'."),
     "--advertise": (
-        ("--advertise",),
+        "gateway.advertise",
         "ADDR",
         "Where clients find the broker: auto (where they reached the name server), HOST or HOST:PORT.",
     ),
     "--bind": (
-        ("--bind",),
+        "bindAddress",
         "IP",
         "Address to listen on (default: 127.0.0.1, this machine only; 0.0.0.0: every network).",
     ),
-    "--log-level": (("--log-level",), "LEVEL", "debug, info, warning or error (default: info)."),
+    "--log-level": ("gateway.logLevel", "LEVEL", "debug, info, warning or error (default: info)."),
 }
+"""The setting behind each dedicated option, the name of its value, and its help."""
+_SHORT = {"--nameserver": ("-n",)}
+
+
+def gathered(parameter: str, kind: Callable[..., object]) -> Callable[[Command], Command]:
+    """Pass the options named like ``kind``'s parameters to a command as one value.
+
+    The decorator stands below the options, next to the command.
+
+    :param parameter: the command's parameter that gets the result of ``kind``.
+    """
+    names = tuple(signature(kind).parameters)
+
+    def add(command: Command) -> Command:
+        @wraps(command)
+        def with_value(*args: Any, **given: Any) -> Any:
+            value = kind(**{name: given.pop(name) for name in names})
+            return command(*args, **{parameter: value}, **given)
+
+        return with_value
+
+    return add
 
 
 class Sources(NamedTuple):
@@ -82,8 +85,8 @@ def settings_options(*dedicated: str) -> Callable[[Command], Command]:
 
     def add(command: Command) -> Command:
         for name in reversed((*dedicated, "--data", "--bind", "--log-level")):
-            flags, metavar, text = _OPTIONS[name]
-            command = click.option(*flags, metavar=metavar, help=text)(command)
+            _, metavar, text = OPTIONS[name]
+            command = click.option(*_SHORT.get(name, ()), name, metavar=metavar, help=text)(command)
         return settings_sources(
             set_help="Set any setting, e.g. --set flushDiskType=ASYNC_FLUSH; may be repeated.",
             config_help="A broker.conf with Apache RocketMQ's keys and units.",
@@ -99,14 +102,13 @@ def load_options(role: Role, sources: Sources, **options: str | None) -> Loaded:
     """
     from gateway.settings.files.load import Role, WrittenSetting, load_settings
 
-    keys = dict(OPTION_KEYS)
-    if role is Role.NAMESERVER:
-        keys["--port"] = keys["--nameserver-port"]
     entries = []
     for parameter, text in options.items():
         name = "--" + parameter.replace("_", "-")
         if text is not None:
-            entries.append(WrittenSetting(keys[name], text, name))
+            is_name_servers = role is Role.NAMESERVER and name == "--port"
+            key, *_ = OPTIONS["--nameserver-port" if is_name_servers else name]
+            entries.append(WrittenSetting(key, text, name))
     return load_settings(
         role,
         config_file=sources.config_file,

@@ -79,13 +79,7 @@ Examples:
 @click.option("--live", is_flag=True, help="Look even though a server has the directory open.")
 @_json
 @_settings
-def inspect(
-    directory: Path,
-    topic: str | None,
-    live: bool,
-    as_json: bool,
-    sources: Sources,
-) -> None:
+def inspect(directory: Path, topic: str | None, live: bool, as_json: bool, sources: Sources) -> None:
     """Show what lies in DIR, without reading the messages."""
     from gateway.store_tool.files.directory import opened
     from gateway.store_tool.look.inspection import Inspection
@@ -96,7 +90,7 @@ def inspect(
         refuse_unknown(found, topic)
         inspection = Inspection(found, topic)
         if as_json:
-            _echo_json(inspection.to_json())
+            say_json(inspection.to_json(), indent=2)
         else:
             for line in inspection.lines():
                 say(line)
@@ -127,18 +121,13 @@ Exit code: 0 nothing wrong, 1 findings, 2 could not run.
 @_settings
 @click.pass_context
 def verify(
-    context: click.Context,
-    directory: Path,
-    show_all: bool,
-    jobs: int | None,
-    as_json: bool,
-    sources: Sources,
+    context: click.Context, directory: Path, show_all: bool, jobs: int | None, as_json: bool, sources: Sources
 ) -> None:
     """Check everything in DIR; nothing is changed."""
     settings, delay_of = _load(sources)
     with _verified(directory, settings, delay_of, jobs, quiet=as_json) as (verification, seconds):
         if as_json:
-            _echo_json(_verification_json(verification, seconds))
+            say_json(_verification_json(verification, seconds), indent=2)
         else:
             _echo_findings(verification, seconds, show_all=show_all)
     if not verification.findings.is_clean:
@@ -166,13 +155,7 @@ Exit code: 0 nothing (more) to do, 1 there is something to do, or something is l
 @_jobs
 @_settings
 @click.pass_context
-def repair(
-    context: click.Context,
-    directory: Path,
-    apply_it: bool,
-    jobs: int | None,
-    sources: Sources,
-) -> None:
+def repair(context: click.Context, directory: Path, apply_it: bool, jobs: int | None, sources: Sources) -> None:
     """Show what would repair DIR, and with --apply do it."""
     from gateway.clock import wall_clock_ms
     from gateway.store_tool.repair.repair import Repair, rebuild
@@ -280,13 +263,7 @@ Exit code: 0 done, 1 some were damaged, 2 could not run, or there is no such top
 @click.option("--system", is_flag=True, help="Also half messages, records of decisions, and what no queue shows.")
 @click.option("--scan", is_flag=True, help="Walk through the whole log instead of trusting the consume queues.")
 @_settings
-def dump(
-    directory: Path,
-    limit: int | None,
-    scan: bool,
-    sources: Sources,
-    **wanted: Any,
-) -> None:
+def dump(directory: Path, limit: int | None, scan: bool, sources: Sources, **wanted: Any) -> None:
     """Print messages of DIR as JSON, one a line."""
     from itertools import islice
 
@@ -333,13 +310,7 @@ Sizes that are not the usual ones are printed: the broker needs them in its brok
 @click.option("--for", "apache", type=click.Choice(["5", "4.9"]), default="5", help="Which Apache RocketMQ.")
 @_jobs
 @_settings
-def export(
-    directory: Path,
-    target: Path,
-    apache: str,
-    jobs: int | None,
-    sources: Sources,
-) -> None:
+def export(directory: Path, target: Path, apache: str, jobs: int | None, sources: Sources) -> None:
     """Copy DIR to TARGET for Apache RocketMQ."""
     from gateway.store_tool.transfer import plan_export
 
@@ -366,13 +337,7 @@ have (batch queues, compacted topics, settings in RocksDB) is refused; --accept-
 @click.option("--accept-loss", is_flag=True, help="Leave behind what the gateway cannot serve.")
 @_jobs
 @_settings
-def import_(
-    directory: Path,
-    target: Path,
-    accept_loss: bool,
-    jobs: int | None,
-    sources: Sources,
-) -> None:
+def import_(directory: Path, target: Path, accept_loss: bool, jobs: int | None, sources: Sources) -> None:
     """Copy a directory of Apache RocketMQ, SOURCE, to DIR."""
     from gateway.store_tool.transfer import plan_import
 
@@ -514,7 +479,3 @@ def _verification_json(verification: Verification, seconds: float) -> dict[str, 
         "notes": findings.notes,
         "not_listed": findings.dropped,
     }
-
-
-def _echo_json(values: dict[str, Any]) -> None:
-    say_json(values, indent=2)

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from gateway.cli.gathered import gathered
-from gateway.cli.output import say, say_json, say_lines
-from gateway.cli.repeated_errors import RepeatedErrors
+from gateway.cli.options import gathered
+from gateway.cli.output import RepeatedErrors, say, say_json, say_lines
 from gateway.readable import duration_text, moment_text
 from wire.safe_text import safe_text
 
@@ -98,7 +97,7 @@ class Action:
                     say(f"{id_}: half message {entry.half_offset} is {entry.state}{_outlook(entry)}")
         errors.end()
         if self.as_json:
-            _echo_json({"results": results})
+            say_json({"results": results}, indent=2)
         if any("error" in result for result in results):
             click.get_current_context().exit(1)
 
@@ -203,7 +202,7 @@ def list_(wanted: _Wanted, limit: int, broker: str, as_json: bool) -> None:
             found += page.transactions
             next_after = page.next_after
     if as_json:
-        _echo_json({"transactions": [asdict(entry) for entry in found], "next_after": next_after})
+        say_json({"transactions": [asdict(entry) for entry in found], "next_after": next_after}, indent=2)
         return
     _echo_table(_GIVEN_UP_COLUMNS if wanted.given_up else _COLUMNS, found)
     if not found:
@@ -242,7 +241,7 @@ def show(id_: str, broker: str, as_json: bool) -> None:
         entry = _ask(call, RequestCode.GATEWAY_SHOW_TRANSACTION, ShowTransactionRequest(id=id_))
         body = _body(call, entry)
     if as_json:
-        _echo_json({**asdict(entry), **body})
+        say_json({**asdict(entry), **body}, indent=2)
         return
     for name, value in _fields(entry):
         say(f"{name:18} {value}")
@@ -364,7 +363,7 @@ def stats(groups: int, broker: str, as_json: bool) -> None:
         body = call.ask(RequestCode.GATEWAY_TRANSACTION_STATISTICS, TransactionStatisticsRequest(max_num=groups))
     found = TransactionStatistics.parse(body)
     if as_json:
-        _echo_json({**asdict(found), "groups": [asdict(group) for group in found.groups]})
+        say_json({**asdict(found), "groups": [asdict(group) for group in found.groups]}, indent=2)
     else:
         _echo_statistics(found)
 
@@ -558,7 +557,3 @@ def _echo_statistics(found: TransactionStatistics) -> None:
     _echo_rows(head, rows)
     if found.group_count > len(found.groups):
         say(f"… and {found.group_count - len(found.groups)} more groups; --groups shows more", err=True)
-
-
-def _echo_json(values: dict[str, Any]) -> None:
-    say_json(values, indent=2)

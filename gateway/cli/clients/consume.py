@@ -19,7 +19,7 @@ from gateway.cli.clients.client_options import (
 )
 from gateway.cli.clients.live_rate import LiveRate
 from gateway.cli.clients.message_filter import Conditions, MessageConditions, filter_options
-from gateway.cli.gathered import gathered
+from gateway.cli.options import gathered
 from gateway.cli.output import say
 
 if TYPE_CHECKING:

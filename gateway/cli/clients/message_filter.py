@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from gateway.cli.gathered import gathered
+from gateway.cli.options import Command, gathered
 
 if TYPE_CHECKING:
     from gateway.client.message import ReceivedMessage
-
-FilterOptions = Callable[..., None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +58,12 @@ class Conditions(NamedTuple):
         return MessageConditions(
             tags=_tags(self.tag) if with_tags else None,
             keys=frozenset(self.keys),
-            properties=[_pair(text) for text in self.properties],
+            properties=[property_pair(text) for text in self.properties],
             pattern=_pattern(self.pattern),
         )
 
 
-def filter_options(command: FilterOptions) -> FilterOptions:
+def filter_options(command: Command) -> Command:
     """Add ``--tag``, ``--key``, ``--property`` and ``--grep``; the command's parameter is ``conditions``."""
     command = gathered("conditions", Conditions)(command)
     for option in (
@@ -89,7 +87,11 @@ def _tags(expression: str | None) -> frozenset[str] | None:
     return None if parsed.match_all else parsed.tags
 
 
-def _pair(text: str) -> tuple[str, str]:
+def property_pair(text: str) -> tuple[str, str]:
+    """Return the name and the value of an option ``--property``.
+
+    :raises click.BadParameter: the text is not NAME=VALUE.
+    """
     name, separator, value = text.partition("=")
     if not separator or not name:
         raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--property")

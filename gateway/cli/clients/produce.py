@@ -16,9 +16,9 @@ import click
 
 from gateway.cli.clients.client_options import client_errors, name_server_option
 from gateway.cli.clients.live_rate import LiveRate
-from gateway.cli.gathered import gathered
-from gateway.cli.output import say, say_json
-from gateway.cli.repeated_errors import RepeatedErrors
+from gateway.cli.clients.message_filter import property_pair
+from gateway.cli.options import gathered
+from gateway.cli.output import RepeatedErrors, say, say_json
 from gateway.client.blocking.waiting import pause
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def produce(topic: str, source: _Source, group: str, additions: _Additions, quie
     from gateway.client.names import check_topic
 
     file = source.file
-    more = _More(additions.tag or "", additions.keys, _pairs(additions.properties))
+    more = _More(additions.tag or "", additions.keys, dict(map(property_pair, additions.properties)))
     total = _lines_of(file) if file is not None and sys.stderr.isatty() else None
     progress = LiveRate(time.monotonic, sys.stderr, "messages sent", total=total)
     with client_errors(), _opened(file) as lines:
@@ -190,16 +190,6 @@ class _Sending:
         self.errors.tell(kind, number, f"line {number}: {error}")
 
 
-def _pairs(properties: tuple[str, ...]) -> dict[str, str]:
-    pairs = {}
-    for text in properties:
-        name, separator, value = text.partition("=")
-        if not separator or not name:
-            raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--property")
-        pairs[name] = value
-    return pairs
-
-
 def _opened(file: Path | None) -> BinaryIO:
     if file is None:
         return sys.stdin.buffer
@@ -241,6 +231,4 @@ def _paced(lines: Iterable[tuple[int, bytes]], rate: float | None) -> Iterator[t
 
 
 def _wait_until(due: float) -> None:
-    due_in = due - time.monotonic()
-    if due_in > 0:
-        pause(due_in)
+    pause(max(due - time.monotonic(), 0.0))

@@ -7,6 +7,7 @@ real ones in. A start-up error is a message on standard error and an exit code, 
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 import sys
@@ -21,15 +22,17 @@ from typing import TYPE_CHECKING, Any
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.defer import TimeoutError as DeferredTimeout
 from twisted.internet.error import CannotListenError
+from twisted.logger import STDLibLogObserver, globalLogBeginner
 from twisted.python.failure import Failure
 
 from gateway.cli.output import say, say_lines
 from gateway.cli.stop_signals import IMPATIENCE_S, STOPPING, WITHOUT_EFFECT, wanted
 from gateway.errors import GatewayError
+from gateway.reactor.interface import TimeSource
 from gateway.remoting.descriptors import MOST_RESERVED_SHARE, open_files_limit
 from gateway.settings.addresses import Address, is_loopback
 from gateway.settings.files.load import Loaded, Role
-from gateway.telemetry.logs import EventLog
+from gateway.telemetry.logs import EventLog, LimitedLines, write_lines_to
 
 if TYPE_CHECKING:
     from gateway.cli.serving.members import BrokerMember
@@ -67,6 +70,32 @@ threshold (700 or 2000 objects), every few hundred requests would cause a collec
 pause: 8,000 objects take up to seven milliseconds, or ten with the survivors of an earlier collection. The third number
 delays the collections that look at all objects.
 """
+
+TELL_LEFT_OUT_EVERY_S = 60.0
+"""Seconds between two reports of lines that were left out."""
+
+
+def begin_logging(level: str, **facts: str) -> LimitedLines:
+    """Write all log events of this process to standard error from now on, each line with ``facts``.
+
+    Only warnings and errors of Twisted's own events are written; its errors are unhandled failures. Twisted's "Starting
+    factory" adds nothing to our events.
+    """
+    handler = write_lines_to(sys.stderr, logging.getLevelNamesMapping()[level], facts)
+    logging.captureWarnings(True)
+    logging.getLogger("twisted").setLevel(logging.WARNING)
+    globalLogBeginner.beginLoggingTo([STDLibLogObserver("twisted")], redirectStandardIO=False)
+    return handler
+
+
+def tell_regularly(handler: LimitedLines, reactor: TimeSource) -> None:
+    """Report left-out lines once a minute, as long as the reactor runs."""
+
+    def tell() -> None:
+        handler.tell_left_out()
+        reactor.callLater(TELL_LEFT_OUT_EVERY_S, tell)
+
+    reactor.callLater(TELL_LEFT_OUT_EVERY_S, tell)
 
 
 class ServerLifetime:
@@ -246,8 +275,6 @@ def run(
     :param supervised: whether this process is such a broker: its log names the broker, and the end of its input ends
         it.
     """
-    from gateway.cli.serving.log_output import begin_logging, tell_regularly
-
     settings = loaded.settings
     log_lines = begin_logging(settings.log_level, **({"broker": settings.broker_name} if supervised else {}))
     for notice in loaded.notices:

@@ -1,4 +1,4 @@
-"""``rocketmq-gateway serve``: name server and broker in one process, or several brokers, each in its own."""
+"""The commands ``rocketmq-gateway serve``, ``broker`` and ``nameserver``."""
 
 from __future__ import annotations
 
@@ -61,3 +61,57 @@ def serve(sources: Sources, brokers: int, **options: str | None) -> None:
     found = members(loaded, brokers)
     remarks = [member.remark for member in found if member.remark is not None]
     run(Role.SERVE, replace(loaded, remarks=(*loaded.remarks, *remarks)), members=found)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  rocketmq-gateway broker -n 127.0.0.1:9876 --data ./data
+      register with a name server, ours or Apache's
+  rocketmq-gateway broker -n 'ns1:9876;ns2:9876' --bind 0.0.0.0 --advertise mq1.example.org
+      join a cluster whose clients reach this machine as mq1.example.org
+  NAMESRV_ADDR=ns1:9876 rocketmq-gateway broker -c broker.conf
+      as Apache's image is started
+
+Standard output gets one line when clients may connect: ready broker=HOST:PORT
+and advertised=HOST:PORT when clients are told another address
+"""
+)
+# What serve --brokers starts: it ends with its standard input, and its log lines name it.
+@click.option("--supervised", is_flag=True, hidden=True)
+@settings_options("--port", "--nameserver", "--advertise")
+def broker(sources: Sources, supervised: bool, **options: str | None) -> None:
+    """Run a broker that registers with name servers elsewhere."""
+    load_deferreds()
+    from gateway.cli.serving.kept_name import with_kept_name
+    from gateway.cli.serving.run import run
+    from gateway.errors import SettingsError
+    from gateway.settings.files.load import Role
+
+    loaded = with_kept_name(load_options(Role.BROKER, sources, **options))
+    if not loaded.settings.name_server_addresses:
+        raise SettingsError(
+            "a broker needs a name server: give -n HOST:PORT, or use the command serve, which brings its own"
+        )
+    run(Role.BROKER, loaded, supervised=supervised)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  rocketmq-gateway nameserver --data ./data
+      brokers (ours or Apache's) register at 127.0.0.1:9876
+  rocketmq-gateway nameserver -c namesrv.conf --bind 0.0.0.0
+      in this file listenPort is the port of the name server
+
+Standard output gets one line when clients may connect: ready nameserver=HOST:PORT
+"""
+)
+@settings_options("--port")
+def nameserver(sources: Sources, **options: str | None) -> None:
+    """Run a name server alone."""
+    load_deferreds()
+    from gateway.cli.serving.run import run
+    from gateway.settings.files.load import Role
+
+    run(Role.NAMESERVER, load_options(Role.NAMESERVER, sources, **options))

@@ -60,11 +60,6 @@ class AdminClient(Client):
 
     async def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
         """Close the connections, within ``timeout`` seconds. Idempotent."""
-        self._check_process()
-        if self._is_closed:
-            return
-        self._check_loop()
-        self._is_closed = True
-        if self._instance is not None:
+        if self._closes_now() and self._instance is not None:
             async with asyncio.timeout(timeout):
                 await self._instance.close()

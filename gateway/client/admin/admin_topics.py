@@ -20,12 +20,7 @@ from wire.bodies.tools.statistics import TopicStatsTable
 from wire.bodies.topics import SINGLE_TAG, TopicConfig, TopicList
 from wire.codes import RequestCode
 from wire.headers.name_server import DeleteTopicFromNamesrvRequest, GetTopicsByClusterRequest
-from wire.headers.topics import (
-    CreateTopicRequest,
-    DeleteTopicRequest,
-    GetTopicConfigRequest,
-    GetTopicStatsInfoRequest,
-)
+from wire.headers.topics import CreateTopicRequest, DeleteTopicRequest, GetTopicConfigRequest, GetTopicStatsInfoRequest
 from wire.message.flags import Permission
 
 TEMPLATE_TOPIC: Final = "TBW102"

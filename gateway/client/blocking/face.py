@@ -5,11 +5,16 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, ClassVar, Final, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from gateway.client import process
 from gateway.client.connect.lifetime import Lifetime
 from gateway.client.connect.settings import ClientSettings
+
+if TYPE_CHECKING:
+    from gateway.client.connect.client import Client
+    from gateway.client.consume.group_consumer import GroupConsumer
+    from gateway.client.send.producer import Producer
 
 T = TypeVar("T")
 
@@ -17,53 +22,13 @@ GRACE: Final = 5.0
 """The seconds beyond its own timeout after which a call no longer waits for the loop's thread."""
 
 
-class Core(Protocol):
-    """An asyncio client."""
-
-    name: str
-    CLOSE_TIMEOUT: ClassVar[float]
-
-    async def start(self) -> None:
-        """Start the client."""
-
-    async def close(self, timeout: float) -> None:
-        """Close the client."""
-
-    def abandon(self) -> None:
-        """Give up, because the event loop is gone."""
-
-    def unwatch(self) -> None:
-        """Give no warning when the client is not closed: another client warns."""
-
-    async def drop(self) -> None:
-        """Close the connections and do nothing more."""
-
-
-class GroupCore(Core, Protocol):
-    """An asyncio client that belongs to a group."""
-
-    @property
-    def settings(self) -> ClientSettings:
-        """The settings in force."""
-
-    @property
-    def group(self) -> str:
-        """The name of the group."""
-
-    @property
-    def client_id(self) -> str:
-        """``ip@instance``."""
-
-
 class Face(Lifetime):
     """Runs an asyncio client on a thread of its own; usable from many threads, not in forked children."""
 
-    _core: Core
+    _core: Client
 
-    def __init__(self, core: Core) -> None:
-        from gateway.client.blocking.loop_thread import (
-            LoopThread,  # loads asyncio, which whoever only imports does without
-        )
+    def __init__(self, core: Client) -> None:
+        from gateway.client.blocking.loop_thread import LoopThread  # loads asyncio, which an import does without
 
         super().__init__(core.name)
         self._core = core
@@ -144,11 +109,11 @@ class Face(Lifetime):
 class GroupFace(Face):
     """The ``Face`` of a producer or consumer."""
 
-    _core: GroupCore
+    _core: Producer | GroupConsumer
     settings: ClientSettings
     """The settings in force."""
 
-    def __init__(self, core: GroupCore) -> None:
+    def __init__(self, core: Producer | GroupConsumer) -> None:
         super().__init__(core)
         self.settings = core.settings
 

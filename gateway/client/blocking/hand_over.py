@@ -12,6 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.client.blocking.direct_sends import DirectSends
+from gateway.client.blocking.face import GRACE
 from gateway.client.blocking.waiting import Condition, ThreadFuture
 from gateway.client.errors import ClientClosed, RequestTimeout, RocketMQError
 from gateway.client.formats.outgoing import compressed_body
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from gateway.client.send.sender import Sender
     from gateway.client.send.sending import SendOptions
 
-_GRACE: Final = 5.0
-"""The seconds beyond its own timeout after which a call no longer waits for the loop's thread."""
 _ROOM_TIMEOUT: Final = 600.0
 """The most seconds that a call waits for room; answers and timeouts make room long before."""
 
@@ -95,7 +94,7 @@ class HandOver:
         if isinstance(sent, SendResult):
             return sent
         future = self.send(message, options) if sent is None else sent
-        timeout = options.timeout + _GRACE
+        timeout = options.timeout + GRACE
         try:
             return future.result(timeout)
         except concurrent.futures.TimeoutError as error:

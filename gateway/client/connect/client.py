@@ -41,8 +41,20 @@ class Client(Lifetime, abc.ABC):
         """Make the client ready; idempotent."""
 
     @abc.abstractmethod
-    async def close(self) -> None:
+    async def close(self, timeout: float = 0.0) -> None:
         """End the client; idempotent."""
+
+    def _closes_now(self) -> bool:
+        """Mark the client as closed; return False if it was closed before.
+
+        :raises UsedAfterFork, UsedOnOtherLoop: wrong process or loop.
+        """
+        self._check_process()
+        if self._is_closed:
+            return False
+        self._check_loop()
+        self._is_closed = True
+        return True
 
     async def drop(self) -> None:
         """Close the connections and do nothing else; for a client that no caller has closed."""

@@ -47,11 +47,7 @@ class ClientInstance:
     """
 
     def __init__(
-        self,
-        settings: ClientSettings,
-        *,
-        clock: Milliseconds = wall_clock_ms,
-        random: randomness.Random | None = None,
+        self, settings: ClientSettings, *, clock: Milliseconds = wall_clock_ms, random: randomness.Random | None = None
     ) -> None:
         self.settings = settings
         self.clock = clock

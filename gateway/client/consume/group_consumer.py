@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar
 
 from gateway.client.connect.client import Client
 from gateway.client.connect.instance import ClientInstance
-from gateway.client.connect.member import Answer
-from gateway.client.connect.routes import TopicRoute
+from gateway.client.connect.member import Member
 from gateway.client.consume.settings.consumer_settings import ConsumerSettings, SimpleSettings
 from gateway.client.consume.subscriptions import Sql, Subscription, subscription_of
 from gateway.client.errors import ConfigurationError, RouteNotFound
@@ -20,7 +18,7 @@ from wire.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel
 from wire.codes import RequestCode
 
 
-class GroupConsumer(Client):
+class GroupConsumer(Client, Member):
     """A member of a consumer group.
 
     :param kind: the name of this kind of consumer in errors.
@@ -79,9 +77,6 @@ class GroupConsumer(Client):
 
     # --- a member of the client instance --------------------------------------------------------------------
 
-    def producer_data(self) -> None:
-        """Return None: a consumer is not a producer."""
-
     def consumer_data(self) -> ConsumerData:
         """Return the entry of this consumer in heartbeats."""
         return ConsumerData(
@@ -95,14 +90,6 @@ class GroupConsumer(Client):
     def topics(self) -> Collection[str]:
         """Return the topics whose routes are kept up to date."""
         return self._subscriptions.keys()
-
-    @abc.abstractmethod
-    def route_changed(self, topic: str, route: TopicRoute) -> None:
-        """Note the route of one of ``topics``; called after the route became known or changed."""
-
-    @abc.abstractmethod
-    def answers(self) -> Mapping[int, Answer]:
-        """Return the requests of brokers that this consumer answers, by request code."""
 
     def subscriptions(self) -> Mapping[str, Subscription]:
         """Return the subscriptions by topic."""

@@ -23,11 +23,7 @@ from wire.bodies.fastjson import build_pretty_json
 from wire.bodies.message_queue import MessageQueue as QueueKey
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import BodyError
-from wire.headers.offsets import (
-    QueryConsumerOffsetRequest,
-    QueryConsumerOffsetResponse,
-    UpdateConsumerOffsetRequest,
-)
+from wire.headers.offsets import QueryConsumerOffsetRequest, QueryConsumerOffsetResponse, UpdateConsumerOffsetRequest
 
 if TYPE_CHECKING:
     from gateway.client.connect.instance import ClientInstance

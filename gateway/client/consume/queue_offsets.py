@@ -8,12 +8,7 @@ from gateway.client.connect.answers import header_of
 from gateway.client.consume.settings.consume_positions import AtEnd, AtOffset, Position
 from wire.codes import RequestCode
 from wire.headers.declare import Header
-from wire.headers.offsets import (
-    GetMaxOffsetRequest,
-    GetMaxOffsetResponse,
-    GetMinOffsetRequest,
-    SearchOffsetRequest,
-)
+from wire.headers.offsets import GetMaxOffsetRequest, GetMaxOffsetResponse, GetMinOffsetRequest, SearchOffsetRequest
 
 if TYPE_CHECKING:
     from gateway.client.connect.instance import ClientInstance

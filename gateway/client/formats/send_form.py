@@ -80,11 +80,7 @@ class SendFrames:
             text, sys_flag=b"0", flag=b"0", tries=b"0", command_flag=b"0", properties=_PLAIN_PROPERTIES
         )
 
-    def build(
-        self,
-        blanks: Blanks,
-        body: bytes,
-    ) -> bytes:
+    def build(self, blanks: Blanks, body: bytes) -> bytes:
         """Return the frame of a message."""
         header = self._form % blanks
         header_bytes = len(header)

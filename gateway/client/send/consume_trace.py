@@ -49,13 +49,7 @@ class ConsumeTrace:
     """
 
     def __init__(
-        self,
-        add: Callable[[TraceRecord], None],
-        group: str,
-        *,
-        ids: UniqueIds,
-        clock: Milliseconds,
-        timeout: float,
+        self, add: Callable[[TraceRecord], None], group: str, *, ids: UniqueIds, clock: Milliseconds, timeout: float
     ) -> None:
         self._add = add
         self._group = group

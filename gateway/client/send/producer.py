@@ -19,9 +19,8 @@ from gateway.client import process
 from gateway.client.connect.answers import header_of
 from gateway.client.connect.client import Client
 from gateway.client.connect.instance import ClientInstance
-from gateway.client.connect.member import Answer, ProducerData
+from gateway.client.connect.member import Answer, Member
 from gateway.client.connect.producer_settings import ProducerSettings
-from gateway.client.connect.routes import TopicRoute
 from gateway.client.errors import (
     ClientClosed,
     ConfigurationError,
@@ -45,7 +44,6 @@ from wire.message import recall_handle
 
 if TYPE_CHECKING:
     from gateway.client.send.trace_sender import TraceSender
-    from wire.bodies.heartbeat import ConsumerData
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +51,7 @@ MAX_REQUESTS: Final = 65_535
 """The most calls of ``request`` that may wait for their reply at the same time."""
 
 
-class Producer(Client):
+class Producer(Client, Member):
     """Sends the messages of one producer group.
 
     Nothing is connected before the first message. Methods may be called only from the event loop on which ``start``
@@ -74,7 +72,8 @@ class Producer(Client):
         check_group(group)
         super().__init__(f"producer {group}")
         self.settings = ProducerSettings.chosen(settings, namesrv)
-        self._group = group
+        self.group = group
+        """The name of the group, without the namespace."""
         self._sender: Sender | None = None
         self._trace: TraceSender | None = None
         self._replies: dict[str, asyncio.Future[ReceivedMessage]] = {}
@@ -86,11 +85,6 @@ class Producer(Client):
         """The options of a ``send_async`` call with default arguments."""
 
     # --- life -----------------------------------------------------------------------------------------------
-
-    @property
-    def group(self) -> str:
-        """The name of the group, without the namespace."""
-        return self._group
 
     async def start(self) -> None:
         """Make the producer ready. Idempotent.
@@ -111,18 +105,15 @@ class Producer(Client):
         if self.settings.enable_trace:
             from gateway.client.send.tracing import PRODUCER, start_tracing  # few need it, and all would load it
 
-            self._trace = self._sender.trace = start_tracing(instance, self.settings, self._group, PRODUCER)
+            self._trace = self._sender.trace = start_tracing(instance, self.settings, self.group, PRODUCER)
 
     async def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
         """Wait for the answers to sent messages, notify the brokers, and close the connections. Idempotent.
 
         :param timeout: seconds to wait for answers; messages without an answer then fail with ``ClientClosed``.
         """
-        self._check_process()
-        if self._is_closed:
+        if not self._closes_now():
             return
-        self._check_loop()
-        self._is_closed = True
         for future in self._replies.values():
             if not future.done():
                 future.set_exception(ClientClosed(self.name, "was closed before the reply came"))
@@ -297,7 +288,7 @@ class Producer(Client):
         wire_topic = with_namespace(self.settings.namespace, topic)
         await instance.route(wire_topic)
         header = RecallMessageRequest(
-            producer_group=with_namespace(self.settings.namespace, self._group),
+            producer_group=with_namespace(self.settings.namespace, self.group),
             topic=wire_topic,
             recall_handle=recall_handle,
         )
@@ -309,7 +300,7 @@ class Producer(Client):
             is_recalled = True
         finally:
             if self._trace is not None:
-                self._trace.recalled(self._group, topic, handle.unique_key, success=is_recalled)
+                self._trace.recalled(self.group, topic, handle.unique_key, success=is_recalled)
         return msg_id
 
     async def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:
@@ -355,22 +346,7 @@ class Producer(Client):
             timeout=wait, retries=plain.retries, queue=queue, selector=selector, accept=frozenset(accept)
         )
 
-    # --- as a member, for what brokers ask ------------------------------------------------------------------
-
-    def producer_data(self) -> ProducerData | None:
-        """Return None: the sender of this producer registers the group."""
-        return None
-
-    def consumer_data(self) -> ConsumerData | None:
-        """Return None: a producer is not a consumer."""
-        return None
-
-    def topics(self) -> Collection[str]:
-        """Return no topics: the sender knows the topics."""
-        return ()
-
-    def route_changed(self, topic: str, route: TopicRoute) -> None:
-        """Do nothing: the sender gets the new route."""
+    # --- as a member, beside the sender, which registers the group and knows the topics ----------------------
 
     def answers(self) -> Mapping[int, Answer]:
         """Return the handler of replies to requests."""
@@ -386,7 +362,7 @@ class Producer(Client):
 
     def _make_sender(self, instance: ClientInstance) -> Sender:
         """Return the sender of this group; subclasses return their own kind of sender."""
-        return Sender(instance, self._group, self.settings)
+        return Sender(instance, self.group, self.settings)
 
     async def _greet_brokers_of(self, topic: str) -> None:
         """Send a heartbeat to the brokers of a topic before the first request.

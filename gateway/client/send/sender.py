@@ -12,12 +12,12 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, overload
 
 from gateway.client.connect.connection import BrokerConnection
 from gateway.client.connect.instance import ClientInstance
-from gateway.client.connect.member import Answer, ProducerData
+from gateway.client.connect.member import Member
 from gateway.client.connect.producer_settings import ProducerSettings
 from gateway.client.connect.routes import TopicRoute
 from gateway.client.errors import (
@@ -29,10 +29,7 @@ from gateway.client.errors import (
     RequestTimeout,
     RocketMQError,
 )
-from gateway.client.formats.outgoing import (
-    compressed_body,
-    is_plain,
-)
+from gateway.client.formats.outgoing import compressed_body, is_plain
 from gateway.client.formats.unique_ids import UniqueIds
 from gateway.client.message import Message, check_is_message
 from gateway.client.names import with_namespace
@@ -51,7 +48,6 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
     from gateway.client.send.trace_sender import TraceSender
-    from wire.bodies.heartbeat import ConsumerData
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +57,7 @@ _COMPRESS_ASIDE_BYTES: Final = 65_536
 """The body size in bytes from which a body is compressed in a thread, so that the loop can do other work."""
 
 
-class Sender:
+class Sender(Member):
     """Sends the messages of one group.
 
     :param group: the producer group, without the namespace.
@@ -77,12 +73,12 @@ class Sender:
         self._create_id_at = ids.create_at
         self.trace: TraceSender | None = None
         self._instance = instance
-        self._group = with_namespace(settings.namespace, group)
+        self.group = with_namespace(settings.namespace, group)
         self._registers = registers
         self.loop = asyncio.get_running_loop()
         """The event loop on which the sender works."""
         self._spans = SendSpans() if settings.enable_opentelemetry else None
-        self._preparation = SendPreparation(self, instance, self._group, settings, ids, self._spans)
+        self._preparation = SendPreparation(self, instance, self.group, settings, ids, self._spans)
         self._faults = BrokerFaults() if settings.send_latency_fault_enable else None
         self._topics = KnownTopics(instance, settings, self._faults)
         self._targets = self._topics.targets
@@ -96,18 +92,9 @@ class Sender:
 
     # --- as a member ----------------------------------------------------------------------------------------
 
-    @property
-    def group(self) -> str:
-        """The name of the group, with the namespace."""
-        return self._group
-
-    def producer_data(self) -> ProducerData | None:
-        """Return the group's entry in heartbeats; None if this sender does not register."""
-        return self._group if self._registers else None
-
-    def consumer_data(self) -> ConsumerData | None:
-        """Return None: a sender is not a consumer."""
-        return None
+    def producer_data(self) -> str | None:
+        """Return the group for heartbeats; None if this sender does not register."""
+        return self.group if self._registers else None
 
     def topics(self) -> set[str]:
         """Return the topics to which this sender has sent."""
@@ -116,10 +103,6 @@ class Sender:
     def route_changed(self, topic: str, route: TopicRoute) -> None:
         """Implement ``Member.route_changed``."""
         self._topics.route_changed(topic, route)
-
-    def answers(self) -> Mapping[int, Answer]:
-        """Return no handlers: a sender answers no requests of brokers."""
-        return {}
 
     # --- sending --------------------------------------------------------------------------------------------
 
@@ -266,7 +249,7 @@ class Sender:
         self._is_plain = False
         await self._in_flight.drain(timeout)
         for sending in list(self._in_flight.sendings):
-            error = ClientClosed(f"producer {self._group}", "was closed before the answer came")
+            error = ClientClosed(f"producer {self.group}", "was closed before the answer came")
             error.outcome_unknown = True
             self._fail(sending, error)
 
@@ -312,7 +295,7 @@ class Sender:
         """
         self._in_flight.add(sending)
         if self._is_closed:
-            error = ClientClosed(f"producer {self._group}", "was closed before the message was stored")
+            error = ClientClosed(f"producer {self.group}", "was closed before the message was stored")
             error.outcome_unknown = sending.tries > 0
             self._fail(sending, error)
         else:
@@ -336,7 +319,7 @@ class Sender:
             return
         self._in_flight.remove(sending)
         if self.trace is not None:
-            self.trace.sent(self._group, sending, result, header)
+            self.trace.sent(self.group, sending, result, header)
         if self._spans is not None and sending.span is not None:
             self._spans.stored(sending.span, result)
         sending.problem = None
@@ -364,7 +347,7 @@ class Sender:
         self, message: Message, options: SendOptions, future: SendFuture, packed: tuple[bytes, int] | None
     ) -> Sending:
         if self._is_closed:
-            raise ClientClosed(f"producer {self._group}", "is closed")
+            raise ClientClosed(f"producer {self.group}", "is closed")
         check_is_message(message)
         return self._preparation.message(message, options, future, packed)
 
@@ -431,7 +414,7 @@ class Sender:
         except RocketMQError as error:
             self._try_ended(sending, error)
         except asyncio.CancelledError:
-            self._fail(sending, ClientClosed(f"producer {self._group}", "was closed before the message was sent"))
+            self._fail(sending, ClientClosed(f"producer {self.group}", "was closed before the message was sent"))
             raise
         else:
             sending.timeout = max(sending.ends_at - self.loop.time(), 0.001)
@@ -472,7 +455,7 @@ class Sender:
         if sending.maybe_stored and not error.outcome_unknown:
             error.outcome_unknown = True
         if self.trace is not None and sending.target is not None:
-            self.trace.failed(self._group, sending)
+            self.trace.failed(self.group, sending)
         self._end_span(sending.span, error)
         # Nobody collects a circle with a Sending in it: an error, its frames, the Sending they hold, its future.
         future, sending.future, sending.problem = sending.future, NOBODY, None

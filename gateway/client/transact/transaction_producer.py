@@ -116,7 +116,7 @@ class TransactionProducer(Producer):
             return
         await super().start()
         instance = self._running_instance()
-        self._transactions = GroupTransactions(instance, self._group, self.settings, self._listener, self._trace)
+        self._transactions = GroupTransactions(instance, self.group, self.settings, self._listener, self._trace)
         instance.spawn(self._find_brokers(instance), name="look for brokers")
 
     async def close(self, timeout: float = Producer.CLOSE_TIMEOUT) -> None:
@@ -213,12 +213,12 @@ class TransactionProducer(Producer):
     # --- inside ---------------------------------------------------------------------------------------------
 
     def _make_sender(self, instance: ClientInstance) -> Sender:
-        return TransactionSender(instance, self._group, self.settings)
+        return TransactionSender(instance, self.group, self.settings)
 
     def _running_transactions(self) -> GroupTransactions:
         self._running_instance()
         if self._transactions is None:
-            raise ClientClosed(f"transaction producer {self._group}", "is being closed")
+            raise ClientClosed(f"transaction producer {self.group}", "is being closed")
         return self._transactions
 
     async def _check(self, command: RemotingCommand, address: str) -> None:

@@ -29,8 +29,7 @@ from gateway.client.errors import (
     broker_error,
 )
 from gateway.client.message_queue import MessageQueue
-from gateway.spark.asking.connection import BlockingConnection, open_connection, request
-from gateway.spark.asking.pull_request import pull_request
+from gateway.spark.asking.connection import BlockingConnection, open_connection, pull_request, request
 from gateway.spark.table.records import record_starts
 from wire.bodies.kv_table import KVTable
 from wire.bodies.route import MASTER_ID, ClusterInfo, TopicRouteData
@@ -341,10 +340,7 @@ class Cluster:
             lambda queue: request(
                 RequestCode.UPDATE_CONSUMER_OFFSET,
                 UpdateConsumerOffsetRequest(
-                    consumer_group=group,
-                    topic=queue.topic,
-                    queue_id=queue.queue_id,
-                    commit_offset=offsets[queue],
+                    consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offsets[queue]
                 ),
             ),
             lambda *_: 0,

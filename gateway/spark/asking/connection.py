@@ -14,11 +14,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from gateway.client.errors import ConnectError, ConnectionLost, ProtocolError, RequestTimeout
-from wire.codes import SERVER_VERSION, LanguageCode, request_code_name
+from gateway.client.message_queue import MessageQueue
+from wire.codes import SERVER_VERSION, LanguageCode, RequestCode, request_code_name
 from wire.command import RemotingCommand
 from wire.errors import FrameError, HeaderError
 from wire.frame import FRAME_HEAD, MAX_FRAME_BYTES, MAX_HEADER_BYTES, build_frame, parse_marked_frame
 from wire.headers.declare import Header, build_header
+from wire.headers.pull import BULK_READER, PullMessageRequest
+from wire.message.flags import PullFlag
+from wire.message.tags import MATCH_ALL
 
 MAX_WAITING: Final = 256
 """The most requests of ``call_all`` on their way at once, so that neither side holds much for one connection."""
@@ -32,6 +36,37 @@ def request(code: int, header: Header | None = None, body: bytes = b"") -> Remot
     """Return a request that has no number yet."""
     fields = build_header(header) if header is not None else None
     return RemotingCommand(code, language=LanguageCode.PYTHON, version=SERVER_VERSION, ext_fields=fields, body=body)
+
+
+def pull_request(
+    group: str,
+    queue: MessageQueue,
+    offset: int,
+    count: int,
+    *,
+    expression: str = MATCH_ALL,
+    expression_type: str = "TAG",
+) -> RemotingCommand:
+    """Return a request for at most ``count`` messages from ``offset`` on.
+
+    The answer comes at once, even without messages. A gateway gives as many messages as requested, other brokers as
+    many as their settings allow.
+    """
+    header = PullMessageRequest(
+        consumer_group=group,
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        queue_offset=offset,
+        max_msg_nums=count,
+        sys_flag=PullFlag.SUBSCRIPTION,
+        commit_offset=0,
+        suspend_timeout_millis=0,
+        subscription=expression,
+        sub_version=0,
+        expression_type=expression_type,
+        request_source=BULK_READER,
+    )
+    return request(RequestCode.PULL_MESSAGE, header)
 
 
 class _Incoming(io.RawIOBase):

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.spark.errors import OptionRefused
 from gateway.spark.pipelines.decoding import BYTES, check_decoding, decoded
-from gateway.spark.pipelines.first_batch import forget_half_written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -110,3 +109,23 @@ def _arranged(rows: DataFrame, options: ArchiveOptions, tasks: int) -> DataFrame
     together = dated.repartition(tasks, "eventDate", "topic", spread)
     given = {"keep_body": options.keep_body, "fails": options.fails_on_unread}
     return decoded(together, options.body_format, options.schema, **given)
+
+
+def forget_half_written(spark: SparkSession, checkpoint: str) -> None:
+    """Delete the half-written files of a checkpoint without a batch, on any filesystem that Spark writes to.
+
+    :param spark: a session with its JVM, not one over Spark Connect.
+    """
+    java: Any = spark
+    offsets = java._jvm.org.apache.hadoop.fs.Path(checkpoint, "offsets")
+    files = offsets.getFileSystem(java._jsc.hadoopConfiguration())
+    if not files.exists(offsets):
+        return
+    found = [status.getPath() for status in files.listStatus(offsets)]
+    if all(_is_half_written(path.getName()) for path in found):
+        for path in found:
+            files.delete(path, False)
+
+
+def _is_half_written(name: str) -> bool:
+    return name.startswith(".") and name.endswith(".tmp")

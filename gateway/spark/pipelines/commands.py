@@ -189,11 +189,7 @@ The table has a folder for each day, written anew by each run for the day. Outco
 @click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write the report here, as HTML.")
 @_connected
 def transactions(
-    day: datetime | None,
-    until: datetime | None,
-    table: str | None,
-    report: Path | None,
-    connection: _Connection,
+    day: datetime | None, until: datetime | None, table: str | None, report: Path | None, connection: _Connection
 ) -> None:
     """Put together the life of every transaction: a table, and a report with plots."""
     if table is None and report is None:
@@ -231,12 +227,7 @@ def transactions(
 @click.option("--until", "end", type=Moment(), help="Stored before this time.")
 @click.option("--keep-queues", is_flag=True, help="To the queue of the same number, in its order.")
 @_connected
-def replay_command(
-    archive_path: str,
-    topic: str | None,
-    connection: _Connection,
-    **given: Any,
-) -> None:
+def replay_command(archive_path: str, topic: str | None, connection: _Connection, **given: Any) -> None:
     """Send messages of the archive DIR again, at least once."""
     with _errors():
         sink = connection.options(**({"topic": topic} if topic else {}))

@@ -16,8 +16,7 @@ from typing import Final
 from gateway.client.connect.answers import header_of
 from gateway.client.errors import BrokerError, BrokerNotFound, ConnectError, RequestTimeout, RocketMQError, broker_error
 from gateway.spark.asking.cluster import Cluster
-from gateway.spark.asking.connection import BlockingConnection
-from gateway.spark.asking.pull_request import pull_request
+from gateway.spark.asking.connection import BlockingConnection, pull_request
 from gateway.spark.errors import DataLoss
 from gateway.spark.options import ReadOptions
 from gateway.spark.reading.planning import QueueRange, lost, queue_text

@@ -41,8 +41,7 @@ from gateway.spark.asking.cluster import Cluster
 from gateway.spark.asking.connection import BlockingConnection, request
 from gateway.spark.options import WriteOptions
 from gateway.spark.writing.decisions import Half, Halves
-from gateway.spark.writing.plain_parts import PlainRows, plain_parts
-from gateway.spark.writing.rows import RowToSend
+from gateway.spark.writing.rows import PlainRows, RowToSend, plain_parts
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.errors import RemoteError

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.options import OPTION_KEYS, Sources, load_options
+from gateway.cli.options import OPTIONS, Sources, load_options
 from gateway.settings import Settings
 from gateway.settings.declare import declarations
 from gateway.settings.files.load import Role
 
 
 def test_every_option_stands_for_a_setting_that_exists() -> None:
-    assert set(OPTION_KEYS.values()) <= set(declarations(Settings))
+    assert {key for key, _, _ in OPTIONS.values()} <= set(declarations(Settings))
 
 
 def test_an_option_wins_over_set_and_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.cli.repeated_errors import MAX_RANGES, SHOWN, RepeatedErrors
+from gateway.cli.output import MAX_RANGES, SHOWN, RepeatedErrors
 
 
 def told(capsys: pytest.CaptureFixture[str], errors: RepeatedErrors) -> list[str]:

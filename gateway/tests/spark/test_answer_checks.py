@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gateway.cli.clients.answer_checks import DecisionChecker
+from gateway.cli.clients.pipeline import DecisionChecker
 from gateway.client import ReceivedMessage, TransactionState
 from gateway.spark.writing.decisions import Decisions, Half, Halves
 from gateway.tests.spark.messages import record

@@ -33,8 +33,7 @@ from gateway.delivery.pop.receipts import (
 )
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Request, answer_failures, wait_for_room
-from gateway.remoting.requests import Requests, answers_directly
+from gateway.remoting.dispatch import Dispatch, Request, answer_failures, wait_for_room
 from gateway.store.reading.get_result import GetStatus
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.revive_log import MAX_MESSAGES, CheckPointRecord, ReviveRecord
@@ -50,7 +49,7 @@ LATE_MS: Final = 500
 """A pop that arrives more than this many milliseconds after the end of its poll time is not tried, as upstream."""
 
 
-class PopMessage(Requests):
+class PopMessage:
     """Answers POP_MESSAGE (200050)."""
 
     def __init__(self, desk: Desk) -> None:
@@ -72,7 +71,10 @@ class PopMessage(Requests):
         self._sources = PopSources(desk.topics, desk.groups, desk.settings, desk.random_below, unread)
         self._taking = PopTaking(desk, self._finished, self._was_read)
 
-    @answers_directly(RequestCode.POP_MESSAGE, Right.SUBSCRIBE | Right.CONSUME, Size.LARGE)
+    def register(self, dispatch: Dispatch) -> None:
+        """Register the request codes that this class answers."""
+        dispatch.answers_directly(RequestCode.POP_MESSAGE, self.pop, Right.SUBSCRIBE | Right.CONSUME, Size.LARGE)
+
     def pop(self, request: Request) -> None:
         """Check a pop, take messages, and answer or hold; in a later turn if filters have used up the current turn."""
         header = read_header(PopMessageRequest, request.command)

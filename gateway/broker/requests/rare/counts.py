@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gateway.broker.desk import Desk, DeskRequests
+from gateway.broker.desk import Desk
 from gateway.broker.figures.flows import DAY, HOUR, MINUTE, Amount, Flow
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import Answer, Request
-from gateway.remoting.requests import answers
+from gateway.remoting.dispatch import Answer, Dispatch, Request
 from wire.bodies.tools.statistics import BrokerStatsData, BrokerStatsItem
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.admin import ViewBrokerStatsDataRequest
@@ -20,7 +19,7 @@ KEY_SEPARATOR = "@"
 """The character between topic and group in a key."""
 
 
-class Counts(DeskRequests):
+class Counts:
     """Answers VIEW_BROKER_STATS_DATA (315).
 
     The statistics are TOPIC_PUT_NUMS and TOPIC_PUT_SIZE (key: a topic), GROUP_GET_NUMS, GROUP_GET_SIZE and
@@ -30,10 +29,13 @@ class Counts(DeskRequests):
     """
 
     def __init__(self, desk: Desk) -> None:
-        super().__init__(desk)
+        self._desk = desk
         self._cluster = desk.settings.broker_cluster_name
 
-    @answers(RequestCode.VIEW_BROKER_STATS_DATA, ViewBrokerStatsDataRequest, Right.ADMIN)
+    def register(self, dispatch: Dispatch) -> None:
+        """Register the request codes that this class answers."""
+        dispatch.answers(RequestCode.VIEW_BROKER_STATS_DATA, ViewBrokerStatsDataRequest, self.view, Right.ADMIN)
+
     def view(self, _request: Request, header: ViewBrokerStatsDataRequest) -> Answer:
         """Answer with one statistic over the last minute, hour and day."""
         find = self._finders().get(header.stats_name)

@@ -81,12 +81,7 @@ class LitePullConsumer(QueueConsumer[ReadQueues]):
         :param timeout: seconds for committing.
         :param counts_last: True if the batch returned last counts as consumed.
         """
-        self._check_process()
-        if self._is_closed:
-            return
-        self._check_loop()
-        self._is_closed = True
-        if self._running is not None:
+        if self._closes_now() and self._running is not None:
             await self._running.end(timeout, counts_last=counts_last)
 
     # --- reading --------------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.member import Answer
-from gateway.client.connect.routes import TopicRoute
 from gateway.client.consume.group_consumer import GroupConsumer
 from gateway.client.consume.pop.pop_handles import PoppedMessage
 from gateway.client.consume.pop.pops import ANY_QUEUE, MAX_MESSAGES, GroupPops
@@ -68,11 +67,8 @@ class SimpleConsumer(GroupConsumer):
 
         :param timeout: seconds at most.
         """
-        self._check_process()
-        if self._is_closed:
+        if not self._closes_now():
             return
-        self._check_loop()
-        self._is_closed = True
         for task in self._held.values():
             task.cancel()
         await asyncio.gather(*self._held.values(), return_exceptions=True)
@@ -136,9 +132,6 @@ class SimpleConsumer(GroupConsumer):
         await self._running_pops().change_invisible_time(_popped(message), invisible_time)
 
     # --- a member of the client instance --------------------------------------------------------------------
-
-    def route_changed(self, topic: str, route: TopicRoute) -> None:
-        """Do nothing: each ``receive`` looks up the routes."""
 
     def answers(self) -> Mapping[int, Answer]:
         """Return an answer that ignores changes of members, which matter only to the broker."""

@@ -71,12 +71,7 @@ class PushConsumer(QueueConsumer[PushedQueues]):
 
         :param timeout: seconds to wait for listeners; messages that are not finished by then are delivered again.
         """
-        self._check_process()
-        if self._is_closed:
-            return
-        self._check_loop()
-        self._is_closed = True
-        if self._running is not None:
+        if self._closes_now() and self._running is not None:
             await self._running.end(timeout)
 
     # --- what is consumed -----------------------------------------------------------------------------------

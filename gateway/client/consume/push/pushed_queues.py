@@ -119,9 +119,7 @@ class PushedQueues:
             group,
             settings,
             QueueTerms(
-                terms,
-                span=None if self._orderly else settings.consume_concurrently_max_span,
-                commits_with_pulls=True,
+                terms, span=None if self._orderly else settings.consume_concurrently_max_span, commits_with_pulls=True
             ),
             blocked=self._blocked,
             take=self._take,

@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import threading
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -52,7 +52,7 @@ class Core:
 
 def test_it_starts_once_and_ends_once_on_a_thread_of_its_own() -> None:
     core = Core()
-    face = GroupFace(core)
+    face = GroupFace(cast("Any", core))
     with face:
         face.start()
         assert (face.group, face.client_id) == ("g", "10.0.0.1@1")
@@ -66,7 +66,7 @@ def test_it_starts_once_and_ends_once_on_a_thread_of_its_own() -> None:
 def test_a_start_that_fails_leaves_no_thread() -> None:
     core = Core("failing consumer g")
     core.refuses = True
-    face = GroupFace(core)
+    face = GroupFace(cast("Any", core))
     with pytest.raises(ValueError, match="no"):
         face.start()
     assert "failing consumer g" not in {thread.name for thread in threading.enumerate()}
@@ -75,7 +75,7 @@ def test_a_start_that_fails_leaves_no_thread() -> None:
 
 
 def test_it_cannot_be_used_after_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
-    face = GroupFace(Core())
+    face = GroupFace(cast("Any", Core()))
     monkeypatch.setattr(process, "number", -1)
     for call in (face.start, face.close, lambda: face._run(Core().start())):
         with pytest.raises(UsedAfterFork):
@@ -84,7 +84,7 @@ def test_it_cannot_be_used_after_a_fork(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_consumer_that_is_forgotten_warns_and_ends_its_thread() -> None:
     core = Core("lost consumer g")
-    face = GroupFace(core)
+    face = GroupFace(cast("Any", core))
     face.start()
     thread = face._thread._thread
     assert thread is not None
@@ -119,7 +119,7 @@ def test_the_handler_of_a_signal_may_close_what_is_being_started_or_closed(inter
         handled.append(number)
         face.close()
 
-    face = GroupFace(Interrupted())
+    face = GroupFace(cast("Any", Interrupted()))
     before = signal.signal(signal.SIGUSR1, handler)
     try:
         with contextlib.suppress(ClientClosed):  # a start that is cut short

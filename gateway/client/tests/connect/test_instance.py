@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gateway.client.connect.instance import ClientInstance
-from gateway.client.connect.member import Answer
+from gateway.client.connect.member import Answer, Member
 from gateway.client.connect.routes import TopicRoute
 from gateway.client.connect.settings import ClientSettings
 from gateway.client.errors import BrokerError, BrokerNotFound, ClientClosed, RouteNotFound
@@ -18,7 +18,7 @@ from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 
 
-class TestMember:
+class TestMember(Member):
     """A producer or consumer that writes down what it is told."""
 
     __test__ = False

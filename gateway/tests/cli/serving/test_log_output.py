@@ -10,14 +10,14 @@ from collections.abc import Iterator
 import pytest
 from twisted.logger import LogBeginner, Logger, LogPublisher
 
-from gateway.cli.serving import log_output
+from gateway.cli.serving import run
 
 
 @pytest.fixture
 def publisher(monkeypatch: pytest.MonkeyPatch) -> Iterator[LogPublisher]:
     publisher = LogPublisher()
     beginner = LogBeginner(publisher, io.StringIO(), sys, __import__("warnings"))
-    monkeypatch.setattr(log_output, "globalLogBeginner", beginner)
+    monkeypatch.setattr(run, "globalLogBeginner", beginner)
     monkeypatch.setattr(logging, "captureWarnings", lambda _: None)
     root, twisted = logging.getLogger(), logging.getLogger("twisted")
     before = (list(root.handlers), root.level, twisted.level)
@@ -30,7 +30,7 @@ def publisher(monkeypatch: pytest.MonkeyPatch) -> Iterator[LogPublisher]:
 def test_a_failure_that_twisted_logs_is_one_line_on_standard_error(
     publisher: LogPublisher, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log_output.begin_logging("INFO")
+    run.begin_logging("INFO")
     logger = Logger("trial", observer=publisher)
     logger.info("Starting factory")
     try:

@@ -11,8 +11,7 @@ from gateway.client.errors import MessageRefused
 from gateway.client.message import Message
 from gateway.spark.errors import SchemaRefused
 from gateway.spark.table.schema import COLUMNS, TEXTS, WORDS
-from gateway.spark.writing.plain_parts import PlainRows
-from gateway.spark.writing.rows import RowReader, RowToSend
+from gateway.spark.writing.rows import PlainRows, RowReader, RowToSend
 
 BODY = ("body", "binary")
 NOT_UTF8 = pa.StringArray.from_buffers(2, *pa.array([b"a", b"\xff"]).buffers()[1:])

@@ -14,8 +14,7 @@ from gateway.client.message import Message
 from gateway.client.send.queue_choice import queue_by_key
 from gateway.spark.options import write_options
 from gateway.spark.writing import sender as sender_module
-from gateway.spark.writing.plain_parts import PlainRows
-from gateway.spark.writing.rows import RowToSend
+from gateway.spark.writing.rows import PlainRows, RowToSend
 from gateway.spark.writing.sender import TaskSender
 from gateway.tests.spark.messages import HOST
 from gateway.tests.spark.pretend_cluster import queue

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from gateway.client.allocation import Averagely
+from gateway.client.connect import member
 from gateway.client.connect.instance import ClientInstance
-from gateway.client.connect.member import Answer
-from gateway.client.connect.routes import TopicRoute
 from gateway.client.consume.process_queue import ProcessQueue
 from gateway.client.consume.settings.consumer_settings import ConsumerSettings
 from gateway.client.consume.sharing import rebalancing
@@ -32,7 +31,7 @@ from wire.bodies.heartbeat import ConsumerData
 from wire.codes import RequestCode, ResponseCode
 
 
-class Member:
+class Member(member.Member):
     """A consumer as far as rebalancing needs one."""
 
     group = "g"
@@ -46,20 +45,11 @@ class Member:
         self.instance.join(self)
         self.rebalancing = Rebalancing(self.instance, "g", settings, QueueOwner(self.topics, self._take, self._give_up))
 
-    def producer_data(self) -> None:
-        return None
-
     def consumer_data(self) -> ConsumerData:
         return ConsumerData("g")
 
     def topics(self) -> Collection[str]:
         return self.wanted
-
-    def route_changed(self, topic: str, route: TopicRoute) -> None:
-        return None
-
-    def answers(self) -> dict[int, Answer]:
-        return {}
 
     async def _take(self, queue: MessageQueue) -> ProcessQueue | None:
         now = asyncio.get_running_loop().time()
