@@ -51,15 +51,18 @@ TO_NAME_SERVERS = frozenset(
         Code.BROKER_HEARTBEAT,
     }
 )
-TO_OTHERS = frozenset(
+TO_CLIENTS = frozenset(
     {
-        # A broker sends these to its clients.
         Code.CHECK_TRANSACTION_STATE,
         Code.NOTIFY_CONSUMER_IDS_CHANGED,
         Code.PUSH_REPLY_MESSAGE_TO_CLIENT,
         Code.RESET_CONSUMER_CLIENT_OFFSET,
         Code.GET_CONSUMER_STATUS_FROM_CLIENT,
         Code.NOTIFY_UNSUBSCRIBE_LITE,
+    }
+)
+TO_OTHERS = TO_CLIENTS | frozenset(
+    {
         # Controllers, broker containers and filter servers answer these.
         Code.CONTROLLER_ALTER_SYNC_STATE_SET,
         Code.CONTROLLER_ELECT_MASTER,
