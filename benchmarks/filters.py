@@ -24,8 +24,7 @@ from gateway.delivery.filters.sql92_grammar import parse_expression
 from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.message_store import MessageStore
-from gateway.store.reading.wanted import Wanted
-from gateway.store.reading.wanted_codes import WantedCodes
+from gateway.store.reading.wanted import Wanted, WantedCodes
 from wire.disk.consume_queue import build_unit
 from wire.message.properties import build_properties
 from wire.message.record import OutgoingMessage, build_record

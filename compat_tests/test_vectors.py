@@ -16,7 +16,7 @@ from compat_tests.java_client import CLIENT_VERSIONS, JavaClient
 from wire import Connection, LanguageCode, RemotingCommand, RequestCode, SerializeType, build_frame
 from wire.bodies.consumers import ConsumerListByGroup
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
-from wire.bodies.locks import LockBatchRequest, LockBatchResponse, MessageQueue
+from wire.bodies.message_queue import LockBatchRequest, LockBatchResponse, MessageQueue
 from wire.bodies.route import BrokerData, QueueData, TopicRouteData
 from wire.bodies.subscriptions import SubscriptionData
 from wire.headers.declare import build_header, parse_header

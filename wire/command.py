@@ -14,8 +14,7 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from wire.codes import SERVER_VERSION
-from wire.ext_fields import parse_ext_fields
-from wire.json_header import decode_fields_only
+from wire.json_header import decode_fields_only, parse_ext_fields
 
 # The flag bits of ``RemotingCommand``: never change.
 RESPONSE_FLAG: Final = 1

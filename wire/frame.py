@@ -23,7 +23,6 @@ from msgspec.structs import astuple
 from wire.codes import LanguageCode, SerializeType
 from wire.command import RemotingCommand
 from wire.errors import FrameError, HeaderError, LocalError
-from wire.ext_fields import json_text, parse_ext_fields, parse_members
 from wire.fixed_layout import FixedLayout, Int8ub, Int16sb, Int32sb, Int32ub
 from wire.json_header import (
     NO_FIELDS,
@@ -33,6 +32,9 @@ from wire.json_header import (
     JsonHeaderOut,
     decode_json_header,
     encode_json_header,
+    json_text,
+    parse_ext_fields,
+    parse_members,
 )
 
 # ``NettyDecoder.FRAME_MAX_LENGTH`` of every stock client, length field included: never change.

@@ -268,9 +268,8 @@ def dump(directory: Path, limit: int | None, scan: bool, sources: Sources, **wan
     from itertools import islice
 
     from gateway.store_tool.files.directory import opened
-    from gateway.store_tool.look.dump import Dump
+    from gateway.store_tool.look.dump import Dump, record_line
     from gateway.store_tool.look.named_queue import refuse_unknown
-    from gateway.store_tool.look.record_text import record_line
 
     selection = _selection(**wanted)
     settings, _ = _load(sources)

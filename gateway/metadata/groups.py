@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from gateway.errors import RequestRefused
 from gateway.in_thread import InThread, in_this_thread
-from gateway.metadata.makers import CLIENTS, Makers
-from gateway.metadata.named_configs import NamedConfigs
+from gateway.metadata.named_configs import CLIENTS, Makers, NamedConfigs
 from gateway.metadata.names import SYSTEM_GROUP_PREFIX, TRANSACTION_GROUP, group_name_fault
 from gateway.metadata.saved.config_disk import ConfigDisk
 from gateway.telemetry.logs import EventLog

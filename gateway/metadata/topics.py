@@ -16,8 +16,7 @@ from gateway.errors import RequestRefused
 from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata import names
 from gateway.metadata.lite_attributes import is_parent
-from gateway.metadata.makers import CLIENTS, NOBODY, Makers
-from gateway.metadata.named_configs import NamedConfigs
+from gateway.metadata.named_configs import CLIENTS, NOBODY, Makers, NamedConfigs
 from gateway.metadata.saved.config_disk import ConfigDisk
 from gateway.metadata.saved.json_file import JsonFile
 from gateway.metadata.saved.known_texts import FILE_DEPTH, KnownTexts

@@ -22,8 +22,7 @@ from gateway.reactor.interface import NetworkReactor
 from gateway.remoting.answers.answer_room import AnswerRoom
 from gateway.remoting.answers.flush_group import FlushGroup
 from gateway.remoting.channel import Channel
-from gateway.remoting.incomplete_frames import IncompleteFrames
-from gateway.remoting.input import Commands
+from gateway.remoting.input import Commands, IncompleteFrames
 from gateway.remoting.input_turn import InputTurn
 from gateway.remoting.pending import CallFailed
 from gateway.remoting.protocol import RemotingProtocol

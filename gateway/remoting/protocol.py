@@ -9,8 +9,7 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 
 from gateway.remoting.channel import Channel
-from gateway.remoting.incomplete_frames import IncompleteFrames
-from gateway.remoting.input import Commands, Input
+from gateway.remoting.input import Commands, IncompleteFrames, Input
 from gateway.remoting.input_turn import InputTurn
 from wire.connection import Connection
 

@@ -1,4 +1,4 @@
-"""The figures that the store keeps about itself, as metrics.
+"""The progress of the store, and the figures that the store keeps about itself, as metrics.
 
 Names follow the metrics of Apache RocketMQ 5.x (``StoreMetricsConstant``) where the meaning is equal.
 """
@@ -10,8 +10,31 @@ from __future__ import annotations
 from typing import Protocol
 
 from gateway.store.admission import Admission
-from gateway.store.progress import StoreProgress
 from gateway.telemetry.metrics import Registry
+
+
+class StoreProgress:
+    """The progress of readers and of the disk, as offsets of the commit log.
+
+    ``flushed`` ≤ the visible end ≤ the appended end. The commit log itself knows the last two (``visible_end``,
+    ``position``). A plain class: every batch changes the offsets, and any thread reads them.
+
+    - ``dispatched_end``: readers see the consume queue units of all messages below this offset.
+    - ``written_end``: the units of all messages below this offset are in their files.
+    - ``dispatched_ms``: the store time of the last dispatched message, in milliseconds.
+    - ``dispatched_count``: the number of messages dispatched since the start.
+    - ``saved_count``: the number of these messages that a flush has brought to the disk with their queues.
+    """
+
+    __slots__ = ("dispatched_count", "dispatched_end", "dispatched_ms", "flushed", "saved_count", "written_end")
+
+    def __init__(self) -> None:
+        self.flushed = 0
+        self.dispatched_end = 0
+        self.dispatched_ms = 0
+        self.dispatched_count = 0
+        self.saved_count = 0
+        self.written_end = 0
 
 
 class LogOffsets(Protocol):

@@ -20,11 +20,10 @@ from gateway.errors import GatewayError
 from gateway.in_thread import Failed, InThread, in_this_thread
 from gateway.settings.store import StoreSettings
 from gateway.store.admission import Admission
-from gateway.store.disk.entry_kinds import refuse_misfits
+from gateway.store.disk.entry_kinds import make_directories, refuse_misfits
 from gateway.store.disk.files import FileLayer
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.paths import StorePaths
-from gateway.store.disk.store_directories import make_directories
 from gateway.store.disk.store_lock import StoreLock
 from gateway.store.durability.admitted_log import AdmittedLog
 from gateway.store.durability.appender import Appender, OnAllStored
@@ -36,7 +35,7 @@ from gateway.store.durability.publication import Derived, Listener, Publication,
 from gateway.store.durability.store_files import StoreFiles, StoreState
 from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.errors import StoreError, StoreNotAccessible
-from gateway.store.figures import StoreFigures
+from gateway.store.figures import StoreFigures, StoreProgress
 from gateway.store.index.index import KeyIndex
 from gateway.store.index.index_entries import KeyKind
 from gateway.store.index.indexing import DispatchedLog, Indexing
@@ -45,7 +44,6 @@ from gateway.store.log.log_batch import NO_END
 from gateway.store.log.log_order import refuse_misplaced
 from gateway.store.log.log_scan import LogScan
 from gateway.store.log.record_heads import head_at
-from gateway.store.progress import StoreProgress
 from gateway.store.put_result import WaitFor
 from gateway.store.queues.consume_queues import ConsumeQueues
 from gateway.store.queues.deleted_topics import DeletedTopics

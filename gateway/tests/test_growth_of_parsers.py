@@ -31,11 +31,11 @@ from wire.command import RemotingCommand
 from wire.connection import Connection
 from wire.disk import config_json
 from wire.disk.revive_log import parse_ack, parse_batch_ack, parse_check_point, parse_gone, parse_state
-from wire.ext_fields import parse_ext_fields, parse_members
 from wire.frame import build_frame, parse_frame
-from wire.headers.declare import parse_header, read_header
+from wire.headers.declare import parse_bool, parse_header, parse_int, read_header
 from wire.headers.name_server import PutKVConfigRequest
 from wire.headers.send import SendMessageRequest
+from wire.json_header import parse_ext_fields, parse_members
 from wire.message.batch import MAX_BATCH_PARTS, BatchPart, build_batch, parse_batch, split_batch
 from wire.message.light_queues import named_places
 from wire.message.message_id import parse_offset_message_id
@@ -47,7 +47,6 @@ from wire.quick.whole import whole_headers
 from wire.tests.bodies.shapes import body_classes, shapes
 from wire.tests.growth import MOST_PER_DOUBLING, growth_per_doubling
 from wire.tests.message.samples import record
-from wire.text_fields import parse_bool, parse_int
 
 ROOT = Path(__file__).parents[2]
 Make: TypeAlias = Callable[[int], Any]
@@ -228,11 +227,11 @@ COVERED: Covered = {
     "wire.disk.revive_log.parse_check_point": (parse_check_point, BYTES),
     "wire.disk.revive_log.parse_gone": (parse_gone, BYTES),
     "wire.disk.revive_log.parse_state": (parse_state, BYTES),
-    "wire.ext_fields.parse_ext_fields": (
+    "wire.json_header.parse_ext_fields": (
         parse_ext_fields,
         EXT_BYTES,
     ),
-    "wire.ext_fields.parse_members": (
+    "wire.json_header.parse_members": (
         parse_members,
         EXT_BYTES,
     ),
@@ -268,8 +267,8 @@ COVERED: Covered = {
         {**RECORDS, "many": lambda size: record() * (size // 100), "zeros": bytes},
     ),
     "wire.message.tags.parse_tag_expression": (parse_tag_expression, {**TEXTS, "tags": numbered("t{}", between="||")}),
-    "wire.text_fields.parse_bool": (parse_bool, TEXTS),
-    "wire.text_fields.parse_int": (lambda text: parse_int(text, 64), TEXTS),
+    "wire.headers.declare.parse_bool": (parse_bool, TEXTS),
+    "wire.headers.declare.parse_int": (lambda text: parse_int(text, 64), TEXTS),
     "gateway.client.compression.decompress": (
         lambda body: compression.decompress(body, 0),
         {"zeros": lambda size: zlib.compress(bytes(64 * size)), "noise": bytes},
@@ -336,7 +335,7 @@ OWN = {
     "wire.disk.queue_extension.ExtensionUnit.parse": "a unit of at most 64 KiB",
     "wire.disk.redo_log.parse_units": "entries of fixed size",
     "wire.disk.state_table.parse_units": "entries of fixed size",
-    "wire.disk.table_mark.TableMark.parse": "a file of fixed size",
+    "wire.disk.state_table.TableMark.parse": "a file of fixed size",
     "wire.disk.timer_checkpoint.TimerCheckpoint.parse": "a file of fixed size",
 }
 """Functions that read nothing of peers, or nothing that can be long, and why."""

@@ -188,3 +188,20 @@ class ConsumerFiltersFile(ConfigFile):
 
     topics: Mapping[str, TopicFilters] = field(default_factory=dict, name="filterDataByTopic")
     extra: Rest = field(default_factory=dict)
+
+
+class TopicCount(JsonObject):
+    """The number of half messages of one real topic, and the time of the last change (ms)."""
+
+    count: int = 0
+    time_stamp: int = 0
+
+
+class TransactionMetricsFile(ConfigFile):
+    """``transactionMetrics``: topic → the number of half messages without an outcome (upstream ``TransactionMetrics``).
+
+    Apache RocketMQ goes on counting from this file. The gateway counts anew at each start.
+    """
+
+    transaction_count: Mapping[str, TopicCount] = field(default_factory=dict)
+    data_version: DataVersion = field(default_factory=DataVersion)

@@ -10,8 +10,11 @@ given up or replaced; 0 was never written. State 16 is ours: settled, and only t
 
 from __future__ import annotations
 
+import zlib
+from dataclasses import dataclass
+
 from wire.errors import LayoutError
-from wire.fixed_layout import FixedLayout, Int32sb, Int64sb, Readable
+from wire.fixed_layout import FixedLayout, Int32sb, Int32ub, Int64sb, Readable
 
 UNIT = FixedLayout(
     "transaction state unit",
@@ -59,3 +62,60 @@ def parse_units(buffer: Readable) -> list[tuple[int, int, int, int, int]]:
     if len(buffer) % UNIT_BYTES:
         raise LayoutError(f"{len(buffer)} bytes are no whole number of {UNIT_BYTES}-byte transaction state units")
     return list(UNIT.iter_unpack(buffer))
+
+
+MARK_LAYOUT = FixedLayout(
+    "state table mark",
+    magic=Int64sb,
+    position=Int64sb,
+    redo_first=Int64sb,
+    redo_end=Int64sb,
+    half_first=Int64sb,
+    half_end=Int64sb,
+    settled_below=Int64sb,
+    whole=Int64sb,
+    crc=Int32ub,
+)
+# On disk: never change.
+MAGIC = int.from_bytes(b"RMQGTST1", "big")
+_CRC_AT = MARK_LAYOUT.offset("crc")
+
+
+@dataclass(frozen=True, slots=True)
+class TableMark:
+    """The end of the state table and of its redo log: 68 bytes in one sector, written after the units are on disk.
+
+    Redo units from ``redo_first`` to ``redo_end`` cover the whole commit log below ``position``. The first of these
+    units that is not an outcome belongs to half message ``half_first``. ``is_whole`` is True if the table was closed
+    properly. The file is ours: 3.1.x has a checkpoint with times instead.
+
+    :param half_end: the half-queue offset after the newest half message that has a unit.
+    :param settled_below: half messages below this offset have their outcome, whatever their units say.
+    """
+
+    position: int
+    redo_first: int
+    redo_end: int
+    half_first: int
+    half_end: int
+    settled_below: int
+    is_whole: bool = False
+
+    @classmethod
+    def parse(cls, buffer: Readable) -> TableMark | None:
+        """Read the mark; return None if there is no mark, or if the mark is damaged."""
+        if len(buffer) < MARK_LAYOUT.size:
+            return None
+        magic, position, redo_first, redo_end, half_first, half_end, settled_below, whole, crc = (
+            MARK_LAYOUT.unpack_from(buffer, 0)
+        )
+        if magic != MAGIC or crc != zlib.crc32(bytes(buffer[:_CRC_AT])):
+            return None
+        return cls(position, redo_first, redo_end, half_first, half_end, settled_below, bool(whole))
+
+    def build(self) -> bytes:
+        """Return the bytes of the file."""
+        redo = self.redo_first, self.redo_end
+        halves = self.half_first, self.half_end, self.settled_below
+        unsummed = MARK_LAYOUT.pack(MAGIC, self.position, *redo, *halves, int(self.is_whole), 0)[:_CRC_AT]
+        return unsummed + zlib.crc32(unsummed).to_bytes(4, "big")

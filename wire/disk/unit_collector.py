@@ -17,8 +17,8 @@ from typing import TypeAlias
 from wire.checksum import crc32
 from wire.disk.consume_queue import UNIT
 from wire.errors import RecordError
+from wire.message.batch import INNER_BATCH, inner_offsets
 from wire.message.flags import SysFlag
-from wire.message.inner_batch import INNER_BATCH, inner_offsets
 from wire.message.light_queues import LIGHT_QUEUE_ID, light_places
 from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, parse_properties
 from wire.message.record import StoredMessage

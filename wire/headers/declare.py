@@ -16,6 +16,7 @@ as numbers, and ``1`` as true.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import (
@@ -35,7 +36,31 @@ from msgspec import field
 
 from wire.command import RemotingCommand
 from wire.errors import FieldError, LocalError
-from wire.text_fields import build_text, parse_bool, parse_int
+
+_JAVA_INTEGER: Final = re.compile(r"[+-]?\d{1,40}", re.ASCII)
+
+
+def parse_int(text: str, bits: int) -> int | None:
+    """Return the signed number of ``bits`` bits that the text spells, or None if the text spells none."""
+    if _JAVA_INTEGER.fullmatch(text) is None:
+        return None
+    value = int(text)
+    return value if -(1 << bits - 1) <= value < 1 << bits - 1 else None
+
+
+def parse_bool(text: str) -> bool:
+    """Return True for ``true`` in any case, otherwise False."""
+    return text.lower() == "true"
+
+
+def build_text(value: str | int) -> str:
+    """Return a value as text: ``true`` and ``false``, decimal numbers, and enums of numbers as their number."""
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    return str(value)
+
 
 __all__ = ["Header", "Int32", "Int64", "build_header", "field", "parse_header", "read_header", "with_letters"]
 

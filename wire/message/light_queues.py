@@ -3,6 +3,9 @@
 A producer names light queues in INNER_MULTI_DISPATCH, separated by commas. The broker writes the message's offset in
 each queue into INNER_MULTI_QUEUE_OFFSET, in the same order. Each name is a topic with one queue, 0, that nobody
 creates. Names that are not valid for a light queue have no offset. Upstream: ``MixAll.isLmq`` and ``LmqDispatch``.
+
+Lite topics (5.5) are light queues that belong to a topic of type LITE, their parent. A producer names a lite topic in
+``__LITE_TOPIC``, and the broker puts the message also into the light queue ``%LMQ%$parent$lite`` (``LiteUtil``).
 """
 
 from __future__ import annotations
@@ -57,3 +60,24 @@ def named_places(properties: Mapping[str, str]) -> list[tuple[str, int]]:
     pairs = zip(names, offsets, strict=True)
     places = {name: int(offset) for name, offset in pairs if is_light_queue(name) and _OFFSET.fullmatch(offset)}
     return list(places.items())
+
+
+LITE_SEPARATOR: Final = "$"
+"""The separator in names of light queues; no parent topic can have this character in its name.
+
+Never change the separator, because names of directories contain it.
+"""
+LITE_PREFIX: Final = LIGHT_QUEUE_PREFIX + LITE_SEPARATOR
+
+
+def lite_queue(parent: str, lite_topic: str) -> str:
+    """Return the light queue of a lite topic; the result may be invalid as the name of a light queue."""
+    return f"{LITE_PREFIX}{parent}{LITE_SEPARATOR}{lite_topic}"
+
+
+def lite_names(queue: str) -> tuple[str, str] | None:
+    """Return the parent and the lite topic of a light queue; None for a queue of another kind."""
+    if not queue.startswith(LITE_PREFIX):
+        return None
+    parent, separator, lite_topic = queue[len(LITE_PREFIX) :].partition(LITE_SEPARATOR)
+    return (parent, lite_topic) if parent and separator and lite_topic else None

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wire.codes import RequestCode
-from wire.text_fields import build_text, parse_bool, parse_int
+from wire.headers.declare import build_text, parse_bool, parse_int
 
 
 @given(st.integers(-(2**63), 2**63 - 1))

@@ -23,8 +23,12 @@ from gateway.remoting.long_lists import table_text
 from gateway.remoting.turns import Work
 from wire.bodies.subscriptions import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupTable
 from wire.codes import RequestCode, ResponseCode
-from wire.headers.groups import DeleteSubscriptionGroupRequest, GetSubscriptionGroupConfigRequest
-from wire.headers.subscriptions import GetAllSubscriptionGroupRequest, GetAllSubscriptionGroupResponse
+from wire.headers.groups import (
+    DeleteSubscriptionGroupRequest,
+    GetAllSubscriptionGroupRequest,
+    GetAllSubscriptionGroupResponse,
+    GetSubscriptionGroupConfigRequest,
+)
 
 MAX_GROUPS_PER_REQUEST = 10_000
 MAX_RETRY_QUEUES = 1_024

@@ -13,8 +13,7 @@ from gateway.membership.heartbeats import MAX_CLIENT_ID_CHARACTERS
 from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.remoting.long_lists import list_text
-from wire.bodies.locks import LockBatchRequest, LockBatchResponse, UnlockBatchRequest
-from wire.bodies.message_queue import MessageQueue
+from wire.bodies.message_queue import LockBatchRequest, LockBatchResponse, MessageQueue, UnlockBatchRequest
 from wire.codes import RequestCode, ResponseCode
 
 MAX_QUEUES_PER_REQUEST = 16_384

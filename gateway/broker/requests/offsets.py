@@ -27,8 +27,7 @@ from wire.headers.offsets import (
     SearchOffsetResponse,
     UpdateConsumerOffsetRequest,
 )
-from wire.message.light_queues import LIGHT_QUEUE_ID
-from wire.message.lite_topics import lite_queue
+from wire.message.light_queues import LIGHT_QUEUE_ID, lite_queue
 
 BOUNDARY_UPPER = "UPPER"
 COMMITTED = "committed"

@@ -36,8 +36,7 @@ from wire.frame import build_frame_head
 from wire.headers.declare import build_header, read_header
 from wire.headers.pull import BULK_READER, PullMessageRequest, PullMessageResponse
 from wire.message.flags import Permission, PullFlag
-from wire.message.light_queues import LIGHT_QUEUE_ID
-from wire.message.lite_topics import lite_queue
+from wire.message.light_queues import LIGHT_QUEUE_ID, lite_queue
 
 log = EventLog("pull")
 

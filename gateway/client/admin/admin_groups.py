@@ -25,11 +25,11 @@ from wire.headers.admin import ConsumeMessageDirectlyResultRequest, GetConsumerR
 from wire.headers.groups import (
     DeleteSubscriptionGroupRequest,
     GetAllProducerInfoRequest,
+    GetAllSubscriptionGroupRequest,
     GetConsumerConnectionListRequest,
     GetProducerConnectionListRequest,
     GetSubscriptionGroupConfigRequest,
 )
-from wire.headers.subscriptions import GetAllSubscriptionGroupRequest
 from wire.headers.topics import (
     QuerySubscriptionByConsumerRequest,
     QueryTopicConsumeByWhoRequest,

@@ -18,8 +18,8 @@ from wire.codes import RequestCode, ResponseCode
 from wire.errors import RemoteError
 from wire.headers.pull import PullMessageRequest, PullMessageResponse
 from wire.headers.query import QueryMessageRequest, ViewMessageRequest
+from wire.message.batch import is_inner_batch
 from wire.message.flags import PullFlag
-from wire.message.inner_batch import is_inner_batch
 from wire.message.message_id import parse_offset_message_id, unpack_host
 from wire.message.record import parse_records
 

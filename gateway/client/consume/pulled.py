@@ -14,9 +14,8 @@ from gateway.client.errors import MessageRefused
 from gateway.client.message import ReceivedMessage
 from gateway.client.message_queue import MessageQueue
 from wire.errors import BodyError, RecordError
-from wire.message.batch import parse_batch
+from wire.message.batch import INNER_BATCH, is_inner_batch, parse_batch
 from wire.message.flags import SysFlag
-from wire.message.inner_batch import INNER_BATCH, is_inner_batch
 from wire.message.record import HEADS, MAGIC_V1, MAGIC_V2, StoredMessage, parse_record
 from wire.message.record_layout import HEAD_BY_BYTE
 

@@ -14,7 +14,7 @@ from gateway.client.message import MessageQueue
 from gateway.client.tests.scripted_broker import Reply, ScriptedBroker
 from wire.bodies.consumers import ConsumerListByGroup
 from wire.bodies.heartbeat import HeartbeatData
-from wire.bodies.locks import LockBatchRequest, LockBatchResponse, UnlockBatchRequest
+from wire.bodies.message_queue import LockBatchRequest, LockBatchResponse, UnlockBatchRequest
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.declare import build_header, parse_header

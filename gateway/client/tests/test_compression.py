@@ -14,9 +14,8 @@ from gateway.client.errors import ConfigurationError, MessageRefused
 from gateway.client.message import ReceivedMessage
 from gateway.client.message_queue import MessageQueue
 from gateway.client.tests.consume.test_pulled import record
-from wire.message.batch import BatchPart, build_batch
+from wire.message.batch import INNER_BATCH, BatchPart, build_batch
 from wire.message.flags import SysFlag
-from wire.message.inner_batch import INNER_BATCH
 
 BODY = b"0123456789" * 500
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from gateway.store.reading.wanted_codes import WantedCodes
+from gateway.store.reading.wanted import WantedCodes
 
 TagFilter = Callable[[int], bool]
 """A function that returns True for a tags code that the subscription wants."""

@@ -30,8 +30,7 @@ from gateway.store.message_store import MessageStore
 from gateway.telemetry.logs import EventLog
 from wire.codes import RequestCode
 from wire.headers.lite import NotifyUnsubscribeLiteRequest
-from wire.message.light_queues import LIGHT_QUEUE_ID
-from wire.message.lite_topics import LITE_PREFIX, lite_names, lite_queue
+from wire.message.light_queues import LIGHT_QUEUE_ID, LITE_PREFIX, lite_names, lite_queue
 
 DELETED_AT_ONCE: Final = 1_000
 """The most lite topics that one check deletes; the next check continues."""

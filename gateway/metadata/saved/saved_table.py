@@ -14,6 +14,7 @@ from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata.saved.config_disk import ConfigDisk
 from gateway.metadata.saved.json_file import JsonFile
 from gateway.metadata.saved.write_behind import Saved, WriteBehind
+from wire.bodies.topics import DataVersion
 
 Content = TypeVar("Content")
 
@@ -84,3 +85,8 @@ class SavedTable(ABC, Generic[Content]):
     @abstractmethod
     def _frozen(self) -> Callable[[], bytes]:
         """Return a function that makes the file's content from a copy of the table, in any thread."""
+
+
+def next_version(version: DataVersion, now_ms: int) -> DataVersion:
+    """Return the version after one more change, made now; ``state_version`` belongs to the controller and stays."""
+    return DataVersion(counter=version.counter + 1, timestamp=now_ms, state_version=version.state_version)

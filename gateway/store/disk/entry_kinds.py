@@ -1,4 +1,4 @@
-"""The check that each fixed name of a store is a file or a directory, as it should be.
+"""The check that each fixed name of a store is a file or a directory, and the making of missing directories.
 
 A directory in place of a file, the reverse, or a pipe would end a start somewhere in its middle or make the start hang.
 The check runs once, before anything else is opened; a link counts as its target. The content of the files is checked by
@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from gateway.store.disk.files import EntryKind, FileLayer
+from gateway.store.disk.paths import StorePaths
 from gateway.store.errors import ForeignFile
 
 _FILES = (
@@ -69,3 +70,31 @@ def refuse_misfits(files: FileLayer, root: Path) -> None:
         raise ForeignFile(
             found.path, found.what, f"move it away, or let 'rocketmq-gateway store repair {root} --apply' do that"
         )
+
+
+def make_directories(files: FileLayer, paths: StorePaths) -> None:
+    """Make missing directories, so that a power failure cannot take them away again.
+
+    File names that a kill left unsynced become durable as well.
+
+    :raises OSError: a directory cannot be made or synced.
+    """
+    wanted = (paths.root, paths.commit_log, paths.consume_queue, paths.index, paths.deleted)
+    made = {parent for directory in wanted for parent in _missing(files, directory)}
+    for directory in wanted:
+        files.make_directory(directory)
+    for directory in sorted({paths.commit_log, paths.root, *(directory.parent for directory in (*wanted, *made))}):
+        try:
+            files.fsync_directory(directory)
+        except PermissionError:
+            if directory in made or directory in wanted:
+                raise  # otherwise an older directory above the store, which the broker may not read
+
+
+def _missing(files: FileLayer, directory: Path) -> list[Path]:
+    """Return the directory and its parents, as far as they do not exist."""
+    missing = []
+    while not files.exists(directory) and directory != directory.parent:
+        missing.append(directory)
+        directory = directory.parent
+    return missing

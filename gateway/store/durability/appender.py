@@ -21,7 +21,7 @@ from gateway.store.log.log_batch import MAX_OUT_BYTES, LogBatch
 from gateway.store.put_result import Places, PutOutcome, PutResult, PutRun, PutStatus, WaitFor
 from gateway.store.queues.consume_queue import ConsumeQueue
 from wire.errors import LocalError
-from wire.message.inner_batch import INNER_BATCH, inner_count, is_inner_batch
+from wire.message.batch import INNER_BATCH, inner_count, is_inner_batch
 from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, build_properties
 from wire.message.record import LARGE_BODY_BYTES, OutgoingMessage, build_record, record_parts, write_record
 from wire.quick.message_run import MessageRun

@@ -9,10 +9,9 @@ from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import StorePaths
 from gateway.store.disk.store_lock import StoreLock
 from gateway.store.durability.checkpoint import CheckpointFile
-from gateway.store.figures import StoreFigures
+from gateway.store.figures import StoreFigures, StoreProgress
 from gateway.store.index.index import KeyIndex
 from gateway.store.log.commit_log import CommitLog
-from gateway.store.progress import StoreProgress
 from gateway.store.queues.consume_queues import ConsumeQueues
 from gateway.store.queues.deleted_topics import DeletedTopics
 

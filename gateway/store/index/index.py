@@ -21,8 +21,7 @@ from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import StorePaths, index_name, is_index_name
 from gateway.store.index.index_entries import ROW_BYTES, IndexEntries, rows_from, rows_without
 from gateway.store.index.index_file import IndexFile, IndexSnapshot, read_head
-from gateway.store.index.index_gap import IndexGap, find_gaps
-from gateway.store.index.index_names import load_index_names, save_index_names
+from gateway.store.index.index_gap import IndexGap, find_gaps, load_index_names, save_index_names
 from gateway.store.log.log_batch import NO_END
 from gateway.store.put_result import PutOutcome, message_count
 from gateway.telemetry.logs import EventLog

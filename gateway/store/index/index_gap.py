@@ -1,7 +1,9 @@
 """The part of the log that a lost index file knew: found when the store opens, filled again afterwards.
 
-A file is lost if ``index_names`` lists it, it does not exist, and a later file does; files missing at the end are
-simply built again. The new files take the names of the lost ones, which stay marked as lost until they are whole.
+The list ``gateway-index`` has one name a line, followed by the word ``lost`` while the file is being made again. If the
+list is missing or unreadable, nothing is known and nothing is lost. A file is lost if the list has it, it does not
+exist, and a later file does; files missing at the end are simply built again. The new files take the names of the lost
+ones, which stay marked as lost until they are whole.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import groupby
 
+from gateway.store.disk.files import FileLayer
+from gateway.store.disk.paths import StorePaths, is_index_name
 from gateway.store.index.index_file import IndexFile
 
 
@@ -56,7 +60,7 @@ class IndexGap:
 def find_gaps(names: Mapping[str, bool], present: Sequence[IndexFile], log_min: int) -> list[IndexGap]:
     """Return the gaps, oldest first.
 
-    :param names: see ``index_names``; files made again after the last of them count as well.
+    :param names: see ``load_index_names``; files made again after the last of them count as well.
     """
     used = {file.path.name: file for file in present}
     missing = [name for name in names if name not in used]
@@ -71,3 +75,39 @@ def find_gaps(names: Mapping[str, bool], present: Sequence[IndexFile], log_min: 
         if behind is not None and behind.begin_offset >= log_min:
             gaps.append(IndexGap(list(lost), before, behind, log_min))
     return gaps
+
+
+MAX_BYTES = 1 << 20
+"""The most bytes that are read of the file: 40,000 names."""
+_LOST = "lost"
+
+
+def save_index_names(files: FileLayer, paths: StorePaths, names: Mapping[str, bool]) -> None:
+    """Replace the list durably; blocks.
+
+    :param names: for each name, whether the file is whole.
+    """
+    text = "".join(f"{name}\n" if whole else f"{name} {_LOST}\n" for name, whole in sorted(names.items()))
+    temporary = paths.index_names.with_suffix(".new")
+    files.unlink(temporary)
+    fd = files.open(temporary, create=True)
+    try:
+        files.pwrite(fd, text.encode(), 0)
+        files.fdatasync(fd)
+    finally:
+        files.close(fd)
+    files.rename(temporary, paths.index_names)
+    files.fsync_directory(paths.root)
+
+
+def load_index_names(files: FileLayer, paths: StorePaths) -> dict[str, bool]:
+    """Return the names of the last ``save_index_names``, oldest first, each with whether the file was whole."""
+    if not files.exists(paths.index_names):
+        return {}
+    fd = files.open(paths.index_names)
+    try:
+        text = files.pread(fd, min(files.size(fd), MAX_BYTES), 0).decode("ascii", "replace")
+    finally:
+        files.close(fd)
+    fields = [line.split(" ") for line in text.splitlines()]
+    return {name: not rest for name, *rest in sorted(fields) if is_index_name(name)}

@@ -14,11 +14,10 @@ from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from gateway.store.queues.extended_units import AcceptsCode
-from gateway.store.reading.wanted import ChooseRecords
-from gateway.store.reading.wanted_codes import WantedCodes, have_sizes
+from gateway.store.reading.wanted import ChooseRecords, WantedCodes, have_sizes
 from wire.disk.consume_queue import FILLER_SIZE, UNIT, UNIT_BYTES
+from wire.message.batch import inner_offsets
 from wire.message.flags import SysFlag
-from wire.message.inner_batch import inner_offsets
 from wire.message.record import parse_record
 from wire.message.record_layout import FLAGS_AT
 

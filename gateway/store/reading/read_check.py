@@ -17,7 +17,7 @@ from gateway.store.log.commit_log import CommitLog
 from gateway.store.queues.consume_queue import ConsumeQueue
 from gateway.telemetry.logs import EventLog
 from wire.disk.consume_queue import FILLER_SIZE, UNIT
-from wire.message.inner_batch import inner_offsets
+from wire.message.batch import inner_offsets
 from wire.message.light_queues import is_light_queue, named_places
 from wire.message.record import StoredMessage, parse_record
 from wire.message.record_check import first_damage

@@ -32,8 +32,7 @@ from wire.disk.consume_queue import UNIT, UNIT_BYTES, is_filler, is_written
 from wire.disk.queue_extension import is_address
 from wire.disk.unit_collector import check_queue_name
 from wire.errors import RecordError
-from wire.message.batch import MIN_PART_BYTES
-from wire.message.inner_batch import inner_offsets
+from wire.message.batch import MIN_PART_BYTES, inner_offsets
 from wire.message.light_queues import LIGHT_QUEUE_PREFIX
 from wire.message.record import StoredMessage, parse_record
 

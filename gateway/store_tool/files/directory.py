@@ -24,7 +24,7 @@ from gateway.store.disk.files import EntryKind, FileLayer
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.mapped_file_queue import MappedFileQueue
 from gateway.store.disk.paths import StorePaths, is_index_name, is_queue_name, is_topic_name, parse_offset_name
-from gateway.store.log.log_window import LogWindow
+from gateway.store.log.log_scan import LogWindow
 from gateway.store_tool.errors import CannotRun, DirectoryInUse, not_accessible
 from wire.disk.consume_queue import UNIT_BYTES
 from wire.errors import RecordError

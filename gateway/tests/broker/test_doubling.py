@@ -20,14 +20,13 @@ from gateway.tests.broker.whole_broker import WholeBroker, sending
 from gateway.tests.doubling import Prepared, check_growth
 from gateway.tests.membership.subscriptions import subscription
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
-from wire.bodies.locks import LockBatchRequest, UnlockBatchRequest
-from wire.bodies.message_queue import MessageQueue
+from wire.bodies.message_queue import LockBatchRequest, MessageQueue, UnlockBatchRequest
 from wire.bodies.pop import MessageRequestMode, QueryAssignmentRequest
 from wire.bodies.subscriptions import SubscriptionGroupConfig, SubscriptionGroupList
 from wire.bodies.topics import CreateTopicList, TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
-from wire.headers import admin, groups, offsets, pop, subscriptions, topics
+from wire.headers import admin, groups, offsets, pop, topics
 from wire.headers.declare import Header
 
 SIZE = 400
@@ -172,14 +171,14 @@ LASTING: dict[str, Case] = {
         perm=6,
         topic_filter_type="SINGLE_TAG",
     ),
-    "all groups": asks(CODES.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, subscriptions.GetAllSubscriptionGroupRequest),
+    "all groups": asks(CODES.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, groups.GetAllSubscriptionGroupRequest),
     "a group's configuration": asks(
         CODES.GET_SUBSCRIPTIONGROUP_CONFIG, groups.GetSubscriptionGroupConfigRequest, group=GROUP
     ),
     "many groups changed": sends(CODES.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, _new_groups),
     "a group changed": asks(CODES.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=SubscriptionGroupConfig("another").build()),
     "what a group may read": asks(
-        CODES.UPDATE_AND_GET_GROUP_FORBIDDEN, subscriptions.UpdateGroupForbiddenRequest, group=GROUP, topic=WIDE
+        CODES.UPDATE_AND_GET_GROUP_FORBIDDEN, groups.UpdateGroupForbiddenRequest, group=GROUP, topic=WIDE
     ),
     "statistics of a topic": asks(CODES.GET_TOPIC_STATS_INFO, topics.GetTopicStatsInfoRequest, topic=WIDE),
     "progress of a group": asks(CODES.GET_CONSUME_STATS, topics.GetConsumeStatsRequest, consumer_group=GROUP),

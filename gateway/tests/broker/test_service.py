@@ -22,7 +22,7 @@ from gateway.errors import GatewayError
 from gateway.nameserver.direct import DirectRegistration
 from gateway.nameserver.route_table import RouteTable
 from gateway.reactor.interface import QuickReactor
-from gateway.reactor.quick_disk import QuickDisk
+from gateway.reactor.log_thread import QuickDisk
 from gateway.remoting.protocol import RemotingProtocol
 from gateway.settings import FlushDiskType
 from gateway.settings.metrics import MetricsExporter

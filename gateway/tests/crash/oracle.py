@@ -25,7 +25,7 @@ from gateway.transaction.states import OPEN_STATES, Event, State
 from wire.codes import ResponseCode
 from wire.disk.queue_extension import ExtensionUnit, is_address, position_of
 from wire.errors import RecordError
-from wire.message.inner_batch import is_inner_batch
+from wire.message.batch import is_inner_batch
 from wire.message.properties import PropertyName
 from wire.message.record import StoredMessage, parse_records
 from wire.message.tags import tags_code

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from gateway.tests.crash.ledger import QueueName
-from wire.message.batch import parse_batch
-from wire.message.inner_batch import inner_offsets, is_inner_batch
+from wire.message.batch import inner_offsets, is_inner_batch, parse_batch
 from wire.message.light_queues import is_light_queue, light_places
 from wire.message.properties import PropertyName
 from wire.message.record import StoredMessage

@@ -13,8 +13,7 @@ from gateway.tests.crash.messages import message
 from gateway.tests.crash.small_broker import Clock, SmallBroker
 from gateway.tests.crash.workload import Workload
 from gateway.transaction.records.half_messages import real_place
-from wire.message.batch import parse_batch
-from wire.message.inner_batch import is_inner_batch
+from wire.message.batch import is_inner_batch, parse_batch
 from wire.message.properties import PropertyName
 from wire.message.record import OutgoingMessage
 

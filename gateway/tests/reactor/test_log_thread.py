@@ -12,8 +12,7 @@ import pytest
 from twisted.internet.interfaces import IReactorFromThreads
 
 from gateway.in_thread import Failed
-from gateway.reactor.log_thread import LogThread
-from gateway.reactor.quick_disk import QUICK_S
+from gateway.reactor.log_thread import QUICK_S, LogThread
 
 LONGEST_WAIT_S = 10
 

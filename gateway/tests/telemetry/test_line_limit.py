@@ -12,8 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from gateway.telemetry.line_limit import BURST_LINES, LINE_INTERVAL_MS, MAX_PLACES, LineLimit
-from gateway.telemetry.logs import EventLines, EventLog, LimitedLines
+from gateway.telemetry.logs import (
+    BURST_LINES,
+    LINE_INTERVAL_MS,
+    MAX_PLACES,
+    EventLines,
+    EventLog,
+    LimitedLines,
+    LineLimit,
+)
 from gateway.tests.remoting.conversation import Conversation
 
 SOURCES = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from gateway.clock import Milliseconds
 from gateway.metadata.saved.json_file import JsonFile
 from gateway.transaction.counts import TransactionCounts
 from wire.bodies.topics import DataVersion
-from wire.disk.transaction_metrics import TopicCount, TransactionMetricsFile
+from wire.disk.config_json import TopicCount, TransactionMetricsFile
 
 FILE_NAME = "transactionMetrics"
 """The name of Apache RocketMQ's file. Never change the name."""

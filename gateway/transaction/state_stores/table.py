@@ -27,7 +27,7 @@ from gateway.transaction.state_stores.changes import Changes, Known, Prepared, S
 from gateway.transaction.state_stores.unit_files import UnitFiles, sync_names
 from gateway.transaction.states import State
 from wire.disk import redo_log, state_table
-from wire.disk.table_mark import TableMark
+from wire.disk.state_table import TableMark
 from wire.message.java_hash import java_string_hash
 
 log = EventLog("transaction")

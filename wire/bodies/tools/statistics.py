@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from wire.bodies.declare import Body, JsonObject, field
 from wire.bodies.message_queue import MessageQueue as MessageQueue
+from wire.bodies.subscriptions import SubscriptionData
 from wire.bodies.topics import DataVersion
 
 
@@ -106,3 +107,73 @@ class BrokerStatsData(Body):
     stats_minute: BrokerStatsItem = field(default_factory=BrokerStatsItem)
     stats_hour: BrokerStatsItem = field(default_factory=BrokerStatsItem)
     stats_day: BrokerStatsItem = field(default_factory=BrokerStatsItem)
+
+
+class ReplicaConnection(JsonObject):
+    """One replica as its master sees it; the offsets are offsets of the commit log."""
+
+    addr: str
+    slave_ack_offset: int = 0
+    diff: int = 0
+    in_sync: bool = False
+    transferred_byte_in_second: int = 0
+    transfer_from_where: int = 0
+
+
+class ReplicationState(Body):
+    """A master and its replicas (upstream ``HARuntimeInfo``)."""
+
+    master: bool = True
+    master_commit_log_max_offset: int = 0
+    in_sync_slave_nums: int = 0
+    connections: Sequence[ReplicaConnection] = field(default=(), name="haConnectionInfo")
+
+
+class QueueTimeSpan(JsonObject):
+    """The times of one queue in epoch milliseconds, −1 if there is no message; the delay is in milliseconds.
+
+    The texts are the same times as ``yyyy-MM-dd#HH:mm:ss:SSS``, for people. Java clients make the texts again.
+    """
+
+    message_queue: MessageQueue
+    min_time: int = field(name="minTimeStamp")
+    max_time: int = field(name="maxTimeStamp")
+    consume_time: int = field(name="consumeTimeStamp")
+    delay_time: int = 0
+    min_time_text: str | None = field(default=None, name="minTimeStampStr")
+    max_time_text: str | None = field(default=None, name="maxTimeStampStr")
+    consume_time_text: str | None = field(default=None, name="consumeTimeStampStr")
+
+
+class ConsumeTimeSpans(Body):
+    """The queues of a topic (upstream ``QueryConsumeTimeSpanBody``)."""
+
+    spans: Sequence[QueueTimeSpan] = field(default=(), name="consumeTimeSpanSet")
+
+
+class QueueUnit(JsonObject):
+    """One unit: the place of its message, and whether a group's filter accepts the message.
+
+    ``text`` says why the group's filter could not be applied.
+    """
+
+    physic_offset: int
+    physic_size: int
+    tags_code: int
+    extend_data_json: str | None = None
+    bit_map: str | None = None
+    is_accepted: bool = field(default=False, name="eval")
+    text: str | None = field(default=None, name="msg")
+
+
+class QueueUnits(Body):
+    """The units of a queue and the queue's bounds (upstream ``QueryConsumeQueueResponseBody``).
+
+    ``filter_data`` describes the group's property filter, or says why there is none.
+    """
+
+    units: Sequence[QueueUnit] = field(default=(), name="queueData")
+    min_queue_index: int = 0
+    max_queue_index: int = 0
+    subscription: SubscriptionData | None = field(default=None, name="subscriptionData")
+    filter_data: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from wire.bodies.topics import DataVersion
-from wire.disk.transaction_metrics import TopicCount, TransactionMetricsFile
+from wire.disk.config_json import TopicCount, TransactionMetricsFile
 
 
 def test_the_members_are_apaches() -> None:

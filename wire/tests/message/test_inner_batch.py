@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from wire.message.batch import INNER_BATCH, MAX_INNER_MESSAGES, inner_count
 from wire.message.flags import SysFlag
-from wire.message.inner_batch import INNER_BATCH, MAX_INNER_MESSAGES, inner_count
 
 
 @pytest.mark.parametrize(

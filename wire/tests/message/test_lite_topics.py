@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wire.message.light_queues import is_light_queue
-from wire.message.lite_topics import lite_names, lite_queue
+from wire.message.light_queues import is_light_queue, lite_names, lite_queue
 
 
 def test_a_lite_topic_is_a_light_queue() -> None:

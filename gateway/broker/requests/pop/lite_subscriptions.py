@@ -34,8 +34,7 @@ from wire.bodies.lite import (
     SubscriptionAction,
 )
 from wire.codes import RequestCode, ResponseCode
-from wire.message.light_queues import LIGHT_QUEUE_ID, is_light_queue
-from wire.message.lite_topics import lite_queue
+from wire.message.light_queues import LIGHT_QUEUE_ID, is_light_queue, lite_queue
 
 MAX_CHANGES: Final = 1_000
 """The largest number of subscription changes in one request; clients send one."""

@@ -31,8 +31,7 @@ from wire.codes import RequestCode, ResponseCode, SerializeType
 from wire.disk.revive_log import CheckPointRecord
 from wire.headers.declare import read_header
 from wire.headers.pop import AckMessageRequest, ChangeInvisibleTimeRequest, ChangeInvisibleTimeResponse
-from wire.message.light_queues import LIGHT_QUEUE_ID, LIGHT_QUEUE_PREFIX
-from wire.message.lite_topics import lite_queue
+from wire.message.light_queues import LIGHT_QUEUE_ID, LIGHT_QUEUE_PREFIX, lite_queue
 from wire.message.properties import PropertyName
 from wire.message.record import StoredMessage
 from wire.quick.answer_form import AnswerForm

@@ -20,12 +20,11 @@ from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from wire.bodies.fastjson import PreparedText
 from wire.bodies.message_queue import MessageQueue
 from wire.bodies.subscriptions import GroupForbidden, QuerySubscriptionAnswer
-from wire.bodies.tools.statistics import ConsumeStats, ConsumeStatsList, OffsetWrapper
-from wire.bodies.tools.time_spans import ConsumeTimeSpans, QueueTimeSpan
+from wire.bodies.tools.statistics import ConsumeStats, ConsumeStatsList, ConsumeTimeSpans, OffsetWrapper, QueueTimeSpan
 from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.admin import GetConsumeStatsInBrokerRequest
-from wire.headers.subscriptions import UpdateGroupForbiddenRequest
+from wire.headers.groups import UpdateGroupForbiddenRequest
 from wire.headers.topics import QueryConsumeTimeSpanRequest, QuerySubscriptionByConsumerRequest
 from wire.message.message_id import unpack_host
 

@@ -34,8 +34,7 @@ from wire.headers.lite import (
     GetParentTopicInfoRequest,
     TriggerLiteDispatchRequest,
 )
-from wire.message.light_queues import LIGHT_QUEUE_ID, LIGHT_QUEUE_PREFIX
-from wire.message.lite_topics import lite_names, lite_queue
+from wire.message.light_queues import LIGHT_QUEUE_ID, LIGHT_QUEUE_PREFIX, lite_names, lite_queue
 
 MAX_RETURNED: Final = 10_000
 """The largest number of lite topics in one answer, as upstream (``MAX_RETURN_COUNT``)."""

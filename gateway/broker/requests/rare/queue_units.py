@@ -16,7 +16,7 @@ from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.remoting.long_lists import list_text
 from wire.bodies.declare import Body
 from wire.bodies.subscriptions import SubscriptionData
-from wire.bodies.tools.queue_units import QueueUnit, QueueUnits
+from wire.bodies.tools.statistics import QueueUnit, QueueUnits
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.consume_queue import parse_units
 from wire.disk.queue_extension import ExtensionUnit, bits_text, is_address

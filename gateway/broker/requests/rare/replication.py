@@ -5,7 +5,7 @@ from __future__ import annotations
 from gateway.broker.desk import Desk
 from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Answer, Dispatch, Request
-from wire.bodies.tools.replication import ReplicationState
+from wire.bodies.tools.statistics import ReplicationState
 from wire.codes import RequestCode
 
 

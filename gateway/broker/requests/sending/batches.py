@@ -24,7 +24,7 @@ from gateway.store.put_result import PutOutcome, PutStatus
 from wire.bodies.topics import TopicConfig
 from wire.codes import ResponseCode
 from wire.digits import write_decimal
-from wire.message.inner_batch import INNER_BATCH, MAX_INNER_MESSAGES, is_inner_batch
+from wire.message.batch import INNER_BATCH, MAX_INNER_MESSAGES, is_inner_batch
 from wire.message.message_id import build_offset_message_ids
 from wire.message.properties import PropertyName, build_properties, parse_properties
 from wire.message.record import OutgoingMessage

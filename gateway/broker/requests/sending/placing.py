@@ -22,8 +22,7 @@ from gateway.transaction.records.half_messages import refuse_reason
 from wire.bodies.topics import TopicConfig
 from wire.codes import ResponseCode
 from wire.message.flags import Permission
-from wire.message.light_queues import MAX_NAME_CHARACTERS, is_light_queue, wanted_queues
-from wire.message.lite_topics import lite_queue
+from wire.message.light_queues import MAX_NAME_CHARACTERS, is_light_queue, lite_queue, wanted_queues
 from wire.message.properties import PropertyName, build_properties
 from wire.message.record import OutgoingMessage
 

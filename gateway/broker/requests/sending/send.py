@@ -56,8 +56,8 @@ from wire.command import RemotingCommand
 from wire.digits import write_decimal
 from wire.headers.declare import read_header
 from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
+from wire.message.batch import INNER_BATCH
 from wire.message.flags import Permission, SysFlag
-from wire.message.inner_batch import INNER_BATCH
 from wire.message.message_id import build_offset_message_id, write_offset_message_id
 from wire.message.properties import PropertyName, append_properties, parse_properties
 from wire.message.record import NO_PROPERTIES, OutgoingMessage

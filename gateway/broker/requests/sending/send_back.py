@@ -25,8 +25,8 @@ from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.declare import read_header
 from wire.headers.send import ConsumerSendMsgBackRequest
+from wire.message.batch import is_inner_batch
 from wire.message.flags import Permission, TopicFlag
-from wire.message.inner_batch import is_inner_batch
 from wire.message.properties import PropertyName, build_properties
 from wire.message.record import OutgoingMessage, StoredMessage, once_more, restated
 

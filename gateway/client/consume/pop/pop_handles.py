@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 from gateway.client.message import ReceivedMessage
 from gateway.client.names import RETRY_PREFIX
 from wire.errors import BodyError
+from wire.headers.declare import parse_int
 from wire.headers.pop import PopMessageResponse
 from wire.message.record import StoredMessage
-from wire.text_fields import parse_int
 
 NORMAL: Final = "0"
 RETRY_V1: Final = "1"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.client.errors import RocketMQError
 from gateway.client.message_queue import MessageQueue
-from wire.bodies.locks import LockBatchRequest, LockBatchResponse, UnlockBatchRequest
+from wire.bodies.message_queue import LockBatchRequest, LockBatchResponse, UnlockBatchRequest
 from wire.bodies.message_queue import MessageQueue as WireQueue
 from wire.codes import RequestCode
 from wire.errors import WireError

@@ -10,9 +10,8 @@ from gateway.client.consume.pulled import PulledMessage, inner_messages, pulled_
 from gateway.client.errors import MessageRefused
 from gateway.client.message import MessageQueue
 from wire.errors import BodyError, RecordError
-from wire.message.batch import BatchPart, build_batch
+from wire.message.batch import INNER_BATCH, BatchPart, build_batch, is_inner_batch
 from wire.message.flags import SysFlag
-from wire.message.inner_batch import INNER_BATCH, is_inner_batch
 from wire.message.message_id import pack_host
 from wire.message.properties import build_properties
 from wire.message.record import OutgoingMessage, build_blank, build_record, parse_record

@@ -24,8 +24,8 @@ from wire.codes import RequestCode, ResponseCode, SerializeType
 from wire.command import RemotingCommand
 from wire.connection import Connection
 from wire.frame import build_frame
+from wire.message.batch import INNER_BATCH
 from wire.message.flags import SysFlag
-from wire.message.inner_batch import INNER_BATCH
 from wire.message.record import HEADS
 from wire.tests.headers.registry import REQUEST_HEADERS, RESPONSE_HEADERS
 

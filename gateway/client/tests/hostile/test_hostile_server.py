@@ -43,7 +43,7 @@ from gateway.client.connect.settings import ClientSettings
 from gateway.client.tests.hostile.hostile_server import HostileServer
 from gateway.client.tests.scripted_broker import Reply
 from wire.bodies.consumers import ConsumerListByGroup
-from wire.bodies.locks import LockBatchResponse
+from wire.bodies.message_queue import LockBatchResponse
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.errors import WireError

@@ -16,8 +16,7 @@ from gateway.tests.broker.whole_broker import START_MS, WholeBroker, pulling, se
 from gateway.tests.membership.subscriptions import subscription
 from wire.bodies.consumers import CheckClientRequest
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
-from wire.bodies.locks import LockBatchRequest, LockBatchResponse
-from wire.bodies.message_queue import MessageQueue
+from wire.bodies.message_queue import LockBatchRequest, LockBatchResponse, MessageQueue
 from wire.bodies.subscriptions import SubscriptionData
 from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode

@@ -18,7 +18,7 @@ from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.admin import GetConsumeStatsInBrokerRequest
 from wire.headers.declare import parse_header
-from wire.headers.subscriptions import GetAllSubscriptionGroupRequest, GetAllSubscriptionGroupResponse
+from wire.headers.groups import GetAllSubscriptionGroupRequest, GetAllSubscriptionGroupResponse
 from wire.headers.topics import GetAllTopicConfigRequest, GetAllTopicConfigResponse, GetConsumeStatsRequest
 
 LONG = {"note": "x" * 100_000}

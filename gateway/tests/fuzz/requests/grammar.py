@@ -20,7 +20,7 @@ from wire.bodies.consumers import CheckClientRequest
 from wire.bodies.declare import JsonObject, Members
 from wire.bodies.heartbeat import HeartbeatData
 from wire.bodies.lite import LiteSubscriptionChanges
-from wire.bodies.locks import LockBatchRequest, UnlockBatchRequest
+from wire.bodies.message_queue import LockBatchRequest, UnlockBatchRequest
 from wire.bodies.pop import BatchAckMessage, MessageRequestMode, QueryAssignmentRequest
 from wire.bodies.registration import TopicsAndMappings
 from wire.bodies.route import TopicRouteData

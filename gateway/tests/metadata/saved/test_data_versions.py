@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.metadata.saved.data_versions import next_version
+from gateway.metadata.saved.saved_table import next_version
 from wire.bodies.topics import DataVersion
 
 

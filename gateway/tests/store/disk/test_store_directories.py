@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.store.disk.entry_kinds import make_directories
 from gateway.store.disk.paths import StorePaths
-from gateway.store.disk.store_directories import make_directories
 from gateway.tests.store.small_store import Disk
 
 

@@ -16,8 +16,7 @@ from gateway.store.message_store import MessageStore
 from gateway.store.reading import choice, queue_reader, sources
 from gateway.store.reading.choice import Choice
 from gateway.store.reading.get_result import GetResult, GetStatus
-from gateway.store.reading.wanted import ChooseRecords, Wanted
-from gateway.store.reading.wanted_codes import WantedCodes
+from gateway.store.reading.wanted import ChooseRecords, Wanted, WantedCodes
 from gateway.tests.store.page_cache import evict, is_left_to_the_disk
 from gateway.tests.store.small_store import (
     SMALL,

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.store.reading.choice import Choice
-from gateway.store.reading.wanted_codes import RARE, WantedCodes, have_sizes
+from gateway.store.reading.wanted import RARE, WantedCodes, have_sizes
 from wire.disk.consume_queue import FILLER, FILLER_SIZE, UNIT, UNIT_BYTES
 
 LARGEST = 1 << 20

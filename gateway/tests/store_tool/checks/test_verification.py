@@ -29,8 +29,8 @@ from gateway.tests.store_tool.small_directory import (
 )
 from wire.disk.consume_queue import UNIT, UNIT_BYTES
 from wire.disk.index_file import ENTRY, HEAD_BYTES, IndexHead, IndexShape
+from wire.message.batch import INNER_BATCH
 from wire.message.flags import SysFlag
-from wire.message.inner_batch import INNER_BATCH
 from wire.message.record import HEADS, StoredMessage, parse_record
 
 SHAPE = IndexShape(16, 64)

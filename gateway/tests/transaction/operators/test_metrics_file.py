@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gateway.tests.transaction.world import COMMIT, World
 from gateway.transaction.operators.metrics_file import MetricsFile
-from wire.disk.transaction_metrics import TransactionMetricsFile
+from wire.disk.config_json import TransactionMetricsFile
 
 
 def written(world: World, directory: Path) -> dict[str, int]:

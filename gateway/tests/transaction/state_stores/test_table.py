@@ -12,7 +12,7 @@ from gateway.transaction.state_stores.changes import UNKNOWN, Changes, Prepared,
 from gateway.transaction.state_stores.table import TableStates
 from gateway.transaction.states import State
 from wire.disk import redo_log, state_table
-from wire.disk.table_mark import TableMark
+from wire.disk.state_table import TableMark
 from wire.message.java_hash import java_string_hash
 
 REDO = Path("redolog") / redo_log.QUEUE_NAME / "0"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.bodies.locks import LockBatchRequest, LockBatchResponse, MessageQueue, UnlockBatchRequest
+from wire.bodies.message_queue import LockBatchRequest, LockBatchResponse, MessageQueue, UnlockBatchRequest
 from wire.errors import BodyError
 from wire.tests.bodies.strategies import assert_comes_back, int32s, texts
 from wire.tests.message.strategies import QUICK

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wire.bodies.subscriptions import SubscriptionData
-from wire.bodies.tools.queue_units import QueueUnit, QueueUnits
+from wire.bodies.tools.statistics import QueueUnit, QueueUnits
 from wire.tests.bodies.strategies import assert_comes_back, int32s, texts
 from wire.tests.message.strategies import QUICK
 

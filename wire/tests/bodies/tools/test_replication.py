@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from wire.bodies.tools.replication import ReplicaConnection, ReplicationState
+from wire.bodies.tools.statistics import ReplicaConnection, ReplicationState
 from wire.tests.bodies.strategies import assert_comes_back
 
 

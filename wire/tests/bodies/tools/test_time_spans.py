@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wire.bodies.message_queue import MessageQueue
-from wire.bodies.tools.time_spans import ConsumeTimeSpans, QueueTimeSpan
+from wire.bodies.tools.statistics import ConsumeTimeSpans, QueueTimeSpan
 from wire.tests.bodies.strategies import assert_comes_back, int32s, texts
 from wire.tests.message.strategies import QUICK
 

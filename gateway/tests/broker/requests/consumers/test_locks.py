@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.tests.broker.requests.small_broker import SmallBroker
-from wire.bodies.locks import LockBatchRequest, LockBatchResponse, UnlockBatchRequest
-from wire.bodies.message_queue import MessageQueue
+from wire.bodies.message_queue import LockBatchRequest, LockBatchResponse, MessageQueue, UnlockBatchRequest
 from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
 

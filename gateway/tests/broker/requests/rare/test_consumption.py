@@ -7,11 +7,10 @@ from typing import Any
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker, pulling
 from wire.bodies.message_queue import MessageQueue
 from wire.bodies.subscriptions import GroupForbidden, QuerySubscriptionAnswer, SubscriptionGroupTable
-from wire.bodies.tools.statistics import ConsumeStatsList
-from wire.bodies.tools.time_spans import ConsumeTimeSpans, QueueTimeSpan
+from wire.bodies.tools.statistics import ConsumeStatsList, ConsumeTimeSpans, QueueTimeSpan
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.admin import GetConsumeStatsInBrokerRequest
-from wire.headers.subscriptions import UpdateGroupForbiddenRequest
+from wire.headers.groups import UpdateGroupForbiddenRequest
 from wire.headers.topics import QueryConsumeTimeSpanRequest, QuerySubscriptionByConsumerRequest
 
 

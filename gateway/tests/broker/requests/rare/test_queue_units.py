@@ -10,7 +10,7 @@ from gateway.delivery.filters.bloom import BloomShape, bit_map
 from gateway.tests.broker.whole_broker import WholeBroker
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
 from wire.bodies.subscriptions import SubscriptionData
-from wire.bodies.tools.queue_units import QueueUnits
+from wire.bodies.tools.statistics import QueueUnits
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.queue_extension import FIRST_ADDRESS
 from wire.headers.query import QueryConsumeQueueRequest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.tests.broker.whole_broker import WholeBroker
-from wire.bodies.tools.replication import ReplicationState
+from wire.bodies.tools.statistics import ReplicationState
 from wire.codes import RequestCode
 
 

@@ -6,9 +6,8 @@ import pytest
 
 from gateway.broker.requests.sending.batches import as_one_record
 from gateway.errors import RequestRefused
-from wire.message.batch import BatchPart, build_batch
+from wire.message.batch import MAX_INNER_MESSAGES, BatchPart, build_batch
 from wire.message.flags import SysFlag
-from wire.message.inner_batch import MAX_INNER_MESSAGES
 from wire.message.properties import build_properties, parse_properties
 from wire.message.record import OutgoingMessage
 
