@@ -62,7 +62,7 @@ def after_failed_consumption(*, reconsume_times: int, limit: int, delay_level: i
 def after_client_retry(*, reconsume_times: int, limit: int, group_is_orderly: bool) -> DeadLetter | None:
     """Decide about a message that a client itself sent to a retry topic: None means "store the message there".
 
-    Orderly consumers send to a retry topic only after they gave up, hence the dead-letter topic at once.
+    Orderly consumers send to a retry topic only after they gave up. Their message goes to the dead letters at once.
     """
     if reconsume_times > limit or group_is_orderly:
         return DeadLetter()

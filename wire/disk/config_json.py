@@ -200,7 +200,7 @@ class TopicCount(JsonObject):
 class TransactionMetricsFile(ConfigFile):
     """``transactionMetrics``: topic → the number of half messages without an outcome (upstream ``TransactionMetrics``).
 
-    Apache RocketMQ goes on counting from this file. The gateway counts anew at each start.
+    Apache RocketMQ goes on counting from this file. The gateway counts from 0 at each start.
     """
 
     transaction_count: Mapping[str, TopicCount] = field(default_factory=dict)

@@ -70,7 +70,7 @@ class ListeningNameServer:
 
     @property
     def advertised(self) -> Sequence[Address | None]:
-        """None: clients know the name server's address from their own settings."""
+        """The address to advertise: none, because clients know the address from their own settings."""
         return [None]
 
     async def start(self) -> None:

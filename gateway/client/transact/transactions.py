@@ -1,6 +1,6 @@
 """The transactions of one producer: their outcomes on the way to brokers, and the checks that brokers ask for.
 
-A broker that gets no answer asks again. A broker that stores half messages anew for each check (Apache RocketMQ) asks
+A broker that gets no answer asks again. A broker that stores half messages again for each check (Apache RocketMQ) asks
 about another place each time. One call of the checker answers all these questions. Only the newest question is
 answered, since the older questions are about places that the broker no longer looks at.
 """

@@ -348,6 +348,6 @@ class LiteTopics:
 
     def _forget(self, queue: str, groups: Iterable[str]) -> None:
         for group in groups:
-            self._pops.reset(group, queue, [(LIGHT_QUEUE_ID, 0)])  # in the log, too: the queue may be made anew
+            self._pops.reset(group, queue, [(LIGHT_QUEUE_ID, 0)])  # in the log, too: the queue may be made again
             self._offsets.remove(group, queue)
         self._pops.forget_topic(queue)

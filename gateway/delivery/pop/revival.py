@@ -128,7 +128,7 @@ class Revival:
         return self._topics.get(point.topic) is not None and self._groups.get(point.group) is not None
 
     def _have_read(self, point: CheckPoint, run: list[int], result: GetResult | Failed) -> None:
-        if not self._points.is_open(point):  # what was read may be of a topic that was made anew
+        if not self._points.is_open(point):  # what was read may be of a topic that was made again
             self._ended()
             return
         if isinstance(result, Failed):

@@ -235,7 +235,7 @@ class Cluster:
         return self.connection(address, broker_name)
 
     def forget(self, broker_name: str) -> None:
-        """Close the broker's connection. The next call asks where the broker is, and connects anew."""
+        """Close the broker's connection. The next call asks where the broker is, and connects again."""
         address = self._addresses.pop(broker_name, None)
         connection = self._connections.pop(address, None) if address is not None else None
         if connection is not None:

@@ -180,7 +180,7 @@ Examples:
   rocketmq-gateway pipeline transactions --day 2026-04-01 --until 2026-04-30 --table /data/transactions
 
 \b
-The table has a folder for each day, written anew by each run for the day. Outcomes up to four days later count.
+The table has a folder for each day, written again by each run for the day. Outcomes up to four days later count.
 """
 )
 @click.option("--day", type=Moment(), metavar="DATE", help="Of the half messages, in UTC (default: today).")

@@ -321,7 +321,7 @@ class IndexCheck:
     def _tell(self, fault: IndexFault) -> None:
         if fault.path == Path():
             fault = replace(fault, path=self._parts[0].path if self._parts else self._directory.paths.index)
-        # A start after a kill makes the newest file anew, and trusts the others.
+        # A start after a kill makes the newest file again, and trusts the others.
         settles = self._directory.killed and (not self._parts or fault.path == self._parts[-1].path)
         if not settles:
             self.bad_files.add(fault.path)

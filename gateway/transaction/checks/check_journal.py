@@ -1,7 +1,7 @@
 """A journal of how often each half message was checked, when its next check is due, and up to where the log is settled.
 
 The journal is a small file of our own beside the commit log, so a check appends nothing to the log. Each check appends
-one record of 32 bytes. The file is written anew after it has grown to a multiple of what is still needed. The file is
+one record of 32 bytes. The file is written again after it has grown to a multiple of what is still needed. The file is
 not synced for each check: after a power failure a few checks may not be counted, and nothing else is lost.
 
     head     8 bytes, ``RMQGCHK1``
@@ -37,11 +37,11 @@ RECORD_BYTES = _RECORD.size
 MARK = -1
 
 REWRITE_BYTES = 1 << 20
-"""The size above which the file is written anew, if the file is also larger than four times what is needed."""
+"""The size above which the file is written again, if the file is also larger than four times what is needed."""
 MAX_BYTES = 256 << 20
 """The largest part of a file that is read: eight million checks.
 
-Records after that part are cut off, and the checks of their transactions are counted anew.
+Records after that part are cut off, and the checks of their transactions are counted again.
 """
 
 Check = tuple[int, int, int, int]
@@ -143,7 +143,7 @@ class CheckJournal:
             self._unwritten.append(build_check((MARK, log_offset, 0, 0)))
 
     def write(self, needed: int, snapshot: Callable[[], Iterable[Check]]) -> None:
-        """Append the gathered records, and start to write the file anew if the file has grown enough.
+        """Append the gathered records, and start to write the file again if the file has grown enough.
 
         :param needed: the number of half messages whose check count still matters.
         :param snapshot: returns the checks of these half messages. A thread iterates over the result.

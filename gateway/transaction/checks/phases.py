@@ -37,7 +37,7 @@ class CheckEvent(Enum):
     WAKE = "wake"
     """The timer has ended."""
     COLD = "cold"
-    """Some of the records that the turn needs are not in memory, so a thread reads the batch."""
+    """A thread reads the batch, because records that the turn needs are not in memory."""
     READ = "read"
     """The thread has read the batch."""
     REST = "rest"

@@ -30,7 +30,7 @@ MAX_TEXT_CHARACTERS = 2_000
 
 
 class AuditLog:
-    """The audit file. Each line opens the file anew, because actions are rare.
+    """The audit file. Each line opens the file again, because actions are rare.
 
     :param directory: made if missing.
     :param in_thread: runs the writes.

@@ -138,7 +138,7 @@ class Interventions:
         return "the message is damaged" if whole is None else whole
 
     def _looked(self, key: str, answer: Answer, found: StoredMessage | str | Failed) -> None:
-        """Store a given-up half message anew, or answer why that is not possible."""
+        """Store a given-up half message again, or answer why that is not possible."""
         if isinstance(found, StoredMessage):
             self._store.append(resumed_of(found), partial(self._stored_anew, key, answer))
             return

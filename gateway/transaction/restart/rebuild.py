@@ -500,7 +500,7 @@ class Rebuild:
 
 
 def _is_copy(properties: Mapping[str, str]) -> bool:
-    """Return whether Apache RocketMQ wrote a half message again. A resumed half message starts anew and is no copy."""
+    """Return whether Apache RocketMQ wrote a half message again. A resumed half message starts again and is no copy."""
     return properties.get(_CHECK_TIMES, "0") != "0" or _FIRST_OFFSET in properties
 
 

@@ -136,7 +136,7 @@ class StateChoice:
     def switch(
         self, has: Remembered, states: TransactionStates | None, log: LogAccess, pending: Pending
     ) -> TransactionStates | None:
-        """Change to the wanted state store, which is made anew. Nothing may be pending.
+        """Change to the wanted state store, which is made again. Nothing may be pending.
 
         :raises OtherStateStore: half messages are pending.
         """

@@ -282,7 +282,7 @@ class PopTaking:
             log.error("message cannot be popped", topic=source.topic, queue=source.queue_id, reason=result.remark)
             pop.remark = result.remark
             return
-        elif next_offset != offset:  # filtered out, expired, or the queue was made anew
+        elif next_offset != offset:  # filtered out, expired, or the queue was made again
             self._positions.skip(key, next_offset)
             pop.scanned = True
         pop.rest += max(0, result.max_offset - next_offset)

@@ -51,7 +51,7 @@ class ConsumerSettings(TracedSettings):
     consumer_timeout_when_suspend: float = limited(30.0, least=0.2, most=120.0)
     """Seconds after which a pull without an answer counts as lost; must be more than ``broker_suspend_max_time``."""
     local_offset_dir: str = DEFAULT_DIRECTORY
-    """With BROADCASTING: the directory for offsets, in files that a Java consumer can read, too."""
+    """The directory for offsets of BROADCASTING, in files that a Java consumer can read, too."""
 
     def __post_init__(self) -> None:
         ClientSettings.__post_init__(self)
