@@ -74,19 +74,20 @@ class DyingSource(RocketMQDataSource):
 class DyingWriter(StreamWriter):
     """Dies when its checkpoint says so."""
 
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
+    def commit(self, messages: list[WriterCommitMessage | None], *batch: int) -> None:
         """All tasks are done."""
+        (batch_id,) = batch
         assert self._options.checkpoint is not None, "it is for transactional streams"
         checkpoint = Path(self._options.checkpoint)
-        point = _point(checkpoint, batchId)
+        point = _point(checkpoint, batch_id)
         if point is Point.STORED:
             _die()
         if point is Point.DECIDING:
-            _decide_half(checkpoint, messages, batchId)
+            _decide_half(checkpoint, messages, batch_id)
         if point in (Point.DECIDED, Point.TELLING):
             with patch.object(writer, "tell_outcomes", _TellSome(0 if point is Point.DECIDED else 1)):
-                super().commit(messages, batchId)
-        super().commit(messages, batchId)
+                super().commit(messages, batch_id)
+        super().commit(messages, batch_id)
         if point is Point.TOLD:
             _die()
 

@@ -17,6 +17,7 @@ from wire.errors import RemoteError
 from wire.headers.declare import Header, build_header
 
 TIMEOUT_S = 10.0
+"""Seconds for connecting, and for each answer."""
 READ_BYTES = 1 << 16
 
 
@@ -40,14 +41,10 @@ class BrokerUnreachable(GatewayError):  # noqa: N818 (a state of the network)
 
 
 class BrokerCall:
-    """A connection to one broker.
+    """A connection to one broker."""
 
-    :param timeout_s: seconds for connecting, and for each answer.
-    """
-
-    def __init__(self, address: Address, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, address: Address) -> None:
         self._address = address
-        self._timeout_s = timeout_s
         self._socket: socket.socket | None = None
         self._connection = Connection()
         self._waiting: list[RemotingCommand] = []
@@ -56,7 +53,7 @@ class BrokerCall:
     def __enter__(self) -> Self:
         host, port = self._address.host, self._address.port
         try:
-            self._socket = socket.create_connection((host, port), self._timeout_s)
+            self._socket = socket.create_connection((host, port), TIMEOUT_S)
         except OSError as error:
             raise BrokerUnreachable(
                 f"no broker answers at {self._address}: {error.strerror or error}. "
@@ -82,7 +79,7 @@ class BrokerCall:
             answer = self._answer()
         except TimeoutError as error:
             raise BrokerUnreachable(
-                f"the broker at {self._address} did not answer {code.name} within {self._timeout_s:g} s"
+                f"the broker at {self._address} did not answer {code.name} within {TIMEOUT_S:g} s"
             ) from error
         except (OSError, RemoteError) as error:
             raise BrokerUnreachable(f"the connection to {self._address} failed: {error}") from error

@@ -216,7 +216,7 @@ class ReceivedMessage:
     @property
     def born_host(self) -> str:
         """The ``host:port`` of the producer."""
-        return _host_text(self.record.born_host)
+        return host_text(self.record.born_host)
 
     @property
     def stored_at_ms(self) -> int:
@@ -226,7 +226,7 @@ class ReceivedMessage:
     @property
     def store_host(self) -> str:
         """The ``host:port`` of the broker that stored the message."""
-        return _host_text(self.record.store_host)
+        return host_text(self.record.store_host)
 
     @property
     def commit_log_offset(self) -> int:
@@ -371,6 +371,7 @@ def check_size(message: Message, limit_bytes: int) -> None:
         )
 
 
-def _host_text(host: bytes) -> str:
+def host_text(host: bytes) -> str:
+    """Return a packed address as ``host:port``; an IPv6 address is in brackets."""
     ip, port = unpack_host(host)
     return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"

@@ -109,15 +109,13 @@ class AdminCalls:
             if answer.code == ResponseCode.SUCCESS
         }
 
-    async def ask_name_server(
-        self, code: RequestCode, header: Header | None = None, *, expect: Collection[int] = _SUCCESS
-    ) -> RemotingCommand:
+    async def ask_name_server(self, code: RequestCode, header: Header | None = None) -> RemotingCommand:
         """Return the answer of the first name server that answers.
 
-        :raises BrokerError: the code of the answer is not in ``expect``.
+        :raises BrokerError: the code of the answer is not SUCCESS.
         """
         answer, address = await self._instance().name_servers.request(code, header)
-        if answer.code not in expect:
+        if answer.code != ResponseCode.SUCCESS:
             raise broker_error(answer.code, answer.remark, address)
         return answer
 
@@ -175,6 +173,13 @@ class AdminCalls:
             raise RouteNotFound(topic, self.name_servers, "they do not know it")
         self._note_addresses(data.broker_datas)
         return data
+
+    async def master(self, broker_name: str) -> str:
+        """Return the address of a broker's master.
+
+        :raises ConfigurationError: the broker does not exist, or has no master.
+        """
+        return (await self.masters(broker_name=broker_name))[broker_name]
 
     async def masters_of(self, topic: str) -> dict[str, str]:
         """Return the masters' addresses by broker name, for the brokers that have a topic.

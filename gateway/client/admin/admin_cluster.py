@@ -26,14 +26,14 @@ class AdminCluster:
 
     async def runtime(self, broker_name: str) -> dict[str, str]:
         """Return the figures of a broker by name, as the broker writes them (upstream ``fetchBrokerRuntimeStats``)."""
-        address = await self._address(broker_name)
+        address = await self._calls.master(broker_name)
         return dict(
             body_of(KVTable, await self._calls.ask(address, RequestCode.GET_BROKER_RUNTIME_INFO), address).table
         )
 
     async def config(self, broker_name: str) -> dict[str, str]:
         """Return the settings of a broker by Apache RocketMQ's names."""
-        address = await self._address(broker_name)
+        address = await self._calls.master(broker_name)
         answer = await self._calls.ask(address, RequestCode.GET_BROKER_CONFIG)
         try:
             text = answer.body.decode()
@@ -47,14 +47,14 @@ class AdminCluster:
         :raises BrokerError: a setting cannot be changed, or has an impossible value.
         """
         body = "".join(f"{name}={value}\n" for name, value in changes.items()).encode()
-        await self._calls.ask(await self._address(broker_name), RequestCode.UPDATE_BROKER_CONFIG, body=body)
+        await self._calls.ask(await self._calls.master(broker_name), RequestCode.UPDATE_BROKER_CONFIG, body=body)
 
     async def consume_stats(self, broker_name: str, *, ordered_only: bool = False) -> ConsumeStatsList:
         """Return the progress of all groups of a broker.
 
         :raises BrokerError: the broker does not answer this request.
         """
-        address = await self._address(broker_name)
+        address = await self._calls.master(broker_name)
         header = GetConsumeStatsInBrokerRequest(is_order=ordered_only)
         return body_of(
             ConsumeStatsList, await self._calls.ask(address, RequestCode.GET_BROKER_CONSUME_STATS, header), address
@@ -65,9 +65,5 @@ class AdminCluster:
 
         :raises BrokerError: the broker does not answer this request.
         """
-        address = await self._address(broker_name)
+        address = await self._calls.master(broker_name)
         return json_of(await self._calls.ask(address, RequestCode.GET_ALL_DELAY_OFFSET), address)
-
-    async def _address(self, broker_name: str) -> str:
-        ((_, address),) = (await self._calls.masters(broker_name=broker_name)).items()
-        return address

@@ -12,7 +12,7 @@ from gateway.client.compression import Hold
 from gateway.client.connect.answers import header_of
 from gateway.client.consume.pulled import inner_messages
 from gateway.client.errors import BrokerError, ConfigurationError, ConnectError, ProtocolError, RequestTimeout
-from gateway.client.message import ReceivedMessage
+from gateway.client.message import ReceivedMessage, host_text
 from gateway.client.message_queue import MessageQueue
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import RemoteError
@@ -178,9 +178,7 @@ def _place_of(msg_id: str) -> tuple[str, int] | None:
     """Return the broker's address and the place in its log from an offset id; None for another text."""
     try:
         packed, commit_log_offset = parse_offset_message_id(msg_id)
-        host, port = unpack_host(packed)
+        _, port = unpack_host(packed)
     except RemoteError:
         return None
-    if not 0 < port < 65_536:
-        return None
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}", commit_log_offset
+    return (host_text(packed), commit_log_offset) if 0 < port < 65_536 else None

@@ -187,7 +187,7 @@ class AdminOffsets:
 
         :raises BrokerError: the broker does not answer this request.
         """
-        ((_, address),) = (await self._calls.masters(broker_name=broker_name)).items()
+        address = await self._calls.master(broker_name)
         answer = await self._calls.ask(address, RequestCode.GET_ALL_CONSUMER_OFFSET)
         return body_of(ConsumerOffsetTable, answer, address)
 

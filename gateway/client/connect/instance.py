@@ -42,15 +42,12 @@ _UNREGISTER_TIMEOUT: Final = 1.0
 class ClientInstance:
     """The connections, routes and members of one client.
 
-    :param clock: the wall clock.
     :param random: source of jitter, and of the choice of the first name server.
     """
 
-    def __init__(
-        self, settings: ClientSettings, *, clock: Milliseconds = wall_clock_ms, random: randomness.Random | None = None
-    ) -> None:
+    def __init__(self, settings: ClientSettings, *, random: randomness.Random | None = None) -> None:
         self.settings = settings
-        self.clock = clock
+        self.clock: Milliseconds = wall_clock_ms
         self.random = random or randomness.Random()  # noqa: S311 - jitter and turns, no secrets
         self.client_ip = settings.client_ip or local_address()
         self.client_id = _client_id(settings, self.client_ip)

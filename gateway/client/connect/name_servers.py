@@ -54,21 +54,17 @@ class NameServers:
         self._timeout = settings.request_timeout
         self._current = choice.randrange(len(addresses))
 
-    async def request(
-        self, code: int, header: Header | None = None, body: bytes = b"", *, timeout: float | None = None
-    ) -> tuple[RemotingCommand, str]:
+    async def request(self, code: int, header: Header | None = None) -> tuple[RemotingCommand, str]:
         """Return the first answer of a name server, whatever its code, and the address of that server.
 
-        :param timeout: seconds for each server; None: ``request_timeout`` of the settings.
         :raises ConnectError, RequestTimeout, ProtocolError, NotANameServer: all servers failed, the last one in this
             way.
         """
-        wait = self._timeout if timeout is None else timeout
         failure: RocketMQError | None = None
         for _ in self.addresses:
             address = self.addresses[self._current]
             try:
-                return await self._ask(address, code, header, body, wait), address
+                return await self._ask(address, code, header), address
             except (ConnectError, NotANameServer, ProtocolError, RequestTimeout) as error:
                 failure = error
                 if self.addresses[self._current] == address:
@@ -78,10 +74,8 @@ class NameServers:
         assert failure is not None, "there is at least one name server"
         raise failure
 
-    async def _ask(
-        self, address: str, code: int, header: Header | None, body: bytes, timeout: float
-    ) -> RemotingCommand:
-        answer = await self._remoting.request(address, code, header, body, timeout=timeout)
+    async def _ask(self, address: str, code: int, header: Header | None) -> RemotingCommand:
+        answer = await self._remoting.request(address, code, header, timeout=self._timeout)
         if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and code in _KNOWN_TO_EACH:
             raise NotANameServer(answer.code, answer.remark, address)
         return answer

@@ -86,10 +86,7 @@ class Remoting:
         :raises ConnectError: there is no connection, or the connection broke while waiting (``ConnectionLost``).
         :raises RequestTimeout: there was no answer within the timeout.
         """
-        return await self.request_command(address, request_command(code, header, body), timeout=timeout)
-
-    async def request_command(self, address: str, command: RemotingCommand, *, timeout: float) -> RemotingCommand:
-        """Send like ``request``, but a finished command; this call sets its opaque and signature."""
+        command = request_command(code, header, body)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         answer = await self._request_once(address, command, deadline - loop.time())
@@ -100,15 +97,15 @@ class Remoting:
         return answer
 
     def call(
-        self, address: str, code: int, header: Header | None = None, body: bytes = b"", *, timeout: float
+        self, address: str, code: int, header: Header | None = None, *, timeout: float
     ) -> asyncio.Future[RemotingCommand]:
         """Send like ``request``, but return a future at once; if the connection is open, no task is needed."""
         loop = asyncio.get_running_loop()
         connection = self.open_connection(address)
         if connection is None:
-            return asyncio.ensure_future(self.request(address, code, header, body, timeout=timeout))
+            return asyncio.ensure_future(self.request(address, code, header, timeout=timeout))
         future: asyncio.Future[RemotingCommand] = loop.create_future()
-        command = request_command(code, header, body)
+        command = request_command(code, header)
         opaque = connection.take_opaque()
         connection.start_call(opaque, self.frame(command, opaque), FutureWaiting(code, timeout, future))
         return future
@@ -315,7 +312,7 @@ class Remoting:
             connection.write(build_frame(answer))
 
 
-def request_command(code: int, header: Header | None, body: bytes) -> RemotingCommand:
+def request_command(code: int, header: Header | None, body: bytes = b"") -> RemotingCommand:
     """Return a request of this client that has no number yet."""
     return RemotingCommand(
         code,

@@ -171,15 +171,13 @@ class SendPreparation:
         # A plain message comes without them, and is here to be tried again.
         properties = sending.properties or plain_properties(sending.message, sending.msg_id)
         assert properties is not None, "others were prepared"
-        tries = sending.options.reconsume_times
-        blanks = sending.sys_flag, sending.born_at_ms, sending.message.flag, properties, tries, command_flag, opaque
+        blanks = sending.sys_flag, sending.born_at_ms, sending.message.flag, properties, command_flag, opaque
         frame = form.build(blanks, sending.body)
         return self._remoting.signed_frame(frame) if self._remoting.sign is not None else frame
 
     def _properties(self, message: Message, more: Mapping[str, str], born_at_ms: int) -> tuple[str, bytes]:
         """Return the id and the properties as JSON."""
-        if more or self._common:
-            msg_id = more.get(PropertyName.UNIQ_KEY) or self._ids.create_at(born_at_ms)
-            return msg_id, json_properties(full_properties(message, msg_id, {**self._common, **more}))
         msg_id = self._ids.create_at(born_at_ms)
+        if more or self._common:
+            return msg_id, json_properties(full_properties(message, msg_id, {**self._common, **more}))
         return msg_id, plain_properties(message, msg_id) or json_properties(full_properties(message, msg_id))

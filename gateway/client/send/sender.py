@@ -3,7 +3,7 @@
 A message needs no task: ``start`` writes the message, and the connection calls ``Sending.answered``. Slower work runs
 in a task of its own: an unknown route, a new connection, another try.
 
-``Producer`` is the public class. Consumers use a sender for retry topics, and traces use a sender of their own.
+``Producer`` is the public class. Traces use a sender of their own.
 """
 
 from __future__ import annotations
@@ -61,20 +61,15 @@ class Sender(Member):
     """Sends the messages of one group.
 
     :param group: the producer group, without the namespace.
-    :param registers: whether heartbeats name the group as a producer group.
     """
 
-    def __init__(
-        self, instance: ClientInstance, group: str, settings: ProducerSettings, *, registers: bool = True
-    ) -> None:
+    def __init__(self, instance: ClientInstance, group: str, settings: ProducerSettings) -> None:
         self.settings = settings
         ids = UniqueIds(instance.client_ip, os.getpid(), clock=instance.clock, random=instance.random)
-        self.create_id = ids.create
         self._create_id_at = ids.create_at
         self.trace: TraceSender | None = None
         self._instance = instance
         self.group = with_namespace(settings.namespace, group)
-        self._registers = registers
         self.loop = asyncio.get_running_loop()
         """The event loop on which the sender works."""
         self._spans = SendSpans() if settings.enable_opentelemetry else None
@@ -93,8 +88,8 @@ class Sender(Member):
     # --- as a member ----------------------------------------------------------------------------------------
 
     def producer_data(self) -> str | None:
-        """Return the group for heartbeats; None if this sender does not register."""
-        return self.group if self._registers else None
+        """Return the group for heartbeats."""
+        return self.group
 
     def topics(self) -> set[str]:
         """Return the topics to which this sender has sent."""

@@ -50,7 +50,6 @@ class SendOptions(msgspec.Struct, frozen=True, kw_only=True):
     :param more_properties: properties that replace the message's own properties; reserved names are allowed here.
     :param sys_flag: bits of the system flag, such as the bits of a transaction.
     :param code: SEND_MESSAGE_V2 or SEND_REPLY_MESSAGE_V2.
-    :param reconsume_times: the count of deliveries in a message for a retry topic.
     """
 
     timeout: float
@@ -61,14 +60,13 @@ class SendOptions(msgspec.Struct, frozen=True, kw_only=True):
     more_properties: Mapping[str, str] = NO_PROPERTIES
     sys_flag: int = 0
     code: int = _SEND
-    reconsume_times: int = 0
 
     is_plain: bool = False
     """True if the message may go to any queue and nothing is added to the message; computed here."""
 
     def __post_init__(self) -> None:
         elsewhere = self.queue is not None or self.selector is not None or self.code != _SEND
-        is_plain = not (elsewhere or self.more_properties or self.sys_flag or self.reconsume_times)
+        is_plain = not (elsewhere or self.more_properties or self.sys_flag)
         msgspec.structs.force_setattr(self, "is_plain", is_plain)
 
 

@@ -19,6 +19,8 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
+from msgspec.structs import asdict
+
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.member import Answer
 from gateway.client.connect.producer_settings import TransactionSettings
@@ -198,7 +200,7 @@ class TransactionProducer(Producer):
             source = source_of(self.execute_of_listener())
             log.error("%s raised; transaction %s is unknown", source, transaction.msg_id, exc_info=error)
         await transaction.decide(state, error)
-        return result_of(transaction, error)
+        return TransactionSendResult(**asdict(transaction.half), state=state, error=error)
 
     # --- as a member ----------------------------------------------------------------------------------------
 
@@ -244,20 +246,3 @@ class TransactionProducer(Producer):
                 wanted.discard(topic)  # the polling of routes looks again for those that are missing
             await asyncio.sleep(pause if wanted else 0)
             pause = min(pause * 2 + 0.01, LONGEST_PAUSE_S)
-
-
-def result_of(transaction: Transaction, error: BaseException | None) -> TransactionSendResult:
-    """Return the result of ``send_in_transaction`` for a decided transaction."""
-    half = transaction.half
-    assert transaction.state is not None, "it is decided"
-    return TransactionSendResult(
-        half.status,
-        half.msg_id,
-        half.offset_msg_id,
-        half.queue,
-        half.queue_offset,
-        half.transaction_id,
-        half.recall_handle,
-        state=transaction.state,
-        error=error,
-    )

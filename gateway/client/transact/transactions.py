@@ -180,7 +180,7 @@ class GroupTransactions:
         """Write END_TRANSACTION to the broker, one-way as in the Java client."""
         remoting = self._instance.remoting
         address = outcome.address or self._instance.address_of(outcome.broker_name)
-        command = request_command(RequestCode.END_TRANSACTION, outcome.header, b"")
+        command = request_command(RequestCode.END_TRANSACTION, outcome.header)
         command.flag = ONEWAY_FLAG
         command.remark = outcome.remark
         connection = await remoting.connect(address, self._settings.connect_timeout)

@@ -45,9 +45,7 @@ from wire.headers.offsets import (
     GetMaxOffsetRequest,
     GetMaxOffsetResponse,
     GetMinOffsetRequest,
-    GetMinOffsetResponse,
     SearchOffsetRequest,
-    SearchOffsetResponse,
     UpdateConsumerOffsetRequest,
 )
 
@@ -119,6 +117,11 @@ class Bounds(Protocol):
 
         A new store in its place has another id.
         """
+
+
+def _offset_of(answer: RemotingCommand, address: str) -> int:
+    """Return the offset in an answer; answers about the first, the last and a later offset have one form."""
+    return header_of(GetMaxOffsetResponse, answer, address).offset
 
 
 class Cluster:
@@ -251,33 +254,26 @@ class Cluster:
 
     def begins(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
         """The first offset that each queue still has."""
-        return self._offsets(
+        return self._numbers(
             queues,
-            lambda queue: request(
-                RequestCode.GET_MIN_OFFSET, GetMinOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
-            ),
-            lambda answer, address: header_of(GetMinOffsetResponse, answer, address).offset,
+            RequestCode.GET_MIN_OFFSET,
+            lambda queue: GetMinOffsetRequest(topic=queue.topic, queue_id=queue.queue_id),
         )
 
     def ends(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
         """Return the offset after each queue's last committed message: durable, if the broker can tell."""
-        return self._offsets(
+        return self._numbers(
             queues,
-            lambda queue: request(
-                RequestCode.GET_MAX_OFFSET,
-                GetMaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, committed=True),
-            ),
-            lambda answer, address: header_of(GetMaxOffsetResponse, answer, address).offset,
+            RequestCode.GET_MAX_OFFSET,
+            lambda queue: GetMaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, committed=True),
         )
 
     def first_stored(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
         """Return when the first message that each queue still has was stored, epoch milliseconds; −1 for none."""
-        return self._offsets(
+        return self._numbers(
             queues,
-            lambda queue: request(
-                RequestCode.GET_EARLIEST_MSG_STORETIME,
-                GetEarliestMsgStoretimeRequest(topic=queue.topic, queue_id=queue.queue_id),
-            ),
+            RequestCode.GET_EARLIEST_MSG_STORETIME,
+            lambda queue: GetEarliestMsgStoretimeRequest(topic=queue.topic, queue_id=queue.queue_id),
             lambda answer, address: header_of(GetEarliestMsgStoretimeResponse, answer, address).timestamp,
         )
 
@@ -285,15 +281,12 @@ class Cluster:
         self, queues: Sequence[MessageQueue], timestamp_ms: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, int]:
         """Return each queue's first offset stored at a time (epoch milliseconds) or later; the end if there is none."""
-        return self._offsets(
+        return self._numbers(
             queues,
-            lambda queue: request(
-                RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
-                SearchOffsetRequest(
-                    topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms[queue], boundary_type="LOWER"
-                ),
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
+            lambda queue: SearchOffsetRequest(
+                topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms[queue], boundary_type="LOWER"
             ),
-            lambda answer, address: header_of(SearchOffsetResponse, answer, address).offset,
         )
 
     def store_ids(self, broker_names: Iterable[str], topic: str) -> dict[str, str]:
@@ -335,22 +328,21 @@ class Cluster:
 
     def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
         """Report a group's progress to the brokers."""
-        self._offsets(
+        self._numbers(
             tuple(offsets),
-            lambda queue: request(
-                RequestCode.UPDATE_CONSUMER_OFFSET,
-                UpdateConsumerOffsetRequest(
-                    consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offsets[queue]
-                ),
+            RequestCode.UPDATE_CONSUMER_OFFSET,
+            lambda queue: UpdateConsumerOffsetRequest(
+                consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offsets[queue]
             ),
             lambda *_: 0,
         )
 
-    def _offsets(
+    def _numbers(
         self,
         queues: Sequence[MessageQueue],
-        make: Callable[[MessageQueue], RemotingCommand],
-        read: Callable[[RemotingCommand, str], int],
+        code: RequestCode,
+        header: Callable[[MessageQueue], Header],
+        read: Callable[[RemotingCommand, str], int] = _offset_of,
     ) -> dict[MessageQueue, int]:
         """Return one number for each queue.
 
@@ -361,23 +353,22 @@ class Cluster:
         for queue in queues:
             by_broker.setdefault(queue.broker_name, []).append(queue)
         for name, its_queues in by_broker.items():
-            found.update(zip(its_queues, self._ask_broker(name, its_queues, make, read), strict=True))
+            answers, address = self._ask_broker(name, its_queues, code, header)
+            found.update({queue: read(answer, address) for queue, answer in zip(its_queues, answers, strict=True)})
         return found
 
     def _ask_broker(
-        self,
-        name: str,
-        queues: list[MessageQueue],
-        make: Callable[[MessageQueue], RemotingCommand],
-        read: Callable[[RemotingCommand, str], int],
-    ) -> list[int]:
+        self, name: str, queues: list[MessageQueue], code: RequestCode, header: Callable[[MessageQueue], Header]
+    ) -> tuple[list[RemotingCommand], str]:
+        """Return the answer for each queue, and the address of the broker."""
         for tries_left in reversed(range(max(self.access.tries, 1))):
             try:
                 connection = self.broker(name, queues[0].topic)
-                answers = connection.call_all([make(queue) for queue in queues], self.access.request_timeout_s)
+                commands = [request(code, header(queue)) for queue in queues]
+                answers = connection.call_all(commands, self.access.request_timeout_s)
                 for answer in answers:
                     self._expect_success(answer, connection.address)
-                return [read(answer, connection.address) for answer in answers]
+                return answers, connection.address
             except (ConnectError, RequestTimeout, BrokerNotFound) as error:
                 self.forget(name)
                 if not tries_left:

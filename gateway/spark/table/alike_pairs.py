@@ -23,7 +23,25 @@ _PLAIN_END: Final = 128
 """The first byte value that belongs to a character of several bytes; the careful reader takes such strings."""
 
 
-class AlikePairs:
+class _SameNames:
+    """Pairs of messages that all have the same names, in the same order."""
+
+    def __init__(self, count: int, names: tuple[str, ...]) -> None:
+        self._count = count
+        self._names = names
+
+    @cached_property
+    def offsets(self) -> Integers:
+        """The index of each message's first pair, and the number of all pairs at the end."""
+        return np.arange(self._count + 1, dtype=np.int64) * len(self._names)
+
+    @cached_property
+    def names(self) -> pa.Array:
+        """The names of all messages one after the other."""
+        return repeated(self._names, self._count)
+
+
+class AlikePairs(_SameNames):
     """The pairs of property strings that are alike, with the same columns as ``PropertyPairs``.
 
     :param table: a row of bytes for each message.
@@ -32,29 +50,19 @@ class AlikePairs:
     """
 
     def __init__(self, table: NDArray[np.uint8], spans: dict[str, tuple[int, int]], varies: NDArray[np.bool_]) -> None:
+        super().__init__(len(table), tuple(spans))
         self._table = table
         self._spans = spans
         self._varies = varies
 
     def column(self, name: str) -> pa.Array:
         """Return the values of one name: a text for each message, null without a value."""
-        count = len(self._table)
         if name not in self._spans:
-            return pa.nulls(count, pa.string())
+            return pa.nulls(self._count, pa.string())
         begin, end = self._spans[name]
         if self._varies[begin:end].any():
             return texts_column(self._table[:, begin:end])
-        return repeated((self._table[0, begin:end].tobytes().decode(),), count)
-
-    @cached_property
-    def offsets(self) -> Integers:
-        """The index of each message's first pair, and the number of all pairs at the end."""
-        return np.arange(len(self._table) + 1, dtype=np.int64) * len(self._spans)
-
-    @cached_property
-    def names(self) -> pa.Array:
-        """The names of all messages one after the other."""
-        return repeated(tuple(self._spans), len(self._table))
+        return repeated((self._table[0, begin:end].tobytes().decode(),), self._count)
 
     @cached_property
     def values(self) -> pa.Array:
@@ -72,7 +80,7 @@ class AlikePairs:
         return texts_of(data, tuple(end - begin for begin, end in spans), len(self._table))
 
 
-class NamedAlikePairs:
+class NamedAlikePairs(_SameNames):
     """The pairs of property strings with the same names, and with values of different lengths.
 
     :param data: the buffer of the strings.
@@ -82,6 +90,7 @@ class NamedAlikePairs:
     """
 
     def __init__(self, data: pa.Buffer, names: list[str], begins: Integers, sizes: Integers) -> None:
+        super().__init__(len(begins), tuple(names))
         self._data = data
         self._places = {name: place for place, name in enumerate(names)}
         self._begins = begins
@@ -93,16 +102,6 @@ class NamedAlikePairs:
         if place is None:
             return pa.nulls(len(self._begins), pa.string())
         return slices(self._data, self._begins[:, place], self._sizes[:, place], pa.string())
-
-    @cached_property
-    def offsets(self) -> Integers:
-        """The index of each message's first pair, and the number of all pairs at the end."""
-        return np.arange(len(self._begins) + 1, dtype=np.int64) * len(self._places)
-
-    @cached_property
-    def names(self) -> pa.Array:
-        """The names of all messages one after the other."""
-        return repeated(tuple(self._places), len(self._begins))
 
     @cached_property
     def values(self) -> pa.Array:

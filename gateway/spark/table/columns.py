@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from gateway.client.compression import Hold, decompress
 from gateway.client.errors import MessageRefused
+from gateway.client.message import host_text
 from gateway.spark.errors import BodyUnreadable
 from gateway.spark.table.byte_tables import hexadecimal, hexadecimal_words, repeated, texts_column
 from gateway.spark.table.property_pairs import Pairs, map_column, pairs_of, words_column
@@ -40,7 +41,7 @@ from gateway.spark.table.schema import (
 from wire.checksum import crc32
 from wire.errors import RecordError
 from wire.message.flags import SysFlag
-from wire.message.message_id import HOST_V4_BYTES, unpack_host
+from wire.message.message_id import HOST_V4_BYTES
 from wire.message.properties import PropertyName, parse_properties
 
 _CRC_MASK: Final = 0x7FFFFFFF
@@ -249,7 +250,7 @@ def _host(field: str) -> Callable[[_Rows, Column], pa.Array]:
     def column(rows: _Rows, _: Column) -> pa.Array:
         same = rows.records.same_host(field)
         return (
-            _host_texts(rows.records.hosts(field)) if same is None else repeated((_host_text(same),), len(rows.records))
+            _host_texts(rows.records.hosts(field)) if same is None else repeated((host_text(same),), len(rows.records))
         )
 
     return column
@@ -259,7 +260,7 @@ def _host_texts(hosts: NDArray[np.uint8]) -> pa.Array:
     """Return hosts as ``address:port``; a batch has few different hosts."""
     if hosts.shape[1] == HOST_V4_BYTES:
         encoded = pa.array(hosts.view(np.uint64).reshape(-1)).dictionary_encode()
-        texts = [_host_text(number.to_bytes(8, "little")) for number in encoded.dictionary.to_pylist()]
+        texts = [host_text(number.to_bytes(8, "little")) for number in encoded.dictionary.to_pylist()]
         return pa.array(texts, pa.string()).take(encoded.indices)
     known: dict[bytes, str] = {}
     column = []
@@ -267,14 +268,9 @@ def _host_texts(hosts: NDArray[np.uint8]) -> pa.Array:
         packed = row.tobytes()
         text = known.get(packed)
         if text is None:
-            text = known[packed] = _host_text(packed)
+            text = known[packed] = host_text(packed)
         column.append(text)
     return pa.array(column, pa.string())
-
-
-def _host_text(packed: bytes) -> str:
-    ip, port = unpack_host(packed)
-    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
 
 
 def _properties(rows: _Rows, kind: Column) -> pa.Array:

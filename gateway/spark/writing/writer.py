@@ -49,7 +49,7 @@ class Sent(WriterCommitMessage):
 
 
 class _TaskWriter:
-    """The common part of both writers.
+    """The common part of both writers. Spark calls a stream's ``commit`` and ``abort`` with the batch's number, too.
 
     :param fields: names and types of the rows' columns in Spark's words.
     """
@@ -101,8 +101,8 @@ class _TaskWriter:
             "SPARK_PART": str(partition),
         }
 
-    def _commit_all(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Decide which half messages count, and commit them.
+    def commit(self, messages: list[WriterCommitMessage | None], *_batch: int) -> None:
+        """Decide which half messages count, and commit them, if the delivery is transactional; all tasks are done.
 
         :raises RocketMQError: a broker could not be reached or refused; the batch is decided, and its repetition
             commits it.
@@ -120,7 +120,7 @@ class _TaskWriter:
             decisions.decide(query, batch, halves)
         tell_outcomes(cluster_for(self._options.access), self._options, halves, is_commit=True)
 
-    def _abort_all(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+    def abort(self, messages: list[WriterCommitMessage | None], *_batch: int) -> None:
         """Roll back the known half messages of a failed batch, unless it is decided; checks roll back the rest."""
         if self._options.checkpoint is None:
             return
@@ -134,27 +134,8 @@ class _TaskWriter:
 
 
 class BatchWriter(_TaskWriter, DataSourceArrowWriter):
-    """The writer for ``df.write``."""
-
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Decide about half messages and commit them, if the delivery is transactional; all tasks are done."""
-        self._commit_all(messages)
-
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Roll back half messages after a failed task. Messages that were sent at least once stay."""
-        self._abort_all(messages)
+    """The writer for ``df.write``. After a failed task, messages that were sent at least once stay."""
 
 
 class StreamWriter(_TaskWriter, DataSourceStreamArrowWriter):
-    """The writer for ``df.writeStream``."""
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's
-        """Decide about half messages and commit them, if the delivery is transactional; all tasks are done."""
-        self._commit_all(messages)
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """Roll back half messages after a failed task; Spark repeats the batch.
-
-        Messages that were sent at least once stay.
-        """
-        self._abort_all(messages)
+    """The writer for ``df.writeStream``. Spark repeats a failed batch; messages that were sent at least once stay."""

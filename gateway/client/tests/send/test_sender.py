@@ -19,10 +19,10 @@ PLAIN = SendOptions(timeout=3.0, retries=0)
 
 
 @asynccontextmanager
-async def sender_at(broker: ScriptedBroker, *, registers: bool = False, **changes: object) -> AsyncIterator[Sender]:
+async def sender_at(broker: ScriptedBroker, **changes: object) -> AsyncIterator[Sender]:
     async with instance_at(broker) as instance:
         settings = ProducerSettings(namesrv=broker.address, **changes)  # type: ignore[arg-type]
-        sender = Sender(instance, "g", settings, registers=registers)
+        sender = Sender(instance, "g", settings)
         instance.join(sender)
         yield sender
         await sender.close(1.0)
@@ -31,25 +31,20 @@ async def sender_at(broker: ScriptedBroker, *, registers: bool = False, **change
 def test_a_consumer_sends_to_a_retry_topic_with_what_it_counted() -> None:
     async def test() -> None:
         async with ScriptedBroker() as broker, sender_at(broker) as sender:
-            more = {"RETRY_TOPIC": "t", "UNIQ_KEY": "ORIGINAL", "DELAY": "3"}
-            options = SendOptions(timeout=3.0, retries=0, more_properties=more, reconsume_times=5)
+            more = {"RETRY_TOPIC": "t", "DELAY": "3"}
+            options = SendOptions(timeout=3.0, retries=0, more_properties=more)
             result = await (await sender.submit(Message("%RETRY%g", b"x"), options))
             (request,) = broker.asked(RequestCode.SEND_MESSAGE_V2)
             header = parse_header(ShortSendMessageRequest, request.ext_fields)
-            assert (header.topic, header.reconsume_times) == ("%RETRY%g", 5)
-            assert parse_properties(header.properties or "") == {**more, "WAIT": "true"}
-            assert result.msg_id == "ORIGINAL"
+            assert (header.topic, header.reconsume_times) == ("%RETRY%g", 0)
+            assert parse_properties(header.properties or "") == {**more, "WAIT": "true", "UNIQ_KEY": result.msg_id}
 
     run(test())
 
 
-def test_only_producers_are_named_in_heartbeats() -> None:
+def test_a_producer_group_is_named_in_heartbeats() -> None:
     async def test() -> None:
         async with ScriptedBroker() as broker, sender_at(broker) as sender:
-            await (await sender.submit(Message("t", b"x"), PLAIN))
-            assert broker.asked(RequestCode.HEART_BEAT) == []
-            assert sender.producer_data() is None
-        async with ScriptedBroker() as broker, sender_at(broker, registers=True) as sender:
             await (await sender.submit(Message("t", b"x"), PLAIN))
             (heartbeat,) = await broker.wait_for(RequestCode.HEART_BEAT)
             assert HeartbeatData.parse(heartbeat.body).producers == ("g",)
