@@ -55,7 +55,7 @@ class BrokerSettings(PopSettings, LiteSettings, LightQueueSettings):
         "Name in routes, unique in its cluster; unless set, the name of the host that served the directory first.",
         within=name_expected,
     )
-    broker_id: int = setting(0, "brokerId", "0 is the master, and a gateway is always one.", within=Range(0, 0))
+    broker_id: int = setting(0, "brokerId", "0 is the master, and a gateway is always one.", Range(0, 0))
     broker_role: BrokerRole = setting(
         BrokerRole.ASYNC_MASTER, "brokerRole", "Kind of master: both answer without a slave, and SLAVE is refused."
     )
@@ -63,7 +63,7 @@ class BrokerSettings(PopSettings, LiteSettings, LightQueueSettings):
         10_911,
         "listenPort",
         "Port of the broker; 0 picks a free one. listenPort-2 is open too, for old clients.",
-        within=Range(0, 65_535),
+        Range(0, 65_535),
     )
     vip_channel_enable: bool = setting(
         True, "gateway.vipChannelEnable", "Listen on listenPort-2, where clients before 4.5.1 send."
@@ -84,14 +84,13 @@ class BrokerSettings(PopSettings, LiteSettings, LightQueueSettings):
         "", "namesrvAddr", "Name servers to register with, host:port separated by ';'.", within=addresses_expected
     )
     register_name_server_period_ms: int = setting(
-        30_000, "registerNameServerPeriod", "Time between two registrations.", unit="ms", within=Range(1_000, 60_000)
+        30_000, "registerNameServerPeriod", "Time between two registrations.", Range(1_000, 60_000, "ms")
     )
     register_broker_timeout_ms: int = setting(
         24_000,
         "registerBrokerTimeoutMills",
         "Time a name server has to answer a registration.",
-        unit="ms",
-        within=Range(100, 600_000),
+        Range(100, 600_000, "ms"),
     )
     force_register: bool = setting(True, "forceRegister", "Register also when no topic changed since the last time.")
     compressed_register: bool = setting(False, "compressedRegister", "Send the topics compressed when registering.")
@@ -112,7 +111,7 @@ class BrokerSettings(PopSettings, LiteSettings, LightQueueSettings):
         8,
         "defaultTopicQueueNums",
         "Queues of a topic created by a send, unless the producer asks for fewer.",
-        within=Range(1, 1_024),
+        Range(1, 1_024),
     )
     cluster_topic_enable: bool = setting(
         True, "clusterTopicEnable", "Let clients use the topic named after the cluster."
@@ -125,8 +124,7 @@ class BrokerSettings(PopSettings, LiteSettings, LightQueueSettings):
         1_000,
         "shortPollingTimeMills",
         "Time a pull is held when longPollingEnable is false.",
-        unit="ms",
-        within=Range(0, 600_000),
+        Range(0, 600_000, "ms"),
         marks=Mark.LIVE,
     )
     use_server_side_reset_offset: bool = setting(
@@ -152,14 +150,13 @@ class BrokerSettings(PopSettings, LiteSettings, LightQueueSettings):
         32,
         "expectConsumerNumUseFilter",
         "Groups of a topic that filter by SQL92; with more, the bit maps exclude fewer messages.",
-        within=Range(1, 4_096),
+        Range(1, 4_096),
     )
     max_error_rate_of_bloom_filter: int = setting(
         20,
         "maxErrorRateOfBloomFilter",
         "Messages that are looked at in vain for a bit map that seems to let them through.",
-        unit="percent",
-        within=Range(1, 99),
+        Range(1, 99, "percent"),
     )
     lite_pull_message_enable: bool = setting(
         True, "litePullMessageEnable", "Answer the pulls of lite pull consumers (request 361).", marks=Mark.LIVE
@@ -180,29 +177,23 @@ class BrokerSettings(PopSettings, LiteSettings, LightQueueSettings):
         100_000,
         "gateway.heldPullsLimit",
         "Pulls held at once; further ones are answered at once when they find nothing.",
-        within=Range(1, 10_000_000),
+        Range(1, 10_000_000),
         marks=Mark.LIMIT,
     )
     held_pulls_per_connection: int = setting(
-        10_000,
-        "gateway.heldPullsPerConnection",
-        "The same for one connection.",
-        within=Range(1, 10_000_000),
-        marks=Mark.LIMIT,
+        10_000, "gateway.heldPullsPerConnection", "The same for one connection.", Range(1, 10_000_000), marks=Mark.LIMIT
     )
     channel_expired_timeout_ms: int = setting(
         120_000,
         "channelExpiredTimeout",
         "A client that sent no heartbeat for this long no longer counts as a member of its groups.",
-        unit="ms",
-        within=Range(1_000, 86_400_000),
+        Range(1_000, 86_400_000, "ms"),
     )
     flush_consumer_offset_interval_ms: int = setting(
         5_000,
         "flushConsumerOffsetInterval",
         "Time between two saves of the consumer offsets.",
-        unit="ms",
-        within=Range(10, 3_600_000),
+        Range(10, 3_600_000, "ms"),
     )
 
     @property

@@ -1,7 +1,7 @@
 """The declaration of a setting: a dataclass field whose metadata has every fact about the setting.
 
     max_message_size: int = setting(
-        4_194_304, "maxMessageSize", "Largest message body accepted.", unit="bytes", within=Range(1)
+        4_194_304, "maxMessageSize", "Largest message body accepted.", Range(1, unit="bytes")
     )
 
 The classes have no ``repr`` and ``eq``: no code needs them, and every start would have to make them for hundreds of
@@ -52,15 +52,19 @@ class Range:
 
     minimum: int | float
     maximum: int | float | None = None
+    unit: str = ""
 
     def __contains__(self, value: int | float) -> bool:
         return self.minimum <= value and (self.maximum is None or value <= self.maximum)
 
     def __str__(self) -> str:
         """Return the end of a sentence that begins with the kind of number."""
+        unit = f" ({self.unit})" if self.unit else ""
         if self.minimum == self.maximum:
-            return f", {self.minimum} only"
-        return f", at least {self.minimum}" if self.maximum is None else f" from {self.minimum} to {self.maximum}"
+            return f", {self.minimum} only{unit}"
+        if self.maximum is None:
+            return f", at least {self.minimum}{unit}"
+        return f" from {self.minimum} to {self.maximum}{unit}"
 
 
 Within = Range | Callable[[str], str | None]
@@ -75,7 +79,6 @@ class Declaration:
     key: str
     kind: type[Any]
     sentence: str
-    unit: str = ""
     within: Within | None = None
     marks: Mark = Mark.NONE
 
@@ -83,6 +86,11 @@ class Declaration:
     def environment(self) -> str:
         """The environment variable that sets the setting."""
         return environment_name(self.key)
+
+    @property
+    def unit(self) -> str:
+        """The unit of the numbers; "" if there is none."""
+        return self.within.unit if isinstance(self.within, Range) else ""
 
     @property
     def is_own(self) -> bool:
@@ -94,8 +102,7 @@ class Declaration:
         """The form of a value, for messages and documents: ``an integer from 1 to 72 (hours)``."""
         if issubclass(self.kind, StrEnum):
             return " or ".join(member.value for member in self.kind)
-        unit = f" ({self.unit})" if self.unit else ""
-        return f"{_KIND_NAMES[self.kind]}{self.within if isinstance(self.within, Range) else ''}{unit}"
+        return f"{_KIND_NAMES[self.kind]}{self.within if isinstance(self.within, Range) else ''}"
 
     def read(self, text: str) -> Value:
         """Return the value that ``text`` stands for.
@@ -135,29 +142,14 @@ _KIND_NAMES: dict[type, str] = {
 }
 
 
-def setting(
-    default: T,
-    key: str,
-    sentence: str,
-    *,
-    unit: str = "",
-    within: Within | None = None,
-    marks: Mark = Mark.NONE,
-) -> T:
+def setting(default: T, key: str, sentence: str, within: Within | None = None, *, marks: Mark = Mark.NONE) -> T:
     """Declare a setting with a fixed default; the type of the default is the type of the setting."""
-    declaration = Declaration(key=key, kind=type(default), sentence=sentence, unit=unit, within=within, marks=marks)
+    declaration = Declaration(key=key, kind=type(default), sentence=sentence, within=within, marks=marks)
     field: T = dataclasses.field(default=default, metadata={_METADATA: declaration})
     return field
 
 
-def machine_setting(
-    kind: type[T],
-    make: Callable[[], T],
-    key: str,
-    sentence: str,
-    *,
-    within: Within | None = None,
-) -> T:
+def machine_setting(kind: type[T], make: Callable[[], T], key: str, sentence: str, within: Within | None = None) -> T:
     """Declare a setting whose default depends on the machine; ``make`` is called when the default is needed."""
     declaration = Declaration(key=key, kind=kind, sentence=sentence, within=within)
     field: T = dataclasses.field(default_factory=make, metadata={_METADATA: declaration})

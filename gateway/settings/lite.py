@@ -18,7 +18,7 @@ class LightQueueSettings:
         False, "enableMultiDispatch", "With enableLmq, put messages into the light queues that they name."
     )
     max_lmq_consume_queue_num: int = setting(
-        20_000, "maxLmqConsumeQueueNum", "Light queues there may be.", within=Range(0, 10_000_000), marks=Mark.LIMIT
+        20_000, "maxLmqConsumeQueueNum", "Light queues there may be.", Range(0, 10_000_000), marks=Mark.LIMIT
     )
 
     @property
@@ -35,36 +35,32 @@ class LiteSettings:
         900_000,
         "minLiteTTl",
         "Time after its last message for which a lite topic stays at least.",
-        unit="ms",
-        within=Range(0, 2_592_000_000),
+        Range(0, 2_592_000_000, "ms"),
         marks=Mark.LIVE,
     )
     lite_ttl_check_interval_ms: int = setting(
         120_000,
         "liteTtlCheckInterval",
         "Time between two looks for lite topics that stayed long enough (lite.topic.expiration).",
-        unit="ms",
-        within=Range(100, 86_400_000),
+        Range(100, 86_400_000, "ms"),
     )
     lite_subscription_check_interval_ms: int = setting(
         120_000,
         "liteSubscriptionCheckInterval",
         "Time between two looks for subscriptions to lite topics whose client is gone.",
-        unit="ms",
-        within=Range(100, 86_400_000),
+        Range(100, 86_400_000, "ms"),
     )
     lite_subscription_check_timeout_ms: int = setting(
         180_000,
         "liteSubscriptionCheckTimeoutMills",
         "A client that did not tell its lite topics for this long is gone; clients tell them every 30 s.",
-        unit="ms",
-        within=Range(1_000, 86_400_000),
+        Range(1_000, 86_400_000, "ms"),
         marks=Mark.LIVE,
     )
     max_lite_subscription_count: int = setting(
         100_000,
         "maxLiteSubscriptionCount",
         "Lite topics that clients subscribe to, each counted once for every client.",
-        within=Range(0, 10_000_000),
+        Range(0, 10_000_000),
         marks=Mark.LIMIT | Mark.LIVE,
     )

@@ -37,7 +37,7 @@ class MetricsSettings:
         "PROM serves /metrics, /healthz and /readyz over HTTP; OTLP_GRPC and LOG have no effect yet.",
     )
     metrics_prom_exporter_port: int = setting(
-        5_557, "metricsPromExporterPort", "Port of the metrics; 0 picks a free one.", within=Range(0, 65_535)
+        5_557, "metricsPromExporterPort", "Port of the metrics; 0 picks a free one.", Range(0, 65_535)
     )
     metrics_prom_exporter_host: str = setting(
         "",

@@ -16,7 +16,7 @@ class NameServerSettings:
     """Routes and key-value configuration."""
 
     nameserver_port: int = setting(
-        9_876, "gateway.nameserverPort", "Port of the name server; 0 picks a free one.", within=Range(0, 65_535)
+        9_876, "gateway.nameserverPort", "Port of the name server; 0 picks a free one.", Range(0, 65_535)
     )
     kv_config_path: str = setting(
         "", "kvConfigPath", "File of the key-value configuration; empty: namesrv/kvConfig.json in storePathRootDir."
@@ -25,8 +25,7 @@ class NameServerSettings:
         5_000,
         "scanNotActiveBrokerInterval",
         "How often brokers that stopped registering are looked for.",
-        unit="ms",
-        within=Range(10, 3_600_000),
+        Range(10, 3_600_000, "ms"),
     )
     delete_topic_with_broker_registration: bool = setting(
         False, "deleteTopicWithBrokerRegistration", "Forget the topics that a broker no longer lists when it registers."
@@ -48,41 +47,40 @@ class NameServerSettings:
         45,
         "waitSecondsForService",
         "Time brokers get to register before routes are given out, with needWaitForService.",
-        unit="seconds",
-        within=Range(0, 3_600),
+        Range(0, 3_600, "seconds"),
     )
     nameserver_brokers_limit: int = setting(
         10_000,
         "gateway.nameserverBrokersLimit",
         "Brokers that may be registered with the name server at once.",
-        within=Range(1, 1_000_000),
+        Range(1, 1_000_000),
         marks=Mark.LIMIT,
     )
     connection_brokers_limit: int = setting(
         1_000,
         "gateway.connectionBrokersLimit",
         "Brokers that may be registered with the name server over one connection.",
-        within=Range(1, 1_000_000),
+        Range(1, 1_000_000),
         marks=Mark.LIMIT,
     )
     nameserver_topics_limit: int = setting(
         500_000,
         "gateway.nameserverTopicsLimit",
         "Topics of all brokers together that the name server keeps.",
-        within=Range(1_000, 10_000_000),
+        Range(1_000, 10_000_000),
         marks=Mark.LIMIT,
     )
     registration_topics_limit: int = setting(
         200_000,
         "gateway.registrationTopicsLimit",
         "Topics that one registration of a broker may list.",
-        within=Range(1_000, 10_000_000),
+        Range(1_000, 10_000_000),
         marks=Mark.LIMIT,
     )
     nameserver_entries_limit: int = setting(
         2_000_000,
         "gateway.nameserverEntriesLimit",
         "Pairs of a topic and a broker that serves the topic; the name server keeps one entry for each.",
-        within=Range(1_000, 100_000_000),
+        Range(1_000, 100_000_000),
         marks=Mark.LIMIT,
     )

@@ -28,26 +28,26 @@ class PopSettings:
         -1,
         "defaultPopShareQueueNum",
         "Other clients that each queue is shared with when it is popped; 0 or less: all of the group.",
-        within=Range(-1, 65_536),
+        Range(-1, 65_536),
     )
     server_load_balancer_enable: bool = setting(
         True, "serverLoadBalancerEnable", "Share out queues among clients that ask; false: each gets all of them."
     )
     revive_queue_num: int = setting(
-        8, "reviveQueueNum", "Queues of the topic in which pops are written down.", within=Range(1, 998)
+        8, "reviveQueueNum", "Queues of the topic in which pops are written down.", Range(1, 998)
     )
     pop_from_retry_probability: int = setting(
         20,
         "popFromRetryProbability",
         "Of 100 pops so many look for retried messages first.",
-        within=Range(0, 100),
+        Range(0, 100),
         marks=Mark.LIVE,
     )
     pop_from_retry_probability_for_priority: int = setting(
         0,
         "popFromRetryProbabilityForPriority",
         "The same in topics of type PRIORITY: 0 makes retried messages the least urgent, 100 the most.",
-        within=Range(0, 100),
+        Range(0, 100),
         marks=Mark.LIVE,
     )
     priority_order_asc: bool = setting(
@@ -76,17 +76,17 @@ class PopSettings:
         1_024,
         "popPollingSize",
         "Pops held at once for one topic, group and queue; further ones are answered POLLING_FULL.",
-        within=Range(1, 1_000_000),
+        Range(1, 1_000_000),
         marks=Mark.LIMIT,
     )
     max_pop_polling_size: int = setting(
-        100_000, "maxPopPollingSize", "Pops held at once in all.", within=Range(1, 10_000_000), marks=Mark.LIMIT
+        100_000, "maxPopPollingSize", "Pops held at once in all.", Range(1, 10_000_000), marks=Mark.LIMIT
     )
     pop_check_points_limit: int = setting(
         200_000,
         "gateway.popCheckPointsLimit",
         "Pops with messages that are not acknowledged, about 700 bytes each; further ones are answered POLLING_FULL.",
-        within=Range(1, 100_000_000),
+        Range(1, 100_000_000),
         marks=Mark.LIMIT | Mark.LIVE,
     )
     pop_dead_letters: bool = setting(

@@ -19,24 +19,20 @@ class RemotingSettings:
         within=interface_expected,
     )
     server_socket_backlog: int = setting(
-        1_024,
-        "serverSocketBacklog",
-        "Connections the system accepts on our behalf before we do.",
-        within=Range(1, 65_535),
+        1_024, "serverSocketBacklog", "Connections the system accepts on our behalf before we do.", Range(1, 65_535)
     )
     server_channel_max_idle_time_seconds: int = setting(
         120,
         "serverChannelMaxIdleTimeSeconds",
         "A connection on which nothing was received or sent for this long is closed.",
-        unit="seconds",
-        within=Range(1, 86_400),
+        Range(1, 86_400, "seconds"),
         marks=Mark.LIMIT,
     )
     max_connections: int = setting(
         20_000,
         "gateway.maxConnections",
         "Connections open at once; further ones are closed when they arrive.",
-        within=Range(1, 1_000_000),
+        Range(1, 1_000_000),
         marks=Mark.LIMIT,
     )
     reserved_descriptors: int = setting(
@@ -44,31 +40,28 @@ class RemotingSettings:
         "gateway.reservedDescriptors",
         "Open files that connections leave to the store, at most half of what the system allows (ulimit -n); beyond "
         "this idle connections are closed, or the new one is.",
-        within=Range(16, 1_000_000),
+        Range(16, 1_000_000),
         marks=Mark.LIMIT,
     )
     max_frame_bytes: int = setting(
         16_777_216,
         "gateway.maxFrameBytes",
         "Longest request accepted; clients of Apache RocketMQ stop at 16 MiB too.",
-        unit="bytes",
-        within=Range(65_536, 16_777_216),
+        Range(65_536, 16_777_216, "bytes"),
         marks=Mark.LIMIT,
     )
     incomplete_frame_bytes_limit: int = setting(
         268_435_456,
         "gateway.incompleteFrameBytesLimit",
         "Incomplete requests held for all connections together; beyond this the one that holds the most is closed.",
-        unit="bytes",
-        within=Range(16_777_216, 1_099_511_627_776),
+        Range(16_777_216, 1_099_511_627_776, "bytes"),
         marks=Mark.LIMIT,
     )
     unsent_bytes_limit: int = setting(
         33_554_432,
         "gateway.unsentBytesLimit",
         "Answers waiting for a client that does not read; beyond this its connection is closed.",
-        unit="bytes",
-        within=Range(65_536, 2_147_483_647),
+        Range(65_536, 2_147_483_647, "bytes"),
         marks=Mark.LIMIT,
     )
     unsent_bytes_total: int = setting(
@@ -76,16 +69,14 @@ class RemotingSettings:
         "gateway.unsentBytesTotal",
         "Answers waiting for all clients of a server together. From three quarters of it on large answers wait, and "
         "connections that do not read are closed; beyond it the one that holds the most is closed.",
-        unit="bytes",
-        within=Range(16_777_216, 1_099_511_627_776),
+        Range(16_777_216, 1_099_511_627_776, "bytes"),
         marks=Mark.LIMIT,
     )
     call_timeout_ms: int = setting(
         3_000,
         "gateway.callTimeoutMs",
         "Time a client or a name server has to answer a request of ours.",
-        unit="ms",
-        within=Range(100, 600_000),
+        Range(100, 600_000, "ms"),
     )
     short_ways: bool = setting(
         True,

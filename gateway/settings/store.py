@@ -75,29 +75,25 @@ class StoreSettings(LightQueueSettings):
         5_000,
         "syncFlushTimeout",
         "SYNC_FLUSH: time after which a send is answered FLUSH_DISK_TIMEOUT while its message goes on to the disk.",
-        unit="ms",
-        within=Range(1, 3_600_000),
+        Range(1, 3_600_000, "ms"),
     )
     flush_interval_commit_log_ms: int = setting(
         500,
         "flushIntervalCommitLog",
         "ASYNC_FLUSH: time between two flushes of the commit log.",
-        unit="ms",
-        within=Range(1, 3_600_000),
+        Range(1, 3_600_000, "ms"),
     )
     flush_commit_log_least_pages: int = setting(
         4,
         "flushCommitLogLeastPages",
         "ASYNC_FLUSH: written pages of 4 KiB below which a flush is skipped.",
-        unit="pages",
-        within=Range(0, 1_000_000),
+        Range(0, 1_000_000, "pages"),
     )
     flush_commit_log_thorough_interval_ms: int = setting(
         10_000,
         "flushCommitLogThoroughInterval",
         "ASYNC_FLUSH: time after which a flush is not skipped however little was written.",
-        unit="ms",
-        within=Range(1, 3_600_000),
+        Range(1, 3_600_000, "ms"),
     )
     flush_commit_log_timed: bool = setting(
         True,
@@ -108,43 +104,37 @@ class StoreSettings(LightQueueSettings):
         1_000,
         "flushIntervalConsumeQueue",
         "Time between two flushes of the consume queues, which the commit log can rebuild.",
-        unit="ms",
-        within=Range(1, 3_600_000),
+        Range(1, 3_600_000, "ms"),
     )
     flush_consume_queue_least_pages: int = setting(
         2,
         "flushConsumeQueueLeastPages",
         "Pages of 4 KiB of new entries, for each queue that has some (up to 8), below which their flush is skipped.",
-        unit="pages",
-        within=Range(0, 1_000_000),
+        Range(0, 1_000_000, "pages"),
     )
     flush_consume_queue_thorough_interval_ms: int = setting(
         60_000,
         "flushConsumeQueueThoroughInterval",
         "Time after which a flush of the consume queues is not skipped however little was written.",
-        unit="ms",
-        within=Range(1, 3_600_000),
+        Range(1, 3_600_000, "ms"),
     )
     flush_delay_offset_interval_ms: int = setting(
         10_000,
         "flushDelayOffsetInterval",
         "Time between two saves of how far delayed messages were delivered.",
-        unit="ms",
-        within=Range(10, 3_600_000),
+        Range(10, 3_600_000, "ms"),
     )
     mapped_file_size_commit_log: int = setting(
         1_073_741_824,
         "mappedFileSizeCommitLog",
         "Size of a commit log file; it takes disk space only as it fills.",
-        unit="bytes",
-        within=Range(4_096, 2_147_483_647),
+        Range(4_096, 2_147_483_647, "bytes"),
     )
     mapped_file_size_consume_queue: int = setting(
         6_000_000,
         "mappedFileSizeConsumeQueue",
         "Size of a consume queue file, 20 bytes a message, rounded up to whole messages.",
-        unit="bytes",
-        within=Range(CONSUME_QUEUE_UNIT_BYTES, 2_147_483_640),
+        Range(CONSUME_QUEUE_UNIT_BYTES, 2_147_483_640, "bytes"),
     )
     enable_consume_queue_ext: bool = setting(
         False,
@@ -155,28 +145,22 @@ class StoreSettings(LightQueueSettings):
         50_331_648,
         "mappedFileSizeConsumeQueueExt",
         "Size of a file there; it takes disk space only as it fills.",
-        unit="bytes",
-        within=Range(4_096, 2_147_483_647),
+        Range(4_096, 2_147_483_647, "bytes"),
     )
     max_hash_slot_num: int = setting(
-        5_000_000, "maxHashSlotNum", "Hash slots of an index file, 4 bytes each.", within=Range(1, 100_000_000)
+        5_000_000, "maxHashSlotNum", "Hash slots of an index file, 4 bytes each.", Range(1, 100_000_000)
     )
     max_index_num: int = setting(
         20_000_000,
         "maxIndexNum",
         "Entries of an index file, 20 bytes each; one message has one per key.",
-        within=Range(2, 100_000_000),
+        Range(2, 100_000_000),
     )
     message_index_enable: bool = setting(
         True, "messageIndexEnable", "Index messages by key and unique id, for queries."
     )
     max_message_size: int = setting(
-        4_194_304,
-        "maxMessageSize",
-        "Largest message body accepted.",
-        unit="bytes",
-        within=Range(1, 16_000_000),
-        marks=Mark.LIMIT,
+        4_194_304, "maxMessageSize", "Largest message body accepted.", Range(1, 16_000_000, "bytes"), marks=Mark.LIMIT
     )
     message_delay_level: str = setting(
         DEFAULT_DELAY_LEVELS,
@@ -188,8 +172,7 @@ class StoreSettings(LightQueueSettings):
         72,
         "fileReservedTime",
         "Age at which commit log files may be deleted.",
-        unit="hours",
-        within=Range(0, 876_000),
+        Range(0, 876_000, "hours"),
         marks=Mark.LIVE,
     )
     delete_when: str = setting(
@@ -200,42 +183,34 @@ class StoreSettings(LightQueueSettings):
         marks=Mark.LIVE,
     )
     clean_resource_interval_ms: int = setting(
-        10_000,
-        "cleanResourceInterval",
-        "Time between two looks for files to delete.",
-        unit="ms",
-        within=Range(10, 3_600_000),
+        10_000, "cleanResourceInterval", "Time between two looks for files to delete.", Range(10, 3_600_000, "ms")
     )
     disk_max_used_space_ratio: int = setting(
         75,
         "diskMaxUsedSpaceRatio",
         "Use of the disk above which old files are deleted at any hour (see gateway.diskMeasuredBytes).",
-        unit="percent",
-        within=Range(10, 100),
+        Range(10, 100, "percent"),
         marks=Mark.LIVE,
     )
     disk_space_clean_forcibly_ratio: int = setting(
         85,
         "diskSpaceCleanForciblyRatio",
         "Use of the disk above which the oldest files are deleted whatever their age.",
-        unit="percent",
-        within=Range(10, 100),
+        Range(10, 100, "percent"),
         marks=Mark.LIVE,
     )
     disk_space_warning_level_ratio: int = setting(
         90,
         "diskSpaceWarningLevelRatio",
         "Use of the disk above which sends are refused.",
-        unit="percent",
-        within=Range(10, 100),
+        Range(10, 100, "percent"),
         marks=Mark.LIMIT | Mark.LIVE,
     )
     disk_measured_bytes: int = setting(
         42_949_672_960,
         "gateway.diskMeasuredBytes",
         "The three disk ratios are taken of at most this much of the disk; 0: space is not watched.",
-        unit="bytes",
-        within=Range(0, 1_125_899_906_842_624),
+        Range(0, 1_125_899_906_842_624, "bytes"),
     )
     clean_file_forcibly_enable: bool = setting(
         True,
@@ -247,140 +222,124 @@ class StoreSettings(LightQueueSettings):
         10,
         "deleteFileBatchMax",
         "Commit log files deleted in one look for files to delete.",
-        within=Range(1, 1_000),
+        Range(1, 1_000),
         marks=Mark.LIVE,
     )
     delete_commit_log_files_interval_ms: int = setting(
-        100,
-        "deleteCommitLogFilesInterval",
-        "Pause after the deletion of a commit log file.",
-        unit="ms",
-        within=Range(0, 600_000),
+        100, "deleteCommitLogFilesInterval", "Pause after the deletion of a commit log file.", Range(0, 600_000, "ms")
     )
     redelete_hanged_file_interval_ms: int = setting(
         120_000,
         "redeleteHangedFileInterval",
         "Time after which the deletion of a file that could not be deleted is tried again.",
-        unit="ms",
-        within=Range(1, 86_400_000),
+        Range(1, 86_400_000, "ms"),
     )
     file_ahead_bytes: int = setting(
         67_108_864,
         "gateway.fileAheadBytes",
         "The next commit log file is made when less than this, or than half a file, is left; 0: when it is needed.",
-        unit="bytes",
-        within=Range(0, 2_147_483_647),
+        Range(0, 2_147_483_647, "bytes"),
     )
     max_unwritten_bytes: int = setting(
         134_217_728,
         "gateway.maxUnwrittenBytes",
         "Messages received and not yet written, or not yet in their queues; beyond this sends are refused.",
-        unit="bytes",
-        within=Range(1_048_576, 17_179_869_184),
+        Range(1_048_576, 17_179_869_184, "bytes"),
         marks=Mark.LIMIT,
     )
     max_open_consume_queue_files: int = setting(
         512,
         "gateway.maxOpenConsumeQueueFiles",
         "Consume queue files kept open at once.",
-        within=Range(16, 1_000_000),
+        Range(16, 1_000_000),
         marks=Mark.LIMIT,
     )
     max_index_backlog: int = setting(
         50_000,
         "gateway.maxIndexBacklog",
         "Messages waiting in memory for the key index; beyond this they are read again from the log.",
-        within=Range(1, 100_000_000),
+        Range(1, 100_000_000),
         marks=Mark.LIMIT,
     )
     hot_bytes: int = setting(
         268_435_456,
         "gateway.hotBytes",
         "Messages this close to the end of the commit log count as recent.",
-        unit="bytes",
-        within=Range(0, 1_125_899_906_842_624),
+        Range(0, 1_125_899_906_842_624, "bytes"),
     )
     cold_read_threads: int = setting(
         4,
         "gateway.coldReadThreads",
         "Threads that read messages which are not in memory, and look keys up.",
-        within=Range(1, 8),
+        Range(1, 8),
     )
     cold_reads_limit: int = setting(
         1_000,
         "gateway.coldReadsLimit",
         "Such reads that may wait for a thread; beyond this they are refused as busy.",
-        within=Range(1, 1_000_000),
+        Range(1, 1_000_000),
         marks=Mark.LIMIT,
     )
     max_tail_copy_bytes: int = setting(
         67_108_864,
         "gateway.maxTailCopyBytes",
         "Of a torn tail cut off by recovery, this much is kept beside the log.",
-        unit="bytes",
-        within=Range(0, 2_147_483_647),
+        Range(0, 2_147_483_647, "bytes"),
     )
     max_transfer_count_on_message_in_memory: int = setting(
         32,
         "maxTransferCountOnMessageInMemory",
         "Messages one pull returns when they are recent.",
-        within=Range(1, 65_536),
+        Range(1, 65_536),
         marks=Mark.LIMIT | Mark.LIVE,
     )
     max_transfer_bytes_on_message_in_memory: int = setting(
         262_144,
         "maxTransferBytesOnMessageInMemory",
         "Bytes one pull returns when the messages are recent; one message always fits.",
-        unit="bytes",
-        within=Range(1, 16_000_000),
+        Range(1, 16_000_000, "bytes"),
         marks=Mark.LIMIT | Mark.LIVE,
     )
     max_transfer_count_on_message_in_disk: int = setting(
         8,
         "maxTransferCountOnMessageInDisk",
         "Messages one pull returns when they have to be read from disk.",
-        within=Range(1, 65_536),
+        Range(1, 65_536),
         marks=Mark.LIMIT | Mark.LIVE,
     )
     max_transfer_bytes_on_message_in_disk: int = setting(
         65_536,
         "maxTransferBytesOnMessageInDisk",
         "Bytes one pull returns when they have to be read from disk; one message always fits.",
-        unit="bytes",
-        within=Range(1, 16_000_000),
+        Range(1, 16_000_000, "bytes"),
         marks=Mark.LIMIT | Mark.LIVE,
     )
     bulk_read_count: int = setting(
         2048,
         "gateway.bulkReadCount",
         "Messages one pull returns to a reader of whole ranges (the Spark source).",
-        within=Range(1, 65_536),
+        Range(1, 65_536),
         marks=Mark.LIMIT | Mark.LIVE,
     )
     bulk_read_bytes: int = setting(
         1_048_576,
         "gateway.bulkReadBytes",
         "Bytes one pull returns to a reader of whole ranges; one message always fits.",
-        unit="bytes",
-        within=Range(1, 16_000_000),
+        Range(1, 16_000_000, "bytes"),
         marks=Mark.LIMIT | Mark.LIVE,
     )
     pull_batch_max_message_count: int = setting(
         160,
         "pullBatchMaxMessageCount",
         "Messages one pull returns at most, whatever the client asks for.",
-        within=Range(1, 65_536),
+        Range(1, 65_536),
         marks=Mark.LIMIT | Mark.LIVE,
     )
     max_msgs_num_batch: int = setting(
-        64, "maxMsgsNumBatch", "Messages one query by key returns at most.", within=Range(1, 65_536), marks=Mark.LIMIT
+        64, "maxMsgsNumBatch", "Messages one query by key returns at most.", Range(1, 65_536), marks=Mark.LIMIT
     )
     default_query_max_num: int = setting(
-        32,
-        "defaultQueryMaxNum",
-        "Messages one query by unique id returns at most.",
-        within=Range(1, 65_536),
-        marks=Mark.LIMIT,
+        32, "defaultQueryMaxNum", "Messages one query by unique id returns at most.", Range(1, 65_536), marks=Mark.LIMIT
     )
 
     @property

@@ -29,44 +29,39 @@ class TimerSettings:
         259_200,
         "timerMaxDelaySec",
         "Longest delay of a timer message; longer ones are refused.",
-        unit="s",
-        within=Range(1, 315_360_000),
+        Range(1, 315_360_000, "s"),
         marks=Mark.LIMIT,
     )
     timer_precision_ms: int = setting(
         1_000,
         "timerPrecisionMs",
-        "Length of a slot of the timer wheel (100, 200, 500 or 1000); delivery is exact to the millisecond anyway.",
-        unit="ms",
+        "Length of a slot of the timer wheel (100, 200, 500 or 1000 ms); delivery is exact to the millisecond anyway.",
         within=precision_expected,
     )
     timer_roll_window_slot: int = setting(
         172_800,
         "timerRollWindowSlot",
         "Slots ahead from which on a timer message is stored again on its way, so that the log can let it go.",
-        unit="slots",
-        within=Range(2, 604_740),
+        Range(2, 604_740, "slots"),
     )
     timer_congest_num_each_slot: int = setting(
         2_147_483_647,
         "timerCongestNumEachSlot",
         "Messages due in one slot above which further ones are refused at random, all from twice as many on.",
-        within=Range(1, 2_147_483_647),
+        Range(1, 2_147_483_647),
         marks=Mark.LIMIT,
     )
     timer_flush_interval_ms: int = setting(
         1_000,
         "timerFlushIntervalMs",
         "Time between two saves of how far timer messages are delivered.",
-        unit="ms",
-        within=Range(10, 3_600_000),
+        Range(10, 3_600_000, "ms"),
     )
     mapped_file_size_timer_log: int = setting(
         104_857_600,
         "mappedFileSizeTimerLog",
         "Size of a timer log file, 52 bytes a message; it takes disk space only as it fills.",
-        unit="bytes",
-        within=Range(4_096, 2_147_483_647),
+        Range(4_096, 2_147_483_647, "bytes"),
     )
     append_topic_for_timer_delete_key: bool = setting(
         False, "appendTopicForTimerDeleteKey", "Markers that take a timer message back name its topic too."

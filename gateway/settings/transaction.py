@@ -48,34 +48,31 @@ class BrokerTransactionSettings:
         6_000,
         "transactionTimeOut",
         "Age a half message reaches before its producer is first asked for the outcome.",
-        unit="ms",
-        within=Range(0, 86_400_000),
+        Range(0, 86_400_000, "ms"),
     )
     transaction_check_interval_ms: int = setting(
         30_000,
         "transactionCheckInterval",
         "Time between two questions about the same half message.",
-        unit="ms",
-        within=Range(10, 86_400_000),
+        Range(10, 86_400_000, "ms"),
     )
     transaction_check_max: int = setting(
         15,
         "transactionCheckMax",
         "Questions that reached a producer before a half message without outcome is discarded.",
-        within=Range(1, 1_000_000),
+        Range(1, 1_000_000),
     )
     transaction_op_msg_max_size: int = setting(
         4_096,
         "transactionOpMsgMaxSize",
         "Largest body of an op message, which lists settled half messages.",
-        unit="bytes",
-        within=Range(64, 1_048_576),
+        Range(64, 1_048_576, "bytes"),
     )
     checks_in_flight: int = setting(
         200,
         "gateway.checksInFlight",
         "Questions to producers that are unanswered at the same time.",
-        within=Range(1, 100_000),
+        Range(1, 100_000),
         marks=Mark.LIMIT,
     )
     operator_access: OperatorAccess = setting(
@@ -88,8 +85,7 @@ class BrokerTransactionSettings:
         33_554_432,
         "gateway.recentHalfBytes",
         "Half messages kept in memory as they are, so that an outcome that comes soon need not read theirs.",
-        unit="bytes",
-        within=Range(0, 17_179_869_184),
+        Range(0, 17_179_869_184, "bytes"),
         marks=Mark.LIMIT,
     )
     transaction_state_store: TransactionStateStore = setting(
@@ -107,6 +103,6 @@ class BrokerTransactionSettings:
         10_000,
         "gateway.transactionChangesLimit",
         "Half messages that may wait for a table or database that fails; beyond this they are refused as busy.",
-        within=Range(1, 10_000_000),
+        Range(1, 10_000_000),
         marks=Mark.LIMIT,
     )

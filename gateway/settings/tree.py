@@ -65,8 +65,7 @@ class ProcessSettings:
         30_000,
         "gateway.stopTimeoutMs",
         "Time a stop has to answer what was received and to flush; then the process ends anyway.",
-        unit="ms",
-        within=Range(100, 3_600_000),
+        Range(100, 3_600_000, "ms"),
     )
 
 

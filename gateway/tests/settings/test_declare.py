@@ -30,7 +30,7 @@ class Colour(StrEnum):
 @dataclass(frozen=True, kw_only=True)
 class Sample:
     switch: bool = setting(True, "switch", "A switch.")
-    count: int = setting(3, "countOfThings", "A count.", unit="ms", within=Range(1, 10))
+    count: int = setting(3, "countOfThings", "A count.", Range(1, 10, "ms"))
     ratio: float = setting(0.5, "ratio", "A ratio.", within=Range(0))
     name: str = setting("x", "gateway.name", "A name.", within=lambda text: None if text == "x" else "x")
     colour: Colour = setting(Colour.RED, "colour", "A colour.")
