@@ -36,8 +36,6 @@ class FixedLayout:
     :param kinds: the kind of each field, in the order of the layout.
     """
 
-    __slots__ = ("_kinds", "_offsets", "_struct", "iter_unpack", "name", "names", "pack", "size", "unpack_from")
-
     def __init__(self, name: str, /, **kinds: str) -> None:
         self.name = name
         self.names = tuple(kinds)

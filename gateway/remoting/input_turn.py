@@ -56,18 +56,6 @@ class InputTurn:
     :param flush_group: writes the answers.
     """
 
-    __slots__ = (
-        "_is_ordered",
-        "_others",
-        "_quick",
-        "_reactor",
-        "flush_group",
-        "left",
-        "processor_seconds",
-        "seconds",
-        "used_s",
-    )
-
     def __init__(self, reactor: TimeSource, flush_group: FlushGroup) -> None:
         self.flush_group = flush_group
         self.seconds: Callable[[], float] = reactor.seconds

@@ -20,8 +20,6 @@ class Admission:
     Any thread may call ``fail``.
     """
 
-    __slots__ = ("failure", "refusal")
-
     def __init__(self) -> None:
         self.refusal: str | None = "the store is not open"
         """The reason why no message is taken now, with the numbers; None while messages are taken."""

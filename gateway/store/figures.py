@@ -26,8 +26,6 @@ class StoreProgress:
     - ``saved_count``: the number of these messages that a flush has brought to the disk with their queues.
     """
 
-    __slots__ = ("dispatched_count", "dispatched_end", "dispatched_ms", "flushed", "saved_count", "written_end")
-
     def __init__(self) -> None:
         self.flushed = 0
         self.dispatched_end = 0
@@ -55,8 +53,6 @@ class LogOffsets(Protocol):
 
 class StoreFigures:
     """The store's metrics; the code that does the counted thing runs ``figure.value += 1``."""
-
-    __slots__ = ("deleted_files", "flush_timeouts", "log_syncs", "refused_messages", "registry", "stored_messages")
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry

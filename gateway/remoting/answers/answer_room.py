@@ -68,21 +68,6 @@ class AnswerRoom:
     :param limit_bytes: unread bytes of all connections; ``is_short`` is true above three quarters of this limit.
     """
 
-    __slots__ = (
-        "_begun_bytes",
-        "_flush_group",
-        "_held",
-        "_is_looking",
-        "_is_next_turn_asked",
-        "_limit_bytes",
-        "_reactor",
-        "_waiting",
-        "_waiting_requests",
-        "is_crowded",
-        "is_short",
-        "total_bytes",
-    )
-
     def __init__(self, reactor: TimeSource, flush_group: FlushGroup, limit_bytes: int) -> None:
         self.total_bytes = 0
         self.is_short = False

@@ -32,22 +32,6 @@ class StorePaths:
     :param commit_log: the commit log's directory if it is not ``<root>/commitlog``.
     """
 
-    __slots__ = (
-        "abort",
-        "checkpoint",
-        "commit_log",
-        "consume_queue",
-        "consume_queue_extension",
-        "deleted",
-        "deleted_topics",
-        "index",
-        "index_names",
-        "lock",
-        "queue_ends",
-        "recovered",
-        "root",
-    )
-
     def __init__(self, root: Path, commit_log: Path | None = None) -> None:
         self.root = root
         self.commit_log = commit_log or root / "commitlog"

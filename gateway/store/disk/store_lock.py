@@ -18,8 +18,6 @@ LOCK_TEXT = b"lock"
 class StoreLock:
     """The lock that is held while the store is open."""
 
-    __slots__ = ("_fd", "_files", "_paths")
-
     def __init__(self, files: FileLayer, paths: StorePaths) -> None:
         self._files = files
         self._paths = paths

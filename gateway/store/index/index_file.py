@@ -94,27 +94,6 @@ class IndexSnapshot:
 class IndexFile:
     """One index file. Only the newest file, and new files that fill a gap, are written; all files are read."""
 
-    __slots__ = (
-        "_changed",
-        "_forgotten",
-        "_frozen",
-        "_is_named",
-        "_open",
-        "_pages",
-        "begin_ms",
-        "begin_offset",
-        "dirty",
-        "end_ms",
-        "end_offset",
-        "files",
-        "next_entry",
-        "path",
-        "pending",
-        "pending_first",
-        "shape",
-        "used_slots",
-    )
-
     def __init__(self, files: FileLayer, path: Path, shape: IndexShape) -> None:
         self.files = files
         self.path = path

@@ -26,8 +26,6 @@ class IndexGap:
     - ``next_offset`` … ``last_offset``: the records that still have to be examined.
     """
 
-    __slots__ = ("_before", "behind", "last_offset", "lost", "made", "next_offset")
-
     def __init__(self, lost: Sequence[str], before: IndexFile | None, behind: IndexFile, log_min: int) -> None:
         self.lost = lost
         self.behind = behind

@@ -41,21 +41,6 @@ class CommitLog:
     :param batch_bytes: a batch that has more bytes than this takes no more messages.
     """
 
-    __slots__ = (
-        "_ahead_bytes",
-        "_batch_bytes",
-        "_figures",
-        "_no_ahead_at",
-        "_out",
-        "checked_from",
-        "files",
-        "look_end",
-        "position",
-        "room",
-        "space_end",
-        "visible_end",
-    )
-
     def __init__(
         self,
         files: FileLayer,

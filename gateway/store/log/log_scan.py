@@ -92,8 +92,6 @@ class LogScan:
         the disk, or because the process was killed before it wrote them; None if no sector can be missing.
     """
 
-    __slots__ = ("_check_crc", "_files", "_unsynced_from", "end", "limit", "problem")
-
     def __init__(
         self,
         files: MappedFileQueue,

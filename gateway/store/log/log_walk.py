@@ -29,17 +29,6 @@ class LogWalk:
     all messages below ``collected_end`` are in ``collector``, which also says how closely records are checked.
     """
 
-    __slots__ = (
-        "_files",
-        "_max_units",
-        "collected_end",
-        "collector",
-        "end",
-        "limit",
-        "problem",
-        "start",
-    )
-
     def __init__(
         self,
         files: MappedFileQueue,
