@@ -192,7 +192,7 @@ class BrokerParts:
         )
         self.timers = self._make_timers(files) if settings.timer_wheel_enable else None
         self.throughput = Throughput(self._totals, clock, _day_of)
-        self.store.keep_from = self._oldest_pending
+        self.store.deletion.keep_from = self._oldest_pending
         self.store.deletion.reserved_bytes = self._tables_bytes
         self.steady_ms = steady_clock(clock)
         checks_file = settings.store_path_root_dir / "transaction" / "checks"

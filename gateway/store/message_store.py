@@ -31,18 +31,16 @@ from gateway.store.durability.checkpoint import CheckpointFile
 from gateway.store.durability.dispatch import BitMapOf, DelayOf, UnitDispatch, no_bit_map
 from gateway.store.durability.flushing import Flushing
 from gateway.store.durability.group_commit import GroupCommit
-from gateway.store.durability.publication import Derived, Listener, Publication, SpaceWatch
+from gateway.store.durability.publication import Derived, Publication, SpaceWatch
 from gateway.store.durability.store_files import StoreFiles, StoreState
 from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.errors import StoreError, StoreNotAccessible
 from gateway.store.figures import StoreFigures, StoreProgress
 from gateway.store.index.index import KeyIndex
-from gateway.store.index.index_entries import KeyKind
 from gateway.store.index.indexing import DispatchedLog, Indexing
 from gateway.store.log.commit_log import CommitLog
 from gateway.store.log.log_batch import NO_END
 from gateway.store.log.log_order import refuse_misplaced
-from gateway.store.log.log_scan import LogScan
 from gateway.store.log.record_heads import head_at
 from gateway.store.put_result import WaitFor
 from gateway.store.queues.consume_queues import ConsumeQueues
@@ -133,6 +131,11 @@ class MessageStore:
         # Not methods, because every message is appended here and a further call costs time.
         self.append = appender.append_or_dispatch if settings.fills_light_queues else appender.append
         self.append_run = appender.append_run
+        # Calls that are passed on as they are.
+        self.listen, self.when_idle = self._publication.listen, self._publication.when_idle
+        self.flush_due, self.flush_log = self._flushing.flush_due, self._flushing.flush_log
+        self.message_at, self.record_at = files.log.message_at, files.log.record_at
+        self.walk_from, self.query_by_key = self._dispatched_log.walk_from, self._indexing.find
         self.mend_queue = QueueMending(files.log, files.queues, self._dispatch, files.deleted_topics, paths).mend
         figures.watch(files.log, state.progress, state.admission)
 
@@ -257,10 +260,6 @@ class MessageStore:
             self._checkpoint.close()
             self._lock.release()
 
-    def when_idle(self, callback: Callable[[], None]) -> None:
-        """Call back once when no batch waits to be stored and visible, or at once if none waits."""
-        self._publication.when_idle(callback)
-
     # --- appending -----------------------------------------------------------------------------------------------
 
     def append_all(
@@ -280,10 +279,6 @@ class MessageStore:
         there.
         """
         self._group.before_next(add)
-
-    def listen(self, listener: Listener) -> None:
-        """Notify ``listener`` of every batch that becomes visible, in order."""
-        self._publication.listen(listener)
 
     # --- reading -------------------------------------------------------------------------------------------------
 
@@ -334,10 +329,6 @@ class MessageStore:
             return False
         return not self._reader.is_near(queue, max(offset, queue.min_offset), hot)
 
-    def message_at(self, commit_log_offset: int, size: int | None = None) -> StoredMessage | None:
-        """Return the message whose record starts at the offset; None if no record starts there."""
-        return self._log.message_at(commit_log_offset, size)
-
     def message_now(self, commit_log_offset: int, size: int) -> StoredMessage | None:
         """Return the result of ``message_at`` without waiting for the disk.
 
@@ -365,14 +356,6 @@ class MessageStore:
         if is_far and not self._layer.sees_memory and not memory.is_fresh(commit_log_offset):
             raise NotInMemory
         return head_at(self._log, commit_log_offset, memory.read)
-
-    def walk_from(self, commit_log_offset: int) -> LogScan:
-        """Return a scan of all visible messages, hidden kinds included, from the start of a record on; blocks."""
-        return self._dispatched_log.walk_from(commit_log_offset)
-
-    def record_at(self, commit_log_offset: int, size: int | None = None) -> bytes | None:
-        """Return the bytes of the record that starts at the offset; None if no record starts there."""
-        return self._log.record_at(commit_log_offset, size)
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """Return the offset of the first message that a queue still has; −1 for an unknown queue."""
@@ -431,15 +414,6 @@ class MessageStore:
         queue = self._queues.find((topic, queue_id))
         return None if queue is None else queue.extension.unit(position_of(tags_code))
 
-    def query_by_key(
-        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, kind: KeyKind = KeyKind.ANY
-    ) -> list[StoredMessage]:
-        """Return the newest messages of a topic that have a key and were stored in a time range.
-
-        Large messages come without their bodies. Blocks, for any thread.
-        """
-        return self._indexing.find(topic, key, max_count, begin_ms, end_ms, kind)
-
     def queues(self) -> Iterator[tuple[str, int]]:
         """Return topic and queue id of every queue that ever got a message."""
         return iter(list(self._queues.by_name))
@@ -497,35 +471,12 @@ class MessageStore:
 
     # --- upkeep --------------------------------------------------------------------------------------------------
 
-    def flush_due(self, now_ms: int) -> bool:
-        """Flush if an interval is over; return whether a flush was done.
-
-        Blocks: call ``flush_due`` in a thread every few hundred milliseconds.
-        """
-        return self._flushing.flush_due(now_ms)
-
     def flush(self) -> bool:
         """Bring everything visible to the disk: log, queues, index, checkpoint; blocks, for any thread.
 
         Return whether everything visible is on disk.
         """
         return self._flushing.flush()
-
-    def flush_log(self) -> bool:
-        """Bring the visible log to the disk, without queues and index; return whether the log is there.
-
-        Blocks, for any thread.
-        """
-        return self._flushing.flush_log()
-
-    @property
-    def keep_from(self) -> Callable[[], int | None] | None:
-        """A function that gives retention the commit log offset from which nothing may be deleted yet, or None."""
-        return self.deletion.keep_from
-
-    @keep_from.setter
-    def keep_from(self, ask: Callable[[], int | None] | None) -> None:
-        self.deletion.keep_from = ask
 
     def delete_expired(self, now_ms: int, *, asked: bool = False) -> int:
         """Delete files that are older than their time, then check the free space.

@@ -23,7 +23,7 @@ class Progress:
         self._quiet = quiet
         self._terminal = out.isatty()
         self._what = ""
-        self._total = 0
+        self._total = self._done = 0
         self._begun = 0.0
         self._drawn = 0.0
 
@@ -33,11 +33,16 @@ class Progress:
         :param what: the name of the walk, a word or two.
         :param total: the bytes of the whole walk.
         """
-        self._what, self._total = what, total
+        self._what, self._total, self._done = what, total, 0
         self._begun = self._drawn = self._clock()
+
+    def more(self, count: int) -> None:
+        """Show that ``count`` more bytes are done, if enough time has passed since the last line."""
+        self.at(self._done + count)
 
     def at(self, done: int) -> None:
         """Show that ``done`` bytes are done, if enough time has passed since the last line."""
+        self._done = done
         now = self._clock()
         interval = TERMINAL_INTERVAL_S if self._terminal else PLAIN_INTERVAL_S
         if self._quiet or now - self._drawn < interval:

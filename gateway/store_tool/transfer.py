@@ -215,17 +215,10 @@ def carry_out(transfer: Transfer, directory: StoreDirectory, target: Path, progr
     files = FileLayer()
     partial.mkdir()
     progress.begin("copying", transfer.used_bytes)
-    done = 0
-
-    def tell(count: int) -> None:
-        nonlocal done
-        done += count
-        progress.at(done)
-
     for file, relative in transfer.files:
         copy = partial / relative
         files.make_directory(copy.parent)
-        copy_sparsely(file.path, copy, tell)
+        copy_sparsely(file.path, copy, progress.more)
     _write_marks(directory, StorePaths(partial))
     _write_deletions(directory, StorePaths(partial), transfer.hidden)
     for folder, _, _ in os.walk(partial):

@@ -64,7 +64,7 @@ class Indexing:
             self.build_soon()
 
     def find(
-        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, kind: KeyKind
+        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, kind: KeyKind = KeyKind.ANY
     ) -> list[StoredMessage]:
         """Return the newest messages of a topic that have a key and were stored in a time range; blocks.
 

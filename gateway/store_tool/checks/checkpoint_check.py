@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.readable import moment_text
 from gateway.store.durability.checkpoint import MARKS_AT, UNKNOWN, CheckpointFile, Marks
-from gateway.store_tool.checks.findings import REPAIR, Finding, FindingKind, Findings
+from gateway.store_tool.checks.findings import Finding, FindingKind, Findings
 from gateway.store_tool.files.directory import ReadOnlyFiles, StoreDirectory
 from wire.disk.checkpoint import FILE_BYTES, StoreCheckpoint
 
@@ -14,26 +14,25 @@ def read_checkpoint(directory: StoreDirectory) -> tuple[StoreCheckpoint, Marks |
 
     The times are zeros without a file. The marks are None without a file, or if another broker wrote the file last.
     """
-    if not directory.paths.checkpoint.is_file():
-        return StoreCheckpoint(), None
-    file = CheckpointFile(ReadOnlyFiles(), directory.paths)
-    try:
-        file.load()
-        return file.times, file.marks
-    finally:
-        file.close()
+    file = _loaded(directory)
+    return (StoreCheckpoint(), None) if file is None else (file.times, file.marks)
 
 
 def expected_begin(directory: StoreDirectory) -> int:
     """Return where the commit log starts after the gateway's own deletions; below 0 if not known."""
+    file = _loaded(directory)
+    return UNKNOWN if file is None else file.log_begin
+
+
+def _loaded(directory: StoreDirectory) -> CheckpointFile | None:
     if not directory.paths.checkpoint.is_file():
-        return UNKNOWN
+        return None
     file = CheckpointFile(ReadOnlyFiles(), directory.paths)
     try:
         file.load()
-        return file.log_begin
     finally:
         file.close()
+    return file
 
 
 def check_checkpoint(directory: StoreDirectory, findings: Findings, log_end: int, last_stored_at_ms: int) -> None:
@@ -48,7 +47,8 @@ def check_checkpoint(directory: StoreDirectory, findings: Findings, log_end: int
         data = opened.read(FILE_BYTES)
     size = path.stat().st_size
     if size != FILE_BYTES:
-        _tell(directory, findings, None, f"has {size} bytes, a checkpoint has {FILE_BYTES}")
+        what = f"has {size} bytes, a checkpoint has {FILE_BYTES}"
+        findings.add(Finding(FindingKind.CHECKPOINT, path, what))
     times, marks = read_checkpoint(directory)
     for position, name, value in (
         (0, "the log", times.log_stored_at_ms),
@@ -58,7 +58,7 @@ def check_checkpoint(directory: StoreDirectory, findings: Findings, log_end: int
         if value < 0 or (last_stored_at_ms and value > last_stored_at_ms):
             last = moment_text(last_stored_at_ms)
             what = f"says {name} is on disk up to {moment_text(value)}, the last message was stored at {last}"
-            _tell(directory, findings, position, what)
+            findings.add(Finding(FindingKind.CHECKPOINT, path, what, position=position))
     if marks is None:
         if data[MARKS_AT:].strip(b"\x00"):
             findings.note(
@@ -68,16 +68,4 @@ def check_checkpoint(directory: StoreDirectory, findings: Findings, log_end: int
     for name, offset in (("durable", marks.durable), ("queues", marks.queues), ("index", marks.index.scanned)):
         if offset > log_end:
             what = f"says {offset} bytes of the log ({name}) are on disk, it ends at {log_end}"
-            _tell(directory, findings, MARKS_AT, what)
-
-
-def _tell(directory: StoreDirectory, findings: Findings, position: int | None, what: str) -> None:
-    findings.add(
-        Finding(
-            kind=FindingKind.CHECKPOINT,
-            path=directory.paths.checkpoint,
-            position=position,
-            what=what,
-            remedy=f"{REPAIR} {directory.root}",
-        )
-    )
+            findings.add(Finding(FindingKind.CHECKPOINT, path, what, position=MARKS_AT))

@@ -78,11 +78,11 @@ def check_configs(directory: StoreDirectory, findings: Findings) -> None:
         if state.fault is not None:
             usable = state.backup_exists and state.backup_fault is None
             how = remedy + (" restores its backup" if usable else " moves it away; there is no readable backup")
-            _tell(findings, state.path, state.fault, how)
+            findings.add(Finding(FindingKind.CONFIG, state.path, state.fault, how))
         elif not state.exists:
             findings.note(f"{state.path} is missing, its backup is there: the next start restores it")
         if state.backup_fault is not None:
-            _tell(findings, state.backup, state.backup_fault, f"{remedy} moves it away")
+            findings.add(Finding(FindingKind.CONFIG, state.backup, state.backup_fault, f"{remedy} moves it away"))
 
 
 def _fault(path: Path, name: str) -> str | None:
@@ -109,7 +109,3 @@ def _at_a_glance(path: Path) -> str | None:
     if (end := data_end(path, size)) < size:
         return f"cannot be read: from byte {end} on there are only zeros"
     return None
-
-
-def _tell(findings: Findings, path: Path, what: str, remedy: str) -> None:
-    findings.add(Finding(kind=FindingKind.CONFIG, path=path, what=what, remedy=remedy))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -35,18 +35,22 @@ class FindingKind(StrEnum):
     ENTRY_KIND = "file or directory"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that is not as it should be.
 
     ``position`` is a byte of the file at ``path``. ``commit_log_offset`` … ``commit_log_end`` is the part of the log
     concerned, if there is one. A finding may stand for ``count`` things of its kind; the text then names the first.
+    ``settles`` is True if the next start of a server corrects what was found. Without another ``remedy`` that start, or
+    otherwise a repair, is the remedy.
     """
 
     kind: FindingKind
     path: Path
     what: str
-    remedy: str
+    remedy: str = ""
+    _: KW_ONLY
+    settles: bool = False
     position: int | None = None
     commit_log_offset: int | None = None
     commit_log_end: int | None = None
@@ -85,25 +89,24 @@ class Finding:
 
 @dataclass(slots=True)
 class Findings:
-    """All findings.
+    """All findings in the store ``root``.
 
     ``damage`` has to be repaired. ``unsettled`` is what a killed server leaves and the next start corrects. ``notes``
     are worth knowing and harm nothing. ``dropped`` counts the findings that were not kept.
     """
 
+    root: Path
     damage: list[Finding] = field(default_factory=list)
     unsettled: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     dropped: int = 0
 
-    def add(self, finding: Finding, *, settles: bool = False) -> None:
-        """Keep a finding.
-
-        :param settles: True if the next start of a server corrects what was found.
-        """
-        kept = self.unsettled if settles else self.damage
+    def add(self, finding: Finding) -> None:
+        """Keep a finding."""
+        kept = self.unsettled if finding.settles else self.damage
         if len(kept) < MAX_KEPT:
-            kept.append(finding)
+            remedy = finding.remedy or (START if finding.settles else f"{REPAIR} {self.root}")
+            kept.append(replace(finding, remedy=remedy))
         else:
             self.dropped += 1
 

@@ -18,7 +18,7 @@ from operator import mul
 from pathlib import Path
 
 from gateway.readable import moment_text
-from gateway.store_tool.checks.findings import REPAIR, START, Finding, FindingKind, Findings
+from gateway.store_tool.checks.findings import Finding, FindingKind, Findings
 from gateway.store_tool.checks.index_part import (
     ENTRY_WORDS,
     HASH,
@@ -327,12 +327,11 @@ class IndexCheck:
             self.bad_files.add(fault.path)
         self._findings.add(
             Finding(
-                kind=FindingKind.INDEX if fault.commit_log_offset is None else FindingKind.ENTRY,
-                path=fault.path,
+                FindingKind.INDEX if fault.commit_log_offset is None else FindingKind.ENTRY,
+                fault.path,
+                fault.what,
+                settles=settles,
                 position=fault.position,
                 commit_log_offset=fault.commit_log_offset,
-                what=fault.what,
-                remedy=START if settles else f"{REPAIR} {self._directory.root}",
-            ),
-            settles=settles,
+            )
         )

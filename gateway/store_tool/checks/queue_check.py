@@ -19,7 +19,7 @@ from gateway.store.queues.extended_units import has_addresses, with_codes
 from gateway.store.queues.queue_extension import QueueExtension
 from gateway.store.recovery.earlier_lives import NOTHING
 from gateway.store_tool.checks.deletions import EmptyQueues, noted_deletions
-from gateway.store_tool.checks.findings import REPAIR, START, Finding, FindingKind, Findings
+from gateway.store_tool.checks.findings import Finding, FindingKind, Findings
 from gateway.store_tool.files.directory import (
     DiskFile,
     QueueFolder,
@@ -383,16 +383,15 @@ class QueueCheck:
         assert file is not None, "the record was read from it"
         self._findings.add(
             Finding(
-                kind=FindingKind.RECORD,
-                path=file.path,
+                FindingKind.RECORD,
+                file.path,
+                f"the record says {claims}, its consume queue unit says otherwise",
                 position=unit[0] - file.start,
                 commit_log_offset=unit[0],
                 commit_log_end=unit[0] + unit[1],
                 topic=row.topic,
                 queue_id=row.queue_id,
                 queue_offset=offset,
-                what=f"the record says {claims}, its consume queue unit says otherwise",
-                remedy=f"{REPAIR} {self._directory.root}",
             )
         )
 
@@ -468,31 +467,29 @@ class QueueCheck:
         start = position - position % file_bytes
         self._findings.add(
             Finding(
-                kind=kind,
-                path=self._directory.paths.queue(row.topic, row.queue_id) / f"{start:020d}",
+                kind,
+                self._directory.paths.queue(row.topic, row.queue_id) / f"{start:020d}",
+                what,
+                settles=settles,
                 position=position - start,
                 commit_log_offset=log_offset,
                 topic=row.topic,
                 queue_id=row.queue_id,
                 queue_offset=offset,
-                what=what,
-                remedy=START if settles else f"{REPAIR} {self._directory.root}",
                 count=last - offset + 1,
-            ),
-            settles=settles,
+            )
         )
 
     def _add_file(self, folder: QueueFolder, file: DiskFile, what: str, *, position: int | None = None) -> None:
         self.bad_queues.add((folder.topic, folder.queue_id))
         self._findings.add(
             Finding(
-                kind=FindingKind.QUEUE,
-                path=file.path,
+                FindingKind.QUEUE,
+                file.path,
+                what,
                 position=position,
                 topic=folder.topic,
                 queue_id=folder.queue_id,
-                what=what,
-                remedy=f"{REPAIR} {self._directory.root}",
             )
         )
 

@@ -22,7 +22,7 @@ from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import offset_name, parse_offset_name
 from gateway.store_tool.checks.checkpoint_check import check_checkpoint, expected_begin, read_checkpoint
 from gateway.store_tool.checks.config_check import check_configs, known_topics
-from gateway.store_tool.checks.findings import REPAIR, START, Finding, FindingKind, Findings
+from gateway.store_tool.checks.findings import REPAIR, Finding, FindingKind, Findings
 from gateway.store_tool.checks.index_chains import FileFaults, beyond_log, check_file
 from gateway.store_tool.checks.index_check import IndexCheck, IndexFaults
 from gateway.store_tool.checks.index_part import IndexPart, NearIndex, PlacedPart, read_part
@@ -84,7 +84,7 @@ class Verification:
         delay_of: Callable[[int], int | None] = lambda _level: None,
     ) -> None:
         self.directory = directory
-        self.findings = Findings()
+        self.findings = Findings(directory.root)
         self.outline = LogOutline(end=directory.log_min)
         self.lost_begin: tuple[int, int] | None = None
         """The expected and the present start of the log if the first files are lost; otherwise None."""
@@ -132,23 +132,15 @@ class Verification:
         return findings
 
     def _finish_queues(self) -> None:
-        self._progress.begin(
-            "comparing queues", sum(file.size for queue in self.directory.queues.values() for file in queue.files)
-        )
-        done = 0
-
-        def tell(count: int) -> None:
-            nonlocal done
-            done += count
-            self._progress.at(done)
-
-        self.queues.finish(self.outline.end, tell)
+        queues = self.directory.queues.values()
+        self._progress.begin("comparing queues", sum(file.size for queue in queues for file in queue.files))
+        self.queues.finish(self.outline.end, self._progress.more)
         self._progress.end()
 
     def _check_kinds(self) -> None:
         for misfit in misfits(FileLayer(), self.directory.root):
             remedy = f"{REPAIR} {self.directory.root} moves it away"
-            self.findings.add(Finding(kind=FindingKind.ENTRY_KIND, path=misfit.path, what=misfit.what, remedy=remedy))
+            self.findings.add(Finding(FindingKind.ENTRY_KIND, misfit.path, misfit.what, remedy))
 
     # --- the log -------------------------------------------------------------------------------------------------
 
@@ -186,7 +178,7 @@ class Verification:
         path = directory.paths.commit_log / offset_name(begin - directory.log_file_bytes)
         what = f"is missing: the log begins at {begin}, but only what lies below {expected} was deleted as expired"
         remedy = f"restore it from a copy, or accept the loss: {REPAIR} {directory.root}"
-        self.findings.add(Finding(kind=FindingKind.LOG_FILE, path=path, what=what, remedy=remedy))
+        self.findings.add(Finding(FindingKind.LOG_FILE, path, what, remedy))
 
     def _stretch_places(self) -> list[tuple[DiskFile, int, int]]:
         """Return the stretches of the log files: file, start and end in the file."""
@@ -264,19 +256,17 @@ class Verification:
         for gap in outline.gaps:
             is_tail = gap.begin >= outline.end
             is_copy = gap.begin == gap.file.start and gap.reason.startswith("the record says it lies at")
-            settles = is_tail and self.directory.killed and not is_copy
             filler = gap.reason.startswith("the filler says")
             self.findings.add(
                 Finding(
-                    kind=FindingKind.TAIL if is_tail else FindingKind.FILLER if filler else FindingKind.RECORD,
-                    path=gap.file.path,
+                    FindingKind.TAIL if is_tail else FindingKind.FILLER if filler else FindingKind.RECORD,
+                    gap.file.path,
+                    gap.reason + ("" if is_tail or filler else f"; {gap.end - gap.begin} bytes are unreadable"),
+                    settles=is_tail and self.directory.killed and not is_copy,
                     position=gap.begin - gap.file.start,
                     commit_log_offset=gap.begin,
                     commit_log_end=gap.end,
-                    what=gap.reason + ("" if is_tail or filler else f"; {gap.end - gap.begin} bytes are unreadable"),
-                    remedy=START if settles else f"{REPAIR} {self.directory.root}",
-                ),
-                settles=settles,
+                )
             )
 
     def _is_gap(self, commit_log_offset: int) -> bool:
@@ -286,20 +276,11 @@ class Verification:
         path = self.directory.paths.commit_log
         remedy = "restore its files, or say where they are: -c broker.conf, or --set storePathCommitLog=DIR"
         what = "holds no commit log file, but there are consume queues"
-        self.findings.add(Finding(kind=FindingKind.LOG_FILE, path=path, what=what, remedy=remedy))
+        self.findings.add(Finding(FindingKind.LOG_FILE, path, what, remedy))
 
     def _tell_file(self, file: DiskFile, what: str, *, settles: bool = False) -> None:
-        self.findings.add(
-            Finding(
-                kind=FindingKind.LOG_FILE,
-                path=file.path,
-                what=what,
-                remedy=START
-                if settles
-                else f"restore it from a copy, or {REPAIR} {self.directory.root} puts stand-ins for what is lost",
-            ),
-            settles=settles,
-        )
+        remedy = f"restore it from a copy, or {REPAIR} {self.directory.root} puts stand-ins for what is lost"
+        self.findings.add(Finding(FindingKind.LOG_FILE, file.path, what, "" if settles else remedy, settles=settles))
 
     def _note_links(self) -> None:
         """Note symbolic links, because a server follows them and their targets must exist when it starts."""
@@ -321,15 +302,9 @@ class Verification:
             if isinstance(part, IndexPart):
                 parts.append(part)
                 continue
-            self.findings.add(
-                Finding(
-                    kind=FindingKind.INDEX,
-                    path=file.path,
-                    what=part,
-                    remedy=f"{REPAIR} {self.directory.root}, or give the broker.conf it was written with (-c FILE)",
-                ),
-                settles=self.directory.killed and file.size == 0,
-            )
+            remedy = f"{REPAIR} {self.directory.root}, or give the broker.conf it was written with (-c FILE)"
+            settles = self.directory.killed and file.size == 0
+            self.findings.add(Finding(FindingKind.INDEX, file.path, part, remedy, settles=settles))
         return parts
 
 
@@ -378,7 +353,6 @@ class _Pool:
 
     def __init__(self, jobs: int, progress: Progress) -> None:
         self._progress = progress
-        self._local_done = 0
         self._executor: ProcessPoolExecutor | None = None
         if jobs > 1:
             context = multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else None)
@@ -400,7 +374,7 @@ class _Pool:
         """
         if self._executor is None:
             for item in items:
-                yield function(item, self._tell)
+                yield function(item, self._progress.more)
             return
         waiting: list[Future[Any]] = []
         rest = iter(items)
@@ -416,10 +390,6 @@ class _Pool:
             wait([future], timeout=_TICK_S, return_when=FIRST_COMPLETED)
             self._progress.at(self._done.value)
         return _result(future)
-
-    def _tell(self, count: int) -> None:
-        self._local_done += count
-        self._progress.at(self._local_done)
 
 
 def _result(future: Future[Any]) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -88,16 +89,7 @@ class Inspection:
                     for segment in self.segments
                 ],
             },
-            "queues": [
-                {
-                    "topic": queue.topic,
-                    "queue_id": queue.queue_id,
-                    "min_offset": queue.min_offset,
-                    "max_offset": queue.max_offset,
-                    "files": queue.files,
-                }
-                for queue in self.queues
-            ],
+            "queues": [asdict(queue) for queue in self.queues],
             "index_files": [_index_json(file, part) for file, part in self.index_files],
             "checkpoint": {
                 "log_stored_at_ms": times.log_stored_at_ms,
@@ -202,19 +194,13 @@ def _range(reader: UnitReader, folder: QueueFolder, log_min: int) -> QueueBounds
         return QueueBounds(folder.topic, folder.queue_id, 0, 0, 0)
     low = folder.files[0].start // UNIT_BYTES
     high = max(file.start // UNIT_BYTES + -(-data_end(file.path, file.size) // UNIT_BYTES) for file in folder.files)
-    first, last = low, max(low, high)
+    last = max(low, high)
 
-    def expired(offset: int) -> bool:
+    def is_kept(offset: int) -> bool:
         unit = reader.unit(folder.topic, folder.queue_id, offset)
-        return is_filler(unit[0], unit[1]) or (is_written(unit[0], unit[1]) and unit[0] < log_min)
+        return not is_filler(unit[0], unit[1]) and not (is_written(unit[0], unit[1]) and unit[0] < log_min)
 
-    end = last
-    while first < end:
-        middle = (first + end) // 2
-        if expired(middle):
-            first = middle + 1
-        else:
-            end = middle
+    first = low + bisect_left(range(low, last), True, key=is_kept)
     return QueueBounds(folder.topic, folder.queue_id, first, last, len(folder.files))
 
 

@@ -220,7 +220,7 @@ class SmallBroker:
             CheckJournal(ROOT / "transaction" / "checks", in_thread=threads.in_pool, files=files),
             state_choice(ROOT, files, states),
         )
-        self.store.keep_from = self._oldest_pending
+        self.store.deletion.keep_from = self._oldest_pending
 
     def _oldest_pending(self) -> int | None:
         pending = self.transactions.pending

@@ -582,7 +582,7 @@ def test_expired_files_go_with_their_queue_and_index_files_but_not_the_last(tmp_
 def test_retention_keeps_what_is_still_asked_for(tmp_path: Path) -> None:
     store = opened(tmp_path)
     results = [put(store, b"x" * 3000) for _ in range(8)]
-    store.keep_from = lambda: results[2].commit_log_offset
+    store.deletion.keep_from = lambda: results[2].commit_log_offset
     assert store.delete_expired(START_MS + 100 * FOUR_DAYS_MS, asked=True) <= 1
     assert store.message_at(results[2].commit_log_offset) is not None
 

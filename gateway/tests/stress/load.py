@@ -81,7 +81,7 @@ class Stress:
             StoreSurroundings(clock_ms=wall_clock_ms, soon=self._reactor.soon, in_thread=self._reactor.in_log_thread),
             bit_map_of=lambda _topic, properties: properties["UNIQ_KEY"].encode(),
         )
-        self.store.keep_from = lambda: self.store.max_commit_log_offset - KEPT_BYTES
+        self.store.deletion.keep_from = lambda: self.store.max_commit_log_offset - KEPT_BYTES
 
     def run(self) -> Account:
         """Fill every queue, do everything at once for the time, stop, and compare every unit and index entry."""

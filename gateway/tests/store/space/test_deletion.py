@@ -191,7 +191,7 @@ def test_a_directory_that_cannot_be_opened_after_a_deletion_keeps_later_files_wa
 def test_what_became_needed_meanwhile_stays(tmp_path: Path) -> None:
     store = aged(tmp_path, Disk())
     survey = store.deletion.survey(MUCH_LATER_MS, asked=True)()
-    store.keep_from = lambda: LOG_FILE_BYTES
+    store.deletion.keep_from = lambda: LOG_FILE_BYTES
     assert store.deletion.detach(survey) == 0
     assert store.min_offset("T", 0) == 0
     survey = store.deletion.survey(MUCH_LATER_MS, asked=True)()

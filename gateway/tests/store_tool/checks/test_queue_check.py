@@ -25,7 +25,7 @@ def test_as_many_as_a_lost_log_file_can_have_had_are_looked_for(
     sizes = [put(store, b"body").size for _ in range(3)]
     store.close()
     with opened_directory(tmp_path, SMALL) as directory:
-        check = QueueCheck(directory, Findings(), None, lambda level: None)
+        check = QueueCheck(directory, Findings(directory.root), None, lambda level: None)
         check.add(QueueRun("T", 0, 0, bytearray(UNIT.pack(0, sizes[0], 0))))
         check.add(QueueRun("T", 0, 1 + count, bytearray(UNIT.pack(GIB, sizes[0], 0))))
         check.finish(GIB + sizes[0], lambda _: None)
