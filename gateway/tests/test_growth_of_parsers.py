@@ -30,7 +30,7 @@ from wire.bodies.route import ordered_queues
 from wire.command import RemotingCommand
 from wire.connection import Connection
 from wire.disk import config_json
-from wire.disk.revive_log import parse_ack, parse_batch_ack, parse_check_point, parse_gone, parse_state
+from wire.disk.revive_log import AckRecord, BatchAckRecord, CheckPointRecord, GoneRecord, StateRecord
 from wire.frame import build_frame, parse_frame
 from wire.headers.declare import parse_bool, parse_header, parse_int, read_header
 from wire.headers.name_server import PutKVConfigRequest
@@ -222,11 +222,11 @@ COVERED: Covered = {
         receive_in_pieces,
         {"pieces": lambda size: build_frame(RemotingCommand(1, body=bytes(size)))},
     ),
-    "wire.disk.revive_log.parse_ack": (parse_ack, BYTES),
-    "wire.disk.revive_log.parse_batch_ack": (parse_batch_ack, BYTES),
-    "wire.disk.revive_log.parse_check_point": (parse_check_point, BYTES),
-    "wire.disk.revive_log.parse_gone": (parse_gone, BYTES),
-    "wire.disk.revive_log.parse_state": (parse_state, BYTES),
+    "wire.disk.revive_log.ReviveRecord.parse": (AckRecord.parse, BYTES),
+    "wire.disk.revive_log.BatchAckRecord.parse": (BatchAckRecord.parse, BYTES),
+    "wire.disk.revive_log.CheckPointRecord.parse": (CheckPointRecord.parse, BYTES),
+    "wire.disk.revive_log.GoneRecord.parse": (GoneRecord.parse, BYTES),
+    "wire.disk.revive_log.StateRecord.parse": (StateRecord.parse, BYTES),
     "wire.json_header.parse_ext_fields": (
         parse_ext_fields,
         EXT_BYTES,

@@ -7,7 +7,7 @@ The file has five int64 at the start of 4096 bytes; the rest is zero. 4.9 knows 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from wire.errors import LayoutError
 from wire.fixed_layout import FixedLayout, Int64sb, Readable
@@ -53,14 +53,7 @@ class StoreCheckpoint:
 
     def build(self, size: int = FILE_BYTES) -> bytes:
         """Return the first ``size`` bytes of the file, at least 40; all 4096 by default."""
-        values = VALUES.pack(
-            self.log_stored_at_ms,
-            self.queues_stored_at_ms,
-            self.index_stored_at_ms,
-            self.master_flushed_offset,
-            self.confirmed_offset,
-        )
-        return values.ljust(size, b"\x00")
+        return VALUES.pack(*astuple(self)).ljust(size, b"\x00")
 
     def recovery_time_ms(self, *, index_too: bool = False) -> int:
         """Return the time before which stored messages need no look after a crash; 0 if all messages need one."""

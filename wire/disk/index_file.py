@@ -13,7 +13,7 @@ give the numbers. ``wire.disk.index_entry`` writes entries. (Upstream: ``IndexFi
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 from wire.errors import LayoutError, LocalError
 from wire.fixed_layout import FixedLayout, Int32sb, Int64sb, Readable
@@ -70,14 +70,7 @@ class IndexHead:
 
     def build(self) -> bytes:
         """Return the 40 bytes of the header."""
-        return HEAD.pack(
-            self.begin_ms,
-            self.end_ms,
-            self.begin_commit_log_offset,
-            self.end_commit_log_offset,
-            self.used_slots,
-            self.next_entry,
-        )
+        return HEAD.pack(*astuple(self))
 
     def overlaps(self, begin_ms: int, end_ms: int) -> bool:
         """Return whether the file may know messages stored within [begin_ms, end_ms]."""

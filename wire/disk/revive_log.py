@@ -8,14 +8,12 @@ upstream's revive service ignores all three.
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from typing import Final, Self
 
 import msgspec
 
 from wire.errors import LayoutError
 from wire.fixed_layout import Readable
-
-R = TypeVar("R", bound="ReviveRecord")
 
 # On disk: never change.
 CHECK_POINT_TAG: Final = "ck"
@@ -34,9 +32,28 @@ class ReviveRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_def
     group: str = msgspec.field(name="c")
     queue_id: int = msgspec.field(name="q")
 
+    @classmethod
+    def parse(cls, body: Readable) -> Self:
+        """Read the body of a record.
+
+        :raises LayoutError: the body is no record of this kind, or its parts do not match.
+        """
+        decoder = _decoders.get(cls)
+        if decoder is None:
+            decoder = _decoders[cls] = msgspec.json.Decoder(cls, strict=False)
+        try:
+            record = decoder.decode(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise LayoutError(f"no {cls.__name__} of the revive topic: {error}") from error
+        assert isinstance(record, cls)
+        return record
+
     def build(self) -> bytes:
         """Return the body of the record."""
         return msgspec.json.encode(self)
+
+
+_decoders: dict[type[ReviveRecord], msgspec.json.Decoder[ReviveRecord]] = {}
 
 
 class CheckPointRecord(ReviveRecord, frozen=True, kw_only=True, gc=False):
@@ -55,6 +72,15 @@ class CheckPointRecord(ReviveRecord, frozen=True, kw_only=True, gc=False):
     diffs: list[int] | None = msgspec.field(name="d", default=None)
     broker_name: str | None = msgspec.field(name="bn", default=None)
     next_offset: int | None = msgspec.field(name="no", default=None)
+
+    @classmethod
+    def parse(cls, body: Readable) -> Self:
+        """Read the body, and compare its numbers; raises as ``ReviveRecord.parse``."""
+        record = super().parse(body)
+        diffs = record.diffs
+        if not 0 <= record.count <= MAX_MESSAGES or (diffs and len(diffs) != record.count) or record.start_offset < 0:
+            raise LayoutError(f"a check point of {record.count} messages, with {len(diffs or ())} offsets: {record}")
+        return record
 
 
 class AckRecord(ReviveRecord, frozen=True, kw_only=True, gc=False):
@@ -95,50 +121,3 @@ class GoneRecord(ReviveRecord, frozen=True, kw_only=True, gc=False):
 
     group: str = msgspec.field(name="c", default="")
     queue_id: int = msgspec.field(name="q", default=-1)
-
-
-def parse_check_point(body: Readable) -> CheckPointRecord:
-    """Read the body of a record tagged ``ck``.
-
-    :raises LayoutError: the body is not a check point, or its parts do not match.
-    """
-    record = _parse(CheckPointRecord, body)
-    diffs = record.diffs
-    if not 0 <= record.count <= MAX_MESSAGES or (diffs and len(diffs) != record.count) or record.start_offset < 0:
-        raise LayoutError(f"a check point of {record.count} messages, with {len(diffs or ())} offsets: {record}")
-    return record
-
-
-def parse_ack(body: Readable) -> AckRecord:
-    """Read the body of a record tagged ``ack``; raises as ``parse_check_point``."""
-    return _parse(AckRecord, body)
-
-
-def parse_batch_ack(body: Readable) -> BatchAckRecord:
-    """Read the body of a record tagged ``bAck``; raises as ``parse_check_point``."""
-    return _parse(BatchAckRecord, body)
-
-
-def parse_state(body: Readable) -> StateRecord:
-    """Read the body of a record tagged ``state``; raises as ``parse_check_point``."""
-    return _parse(StateRecord, body)
-
-
-def parse_gone(body: Readable) -> GoneRecord:
-    """Read the body of a record tagged ``gone``; raises as ``parse_check_point``."""
-    return _parse(GoneRecord, body)
-
-
-_decoders: dict[type[ReviveRecord], msgspec.json.Decoder[ReviveRecord]] = {}
-
-
-def _parse(kind: type[R], body: Readable) -> R:
-    decoder = _decoders.get(kind)
-    if decoder is None:
-        decoder = _decoders[kind] = msgspec.json.Decoder(kind, strict=False)
-    try:
-        record = decoder.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise LayoutError(f"no {kind.__name__} of the revive topic: {error}") from error
-    assert isinstance(record, kind)
-    return record

@@ -320,9 +320,9 @@ _TAGS: Final[dict[type[ReviveRecord], str]] = {
     GoneRecord: disk.GONE_TAG,
 }
 _PARSERS: Final[dict[str | None, Callable[[bytes], ReviveRecord]]] = {
-    disk.CHECK_POINT_TAG: disk.parse_check_point,
-    disk.ACK_TAG: disk.parse_ack,
-    disk.BATCH_ACK_TAG: disk.parse_batch_ack,
-    disk.STATE_TAG: disk.parse_state,
-    disk.GONE_TAG: disk.parse_gone,
+    disk.CHECK_POINT_TAG: disk.CheckPointRecord.parse,
+    disk.ACK_TAG: disk.AckRecord.parse,
+    disk.BATCH_ACK_TAG: disk.BatchAckRecord.parse,
+    disk.STATE_TAG: disk.StateRecord.parse,
+    disk.GONE_TAG: disk.GoneRecord.parse,
 }

@@ -14,10 +14,6 @@ from wire.disk.revive_log import (
     CheckPointRecord,
     ReviveRecord,
     StateRecord,
-    parse_ack,
-    parse_batch_ack,
-    parse_check_point,
-    parse_state,
 )
 from wire.errors import LayoutError
 
@@ -41,7 +37,12 @@ STATE = StateRecord(topic="orders", group="mail", queue_id=2, next_offset=9, ord
 
 @pytest.mark.parametrize(
     ("record", "parse"),
-    [(CHECK_POINT, parse_check_point), (ACK, parse_ack), (BATCH, parse_batch_ack), (STATE, parse_state)],
+    [
+        (CHECK_POINT, CheckPointRecord.parse),
+        (ACK, AckRecord.parse),
+        (BATCH, BatchAckRecord.parse),
+        (STATE, StateRecord.parse),
+    ],
 )
 def test_a_record_survives_being_bytes(record: ReviveRecord, parse: object) -> None:
     assert callable(parse)
@@ -71,7 +72,7 @@ def test_a_check_point_of_apache_rocketmq_is_understood() -> None:
         b'{"bm":0,"bn":"broker-a","c":"mail","d":[0,1],"it":60000,"n":2,"pt":1750000000000,"q":0,"ro":0,'
         b'"rp":null,"rt":1750000060000,"so":17,"t":"orders"}'
     )
-    record = parse_check_point(text)
+    record = CheckPointRecord.parse(text)
     assert (record.start_offset, record.count, record.diffs, record.next_offset) == (17, 2, [0, 1], None)
 
 
@@ -94,12 +95,12 @@ def test_a_check_point_of_apache_rocketmq_is_understood() -> None:
 )
 def test_a_damaged_check_point_is_refused(body: bytes) -> None:
     with pytest.raises(LayoutError):
-        parse_check_point(body)
+        CheckPointRecord.parse(body)
 
 
 @given(st.binary(max_size=200))
 def test_nothing_but_layout_errors_comes_of_any_bytes(body: bytes) -> None:
-    for parse in (parse_check_point, parse_ack, parse_batch_ack, parse_state):
+    for parse in (CheckPointRecord.parse, AckRecord.parse, BatchAckRecord.parse, StateRecord.parse):
         try:
             parse(body)
         except LayoutError:

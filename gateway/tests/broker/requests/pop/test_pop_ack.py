@@ -27,7 +27,7 @@ from gateway.tests.remoting.conversation import Peer
 from wire.bodies.pop import MAX_BATCH_BITS
 from wire.codes import ResponseCode
 from wire.command import RemotingCommand
-from wire.disk.revive_log import parse_batch_ack
+from wire.disk.revive_log import BatchAckRecord
 from wire.headers.declare import build_header
 
 REVIVE_TOPIC = "rmq_sys_REVIVE_LOG_DefaultCluster"
@@ -78,7 +78,7 @@ def test_acknowledgements_of_one_read_are_one_record(broker: WholeBroker) -> Non
     queue_id = int(popped[0].words[3])
     records = broker.messages(REVIVE_TOPIC, queue_id)
     assert [record.property_map["TAGS"] for record in records] == ["ck", "bAck"]
-    assert parse_batch_ack(records[1].body).offsets == [0, 1, 2]
+    assert BatchAckRecord.parse(records[1].body).offsets == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
