@@ -81,6 +81,6 @@ class RemotingSettings:
     short_ways: bool = setting(
         True,
         "gateway.shortWays",
-        "Read frequent requests and wait for sockets, threads and disks in shorter ways. The plain ways give the same "
-        "answers more slowly: take them (false) to see whether a fault comes from a short one.",
+        "Read, store and answer frequent requests, and wait for sockets, threads and disks, in shorter ways. The plain "
+        "ways give the same answers more slowly: take them (false) to see whether a fault comes from a short one.",
     )

@@ -54,9 +54,13 @@ class Batches:
     """Stores batches and answers their senders.
 
     :param answer_ext: the fields that every answer about a message carries.
+    :param short_ways: False to append and answer in the plain ways.
     """
 
-    def __init__(self, store: MessageStore, properties: StoredProperties, answer_ext: Mapping[str, str]) -> None:
+    def __init__(
+        self, store: MessageStore, properties: StoredProperties, answer_ext: Mapping[str, str], *, short_ways: bool
+    ) -> None:
+        self._short_ways = short_ways
         self._store = store
         self._properties = properties
         self._answer_ext = dict(answer_ext)
@@ -92,8 +96,10 @@ class Batches:
         if is_one_record:
             self._properties.give_unknown(batch, text)
             self._store.append_all([as_one_record(batch, run.count)], stored, wait_for(outer))
-        else:
+        elif self._short_ways:
             self._store.append_run(run, stored, wait_for(outer))
+        else:
+            self._store.append_all(run.messages(), stored, wait_for(outer))
 
     def _answer(self, request: Request, batch: OutgoingMessage, outcomes: Sequence[PutOutcome]) -> None:
         command = request.command
@@ -108,7 +114,7 @@ class Batches:
         queue_offset = outcomes[0].queue_offset
         is_one_record = is_inner_batch(batch.sys_flag)
         is_plain = status is _PUT_OK and not is_one_record and not command.serialize_type  # JSON
-        if is_plain and len(places) <= MAX_IDS_IN_FORM:
+        if is_plain and self._short_ways and len(places) <= MAX_IDS_IN_FORM:
             form = self._form
             writer = form.begin()
             writer.write(message_ids)

@@ -33,17 +33,19 @@ class PlainProperties:
     :param added: properties that every message gets.
     :param special: names of properties that a plain message never has in its ending.
     :param mark: the text before the unique key.
+    :param learns: False if every text has to be parsed.
     :param takes: returns whether messages with the given properties of an ending are taken as plain; all are when left
         out.
     """
 
-    __slots__ = ("_added", "_known", "_last", "_marks", "_special", "_takes", "start")
+    __slots__ = ("_added", "_known", "_last", "_learns", "_marks", "_special", "_takes", "start")
 
     def __init__(
         self,
         added: Mapping[str, str],
         special: frozenset[str],
         *,
+        learns: bool = True,
         mark: str = "",
         takes: Callable[[Mapping[str, str]], bool] | None = None,
     ) -> None:
@@ -53,6 +55,7 @@ class PlainProperties:
         self.start = f"{mark}{_UNIQ_KEY}\x01"
         """The text before the unique key in the properties of a plain message."""
         self._takes = takes
+        self._learns = learns
         self._known: dict[str, dict[str, str]] = {}  # empty: not plain
         self._last = ""
 
@@ -85,7 +88,7 @@ class PlainProperties:
 
         An ending is learned once two messages in a row have it, because some endings never come again.
         """
-        if ending != self._last or len(ending) > MAX_ENDING_CHARACTERS:
+        if not self._learns or ending != self._last or len(ending) > MAX_ENDING_CHARACTERS:
             self._last = ending
             return {}
         properties = parse_properties(ending)

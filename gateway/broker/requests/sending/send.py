@@ -87,6 +87,7 @@ class SendMessage:
     def __init__(self, desk: Desk) -> None:
         self._settings = settings = desk.settings
         self._max_message_bytes = settings.max_message_size
+        self._short_ways = settings.short_ways
         self._fills_light_queues = settings.fills_light_queues
         self._store = desk.store
         self._append = desk.store.append
@@ -108,7 +109,7 @@ class SendMessage:
         )
         added = {**self._answer_ext, PropertyName.CLUSTER: settings.broker_cluster_name}
         self._properties = StoredProperties(settings, added, unique_keys(desk.clock).create_unique_key)
-        self._batches = Batches(desk.store, self._properties, self._answer_ext)
+        self._batches = Batches(desk.store, self._properties, self._answer_ext, short_ways=settings.short_ways)
 
     def register(self, dispatch: Dispatch) -> None:
         """Register the request codes that this class answers."""
@@ -301,7 +302,8 @@ class SendMessage:
         """Answer the sender with the outcome for its message."""
         command = request.command
         status = result.status
-        if status is _PUT_OK and not command.serialize_type and result.topic != WHEEL_TIMER_TOPIC:  # JSON
+        is_plain = status is _PUT_OK and not command.serialize_type and result.topic != WHEEL_TIMER_TOPIC  # JSON
+        if is_plain and self._short_ways:
             key = unique_key.encode()
             if key.isalnum():  # quicker than the same of text, and ASCII is asked for as well
                 if not request.answered:

@@ -42,9 +42,14 @@ class StoredProperties:
         self._added_text = self._added_raw.decode()
         self._reserved = frozenset({PropertyName.POP_CK, *added})
         special = self._reserved | SPECIAL
-        self._plain = PlainProperties(added, special)
+        learns = settings.short_ways
+        self._plain = PlainProperties(added, special, learns=learns)
         self._half = PlainProperties(
-            added, special, mark=HALF_MARK, takes=lambda properties: refuse_reason(properties) is None
+            added,
+            special,
+            learns=learns,
+            mark=HALF_MARK,
+            takes=lambda properties: refuse_reason(properties) is None,
         )
 
     def give(self, message: OutgoingMessage, text: str) -> StoredIn | None:
