@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import socket
 import struct
 import threading
@@ -18,6 +19,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +37,7 @@ LARGE_MESSAGES: Final = 8
 SETTLE_S: Final = 3.0
 """Time that the server has after the peers left, before its memory is looked at."""
 HONEST_EVERY_S: Final = 0.01
+SPAWN: Final = multiprocessing.get_context("spawn")
 
 
 @dataclass(frozen=True)
@@ -77,36 +80,50 @@ class Caller:
         self._socket.close()
 
 
-class Honest(threading.Thread):
-    """Asks again and again, and remembers the longest wait."""
+class Honest(SpawnProcess):
+    """A process that asks again and again, and remembers the longest wait.
+
+    A thread beside the attack would wait for the attacking threads, too.
+    """
 
     def __init__(self, address: tuple[str, int], code: int, fields: dict[str, str], body: bytes) -> None:
         super().__init__(daemon=True)
-        self._caller = Caller(address)
+        self._address = address
         self._request = (code, fields, body)
-        self._ended = threading.Event()
-        self.longest_s = 0.0
-        self.wrong: list[RemotingCommand] = []
+        self._ended = SPAWN.Event()
+        self._longest_s = SPAWN.Value("d", 0.0)
+        self._remarks = SPAWN.SimpleQueue()
 
     def run(self) -> None:
         """Ask until the end."""
+        caller = Caller(self._address)
         while not self._ended.wait(HONEST_EVERY_S):
             began_s = time.monotonic()
-            answer = self._caller.ask(*self._request)
-            self.longest_s = max(self.longest_s, time.monotonic() - began_s)
-            if answer.code != ResponseCode.SUCCESS:
-                self.wrong.append(answer)
+            answer = caller.ask(*self._request)
+            with self._longest_s.get_lock():
+                self._longest_s.value = max(self._longest_s.value, time.monotonic() - began_s)
+            if answer.code != ResponseCode.SUCCESS and self._remarks.empty():
+                self._remarks.put(answer.remark)
+        caller.close()
 
     def take_longest_s(self) -> float:
         """Return the longest wait since the last call."""
-        longest_s, self.longest_s = self.longest_s, 0.0
+        with self._longest_s.get_lock():
+            longest_s = float(self._longest_s.value)
+            self._longest_s.value = 0.0
         return longest_s
 
     def end(self) -> None:
-        """Stop asking and leave."""
+        """Stop asking and leave.
+
+        :raises RuntimeError: a request was refused, or the connection was closed.
+        """
         self._ended.set()
         self.join()
-        self._caller.close()
+        if not self._remarks.empty():
+            raise RuntimeError(f"an honest client was refused: {self._remarks.get()}")
+        if self.exitcode:
+            raise RuntimeError("the connection of an honest client was closed")
 
 
 def send_fields(topic: str) -> dict[str, str]:
@@ -245,8 +262,6 @@ def run(rounds: int, peers: int, pulls: int, hold_s: float) -> tuple[int, list[R
             print(described(len(shown), shown[-1]), flush=True)
         producer.end()
         consumer.end()
-        if producer.wrong or consumer.wrong:
-            raise RuntimeError(f"an honest client was refused: {(producer.wrong + consumer.wrong)[0].remark}")
     return idle_bytes, shown
 
 
