@@ -55,7 +55,8 @@ class TimerFiles:
 
         A schedule that is not settled can settle without another change, and then a save is worth it.
         """
-        self._candidate: tuple[TimerMarks, int] | None = None
+        self._candidate: tuple[TimerMarks, int, int] | None = None
+        """The marks of the next save; the place up to which the commit log has to be on disk first; the ``changes``."""
         self._is_saving = False
         self._oldest_at_ms = 0
 
@@ -80,14 +81,15 @@ class TimerFiles:
             return self._looking(schedule, now_ms) if looks else None
         if self._candidate is None:
             marks, needed = schedule.marks(store.stored_end)
-            self._candidate = marks, max(needed, marks.scan_from)
-        marks, needed = self._candidate
+            changes = schedule.changes if schedule.is_settled else -1
+            self._candidate = marks, max(needed, marks.scan_from), changes
+        marks, needed, changes = self._candidate
         if needed > store.flushed_offset:  # with ASYNC_FLUSH: the log first
             return None
         self._candidate = None
         if not (looks or self._is_worth(marks, schedule.changes)):
             return None
-        self._saved_changes = schedule.changes if schedule.is_settled else -1
+        self._saved_changes = changes
         look = self._looking(schedule, now_ms) if looks else None
         # As long as a slot is partly done, what was delivered of it may be lost, and its entries count again.
         if not schedule.waiting and schedule.is_settled:

@@ -308,3 +308,15 @@ def test_when_nothing_waits_and_all_is_on_disk_a_start_looks_through_nothing() -
     broker.store.flush()
     _save(broker)
     assert broker.timers._files.load().waits_from == 2 * 52
+
+
+def test_what_came_while_a_checkpoint_waited_for_the_commit_log_is_in_the_next_one() -> None:
+    broker, _ = _started()
+    _send(broker, 1, 100_000)
+    _save(broker)
+    assert broker.timers._files.load().queue_offset == 0, "the message is not on disk yet"
+    _send(broker, 2, 100_000)
+    broker.store.flush()
+    for _ in range(3):
+        _save(broker)
+    assert broker.timers._files.load().queue_offset == 2
