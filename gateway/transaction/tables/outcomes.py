@@ -53,10 +53,13 @@ class Outcomes:
     def state(self, offset: i64) -> State:
         """Return the state of a half message; NONE if it was never seen or is forgotten."""
         number = offset >> PAGE_BITS  # negative when there is no such half message
-        page = self._pages.get(number)
+        page, sealed = self._pages.get(number), None
+        if page is None:
+            sealed = self._sealed.get(number)
+            if sealed is None:
+                page = self._pages.get(number)  # another thread may have opened it between the two looks
         if page is not None:
             return _STATES[page.states[offset & _MASK]]
-        sealed = self._sealed.get(number)
         return State.NONE if sealed is None else _STATES[zlib.decompress(sealed)[offset & _MASK]]
 
     def put(self, offset: i64, state: State) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gateway.transaction.states import State
 from gateway.transaction.tables.outcomes import PAGE, Outcomes
 
@@ -59,3 +61,22 @@ def test_a_page_with_an_open_one_is_never_forgotten() -> None:
         outcomes.put(offset, State.COMMITTED)
     outcomes.seal()
     assert outcomes.state(7) is State.PENDING
+
+
+def test_a_page_that_another_thread_opens_between_two_looks_is_found() -> None:
+    outcomes = Outcomes(10 * PAGE)
+    for offset in range(PAGE + 1):
+        outcomes.put(offset, State.COMMITTED)
+    outcomes.seal()
+
+    class Sealed(dict[int, bytes]):
+        is_opening = False
+
+        def get(self, number: int, default: Any = None) -> Any:
+            if not self.is_opening:  # the first look has missed, and the other thread's turn comes
+                self.is_opening = True
+                outcomes.put(4, State.ROLLED_BACK)
+            return super().get(number, default)
+
+    outcomes._sealed = Sealed(outcomes._sealed)
+    assert outcomes.state(3) is State.COMMITTED
