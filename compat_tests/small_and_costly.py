@@ -588,10 +588,13 @@ def other_names(place: Place) -> Counter[str]:
 
 
 def time_spans(place: Place) -> Counter[str]:
-    """How long messages of the topic with the most queues wait for a group."""
-    _ask(place.broker, _topic("wide", 65_536))
-    about = (RequestCode.QUERY_CONSUME_TIME_SPAN, {"topic": "wide", "group": "attack"}, b"")
-    return _at_once(place.broker, [about] * 20)
+    """How long messages wait for a group: in a topic whose answer fills a frame, and in one that no frame holds."""
+    found: Counter[str] = Counter()
+    for topic, queues in (("filling", 49_152), ("wide", 65_536)):
+        _ask(place.broker, _topic(topic, queues))
+        about = (RequestCode.QUERY_CONSUME_TIME_SPAN, {"topic": topic, "group": "attack"}, b"")
+        found += _at_once(place.broker, [about] * 10)
+    return found
 
 
 def new_queues(place: Place) -> Counter[str]:
