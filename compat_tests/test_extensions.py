@@ -7,7 +7,6 @@ or by tag get the same messages from either, and no other ones.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +35,7 @@ GROUPS: Mapping[str, str | Sql] = {
     "g_red": "red",
 }
 _QUERY_CONSUME_QUEUE = 321
+_GET_CONSUMER_CONNECTION_LIST = 203
 
 
 def wanted(group: str, numbers: range) -> set[int]:
@@ -87,24 +87,35 @@ def send(nameserver: str, numbers: range) -> None:
             producer.send(Message(TOPIC, b"%d" % number, tags=tags, properties={"n": str(number), **tens}))
 
 
-def units(nameserver: str, count: int) -> list[dict[str, Any]]:
-    """What the broker says of the units of the queue."""
+def ask_broker(nameserver: str, code: int, fields: dict[str, str]) -> frames.Frame:
+    """The answer of the broker that has the topic."""
     with AdminClient(namesrv=nameserver) as admin:
         (addresses,) = admin.topics.route(TOPIC).brokers.values()
     host, port = addresses[0].split(":")
-    fields = {"topic": TOPIC, "queueId": "0", "index": "0", "count": str(count)}
-    answer = frames.ask((host, int(port)), frames.request(_QUERY_CONSUME_QUEUE, fields))
+    answer = frames.ask((host, int(port)), frames.request(code, fields))
     assert answer is not None
+    return answer
+
+
+def units(nameserver: str, count: int) -> list[dict[str, Any]]:
+    """What the broker says of the units of the queue."""
+    fields = {"topic": TOPIC, "queueId": "0", "index": "0", "count": str(count)}
+    answer = ask_broker(nameserver, _QUERY_CONSUME_QUEUE, fields)
     body: dict[str, Any] = json.loads(answer.body)
     found: list[dict[str, Any]] = body["queueData"]
     return found
+
+
+def is_known(nameserver: str, group: str) -> bool:
+    """Whether the broker has heard of a member of a group, and so of what the group subscribes to."""
+    return ask_broker(nameserver, _GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group}).code == 0
 
 
 def write(nameserver: str, first: int) -> None:
     """Messages before groups are known, and while they consume."""
     send(nameserver, range(first, first + 5))
     with consuming(nameserver, GROUPS) as got:
-        time.sleep(5)  # noqa: TID251 - the broker has to hear of the groups before the messages
+        wait_until(lambda: all(is_known(nameserver, group) for group in GROUPS), "the broker to hear of the groups")
         send(nameserver, range(first + 5, first + COUNT))
         numbers = range(first + COUNT)
         wait_until(
