@@ -54,7 +54,7 @@ def _writer(name: str, layout: FixedLayout) -> str:
         for field, number in fields.items()
     )
     what = layout.name.partition(",")[0]
-    return f'\n\ndef write_{name}(\n    out: BytesWriter,\n{parameters}) -> None:\n    """A {what}."""\n{calls}'
+    return f'\n\ndef write_{name}(\n    out: BytesWriter,\n{parameters}) -> None:\n    """Write one {what}."""\n{calls}'
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def write_record_head(
     prepared_transaction_offset: i64,
     body_bytes: i32,
 ) -> None:
-    """A record head."""
+    """Write one record head."""
     write_i32_be(out, total_size)
     write_i32_be(out, magic)
     write_i32_be(out, body_crc)
@@ -54,7 +54,7 @@ def write_unit(
     size: i32,
     tags_code: i64,
 ) -> None:
-    """A consume queue unit."""
+    """Write one consume queue unit."""
     write_i64_be(out, commit_log_offset)
     write_i32_be(out, size)
     write_i64_be(out, tags_code)
@@ -67,7 +67,7 @@ def write_index_entry(
     seconds: i32,
     previous_entry: i32,
 ) -> None:
-    """A index entry."""
+    """Write one index entry."""
     write_i32_be(out, key_hash)
     write_i64_be(out, commit_log_offset)
     write_i32_be(out, seconds)

@@ -193,7 +193,7 @@ class TimerLog:
             entry = TimerEntry._make(ENTRY.unpack_from(block, position - begin))
             if not is_entry(entry.size, entry.kind) or not NONE <= entry.previous < position:
                 log.error(
-                    "timer log damaged, the messages before of this second are not delivered",
+                    "timer log damaged, earlier messages of this second are not delivered",
                     position=position,
                     remedy=f"stop the broker and remove {self._files.directory}: it is made again",
                 )
