@@ -10,10 +10,9 @@ thread pool to other parts. Programs and tests without a reactor pass ``in_this_
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias, final
+from typing import Final, Protocol, TypeAlias, TypeVar, final
 
-InThread: TypeAlias = Callable[[Callable[[], Any], Callable[[Any], None]], None]
-"""A function: ``in_thread(work, done)`` runs ``work`` in a thread, then ``done(value or Failed)`` here."""
+T = TypeVar("T")
 Soon: TypeAlias = Callable[[Callable[[], None]], None]
 """A function that runs another function at the end of this turn of the reactor."""
 
@@ -28,12 +27,19 @@ class Failed:
         self.error: Final = error
 
 
-def in_this_thread(work: Callable[[], object], done: Callable[[Any], None]) -> None:
+class InThread(Protocol):
+    """A function that runs another function in a thread."""
+
+    def __call__(self, work: Callable[[], T], done: Callable[[T | Failed], None], /) -> None:
+        """Run ``work`` in a thread, then ``done`` here with the value of the work, or with ``Failed``."""
+
+
+def in_this_thread(work: Callable[[], T], done: Callable[[T | Failed], None], /) -> None:
     """Implement ``InThread`` for programs without threads; blocks."""
     done(result_of(work))
 
 
-def result_of(work: Callable[[], object]) -> object:
+def result_of(work: Callable[[], T]) -> T | Failed:
     """Run a work in this thread, and return the argument for ``done``: the work's value, or ``Failed``."""
     try:
         return work()

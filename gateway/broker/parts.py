@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from secrets import randbelow
-from typing import Any
+from typing import TypeVar
 
 from twisted.internet.defer import Deferred
 
@@ -36,6 +36,7 @@ from gateway.delivery.pop.order_file import FILE_NAME as ORDER_FILE_NAME
 from gateway.delivery.pop.pops import Pops
 from gateway.delivery.surroundings import BrokerTables, DeliverySurroundings
 from gateway.errors import GatewayError, RequestRefused
+from gateway.in_thread import Failed
 from gateway.membership.consumers import Consumers, notify_consumer_ids_changed
 from gateway.membership.heartbeats import Heartbeats
 from gateway.membership.notices import MemberNotices
@@ -78,6 +79,7 @@ from wire.message.flags import Permission
 from wire.message.record import OutgoingMessage
 
 log = EventLog("broker")
+T = TypeVar("T")
 
 LEAST_TABLES_BYTES = 1024 * 1024
 """Bytes of the disk that stay reserved for tables that grow and for small files."""
@@ -116,7 +118,7 @@ class BrokerParts:
                 clock_ms=clock,
                 files=files,
                 soon=soon,
-                in_thread=around.in_log_thread,
+                in_log_thread=around.in_log_thread,
                 in_sync=around.in_sync,
                 later=self._later,
                 registry=self.registry,
@@ -417,13 +419,13 @@ class BrokerParts:
             )
         return placed
 
-    def _after_flush(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+    def _after_flush(self, work: Callable[[], T], done: Callable[[T | Failed], None]) -> None:
         """Run ``work`` in a thread once the log is on disk, because ``work`` writes facts that follow from the log."""
         if self.settings.flush_disk_type is FlushDiskType.SYNC_FLUSH:
             self.in_thread(work, done)
             return
 
-        def flushed() -> object:
+        def flushed() -> T:
             if not self.store.flush_log():
                 raise OSError("the log is not on disk yet")
             return work()

@@ -1,7 +1,7 @@
 """The message store: one object that appends to and reads from commit log, consume queues and key index.
 
 The store is passive: it has no reactor and no clock of its own. One thread of the caller appends and makes every change
-that readers see; ``in_thread`` runs blocking work; any thread may read. A message becomes visible, and its callback
+that readers see; ``in_log_thread`` runs blocking work; any thread may read. A message becomes visible, and its callback
 runs, once the message is as durable as ``flush_disk_type`` promises.
 
     append ─ Appender ─ GroupCommit ─ CommitLog ─ Publication ─ queues, index, listeners, callbacks
@@ -94,7 +94,7 @@ class MessageStore:
         self._topics = topics
         self._layer = layer = FileLayer() if surroundings.files is None else surroundings.files
         self._paths = paths = StorePaths(directory, settings.commit_log_below(directory))
-        self._in_thread = surroundings.in_thread
+        self._in_log_thread = surroundings.in_log_thread
         figures = StoreFigures(surroundings.registry)
         self._state = state = StoreState(StoreProgress(), Admission(), figures)
         self._figures, self._progress, self._admission = figures, state.progress, state.admission
@@ -117,7 +117,7 @@ class MessageStore:
             state,
             Derived(self._dispatch, self._indexing),
             self._flushing,
-            surroundings.in_thread,
+            surroundings.in_log_thread,
             SpaceWatch(lambda: space_text(self.deletion.disk_space()), self._look_soon, settings.max_unwritten_bytes),
         )
         self._group = self._publication.group = GroupCommit(
@@ -498,7 +498,7 @@ class MessageStore:
         if not self.deletion.settings.disk_measured_bytes:
             return
         self._log.look_end = NO_END  # no further look until the result is known
-        self._in_thread(self.deletion.look, self._looked)
+        self._in_log_thread(self.deletion.look, self._looked)
 
     def _looked(self, result: Survey | Failed) -> None:
         if isinstance(result, Failed):

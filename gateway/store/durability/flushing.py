@@ -68,7 +68,7 @@ class Flushing:
         self._settings = settings
         self._sync = settings.sync_flush
         self._clock_ms = surroundings.clock_ms
-        self._in_thread = surroundings.in_thread
+        self._in_log_thread = surroundings.in_log_thread
         self._last_log_flush_ms = 0
         self._last_queue_flush_ms = 0
         self._last_thorough_ms = 0
@@ -100,7 +100,7 @@ class Flushing:
     def _wake(self) -> None:
         if not self._is_woken:
             self._is_woken = True
-            self._in_thread(lambda: self._flush_log_due(self._clock_ms()), self._woken)
+            self._in_log_thread(lambda: self._flush_log_due(self._clock_ms()), self._woken)
 
     def _woken(self, _result: object) -> None:
         self._is_woken = False

@@ -60,7 +60,7 @@ class BatchLog(Protocol):
 class GroupCommit:
     """The part that gathers batches and brings them to the disk one after the other.
 
-    :param surroundings: ``in_thread`` runs a write that would block, ``in_sync`` each sync.
+    :param surroundings: ``in_log_thread`` runs a write that would block, ``in_sync`` each sync.
     :param syncs: True if each batch is brought to the disk by its own sync (SYNC_FLUSH).
     :param timeout_ms: the time in milliseconds after which a batch that is not on disk is overdue.
     """
@@ -69,8 +69,8 @@ class GroupCommit:
         "_additions",
         "_failed",
         "_hasty",
+        "_in_log_thread",
         "_in_sync",
-        "_in_thread",
         "_is_landing",
         "_landed",
         "_later",
@@ -107,8 +107,8 @@ class GroupCommit:
         self._hasty = observer.hasty
         self._overdue = observer.overdue
         self._soon = surroundings.soon
-        self._in_thread = surroundings.in_thread
-        self._in_sync = surroundings.in_sync or surroundings.in_thread
+        self._in_log_thread = surroundings.in_log_thread
+        self._in_sync = surroundings.in_sync or surroundings.in_log_thread
         self._later = surroundings.later
         self._timeout_ms = timeout_ms
         self._additions: list[Callable[[], None]] = []
@@ -162,7 +162,7 @@ class GroupCommit:
         if self._unwatch is None:
             self._watch(batch)
         if not batch.has_its_files or batch.size > WRITTEN_AT_ONCE_BYTES:
-            self._in_thread(lambda: self._write(batch), self._written)
+            self._in_log_thread(lambda: self._write(batch), self._written)
             return
         self._written(result_of(lambda: self._write(batch)))
 

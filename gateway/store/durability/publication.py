@@ -58,7 +58,7 @@ class Publication:
         "_figures",
         "_flushing",
         "_idle_callbacks",
-        "_in_thread",
+        "_in_log_thread",
         "_index",
         "_listeners",
         "_log",
@@ -76,7 +76,7 @@ class Publication:
         state: StoreState,
         derived: Derived,
         flushing: Flushing,
-        in_thread: InThread,
+        in_log_thread: InThread,
         space: SpaceWatch,
     ) -> None:
         self._log = files.log
@@ -86,7 +86,7 @@ class Publication:
         self._progress = state.progress
         self._admission = state.admission
         self._figures = state.figures
-        self._in_thread = in_thread
+        self._in_log_thread = in_log_thread
         self._numbers = space.text
         self._look = space.look_soon
         self._max_behind_bytes = space.max_behind_bytes
@@ -249,7 +249,7 @@ class Publication:
         """
         file = self._log.file_ahead()
         if file is not None:
-            self._in_thread(lambda: file.open(create=True), lambda result: self._made_ahead(file, result))
+            self._in_log_thread(lambda: file.open(create=True), lambda result: self._made_ahead(file, result))
 
     def _made_ahead(self, file: MappedFile, result: object) -> None:
         if not isinstance(result, Failed):

@@ -64,10 +64,10 @@ class StoreSurroundings:
     """The layer through which every access to the disk goes; None: the system's files."""
     soon: Soon = at_once
     """The function that runs another at the end of this reactor turn."""
-    in_thread: InThread = in_this_thread
+    in_log_thread: InThread = in_this_thread
     """The function that runs blocking work in one thread, in order."""
     in_sync: InThread | None = None
-    """The function that runs the sync of a batch; None: ``in_thread`` does this."""
+    """The function that runs the sync of a batch; None: ``in_log_thread`` does this."""
     later: Later = never
     """The function that runs another on the reactor's thread after a number of milliseconds."""
     stage: Callable[[BatchObserver], BatchObserver] = no_stage

@@ -90,11 +90,11 @@ class Threads:
         """For the end of the turn."""
         self._turn.append(function)
 
-    def in_log_thread(self, work: Callable[[], object], on_result: Callable[[object], None]) -> None:
+    def in_log_thread(self, work: Callable[[], object], on_result: Callable[[Any], None]) -> None:
         """For the log thread."""
         self._log_thread.append(lambda: _done(work, on_result))
 
-    def in_pool(self, work: Callable[[], object], on_result: Callable[[object], None]) -> None:
+    def in_pool(self, work: Callable[[], object], on_result: Callable[[Any], None]) -> None:
         """For another thread."""
         self._pool.append(lambda: _done(work, on_result))
 
@@ -120,7 +120,7 @@ class Threads:
                     self._done.append(queue.popleft()())
 
 
-def _done(work: Callable[[], object], on_result: Callable[[object], None]) -> Callable[[], None]:
+def _done(work: Callable[[], object], on_result: Callable[[Any], None]) -> Callable[[], None]:
     result: object
     try:
         result = work()
@@ -173,7 +173,7 @@ class SmallBroker:
         self.store = MessageStore(
             ROOT,
             settings,
-            StoreSurroundings(clock_ms=clock, files=files, soon=threads.soon, in_thread=threads.in_log_thread),
+            StoreSurroundings(clock_ms=clock, files=files, soon=threads.soon, in_log_thread=threads.in_log_thread),
             delay_of=delay_of,
             bit_map_of=bit_map_of,
         )

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from twisted.internet.task import Clock as TaskClock
 
@@ -62,12 +63,12 @@ class Executor:
 
     def __init__(self) -> None:
         self.turn: deque[Callable[[], None]] = deque()
-        self.threads: deque[tuple[Callable[[], object], Callable[[object], None]]] = deque()
+        self.threads: deque[tuple[Callable[[], object], Callable[[Any], None]]] = deque()
 
     def soon(self, function: Callable[[], None]) -> None:
         self.turn.append(function)
 
-    def in_thread(self, work: Callable[[], object], on_result: Callable[[object], None]) -> None:
+    def in_thread(self, work: Callable[[], object], on_result: Callable[[Any], None]) -> None:
         self.threads.append((work, on_result))
 
     def run_turn(self) -> None:
@@ -200,7 +201,7 @@ def small_store(
             clock_ms=clock or Clock(),
             files=disk or Disk(),
             soon=soon,
-            in_thread=in_thread,
+            in_log_thread=in_thread,
             later=later,
             stage=stage,
         ),

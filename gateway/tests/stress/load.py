@@ -78,7 +78,9 @@ class Stress:
         self.store = MessageStore(
             directory,
             replace(SETTINGS, max_open_consume_queue_files=plan.open_files, enable_consume_queue_ext=plan.extended),
-            StoreSurroundings(clock_ms=wall_clock_ms, soon=self._reactor.soon, in_thread=self._reactor.in_log_thread),
+            StoreSurroundings(
+                clock_ms=wall_clock_ms, soon=self._reactor.soon, in_log_thread=self._reactor.in_log_thread
+            ),
             bit_map_of=lambda _topic, properties: properties["UNIQ_KEY"].encode(),
         )
         self.store.deletion.keep_from = lambda: self.store.max_commit_log_offset - KEPT_BYTES

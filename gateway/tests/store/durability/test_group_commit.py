@@ -52,7 +52,7 @@ class Log:
         surroundings = StoreSurroundings(
             clock_ms=int,
             soon=run_at_once if at_once else self.executor.soon,
-            in_thread=in_this_thread if at_once else self.executor.in_thread,
+            in_log_thread=in_this_thread if at_once else self.executor.in_thread,
             in_sync=in_this_thread if at_once else self._in_sync,
             later=self._later,
         )

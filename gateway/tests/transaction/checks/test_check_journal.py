@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -152,7 +153,7 @@ def test_a_full_disk_during_a_rewrite_keeps_the_old_file(tmp_path: Path, monkeyp
     monkeypatch.setattr(check_journal, "REWRITE_BYTES", 0)
     files = FullDisk()
 
-    def in_thread(work: Callable[[], object], done: Callable[[object], None]) -> None:
+    def in_thread(work: Callable[[], object], done: Callable[[Any], None]) -> None:
         files.full = True
         in_this_thread(work, done)
         files.full = False
