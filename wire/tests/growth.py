@@ -42,19 +42,26 @@ def growth_per_doubling(work: Callable[[Any], object], make: Callable[[int], Any
     return least
 
 
-def _seconds(work: Callable[[Any], object], value: Any) -> float:
+def processor_seconds(work: Callable[[], object]) -> float:
     """Return the processor time, without garbage collections: these look at all objects of earlier tests, too."""
     was_enabled = gc.isenabled()
     gc.disable()
     start = time.thread_time()
     try:
-        work(value)
-    except (AttributeError, NameError, TypeError):
-        raise  # a mistake of the test, or of the parser
-    except Exception:  # noqa: BLE001 - hostile input is refused in many ways, all of them fine here
-        pass
+        work()
+        return time.thread_time() - start
     finally:
-        taken = time.thread_time() - start
         if was_enabled:
             gc.enable()
-    return taken
+
+
+def _seconds(work: Callable[[Any], object], value: Any) -> float:
+    def tried() -> None:
+        try:
+            work(value)
+        except (AttributeError, NameError, TypeError):
+            raise  # a mistake of the test, or of the parser
+        except Exception:  # noqa: BLE001 - hostile input is refused in many ways, all of them fine here
+            pass
+
+    return processor_seconds(tried)

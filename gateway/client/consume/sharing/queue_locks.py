@@ -82,9 +82,13 @@ class ConsumerLocks:
         """Return the queues that brokers granted, and those that they refused."""
         asked = _by_broker(queues)
         answers = await asyncio.gather(*(self._lock(name, some) for name, some in asked.items()))
-        granted = {queue for answer in answers if answer is not None for queue in answer}
-        answered = [some for some, answer in zip(asked.values(), answers, strict=True) if answer is not None]
-        return granted, {queue for some in answered for queue in some} - granted
+        granted: set[MessageQueue] = set()
+        refused: set[MessageQueue] = set()
+        for some, answer in zip(asked.values(), answers, strict=True):
+            if answer is not None:
+                granted |= answer
+                refused |= set(some) - answer
+        return granted, refused
 
     async def _lock(self, broker_name: str, queues: Collection[MessageQueue]) -> set[MessageQueue] | None:
         """Return the queues that a broker grants; None when it does not answer."""
