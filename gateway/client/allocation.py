@@ -26,8 +26,9 @@ class AllocationStrategy(Protocol):
     """The rule by which a group shares the queues of a topic.
 
     A strategy is called with the sorted queues of one topic and the sorted client ids of the group, and returns the
-    queues of one client. For equal arguments every member must get the same division: each queue goes to exactly one
-    client.
+    queues of one client. For equal arguments all members must come to the same division, in which no queue has two
+    clients: both would get its messages. A queue without a client is not read: ``MachineRoom`` leaves out the queues of
+    other rooms, and with ``Configured`` the lists of all members together have to name each queue once.
     """
 
     @property
@@ -152,7 +153,10 @@ class MachineRoom:
 
 
 class Configured:
-    """Gives this member the listed queues, whatever other members read (upstream ``AllocateMessageQueueByConfig``)."""
+    """Gives this member the listed queues, whatever other members read (upstream ``AllocateMessageQueueByConfig``).
+
+    :param queues: the queues of this member. Nobody checks that each queue is in the list of exactly one member.
+    """
 
     name: Final = "CONFIG"
 

@@ -73,5 +73,8 @@ class PushConsumer(GroupFace):
         self._do(self._core.resume)
 
     def commit(self) -> None:
-        """Report the consumed offsets to the brokers now; ``aio.PushConsumer.commit`` says more."""
+        """Report the consumed offsets to the brokers, and wait until they are stored.
+
+        :raises NotCommitted: the offsets could not be stored; the next report, every 5 s, tries again.
+        """
         self._run(self._core.commit())

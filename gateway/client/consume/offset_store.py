@@ -113,10 +113,6 @@ class OffsetTable:
         self._changed = self._changed - taken
         return offsets
 
-    def changed(self, queues: Collection[MessageQueue] | None = None) -> list[MessageQueue]:
-        """Return the queues, of all or of these, whose offsets are not stored."""
-        return sorted(self._changed if queues is None else self._changed.intersection(queues))
-
     def put_back(self, queue: MessageQueue) -> None:
         """Mark a queue's offset to be stored again, after storing has failed."""
         if queue in self._offsets:

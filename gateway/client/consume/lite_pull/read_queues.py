@@ -16,7 +16,7 @@ from gateway.client.consume.settings.consumer_settings import LitePullSettings
 from gateway.client.consume.sharing.assigned_queues import AssignedQueues, QueueTerms
 from gateway.client.consume.sharing.rebalancing import QueueOwner, QueueState, Rebalancing
 from gateway.client.consume.subscriptions import Subscription, tags_of
-from gateway.client.errors import ConfigurationError, NotCommitted
+from gateway.client.errors import ConfigurationError
 from gateway.client.message import ReceivedMessage
 from gateway.client.message_queue import MessageQueue
 from gateway.client.retry_later import CONSUMED
@@ -163,9 +163,7 @@ class ReadQueues:
             for queue, offset in offsets.items():
                 table.move(queue, offset)
         self._committed_at = asyncio.get_running_loop().time()
-        if not await self.queues.persist(offsets, confirm=True):
-            failed = table.changed(offsets)
-            raise NotCommitted([f"{queue.topic}/{queue.broker_name}/{queue.queue_id}" for queue in failed])
+        await self.queues.commit(offsets)
 
     # --- which queues, and from where -------------------------------------------------------------------------
 

@@ -85,8 +85,14 @@ class PushConsumer(QueueConsumer[PushedQueues]):
         self._parts_here().resume()
 
     async def commit(self) -> None:
-        """Report the consumed offsets to the brokers now; they are also reported every 5 s and at ``close``."""
-        await self._parts_here().queues.persist(confirm=True)
+        """Report the consumed offsets to the brokers now, and wait for the answers.
+
+        They are also reported every 5 s and at ``close``, without a word when that fails: the log says it, and the next
+        report tries again.
+
+        :raises NotCommitted: some offsets could not be stored.
+        """
+        await self._parts_here().queues.commit()
 
     # --- a member of the client instance --------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from gateway.client.consume.pull_loop import LoopOwner, PullLoop, PullTerms
 from gateway.client.consume.queue_offsets import QueueOffsets
 from gateway.client.consume.settings.consume_positions import AtOffset, first_position, timestamp_ms_of
 from gateway.client.consume.settings.consumer_settings import ConsumerSettings, MessageModel
-from gateway.client.errors import RocketMQError
+from gateway.client.errors import NotCommitted, RocketMQError
 
 if TYPE_CHECKING:
     from gateway.client.connect.instance import ClientInstance
@@ -177,15 +177,23 @@ class AssignedQueues:
             if queue.topic == subscription.topic:
                 loop.subscription = subscription
 
-    async def persist(self, queues: Collection[MessageQueue] | None = None, *, confirm: bool = False) -> bool:
-        """Store changed offsets, of all or some queues. Return False if some offsets could not be stored."""
-        changed = self.table.take_changed(queues)
-        if not changed:
-            return True
-        failed = await self.store.store(changed, confirm=confirm)
+    async def persist(
+        self, queues: Collection[MessageQueue] | None = None, *, confirm: bool = False
+    ) -> list[MessageQueue]:
+        """Store changed offsets, of all or some queues; return the queues whose offset could not be stored."""
+        failed = await self.store.store(self.table.take_changed(queues), confirm=confirm)
         for queue in failed:
             self.table.put_back(queue)
-        return not failed
+        return failed
+
+    async def commit(self, queues: Collection[MessageQueue] | None = None) -> None:
+        """Store changed offsets, of all or some queues, and wait until they are stored.
+
+        :raises NotCommitted: some offsets could not be stored.
+        """
+        failed = await self.persist(queues, confirm=True)
+        if failed:
+            raise NotCommitted([f"{queue.topic}/{queue.broker_name}/{queue.queue_id}" for queue in failed])
 
     async def keep_persisting(self) -> None:
         """Store offsets every ``persist_consumer_offset_interval``; runs for ever."""

@@ -23,6 +23,7 @@ from gateway.client.errors import (
     ConfigurationError,
     ConnectError,
     MessageRefused,
+    NotCommitted,
     UsedAfterFork,
 )
 from gateway.client.message import ReceivedMessage
@@ -290,6 +291,27 @@ def test_a_suspended_consumer_pulls_nothing(caplog: pytest.LogCaptureFixture) ->
                 assert (len(broker.asked(RequestCode.PULL_MESSAGE)), got) == (pulls, [])
                 consumer.resume()
                 await until(lambda: got == [b"0"])
+                await consumer.commit()
+                assert broker.offsets["g", "t", 0] == 1
+
+    run(scenario())
+
+
+def test_a_commit_that_cannot_be_stored_says_so() -> None:
+    async def scenario() -> None:
+        got: list[bytes] = []
+        async with ConsumingBroker(queues=1) as broker:
+            broker.put("t", b"0")
+            consumer = PushConsumer(
+                "g", lambda message: got.append(message.body), settings(broker), subscriptions={"t": "*"}
+            )
+            async with consumer:
+                await until(lambda: got == [b"0"])
+                store = broker._scripts[RequestCode.UPDATE_CONSUMER_OFFSET]
+                broker.on(RequestCode.UPDATE_CONSUMER_OFFSET, lambda _: broker.drop_connections())
+                with pytest.raises(NotCommitted, match="t/broker-a/0"):
+                    await consumer.commit()
+                broker.on(RequestCode.UPDATE_CONSUMER_OFFSET, store)
                 await consumer.commit()
                 assert broker.offsets["g", "t", 0] == 1
 
