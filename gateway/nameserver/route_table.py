@@ -14,6 +14,7 @@ topics, and filter servers, which no client since 4.x asks for.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,8 @@ DEFAULT_BROKER_TIMEOUT_MS = 120_000
 
 The broker has missed four registrations by then.
 """
+MOST_BYTES_PER_TOPIC = 200
+"""The bytes of the index for each topic above which the index is copied: a dict that empties keeps its size."""
 MAX_KNOWN_QUEUES = 1_024
 """The most combinations of queues and permissions that are remembered for one broker, so that its topics share them."""
 
@@ -112,6 +115,11 @@ class _BrokerGroup:
     _wiped_at: int = 0
     _opened_at: int = 0
     _known: dict[tuple[int, int, int, int], _Told] = field(default_factory=dict)
+    alone: dict[str, _BrokerGroup] = field(init=False)
+    """The groups of each topic that only this group serves. All such topics share it, so nobody changes it."""
+
+    def __post_init__(self) -> None:
+        self.alone = {self.name: self}
 
     def wipe(self) -> int:
         """Take the write permission from all topics registered until now; return how many there are."""
@@ -602,7 +610,13 @@ class RouteTable:
         """Note that a broker serves a topic; the caller puts the queues."""
         if topic not in group.topics:
             self._entries += 1
-            self._topics.setdefault(topic, {})[group.name] = group
+            groups = self._topics.get(topic)
+            if groups is None:
+                self._topics[topic] = group.alone
+            elif len(groups) == 1:  # perhaps shared
+                self._topics[topic] = {**groups, group.name: group}
+            else:
+                groups[group.name] = group
 
     def _drop_queue(self, topic: str, group: _BrokerGroup) -> None:
         del group.topics[topic]
@@ -612,9 +626,10 @@ class RouteTable:
     def _unindex(self, topic: str, group: _BrokerGroup) -> None:
         groups = self._topics.get(topic, {})
         if groups.get(group.name) is group:  # a broker of the same name may have come since
-            del groups[group.name]
-            if not groups:
+            if len(groups) == 1:
                 del self._topics[topic]
+            else:
+                del groups[group.name]
 
     def _leave(self, group: _BrokerGroup) -> None:
         """Take a group out of all routes now, and out of the index of topics piece by piece."""
@@ -629,6 +644,8 @@ class RouteTable:
             self._forget(ENTRIES_PER_TURN)
             if self._leaving:
                 yield
+        if sys.getsizeof(self._topics) > MOST_BYTES_PER_TOPIC * (len(self._topics) + 100):
+            self._topics = dict(self._topics)
 
     def _forget(self, entries: int) -> None:
         """Remove at most ``entries`` entries of groups that left from the index of topics."""
@@ -638,7 +655,7 @@ class RouteTable:
             if group.topics:
                 self._unindex(group.topics.popitem()[0], group)
             else:
-                self._leaving.popleft()
+                self._leaving.popleft().alone.clear()  # a cycle
 
 
 _ENTRIES_LIMIT = "the limit is {} pairs of topic and broker (gateway.nameserverEntriesLimit)"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -364,6 +366,39 @@ def test_a_broker_that_comes_back_keeps_what_it_tells_while_its_past_is_forgotte
         finish(work)
     assert set(table.topics()) == {*SYSTEM_TOPICS, "orders", "new"}
     assert perms(table, "orders") == {"broker-a": 6}
+
+
+def test_a_broker_that_shares_one_of_many_topics_changes_none_of_the_others() -> None:
+    table = table_of(registration("orders", "bills", "rest"))
+    table.register(registration("orders", broker_name="broker-b", address="192.0.2.9:10911"), 0)
+    assert perms(table, "orders").keys() == {"broker-a", "broker-b"}
+    assert perms(table, "bills").keys() == {"broker-a"}
+    table.delete_topic("bills")
+    assert table.route("bills", HERE) is None
+    table.unregister("broker-a", 0, "192.0.2.1:10911")
+    assert perms(table, "orders").keys() == {"broker-b"}
+    assert table.route("rest", HERE) is None
+    table.register(registration("rest"), 0)
+    assert perms(table, "rest").keys() == {"broker-a"}
+
+
+def test_the_topics_of_one_broker_take_little_memory_and_leave_no_garbage() -> None:
+    table = RouteTable()
+    names = [f"topic-{number}" for number in range(2_000)]
+    taken = registration(*names)
+    gc.collect()
+    gc.disable()
+    try:
+        tracemalloc.start()
+        table.register(taken, 0)
+        held_bytes, _ = tracemalloc.get_traced_memory()
+        table.unregister("broker-a", 0, "192.0.2.1:10911")
+        left_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert held_bytes < 150 * len(names)
+    assert left_bytes < 5 * len(names)
 
 
 def test_whoever_comes_and_goes_without_a_pause_leaves_no_more_behind_than_it_brings() -> None:
