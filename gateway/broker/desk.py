@@ -32,6 +32,7 @@ from gateway.metadata.groups import Groups
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.metadata.request_modes import RequestModes
 from gateway.metadata.topics import Topics
+from gateway.remoting.requests import Requests
 from gateway.remoting.turns import Turns
 from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.delay_service import DelayService
@@ -136,3 +137,15 @@ class Desk(Protocol):
 
         Addresses are separated by semicolons.
         """
+
+
+class DeskRequests(Requests):
+    """A class of requests that works with the parts on the desk."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    @property
+    def turns(self) -> Turns:  # type: ignore[override]
+        """The turns by which long answers share the reactor."""
+        return self._desk.turns

@@ -1,6 +1,6 @@
 """The declarations of a request besides header and method: the right that its sender needs, and what its answer costs.
 
-The declarations stand where a class registers its codes, and ``Dispatch`` knows nothing more about a request. The page
+The declarations stand above the methods (``requests``), and ``Dispatch`` knows nothing more about a request. The page
 ``docs/request-codes.md`` is written from these declarations.
 """
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.broker.desk import Desk
+from gateway.broker.desk import DeskRequests
 from gateway.errors import RequestRefused
 from gateway.membership.clients import ConnectedClient
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import list_text, table_of_texts, table_text
+from gateway.remoting.requests import answers, answers_in_turns
 from gateway.remoting.turns import Work
 from wire.bodies.consumers import (
     Connection,
@@ -30,46 +31,20 @@ from wire.headers.groups import (
 )
 
 
-class ConnectedClients:
-    """Answers GET_CONSUMER_LIST_BY_GROUP (38), GET_CONSUMER_CONNECTION_LIST (203),
-    GET_PRODUCER_CONNECTION_LIST (204) and GET_ALL_PRODUCER_INFO (328).
-    """
+class ConnectedClients(DeskRequests):
+    """Requests about connected clients."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers(
-            RequestCode.GET_CONSUMER_LIST_BY_GROUP, GetConsumerListByGroupRequest, self.consumer_ids, Right.CONSUME
-        )
-        dispatch.answers(
-            RequestCode.GET_CONSUMER_CONNECTION_LIST,
-            GetConsumerConnectionListRequest,
-            self.consumer_connections,
-            Right.ADMIN,
-            Size.LIST,
-        )
-        dispatch.answers(
-            RequestCode.GET_PRODUCER_CONNECTION_LIST,
-            GetProducerConnectionListRequest,
-            self.producer_connections,
-            Right.ADMIN,
-            Size.LIST,
-        )
-        dispatch.answers(RequestCode.GET_ALL_PRODUCER_INFO, None, self.all_producers, Right.ADMIN, Size.LIST)
-
-    async def consumer_ids(self, request: Request, header: GetConsumerListByGroupRequest) -> Answer:
+    @answers_in_turns(RequestCode.GET_CONSUMER_LIST_BY_GROUP, GetConsumerListByGroupRequest, Right.CONSUME)
+    def consumer_ids(self, _request: Request, header: GetConsumerListByGroupRequest) -> Work[Answer]:
         """Answer with the client ids of a group; the members divide the queues by these ids."""
-        return await self._desk.turns.run(self._consumer_ids(header.consumer_group), request.channel)
-
-    def _consumer_ids(self, group: str) -> Work[Answer]:
+        group = header.consumer_group
         client_ids = self._desk.consumers.client_ids(group)
         if not client_ids:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group}")
         text = yield from list_text(f"clients of group {group}", client_ids)
         return Answer(body=ConsumerListByGroup(text).build())
 
+    @answers(RequestCode.GET_CONSUMER_CONNECTION_LIST, GetConsumerConnectionListRequest, Right.ADMIN, Size.LIST)
     async def consumer_connections(self, request: Request, header: GetConsumerConnectionListRequest) -> Answer:
         """Answer with a group's connections and subscriptions."""
         group = self._desk.consumers.group(header.consumer_group)
@@ -93,6 +68,7 @@ class ConnectedClients:
         )
         return Answer(body=body.build())
 
+    @answers(RequestCode.GET_PRODUCER_CONNECTION_LIST, GetProducerConnectionListRequest, Right.ADMIN, Size.LIST)
     async def producer_connections(self, request: Request, header: GetProducerConnectionListRequest) -> Answer:
         """Answer with a producer group's connections."""
         members = self._desk.producers.members(header.producer_group)
@@ -102,13 +78,14 @@ class ConnectedClients:
         text: Any = await self._desk.turns.run(list_text(what, map(_connection, members)), request.channel)
         return Answer(body=ProducerConnection(text).build())
 
-    async def all_producers(self, request: Request, _header: None) -> Answer:
+    @answers_in_turns(RequestCode.GET_ALL_PRODUCER_INFO, None, Right.ADMIN, Size.LIST)
+    def all_producers(self, _request: Request, _header: None) -> Work[Answer]:
         """Answer with the connections of every producer group."""
         what, producers = "connections of all producer groups", self._desk.producers
         lists = (
             (group, list_text(what, map(_producer_info, producers.members(group)))) for group in producers.groups()
         )
-        text: Any = await self._desk.turns.run(table_of_texts(what, lists), request.channel)
+        text: Any = yield from table_of_texts(what, lists)
         return Answer(body=ProducerTableInfo(text).build())
 
 

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
-from twisted.internet.defer import Deferred
 
 from gateway.broker.awaiting import saved
-from gateway.broker.desk import Desk
+from gateway.broker.desk import DeskRequests
 from gateway.broker.requests.paging import page
 from gateway.errors import RequestRefused
 from gateway.metadata.attributes import GROUP_ATTRIBUTES, changed_attributes
 from gateway.metadata.names import check_group_name
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import table_text
+from gateway.remoting.requests import answers, answers_in_turns
 from gateway.remoting.turns import Work
 from wire.bodies.subscriptions import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupTable
 from wire.codes import RequestCode, ResponseCode
@@ -34,39 +34,20 @@ MAX_GROUPS_PER_REQUEST = 10_000
 MAX_RETRY_QUEUES = 1_024
 
 
-class GroupRequests:
-    """Answers UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200), GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201),
-    DELETE_SUBSCRIPTIONGROUP (207), UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST (225) and
-    GET_SUBSCRIPTIONGROUP_CONFIG (352).
-    """
+class GroupRequests(DeskRequests):
+    """Requests about subscription groups."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, self.create, Right.ADMIN)
-        dispatch.answers(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, None, self.create_list, Right.ADMIN)
-        dispatch.answers(RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteSubscriptionGroupRequest, self.delete, Right.ADMIN)
-        dispatch.answers(
-            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
-            GetAllSubscriptionGroupRequest,
-            self.table,
-            Right.ADMIN,
-            Size.LIST,
-        )
-        dispatch.answers(
-            RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GetSubscriptionGroupConfigRequest, self.config, Right.ADMIN
-        )
-
+    @answers(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, Right.ADMIN)
     async def create(self, request: Request, _header: None) -> Answer:
         """Create or change one group."""
         return await self._put([SubscriptionGroupConfig.parse(request.command.body)])
 
+    @answers(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, None, Right.ADMIN)
     async def create_list(self, request: Request, _header: None) -> Answer:
         """Create or change several groups: all of them or, if one is wrong, none."""
         return await self._put(SubscriptionGroupList.parse(request.command.body).configs)
 
+    @answers(RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteSubscriptionGroupRequest, Right.ADMIN)
     async def delete(self, _request: Request, header: DeleteSubscriptionGroupRequest) -> Answer:
         """Delete a group, and its offsets if the request asks for that; a missing group is no error."""
         check_group_name(header.group_name)
@@ -77,16 +58,13 @@ class GroupRequests:
         await saved(self._desk.groups.persist, f"deletion of group {header.group_name}")
         return Answer()
 
-    def table(self, request: Request, header: GetAllSubscriptionGroupRequest) -> Deferred[Answer]:
+    @answers_in_turns(
+        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GetAllSubscriptionGroupRequest, Right.ADMIN, Size.LIST
+    )
+    def table(self, _request: Request, header: GetAllSubscriptionGroupRequest) -> Work[Answer]:
         """Answer with all groups, or with a page of them."""
-        return self._desk.turns.run(self._table(header), request.channel)
-
-    def _table(self, header: GetAllSubscriptionGroupRequest) -> Work[Answer]:
-        table, version, total = (
-            self._desk.groups.table(),
-            self._desk.groups.data_version,
-            len(self._desk.groups.table()),
-        )
+        table, version = self._desk.groups.table(), self._desk.groups.data_version
+        total = len(table)
         configs = {name: table[name] for name in page(table, header.group_seq, header.max_group_num)}
         members = ((name, config.to_json()) for name, config in configs.items())
         what, advice = f"configuration of {len(configs)} groups", "ask for pages (groupSeq and maxGroupNum)"
@@ -96,6 +74,7 @@ class GroupRequests:
         body = SubscriptionGroupTable(configs=text, data_version=version, forbidden_table=forbidden_text)
         return Answer(header=GetAllSubscriptionGroupResponse(total_group_num=total), body=body.build())
 
+    @answers(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GetSubscriptionGroupConfigRequest, Right.ADMIN)
     def config(self, _request: Request, header: GetSubscriptionGroupConfigRequest) -> Answer:
         """Answer with one group's configuration; a missing group is created where automatic creation is allowed."""
         config = self._desk.groups.find(header.group)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from gateway.broker.desk import Desk
+from gateway.broker.desk import Desk, DeskRequests
 from gateway.delivery.filters.sql92 import ExpressionError
 from gateway.delivery.filters.subscribed import (
     MAX_HEARTBEAT_CHARACTERS,
@@ -16,7 +16,8 @@ from gateway.delivery.filters.subscribed import (
 )
 from gateway.delivery.filters.tags import is_tag_type
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.dispatch import Answer, Request
+from gateway.remoting.requests import answers
 from wire.bodies.consumers import CheckClientRequest
 from wire.bodies.heartbeat import HeartbeatData
 from wire.bodies.subscriptions import SubscriptionData
@@ -24,19 +25,14 @@ from wire.codes import RequestCode, ResponseCode
 from wire.headers.groups import HeartbeatResponse, UnregisterClientRequest
 
 
-class HeartbeatRequests:
+class HeartbeatRequests(DeskRequests):
     """Answers HEART_BEAT (34), UNREGISTER_CLIENT (35) and CHECK_CLIENT_CONFIG (46)."""
 
     def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+        super().__init__(desk)
         self._property_filter_enabled = desk.settings.enable_property_filter
 
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers(RequestCode.HEART_BEAT, None, self.heartbeat, Right.NONE)
-        dispatch.answers(RequestCode.UNREGISTER_CLIENT, UnregisterClientRequest, self.unregister, Right.NONE)
-        dispatch.answers(RequestCode.CHECK_CLIENT_CONFIG, None, self.check_client_config, Right.NONE)
-
+    @answers(RequestCode.HEART_BEAT, None, Right.NONE)
     def heartbeat(self, request: Request, _header: None) -> Answer:
         """Register the client and its groups.
 
@@ -57,6 +53,7 @@ class HeartbeatRequests:
             )
         )
 
+    @answers(RequestCode.UNREGISTER_CLIENT, UnregisterClientRequest, Right.NONE)
     def unregister(self, request: Request, header: UnregisterClientRequest) -> Answer:
         """Remove the client from the groups that it names."""
         self._desk.heartbeats.unregister(
@@ -64,6 +61,7 @@ class HeartbeatRequests:
         )
         return Answer()
 
+    @answers(RequestCode.CHECK_CLIENT_CONFIG, None, Right.NONE)
     def check_client_config(self, request: Request, _header: None) -> Answer | None:
         """Answer whether the broker can evaluate the filter that a push consumer is about to subscribe with."""
         subscription = CheckClientRequest.parse(request.command.body).subscription

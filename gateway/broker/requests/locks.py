@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.broker.desk import Desk
+from gateway.broker.desk import DeskRequests
 from gateway.errors import RequestRefused
 from gateway.membership.heartbeats import MAX_CLIENT_ID_CHARACTERS
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import list_text
+from gateway.remoting.requests import answers
 from wire.bodies.message_queue import LockBatchRequest, LockBatchResponse, MessageQueue, UnlockBatchRequest
 from wire.codes import RequestCode, ResponseCode
 
@@ -20,17 +21,10 @@ MAX_QUEUES_PER_REQUEST = 16_384
 """The number of queues that one request may claim or give back."""
 
 
-class LockRequests:
+class LockRequests(DeskRequests):
     """Answers LOCK_BATCH_MQ (41) and UNLOCK_BATCH_MQ (42)."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers(RequestCode.LOCK_BATCH_MQ, None, self.lock, Right.CONSUME)
-        dispatch.answers(RequestCode.UNLOCK_BATCH_MQ, None, self.unlock, Right.CONSUME)
-
+    @answers(RequestCode.LOCK_BATCH_MQ, None, Right.CONSUME)
     async def lock(self, request: Request, _header: None) -> Answer:
         """Claim queues or renew the claims; the answer names the queues that the client owns now.
 
@@ -52,6 +46,7 @@ class LockRequests:
         topic = self._desk.topics.get(queue.topic)
         return topic is not None and 0 <= queue.queue_id < max(topic.read_queue_nums, topic.write_queue_nums)
 
+    @answers(RequestCode.UNLOCK_BATCH_MQ, None, Right.CONSUME)
     def unlock(self, request: Request, _header: None) -> Answer:
         """Give back the queues that the client itself has claimed."""
         body = UnlockBatchRequest.parse(request.command.body)

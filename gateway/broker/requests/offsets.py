@@ -6,11 +6,12 @@ Upstream: ``ConsumerManageProcessor`` and ``AdminBrokerProcessor``, version 5.3.
 from __future__ import annotations
 
 from gateway.broker.awaiting import not_on_disk
-from gateway.broker.desk import Desk
+from gateway.broker.desk import DeskRequests
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_movable
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.dispatch import Answer, Request
+from gateway.remoting.requests import answers, answers_directly
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import FieldError
 from wire.headers.declare import read_header
@@ -33,30 +34,10 @@ BOUNDARY_UPPER = "UPPER"
 COMMITTED = "committed"
 
 
-class OffsetRequests:
-    """Answers QUERY_CONSUMER_OFFSET (14), UPDATE_CONSUMER_OFFSET (15), SEARCH_OFFSET_BY_TIMESTAMP (29),
-    GET_MAX_OFFSET (30), GET_MIN_OFFSET (31) and GET_EARLIEST_MSG_STORETIME (32).
-    """
+class OffsetRequests(DeskRequests):
+    """Requests about consumer offsets and the bounds of queues."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers(
-            RequestCode.QUERY_CONSUMER_OFFSET, QueryConsumerOffsetRequest, self.query, Right.SUBSCRIBE | Right.CONSUME
-        )
-        dispatch.answers_directly(RequestCode.UPDATE_CONSUMER_OFFSET, self.update, Right.SUBSCRIBE | Right.CONSUME)
-        dispatch.answers(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, SearchOffsetRequest, self.search, Right.SUBSCRIBE)
-        dispatch.answers(RequestCode.GET_MAX_OFFSET, GetMaxOffsetRequest, self.max_offset, Right.SUBSCRIBE)
-        dispatch.answers(RequestCode.GET_MIN_OFFSET, GetMinOffsetRequest, self.min_offset, Right.SUBSCRIBE)
-        dispatch.answers(
-            RequestCode.GET_EARLIEST_MSG_STORETIME,
-            GetEarliestMsgStoretimeRequest,
-            self.earliest_store_time,
-            Right.SUBSCRIBE,
-        )
-
+    @answers_directly(RequestCode.UPDATE_CONSUMER_OFFSET, Right.SUBSCRIBE | Right.CONSUME)
     def update(self, request: Request) -> None:
         """Commit a group's offset in a queue; requests are mostly one-way and come every few seconds for each queue."""
         try:
@@ -104,6 +85,7 @@ class OffsetRequests:
             "(mqadmin resetOffsetByTime)",
         )
 
+    @answers(RequestCode.QUERY_CONSUMER_OFFSET, QueryConsumerOffsetRequest, Right.SUBSCRIBE | Right.CONSUME)
     def query(self, _request: Request, header: QueryConsumerOffsetRequest) -> Answer:
         """Answer with a group's offset in a queue.
 
@@ -120,6 +102,7 @@ class OffsetRequests:
             f"{header.topic}; its consumeFromWhere decides where it begins",
         )
 
+    @answers(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, SearchOffsetRequest, Right.SUBSCRIBE)
     async def search(self, request: Request, header: SearchOffsetRequest) -> Answer:
         """Answer with the offset of the first message stored at or after a time, or (UPPER) of the last one up to it.
 
@@ -134,6 +117,7 @@ class OffsetRequests:
         )
         return Answer(header=SearchOffsetResponse(offset=offset))
 
+    @answers(RequestCode.GET_MAX_OFFSET, GetMaxOffsetRequest, Right.SUBSCRIBE)
     def max_offset(self, request: Request, header: GetMaxOffsetRequest) -> Answer:
         """Answer with the end of a queue.
 
@@ -149,6 +133,7 @@ class OffsetRequests:
             offset = store.next_offset(topic, queue_id)
         return Answer(header=GetMaxOffsetResponse(offset=offset))
 
+    @answers(RequestCode.GET_MIN_OFFSET, GetMinOffsetRequest, Right.SUBSCRIBE)
     def min_offset(self, _request: Request, header: GetMinOffsetRequest) -> Answer:
         """Answer with the offset of a queue's first remaining message; 0 if the queue never had a message.
 
@@ -157,6 +142,7 @@ class OffsetRequests:
         offset = max(0, self._desk.store.min_offset(header.topic, header.queue_id))
         return Answer(header=GetMinOffsetResponse(offset=offset))
 
+    @answers(RequestCode.GET_EARLIEST_MSG_STORETIME, GetEarliestMsgStoretimeRequest, Right.SUBSCRIBE)
     async def earliest_store_time(self, request: Request, header: GetEarliestMsgStoretimeRequest) -> Answer:
         """Answer with the store time of a queue's first remaining message, in epoch milliseconds; -1 for none."""
         timestamp = await self._desk.cold_reads.result(

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import msgspec
 
-from gateway.broker.desk import Desk
+from gateway.broker.desk import DeskRequests
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.dispatch import Answer, Request
+from gateway.remoting.requests import answers
 from gateway.store.index.index_entries import KeyKind
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import RecordError
@@ -36,17 +37,10 @@ class Found(msgspec.Struct, frozen=True):
 _NOTHING = Found(b"", 0, 0)
 
 
-class QueryMessages:
+class QueryMessages(DeskRequests):
     """Answers QUERY_MESSAGE (12) and VIEW_MESSAGE_BY_ID (33)."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers(RequestCode.QUERY_MESSAGE, QueryMessageRequest, self.query, Right.SUBSCRIBE, Size.LARGE)
-        dispatch.answers(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest, self.view, Right.SUBSCRIBE, Size.LARGE)
-
+    @answers(RequestCode.QUERY_MESSAGE, QueryMessageRequest, Right.SUBSCRIBE, Size.LARGE)
     async def query(self, request: Request, header: QueryMessageRequest) -> Answer:
         """Answer with the newest records that have the key and were stored between two times, in log order.
 
@@ -73,6 +67,7 @@ class QueryMessages:
             body=found.records,
         )
 
+    @answers(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest, Right.SUBSCRIBE, Size.LARGE)
     async def view(self, request: Request, header: ViewMessageRequest) -> Answer:
         """Answer with the record at an offset of the commit log; message ids contain this offset."""
         offset = header.offset

@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
-from twisted.internet.defer import Deferred
 
 from gateway.broker.awaiting import saved
-from gateway.broker.desk import Desk
+from gateway.broker.desk import DeskRequests
 from gateway.broker.requests.deleting import delete_queues
 from gateway.broker.requests.paging import page
 from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
@@ -20,8 +19,9 @@ from gateway.errors import RequestRefused
 from gateway.metadata.attributes import changed_attributes
 from gateway.metadata.names import check_topic_name
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import table_text
+from gateway.remoting.requests import answers, answers_in_turns
 from gateway.remoting.turns import Work
 from wire.bodies.topics import MAX_QUEUES, CreateTopicList, TopicConfig, TopicConfigTable, TopicList
 from wire.codes import RequestCode, ResponseCode
@@ -38,25 +38,10 @@ HIGHEST_PERM = 7
 FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 
 
-class TopicRequests:
-    """Answers UPDATE_AND_CREATE_TOPIC (17), UPDATE_AND_CREATE_TOPIC_LIST (18), GET_ALL_TOPIC_CONFIG (21),
-    DELETE_TOPIC_IN_BROKER (215), GET_SYSTEM_TOPIC_LIST_FROM_BROKER (305) and GET_TOPIC_CONFIG (351).
-    """
+class TopicRequests(DeskRequests):
+    """Requests about topics."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers(RequestCode.UPDATE_AND_CREATE_TOPIC, CreateTopicRequest, self.create, Right.ADMIN)
-        dispatch.answers(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, None, self.create_list, Right.ADMIN)
-        dispatch.answers(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest, self.delete, Right.ADMIN)
-        dispatch.answers(RequestCode.GET_ALL_TOPIC_CONFIG, GetAllTopicConfigRequest, self.table, Right.ADMIN, Size.LIST)
-        dispatch.answers(RequestCode.GET_TOPIC_CONFIG, GetTopicConfigRequest, self.config, Right.ADMIN)
-        dispatch.answers(
-            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, None, self.system_topics, Right.ADMIN, Size.LIST
-        )
-
+    @answers(RequestCode.UPDATE_AND_CREATE_TOPIC, CreateTopicRequest, Right.ADMIN)
     async def create(self, _request: Request, header: CreateTopicRequest) -> Answer:
         """Create or change one topic."""
         self._check_name(header.topic)
@@ -75,6 +60,7 @@ class TopicRequests:
         await saved(self._desk.topics.persist, f"topic {header.topic}")
         return Answer()
 
+    @answers(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, None, Right.ADMIN)
     async def create_list(self, request: Request, _header: None) -> Answer:
         """Create or change several topics: all of them or, if one is wrong, none."""
         configs = CreateTopicList.parse(request.command.body).configs
@@ -92,6 +78,7 @@ class TopicRequests:
         await saved(self._desk.topics.persist, f"{len(configs)} topics")
         return Answer()
 
+    @answers(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest, Right.ADMIN)
     async def delete(self, _request: Request, header: DeleteTopicRequest) -> Answer:
         """Delete a topic with its messages and every group's offsets; a missing topic is no error.
 
@@ -114,11 +101,9 @@ class TopicRequests:
             await saved(self._desk.topics.persist, f"deletion of topic {header.topic}")
         return Answer()
 
-    def table(self, request: Request, header: GetAllTopicConfigRequest) -> Deferred[Answer]:
+    @answers_in_turns(RequestCode.GET_ALL_TOPIC_CONFIG, GetAllTopicConfigRequest, Right.ADMIN, Size.LIST)
+    def table(self, _request: Request, header: GetAllTopicConfigRequest) -> Work[Answer]:
         """Answer with all topics, or with a page of them."""
-        return self._desk.turns.run(self._table(header), request.channel)
-
-    def _table(self, header: GetAllTopicConfigRequest) -> Work[Answer]:
         table, version = self._desk.topics.table(), self._desk.topics.data_version
         names = page(table, header.topic_seq, header.max_topic_num)
         configs = {name: table[name] for name in names}
@@ -128,6 +113,7 @@ class TopicRequests:
         text: Any = yield from table_text(what, members, advice=advice)
         return Answer(header=answer, body=TopicConfigTable(configs=text, data_version=version).build())
 
+    @answers(RequestCode.GET_TOPIC_CONFIG, GetTopicConfigRequest, Right.ADMIN)
     def config(self, _request: Request, header: GetTopicConfigRequest) -> Answer:
         """Answer with one topic's configuration."""
         config = self._desk.topics.get(header.topic)
@@ -135,6 +121,7 @@ class TopicRequests:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {header.topic}")
         return Answer(body=config.build())
 
+    @answers(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, None, Right.ADMIN, Size.LIST)
     def system_topics(self, _request: Request, _header: None) -> Answer:
         """Answer with the topics that belong to the broker itself."""
         return Answer(body=TopicList(self._desk.topics.system_topics()).build())

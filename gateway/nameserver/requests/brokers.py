@@ -26,7 +26,8 @@ from gateway.nameserver.route_table import (
 )
 from gateway.remoting.channel import Channel
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.dispatch import Answer, Request
+from gateway.remoting.requests import Requests, answers
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from gateway.settings import NameServerSettings
 from gateway.telemetry.logs import EventLog, Repeats
@@ -57,11 +58,8 @@ CRC_MASK = 0x7FFFFFFF
 """The mask that drops the sign bit, as Java's ``UtilAll.crc32`` does. Never change this mask."""
 
 
-class BrokerRequests:
+class BrokerRequests(Requests):
     """The requests of brokers.
-
-    REGISTER_BROKER (103), UNREGISTER_BROKER (104), QUERY_DATA_VERSION (322), BROKER_HEARTBEAT (904) and
-    GET_BROKER_MEMBER_GROUP (901) are answered.
 
     :param reader: reads the bodies of registrations.
     :param read_address: returns what the table keeps for the address that a broker gives.
@@ -87,16 +85,7 @@ class BrokerRequests:
         self._told: dict[BrokerAddress, tuple[bytes, DataVersion]] = {}
         self._left_out = Repeats(clock_ms)
 
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers(RequestCode.REGISTER_BROKER, RegisterBrokerRequest, self.register_broker, Right.ADMIN)
-        dispatch.answers(RequestCode.UNREGISTER_BROKER, UnRegisterBrokerRequest, self.unregister_broker, Right.ADMIN)
-        dispatch.answers(RequestCode.QUERY_DATA_VERSION, QueryDataVersionRequest, self.query_data_version, Right.ADMIN)
-        dispatch.answers(RequestCode.BROKER_HEARTBEAT, BrokerHeartbeatRequest, self.heartbeat, Right.ADMIN)
-        dispatch.answers(
-            RequestCode.GET_BROKER_MEMBER_GROUP, GetBrokerMemberGroupRequest, self.member_group, Right.ADMIN
-        )
-
+    @answers(RequestCode.REGISTER_BROKER, RegisterBrokerRequest, Right.ADMIN)
     async def register_broker(self, request: Request, header: RegisterBrokerRequest) -> Answer:
         """Take in a broker and its topics, but nothing of a broker that left while its registration was read."""
         _check_names(header)
@@ -202,6 +191,7 @@ class BrokerRequests:
             self._told.clear()
         self._told[address] = digest, version
 
+    @answers(RequestCode.UNREGISTER_BROKER, UnRegisterBrokerRequest, Right.ADMIN)
     def unregister_broker(self, request: Request, header: UnRegisterBrokerRequest) -> Answer:  # noqa: ARG002
         """Forget a broker; an unknown broker is not an error."""
         address = self._address(header.broker_addr)
@@ -211,6 +201,7 @@ class BrokerRequests:
             log.info("broker unregistered", broker=header.broker_name, address=header.broker_addr)
         return Answer()
 
+    @answers(RequestCode.QUERY_DATA_VERSION, QueryDataVersionRequest, Right.ADMIN)
     def query_data_version(self, request: Request, header: QueryDataVersionRequest) -> Answer:
         """Answer whether a broker has to send its topics again; if not, the request counts as a heartbeat."""
         theirs = DataVersion.parse(request.command.body)
@@ -222,11 +213,13 @@ class BrokerRequests:
         body = b"" if ours is None else ours.build()
         return Answer(header=QueryDataVersionResponse(changed=changed), body=body)
 
+    @answers(RequestCode.BROKER_HEARTBEAT, BrokerHeartbeatRequest, Right.ADMIN)
     def heartbeat(self, request: Request, header: BrokerHeartbeatRequest) -> Answer:  # noqa: ARG002
         """Note that a broker is alive; the request is mostly one-way."""
         self._routes.heartbeat(self._address(header.broker_addr), self._clock_ms())
         return Answer()
 
+    @answers(RequestCode.GET_BROKER_MEMBER_GROUP, GetBrokerMemberGroupRequest, Right.ADMIN)
     def member_group(self, request: Request, header: GetBrokerMemberGroupRequest) -> Answer:
         """Answer with the addresses of the brokers that share a name."""
         addresses = self._routes.group_addresses(header.cluster_name, header.broker_name, request.channel.local[0])

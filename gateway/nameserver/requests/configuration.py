@@ -13,8 +13,9 @@ from twisted.internet.defer import Deferred
 from gateway.errors import RequestRefused
 from gateway.nameserver.kv_config import KvConfig
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import table_text
+from gateway.remoting.requests import Requests, answers
 from gateway.remoting.turns import Turns, Work
 from gateway.settings import NameServerSettings
 from gateway.settings.declare import declarations, text_of
@@ -29,34 +30,21 @@ from wire.headers.name_server import (
 )
 
 
-class ConfigurationRequests:
-    """The requests for key-value pairs and settings.
-
-    PUT, GET and DELETE_KV_CONFIG (100, 101, 102), GET_KVLIST_BY_NAMESPACE (219) and GET_NAMESRV_CONFIG (319) are
-    answered. UPDATE_NAMESRV_CONFIG (318) is refused.
-    """
+class ConfigurationRequests(Requests):
+    """Requests for key-value pairs and settings."""
 
     def __init__(self, *, kv_config: KvConfig, settings: NameServerSettings, turns: Turns) -> None:
         self._turns = turns
         self._kv_config = kv_config
         self._settings = settings
 
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers(RequestCode.PUT_KV_CONFIG, PutKVConfigRequest, self.put, Right.ADMIN)
-        dispatch.answers(RequestCode.GET_KV_CONFIG, GetKVConfigRequest, self.get, Right.ADMIN, Size.LARGE)
-        dispatch.answers(RequestCode.DELETE_KV_CONFIG, DeleteKVConfigRequest, self.delete, Right.ADMIN)
-        dispatch.answers(
-            RequestCode.GET_KVLIST_BY_NAMESPACE, GetKVListByNamespaceRequest, self.namespace, Right.ADMIN, Size.LIST
-        )
-        dispatch.answers(RequestCode.UPDATE_NAMESRV_CONFIG, None, self.update_settings, Right.ADMIN)
-        dispatch.answers(RequestCode.GET_NAMESRV_CONFIG, None, self.settings, Right.ADMIN)
-
+    @answers(RequestCode.PUT_KV_CONFIG, PutKVConfigRequest, Right.ADMIN)
     async def put(self, request: Request, header: PutKVConfigRequest) -> Answer:  # noqa: ARG002
         """Set a value; the answer comes when the value is on disk."""
         await self._kv_config.put(header.namespace, header.key, header.value)
         return Answer()
 
+    @answers(RequestCode.GET_KV_CONFIG, GetKVConfigRequest, Right.ADMIN, Size.LARGE)
     def get(self, request: Request, header: GetKVConfigRequest) -> Answer:  # noqa: ARG002
         """Answer with one value."""
         value = self._kv_config.get(header.namespace, header.key)
@@ -67,11 +55,13 @@ class ConfigurationRequests:
             )
         return Answer(header=GetKVConfigResponse(value=value))
 
+    @answers(RequestCode.DELETE_KV_CONFIG, DeleteKVConfigRequest, Right.ADMIN)
     async def delete(self, request: Request, header: DeleteKVConfigRequest) -> Answer:  # noqa: ARG002
         """Remove a value, if there is one; the answer comes when every change is on disk."""
         await self._kv_config.delete(header.namespace, header.key)
         return Answer()
 
+    @answers(RequestCode.GET_KVLIST_BY_NAMESPACE, GetKVListByNamespaceRequest, Right.ADMIN, Size.LIST)
     def namespace(self, request: Request, header: GetKVListByNamespaceRequest) -> Deferred[Answer]:
         """Answer with all values of a namespace."""
         values = self._kv_config.namespace(header.namespace)
@@ -79,12 +69,14 @@ class ConfigurationRequests:
             raise RequestRefused(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {header.namespace}")
         return self._turns.run(_table_of(header.namespace, sorted(values.items())), request.channel)
 
+    @answers(RequestCode.UPDATE_NAMESRV_CONFIG, None, Right.ADMIN)
     def update_settings(self, request: Request, header: None) -> Answer:  # noqa: ARG002
         """Refuse to change the settings."""
         raise RequestRefused(
             ResponseCode.NO_PERMISSION, "the settings of this name server are not changed over the network"
         )
 
+    @answers(RequestCode.GET_NAMESRV_CONFIG, None, Right.ADMIN)
     def settings(self, request: Request, header: None) -> Answer:  # noqa: ARG002
         """Answer with the effective settings as Java properties text, one ``key=value`` a line."""
         in_effect = {"kv_config_path": str(self._kv_config.path)}

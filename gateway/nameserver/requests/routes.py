@@ -15,8 +15,9 @@ from gateway.errors import RequestRefused
 from gateway.nameserver.kv_config import ORDER_NAMESPACE, KvConfig
 from gateway.nameserver.route_table import RouteTable
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import list_text, table_text
+from gateway.remoting.requests import Requests, answers, answers_in_turns
 from gateway.remoting.turns import Turns, Work
 from gateway.settings import NameServerSettings
 from wire.bodies.route import TopicRouteData
@@ -29,7 +30,7 @@ STANDARD_JSON_VERSION = 401
 """V4_9_4: clients of this or a later version get keys in quotes, older ones fastjson's plain form (``MQVersion``)."""
 
 
-class RouteRequests:
+class RouteRequests(Requests):
     """The requests GET_ROUTEINFO_BY_TOPIC (105) and GET_BROKER_CLUSTER_INFO (106)."""
 
     def __init__(
@@ -42,17 +43,13 @@ class RouteRequests:
         turns: Turns,
     ) -> None:
         self._routes = routes
-        self._turns = turns
+        self.turns = turns
         self._kv_config = kv_config
         self._settings = settings
         self._clock_ms = clock_ms
         self._ready_at_ms = clock_ms() + settings.wait_seconds_for_service * 1_000
 
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest, self.route, Right.NONE)
-        dispatch.answers(RequestCode.GET_BROKER_CLUSTER_INFO, None, self.cluster_info, Right.ADMIN, Size.LIST)
-
+    @answers(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest, Right.NONE)
     def route(self, request: Request, header: GetRouteInfoRequest) -> Answer | Deferred[Answer]:
         """Answer with the queues and brokers of a topic."""
         if self._settings.need_wait_for_service and self._clock_ms() < self._ready_at_ms:
@@ -60,7 +57,7 @@ class RouteRequests:
         if self._routes.brokers_of(header.topic) <= BROKERS_AT_ONCE:
             route, standard = self._found(request, header)
             return Answer(body=route.build(standard=standard))
-        return self._turns.run(self._long_route(request, header), request.channel)
+        return self.turns.run(self._long_route(request, header), request.channel)
 
     def _found(self, request: Request, header: GetRouteInfoRequest) -> tuple[TopicRouteData, bool]:
         """Return the route of a topic, and True if the route has to be written as standard JSON."""
@@ -85,13 +82,10 @@ class RouteRequests:
         yield
         return Answer(body=replace(route, queue_datas=queues, broker_datas=brokers).build(standard=standard))
 
-    def cluster_info(self, request: Request, _header: None) -> Deferred[Answer]:
+    @answers_in_turns(RequestCode.GET_BROKER_CLUSTER_INFO, None, Right.ADMIN, Size.LIST)
+    def cluster_info(self, request: Request, _header: None) -> Work[Answer]:
         """Answer with all brokers, by name and by cluster."""
-        return self._turns.run(_long_info(self._routes, request.channel.local[0]), request.channel)
-
-
-def _long_info(routes: RouteTable, reached_at: str) -> Work[Answer]:
-    info = routes.cluster_info(reached_at)
-    brokers = sorted(info.broker_addr_table.items())
-    table: Any = yield from table_text("list of brokers", ((name, data.to_json()) for name, data in brokers))
-    return Answer(body=replace(info, broker_addr_table=table).build())
+        info = self._routes.cluster_info(request.channel.local[0])
+        brokers = sorted(info.broker_addr_table.items())
+        table: Any = yield from table_text("list of brokers", ((name, data.to_json()) for name, data in brokers))
+        return Answer(body=replace(info, broker_addr_table=table).build())

@@ -25,7 +25,8 @@ def classes_of_requests(path: Path) -> list[str]:
     return [
         node.name
         for node in classes
-        if any(isinstance(part, ast.FunctionDef) and part.name == "register" for part in node.body)
+        if {"Requests", "DeskRequests"} & {base.id for base in node.bases if isinstance(base, ast.Name)}
+        or any(isinstance(part, ast.FunctionDef) and part.name == "register" for part in node.body)
     ]
 
 

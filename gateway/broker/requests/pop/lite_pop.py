@@ -24,7 +24,8 @@ from gateway.errors import RequestRefused
 from gateway.metadata.groups import Groups
 from gateway.metadata.lite_attributes import bound_topic, is_parent
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Dispatch, Request, answer_failures, wait_for_room
+from gateway.remoting.dispatch import Request, answer_failures, wait_for_room
+from gateway.remoting.requests import Requests, answers_directly
 from gateway.store.reading.get_result import GetStatus
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.revive_log import MAX_MESSAGES
@@ -50,7 +51,7 @@ class _LitePop(Pop):
         self.passed_by: list[str] = []
 
 
-class PopLite:
+class PopLite(Requests):
     """Answers POP_LITE_MESSAGE (200070)."""
 
     def __init__(self, desk: Desk) -> None:
@@ -64,10 +65,7 @@ class PopLite:
         self._flows = desk.flows
         self._taking = PopTaking(desk, self._finished, lambda _: None, self._give_up)
 
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers_directly(RequestCode.POP_LITE_MESSAGE, self.pop, Right.SUBSCRIBE | Right.CONSUME, Size.LARGE)
-
+    @answers_directly(RequestCode.POP_LITE_MESSAGE, Right.SUBSCRIBE | Right.CONSUME, Size.LARGE)
     def pop(self, request: Request) -> None:
         """Check a pop, take messages, and answer or hold."""
         header = read_header(PopLiteMessageRequest, request.command)

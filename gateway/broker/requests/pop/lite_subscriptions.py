@@ -22,7 +22,8 @@ from gateway.errors import RequestRefused
 from gateway.metadata.lite_attributes import is_wildcard, resets_on_unsubscribe
 from gateway.remoting.channel import Channel
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.dispatch import Answer, Request
+from gateway.remoting.requests import Requests, answers
 from gateway.remoting.turns import ENTRIES_PER_TURN, Turns, Work, fail
 from wire.bodies.lite import (
     POLICY_MAX,
@@ -113,7 +114,7 @@ def _pause() -> Work[None]:
     yield
 
 
-class LiteSubscriptionRequests:
+class LiteSubscriptionRequests(Requests):
     """Answers LITE_SUBSCRIPTION_CTL (200071)."""
 
     def __init__(self, desk: Desk) -> None:
@@ -127,10 +128,7 @@ class LiteSubscriptionRequests:
         self._turns = desk.turns
         self._lines: dict[Channel, _Line] = {}
 
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers(RequestCode.LITE_SUBSCRIPTION_CTL, None, self.change, Right.SUBSCRIBE | Right.CONSUME)
-
+    @answers(RequestCode.LITE_SUBSCRIPTION_CTL, None, Right.SUBSCRIBE | Right.CONSUME)
     def change(self, request: Request, _header: None) -> Deferred[Answer]:
         """Carry out the changes of a request one after the other, up to the first that is refused.
 

@@ -33,7 +33,8 @@ from gateway.delivery.pop.receipts import (
 )
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Dispatch, Request, answer_failures, wait_for_room
+from gateway.remoting.dispatch import Request, answer_failures, wait_for_room
+from gateway.remoting.requests import Requests, answers_directly
 from gateway.store.reading.get_result import GetStatus
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.revive_log import MAX_MESSAGES, CheckPointRecord, ReviveRecord
@@ -49,7 +50,7 @@ LATE_MS: Final = 500
 """A pop that arrives more than this many milliseconds after the end of its poll time is not tried, as upstream."""
 
 
-class PopMessage:
+class PopMessage(Requests):
     """Answers POP_MESSAGE (200050)."""
 
     def __init__(self, desk: Desk) -> None:
@@ -71,10 +72,7 @@ class PopMessage:
         self._sources = PopSources(desk.topics, desk.groups, desk.settings, desk.random_below, unread)
         self._taking = PopTaking(desk, self._finished, self._was_read)
 
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers_directly(RequestCode.POP_MESSAGE, self.pop, Right.SUBSCRIBE | Right.CONSUME, Size.LARGE)
-
+    @answers_directly(RequestCode.POP_MESSAGE, Right.SUBSCRIBE | Right.CONSUME, Size.LARGE)
     def pop(self, request: Request) -> None:
         """Check a pop, take messages, and answer or hold; in a later turn if filters have used up the current turn."""
         header = read_header(PopMessageRequest, request.command)

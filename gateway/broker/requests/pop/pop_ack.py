@@ -25,7 +25,8 @@ from gateway.delivery.pop.revive_log import state_of
 from gateway.errors import RequestRefused
 from gateway.in_thread import Failed
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import Dispatch, Request, answer_failures
+from gateway.remoting.dispatch import Request, answer_failures
+from gateway.remoting.requests import Requests, answers_directly
 from wire.bodies.pop import BatchAck, BatchAckMessage
 from wire.codes import RequestCode, ResponseCode, SerializeType
 from wire.disk.revive_log import CheckPointRecord
@@ -58,7 +59,7 @@ class _Acks:
         self.waiting: list[Done] = []
 
 
-class PopAcks:
+class PopAcks(Requests):
     """Answers ACK_MESSAGE (200051), BATCH_ACK_MESSAGE (200151) and CHANGE_MESSAGE_INVISIBLETIME (200053)."""
 
     def __init__(self, desk: Desk) -> None:
@@ -77,16 +78,9 @@ class PopAcks:
         self._order_turn: dict[OrderKey, list[Done]] = {}
         self._order_writing: Counter[OrderKey] = Counter()
 
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers_directly(RequestCode.ACK_MESSAGE, self.ack, Right.SUBSCRIBE | Right.CONSUME)
-        dispatch.answers_directly(RequestCode.BATCH_ACK_MESSAGE, self.ack_batch, Right.SUBSCRIBE | Right.CONSUME)
-        dispatch.answers_directly(
-            RequestCode.CHANGE_MESSAGE_INVISIBLETIME, self.change, Right.SUBSCRIBE | Right.CONSUME
-        )
-
     # -- one ------------------------------------------------------------------------------------------------
 
+    @answers_directly(RequestCode.ACK_MESSAGE, Right.SUBSCRIBE | Right.CONSUME)
     def ack(self, request: Request) -> None:
         """Acknowledge one message."""
         header = read_header(AckMessageRequest, request.command)
@@ -147,6 +141,7 @@ class PopAcks:
 
     # -- many -----------------------------------------------------------------------------------------------
 
+    @answers_directly(RequestCode.BATCH_ACK_MESSAGE, Right.SUBSCRIBE | Right.CONSUME)
     def ack_batch(self, request: Request) -> None:
         """Acknowledge messages of any topics and groups; unknown messages are skipped, as upstream."""
         batch = BatchAckMessage.parse(request.command.body)
@@ -223,6 +218,7 @@ class PopAcks:
 
     # -- hiding ---------------------------------------------------------------------------------------------
 
+    @answers_directly(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, Right.SUBSCRIBE | Right.CONSUME)
     def change(self, request: Request) -> None:
         """Change the time at which a message becomes visible again."""
         header = read_header(ChangeInvisibleTimeRequest, request.command)

@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gateway.broker.awaiting import saved
-from gateway.broker.desk import Desk
+from gateway.broker.desk import Desk, DeskRequests
 from gateway.delivery.assignment import OrderedQueues, assigned, assigned_for_pop
 from gateway.errors import RequestRefused
 from gateway.metadata.names import RETRY_TOPIC_PREFIX
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import list_text, table_of_texts, table_text
+from gateway.remoting.requests import answers, answers_in_turns
 from gateway.remoting.turns import Work
 from wire.bodies.heartbeat import MessageModel
 from wire.bodies.message_queue import MessageQueue
@@ -33,22 +34,17 @@ from wire.bodies.route import MAX_ROUTE_QUEUES
 from wire.codes import RequestCode, ResponseCode
 
 
-class Assignments:
+class Assignments(DeskRequests):
     """Answers QUERY_ASSIGNMENT (400), SET_MESSAGE_REQUEST_MODE (401) and GET_ALL_MESSAGE_REQUEST_MODE (402)."""
 
     def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+        super().__init__(desk)
         self._broker_name = desk.settings.broker_name
         self._default_mode = desk.settings.default_message_request_mode
         self._default_share = desk.settings.default_pop_share_queue_num
         self._balances = desk.settings.server_load_balancer_enable
 
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers(RequestCode.QUERY_ASSIGNMENT, None, self.query, Right.SUBSCRIBE | Right.CONSUME)
-        dispatch.answers(RequestCode.SET_MESSAGE_REQUEST_MODE, None, self.set_mode, Right.ADMIN)
-        dispatch.answers(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, None, self.all_modes, Right.ADMIN, Size.LIST)
-
+    @answers(RequestCode.QUERY_ASSIGNMENT, None, Right.SUBSCRIBE | Right.CONSUME)
     async def query(self, request: Request, _header: None) -> Answer:
         """Answer with the queues of one client; with no queues if the broker cannot say.
 
@@ -101,6 +97,7 @@ class Assignments:
             return assigned_for_pop(asked.strategy_name, clients, asked.client_id, queues, mode.pop_share_queue_num)
         return assigned(asked.strategy_name, clients, asked.client_id, queues)
 
+    @answers(RequestCode.SET_MESSAGE_REQUEST_MODE, None, Right.ADMIN)
     async def set_mode(self, request: Request, _header: None) -> Answer:
         """Set how a group consumes a topic from now on; clients learn the mode with their next query."""
         mode = MessageRequestMode.parse(request.command.body)
@@ -118,11 +115,12 @@ class Assignments:
         await saved(self._desk.modes.persist, f"request mode of group {mode.consumer_group}")
         return Answer()
 
-    async def all_modes(self, request: Request, _header: None) -> Answer:
+    @answers_in_turns(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, None, Right.ADMIN, Size.LIST)
+    def all_modes(self, _request: Request, _header: None) -> Work[Answer]:
         """Answer with every mode that was set."""
         what, modes = "all request modes", self._desk.modes.all()
         tables = ((topic, table_text(what, _of_topic(modes.get(topic, {})))) for topic in sorted(modes))
-        text: Any = await self._desk.turns.run(table_of_texts(what, tables), request.channel)
+        text: Any = yield from table_of_texts(what, tables)
         return Answer(body=MessageRequestModes(text).build())
 
 

@@ -12,13 +12,14 @@ from shutil import disk_usage
 from uuid import uuid4
 
 from gateway.broker.cold_reads import TOOLS
-from gateway.broker.desk import Desk
+from gateway.broker.desk import Desk, DeskRequests
 from gateway.broker.upkeep.store_identity import FILE_NAME, store_identity
 from gateway.errors import RequestRefused, SettingsError
 from gateway.metadata.names import SCHEDULE_TOPIC
 from gateway.metadata.saved.json_file import JsonFile
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.dispatch import Answer, Request
+from gateway.remoting.requests import answers
 from gateway.schedule.redirect import schedule_queue_id
 from gateway.settings.declare import declarations, text_of
 from gateway.settings.files.properties import escape_property, parse_properties_file
@@ -36,21 +37,16 @@ NO_POOL = 2**31 - 1
 """The number of buffers that upstream reports as left if it has no buffers."""
 
 
-class BrokerInfo:
+class BrokerInfo(DeskRequests):
     """Answers UPDATE_BROKER_CONFIG (25), GET_BROKER_CONFIG (26) and GET_BROKER_RUNTIME_INFO (28)."""
 
     def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+        super().__init__(desk)
         self._earliest: tuple[int, int] | None = None  # place and store time of the log's first message
         self._store_id = ""  # until it is asked for: it may be missing on disk, or damaged there
         self._booted_ms, self._booted_log_end = desk.booted
 
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers(RequestCode.UPDATE_BROKER_CONFIG, None, self.update_config, Right.ADMIN)
-        dispatch.answers(RequestCode.GET_BROKER_CONFIG, None, self.config, Right.ADMIN)
-        dispatch.answers(RequestCode.GET_BROKER_RUNTIME_INFO, None, self.runtime_info, Right.ADMIN)
-
+    @answers(RequestCode.UPDATE_BROKER_CONFIG, None, Right.ADMIN)
     def update_config(self, request: Request, _header: None) -> Answer:
         """Change settings that may change while the broker runs: all settings of the request, or none.
 
@@ -63,6 +59,7 @@ class BrokerInfo:
         self._desk.live.change({entry.key: entry.value for entry in entries})
         return Answer()
 
+    @answers(RequestCode.GET_BROKER_CONFIG, None, Right.ADMIN)
     def config(self, request: Request, _header: None) -> Answer:
         """Answer with every setting in effect, as properties text."""
         current, reached_at = self._desk.live.current, request.channel.local[0]
@@ -77,6 +74,7 @@ class BrokerInfo:
         version = DataVersion(counter=1 + self._desk.live.changes, timestamp=self._booted_ms).build().decode()
         return Answer(header=GetBrokerConfigResponse(version=version), body="\n".join(lines).encode())
 
+    @answers(RequestCode.GET_BROKER_RUNTIME_INFO, None, Right.ADMIN)
     async def runtime_info(self, _request: Request, _header: None) -> Answer:
         """Answer with the figures that mqadmin and the dashboard show."""
         if not self._store_id:

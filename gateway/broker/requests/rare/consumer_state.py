@@ -17,12 +17,13 @@ from gateway.broker.client_calls import (
     members_of,
 )
 from gateway.broker.cold_reads import TOOLS
-from gateway.broker.desk import Desk
+from gateway.broker.desk import DeskRequests
 from gateway.broker.requests.queue_rows import queue_table
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import table_of_texts
+from gateway.remoting.requests import answers
 from gateway.remoting.turns import Work
 from wire.bodies.consumers import GetConsumerStatusBody
 from wire.bodies.fastjson import PreparedText
@@ -37,26 +38,10 @@ OFFSETS_SINCE_VERSION = 28
 OFFSETS_TIMEOUT_S = 5.0
 
 
-class ConsumerState:
-    """Answers INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223), GET_CONSUMER_RUNNING_INFO (307) and
-    CONSUME_MESSAGE_DIRECTLY (309).
-    """
+class ConsumerState(DeskRequests):
+    """Requests that the broker passes on to consumers."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers(
-            RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, GetConsumerStatusRequest, self.offsets, Right.ADMIN
-        )
-        dispatch.answers(
-            RequestCode.GET_CONSUMER_RUNNING_INFO, GetConsumerRunningInfoRequest, self.running_info, Right.ADMIN
-        )
-        dispatch.answers(
-            RequestCode.CONSUME_MESSAGE_DIRECTLY, ConsumeMessageDirectlyResultRequest, self.consume, Right.ADMIN
-        )
-
+    @answers(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, GetConsumerStatusRequest, Right.ADMIN)
     async def offsets(self, request: Request, header: GetConsumerStatusRequest) -> Answer:
         """Answer with the offsets that the clients of a group, or one of them, have in memory.
 
@@ -82,6 +67,7 @@ class ConsumerState:
         text: Any = await self._desk.turns.run(table_of_texts(what, tables, advice=advice), request.channel)
         return Answer(body=GetConsumerStatusBody(consumer_table=text).build())
 
+    @answers(RequestCode.GET_CONSUMER_RUNNING_INFO, GetConsumerRunningInfoRequest, Right.ADMIN)
     async def running_info(self, _request: Request, header: GetConsumerRunningInfoRequest) -> Answer:
         """Answer with a consumer's settings, queues and statistics, and with its thread dump on request."""
         client = find_consumer(
@@ -89,6 +75,7 @@ class ConsumerState:
         )
         return _passed_on(await ask_client(client, RequestCode.GET_CONSUMER_RUNNING_INFO, header))
 
+    @answers(RequestCode.CONSUME_MESSAGE_DIRECTLY, ConsumeMessageDirectlyResultRequest, Right.ADMIN)
     async def consume(self, _request: Request, header: ConsumeMessageDirectlyResultRequest) -> Answer:
         """Hand one message to a consumer's listener now, whatever the offset; the outcome changes nothing here."""
         client = find_consumer(

@@ -9,13 +9,14 @@ from typing import Any, Final, NamedTuple
 
 from gateway.broker.awaiting import saved
 from gateway.broker.cold_reads import TOOLS
-from gateway.broker.desk import Desk
+from gateway.broker.desk import Desk, DeskRequests
 from gateway.broker.requests.queue_rows import check_rows, row_text, rows_text
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_group_name
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import MAX_LIST_BYTES, item_text, list_text, too_long
+from gateway.remoting.requests import answers
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from wire.bodies.fastjson import PreparedText
 from wire.bodies.message_queue import MessageQueue
@@ -65,37 +66,14 @@ class _Progress:
             raise too_long(ALL_PROGRESS, "ask for single groups")
 
 
-class Consumption:
-    """Answers QUERY_CONSUME_TIME_SPAN (303), GET_BROKER_CONSUME_STATS (317), QUERY_SUBSCRIPTION_BY_CONSUMER (345) and
-    UPDATE_AND_GET_GROUP_FORBIDDEN (353).
-    """
+class Consumption(DeskRequests):
+    """Requests about the progress of groups."""
 
     def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+        super().__init__(desk)
         self._broker_name = desk.settings.broker_name
 
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers(
-            RequestCode.QUERY_CONSUME_TIME_SPAN, QueryConsumeTimeSpanRequest, self.time_span, Right.ADMIN, Size.LIST
-        )
-        dispatch.answers(
-            RequestCode.GET_BROKER_CONSUME_STATS,
-            GetConsumeStatsInBrokerRequest,
-            self.all_groups,
-            Right.ADMIN,
-            Size.LIST,
-        )
-        dispatch.answers(
-            RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER,
-            QuerySubscriptionByConsumerRequest,
-            self.subscription,
-            Right.ADMIN,
-        )
-        dispatch.answers(
-            RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, UpdateGroupForbiddenRequest, self.forbidden, Right.ADMIN
-        )
-
+    @answers(RequestCode.QUERY_CONSUME_TIME_SPAN, QueryConsumeTimeSpanRequest, Right.ADMIN, Size.LIST)
     async def time_span(self, _request: Request, header: QueryConsumeTimeSpanRequest) -> Answer:
         """Answer with the store times of each queue's first, last and last consumed message."""
         config = self._existing(header.topic)
@@ -111,6 +89,7 @@ class Consumption:
         text: Any = PreparedText(f"[{spans}]")
         return Answer(body=ConsumeTimeSpans(text).build())
 
+    @answers(RequestCode.GET_BROKER_CONSUME_STATS, GetConsumeStatsInBrokerRequest, Right.ADMIN, Size.LIST)
     async def all_groups(self, request: Request, header: GetConsumeStatsInBrokerRequest) -> Answer:
         """Answer with every group's progress in each topic; with ``is_order`` only in ordered topics."""
         pairs = self._consumed(header.is_order)
@@ -132,12 +111,14 @@ class Consumption:
         )
         return Answer(body=body.build())
 
+    @answers(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, QuerySubscriptionByConsumerRequest, Right.ADMIN)
     def subscription(self, _request: Request, header: QuerySubscriptionByConsumerRequest) -> Answer:
         """Answer with a connected group's subscription to a topic; without ``subscription`` if the group has none."""
         topic = header.topic or ""
         found = self._desk.consumers.subscription(header.group, topic)
         return Answer(body=QuerySubscriptionAnswer(header.group, topic, found).build())
 
+    @answers(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, UpdateGroupForbiddenRequest, Right.ADMIN)
     async def forbidden(self, _request: Request, header: UpdateGroupForbiddenRequest) -> Answer:
         """Forbid or allow a group to read a topic, if ``readable`` is given; answer with the rule in force."""
         if header.readable is not None:

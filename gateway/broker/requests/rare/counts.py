@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gateway.broker.desk import Desk
+from gateway.broker.desk import Desk, DeskRequests
 from gateway.broker.figures.flows import DAY, HOUR, MINUTE, Amount, Flow
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.dispatch import Answer, Request
+from gateway.remoting.requests import answers
 from wire.bodies.tools.statistics import BrokerStatsData, BrokerStatsItem
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.admin import ViewBrokerStatsDataRequest
@@ -19,7 +20,7 @@ KEY_SEPARATOR = "@"
 """The character between topic and group in a key."""
 
 
-class Counts:
+class Counts(DeskRequests):
     """Answers VIEW_BROKER_STATS_DATA (315).
 
     The statistics are TOPIC_PUT_NUMS and TOPIC_PUT_SIZE (key: a topic), GROUP_GET_NUMS, GROUP_GET_SIZE and
@@ -29,13 +30,10 @@ class Counts:
     """
 
     def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+        super().__init__(desk)
         self._cluster = desk.settings.broker_cluster_name
 
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers(RequestCode.VIEW_BROKER_STATS_DATA, ViewBrokerStatsDataRequest, self.view, Right.ADMIN)
-
+    @answers(RequestCode.VIEW_BROKER_STATS_DATA, ViewBrokerStatsDataRequest, Right.ADMIN)
     def view(self, _request: Request, header: ViewBrokerStatsDataRequest) -> Answer:
         """Answer with one statistic over the last minute, hour and day."""
         find = self._finders().get(header.stats_name)

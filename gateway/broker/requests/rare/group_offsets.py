@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import Deferred
-
 from gateway.broker.awaiting import saved
-from gateway.broker.desk import Desk
+from gateway.broker.desk import DeskRequests
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_group_name, check_movable
 from gateway.metadata.offsets import SEPARATOR
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import table_text
+from gateway.remoting.requests import answers, answers_in_turns
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from wire.bodies.tools.statistics import ConsumerOffsetTable, CorrectionOffsets
 from wire.codes import RequestCode, ResponseCode
@@ -27,39 +26,23 @@ Never change this value, because tools compare with it.
 """
 
 
-class GroupOffsets:
-    """Answers GET_ALL_CONSUMER_OFFSET (43), GET_ALL_DELAY_OFFSET (45), QUERY_CORRECTION_OFFSET (308) and
-    CLONE_GROUP_OFFSET (314).
-    """
+class GroupOffsets(DeskRequests):
+    """Requests about the offsets of whole groups."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers(RequestCode.GET_ALL_CONSUMER_OFFSET, None, self.all_offsets, Right.ADMIN, Size.LIST)
-        dispatch.answers(RequestCode.GET_ALL_DELAY_OFFSET, None, self.all_delay_offsets, Right.ADMIN, Size.LIST)
-        dispatch.answers(
-            RequestCode.QUERY_CORRECTION_OFFSET, QueryCorrectionOffsetRequest, self.correction, Right.ADMIN, Size.LIST
-        )
-        dispatch.answers(
-            RequestCode.CLONE_GROUP_OFFSET, CloneGroupOffsetRequest, self.clone, Right.ADMIN, Size.CHANGING_LIST
-        )
-
-    def all_offsets(self, request: Request, _header: None) -> Deferred[Answer]:
+    @answers_in_turns(RequestCode.GET_ALL_CONSUMER_OFFSET, None, Right.ADMIN, Size.LIST)
+    def all_offsets(self, _request: Request, _header: None) -> Work[Answer]:
         """Answer with every offset of every group."""
-        return self._desk.turns.run(self._all_offsets(), request.channel)
-
-    def _all_offsets(self) -> Work[Answer]:
         table, version = dict(self._desk.offsets.all()), self._desk.offsets.data_version
         what, advice = "offsets of all groups", "ask for single groups (GET_CONSUME_STATS)"
         text: Any = yield from table_text(what, ((key, dict(table[key])) for key in sorted(table)), advice=advice)
         return Answer(body=ConsumerOffsetTable(text, version).build())
 
+    @answers(RequestCode.GET_ALL_DELAY_OFFSET, None, Right.ADMIN, Size.LIST)
     def all_delay_offsets(self, _request: Request, _header: None) -> Answer:
         """Answer with the offset that each delay level has reached, in the form of the file of delay offsets."""
         return Answer(body=DelayOffsetsFile(dict(self._desk.delays.offsets())).build())
 
+    @answers(RequestCode.QUERY_CORRECTION_OFFSET, QueryCorrectionOffsetRequest, Right.ADMIN, Size.LIST)
     async def correction(self, request: Request, header: QueryCorrectionOffsetRequest) -> Answer:
         """Answer with the lowest offset of any group in each queue of a topic, for a group that shall not be behind it.
 
@@ -90,6 +73,7 @@ class GroupOffsets:
                     yield
         return lowest
 
+    @answers(RequestCode.CLONE_GROUP_OFFSET, CloneGroupOffsetRequest, Right.ADMIN, Size.CHANGING_LIST)
     async def clone(self, request: Request, header: CloneGroupOffsetRequest) -> Answer:
         """Copy a group's offsets in a topic, or in all its topics, to another group.
 

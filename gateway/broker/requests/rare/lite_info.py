@@ -10,11 +10,12 @@ import heapq
 from typing import Final, TypeAlias
 
 from gateway.broker.cold_reads import TOOLS
-from gateway.broker.desk import Desk
+from gateway.broker.desk import Desk, DeskRequests
 from gateway.errors import RequestRefused
 from gateway.metadata.lite_attributes import bound_topic, minutes_to_live
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.dispatch import Answer, Request
+from gateway.remoting.requests import answers, answers_in_turns
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from wire.bodies.lite import (
     BrokerLiteInfo,
@@ -45,34 +46,16 @@ Lag: TypeAlias = tuple[int, str, int]
 """The number of messages that a group is behind, the queue, and the offset of the first of these messages."""
 
 
-class LiteInfo:
-    """Answers GET_BROKER_LITE_INFO (200074), GET_PARENT_TOPIC_INFO (200075), GET_LITE_TOPIC_INFO (200076),
-    GET_LITE_CLIENT_INFO (200077), GET_LITE_GROUP_INFO (200078) and TRIGGER_LITE_DISPATCH (200079).
-    """
+class LiteInfo(DeskRequests):
+    """Requests of tools about lite topics."""
 
     def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+        super().__init__(desk)
         self._most_light_queues = desk.settings.max_lmq_consume_queue_num
 
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers(RequestCode.GET_BROKER_LITE_INFO, None, self.broker, Right.ADMIN, Size.LIST)
-        dispatch.answers(
-            RequestCode.GET_PARENT_TOPIC_INFO, GetParentTopicInfoRequest, self.parent, Right.ADMIN, Size.LIST
-        )
-        dispatch.answers(RequestCode.GET_LITE_TOPIC_INFO, GetLiteTopicInfoRequest, self.topic, Right.ADMIN, Size.LIST)
-        dispatch.answers(
-            RequestCode.GET_LITE_CLIENT_INFO, GetLiteClientInfoRequest, self.client, Right.ADMIN, Size.LIST
-        )
-        dispatch.answers(RequestCode.GET_LITE_GROUP_INFO, GetLiteGroupInfoRequest, self.group, Right.ADMIN, Size.LIST)
-        dispatch.answers(RequestCode.TRIGGER_LITE_DISPATCH, TriggerLiteDispatchRequest, self.trigger, Right.ADMIN)
-
-    async def broker(self, request: Request, _header: None) -> Answer:
+    @answers_in_turns(RequestCode.GET_BROKER_LITE_INFO, None, Right.ADMIN, Size.LIST)
+    def broker(self, _request: Request, _header: None) -> Work[Answer]:
         """Answer with the figures of all lite topics of the broker."""
-        info = await self._desk.turns.run(self._numbers(), request.channel)
-        return Answer(body=info.build())
-
-    def _numbers(self) -> Work[BrokerLiteInfo]:
         parents = yield from self._desk.lite.parents()
         bound: dict[str, list[str]] = {}
         for number, (name, config) in enumerate(list(self._desk.groups.table().items()), 1):
@@ -82,7 +65,7 @@ class LiteInfo:
             if number % ENTRIES_PER_TURN == 0:
                 yield
         topics = set((yield from self._desk.lite.queues_with("")))
-        return BrokerLiteInfo(
+        info = BrokerLiteInfo(
             store_type=STORE_TYPE,
             max_lmq_num=self._most_light_queues,
             current_lmq_num=len((yield from self._desk.lite.queues_with(LIGHT_QUEUE_PREFIX))),
@@ -94,7 +77,10 @@ class LiteInfo:
             topic_meta=parents,
             group_meta=bound,
         )
+        return Answer(body=info.build())
+        return Answer(body=info.build())
 
+    @answers(RequestCode.GET_PARENT_TOPIC_INFO, GetParentTopicInfoRequest, Right.ADMIN, Size.LIST)
     async def parent(self, request: Request, header: GetParentTopicInfoRequest) -> Answer:
         """Answer with the figures of one parent topic."""
         minutes = self._minutes(header.topic)
@@ -112,6 +98,7 @@ class LiteInfo:
         )
         return Answer(body=info.build())
 
+    @answers(RequestCode.GET_LITE_TOPIC_INFO, GetLiteTopicInfoRequest, Right.ADMIN, Size.LIST)
     async def topic(self, _request: Request, header: GetLiteTopicInfoRequest) -> Answer:
         """Answer with the figures of one lite topic; a lite topic that does not exist has no messages."""
         self._minutes(header.parent_topic)
@@ -127,6 +114,7 @@ class LiteInfo:
         )
         return Answer(body=info.build())
 
+    @answers(RequestCode.GET_LITE_CLIENT_INFO, GetLiteClientInfoRequest, Right.ADMIN, Size.LIST)
     async def client(self, request: Request, header: GetLiteClientInfoRequest) -> Answer:
         """Answer with a client's subscriptions; the number of lite topics is −1 if the client reports none."""
         parent, group, client_id = header.parent_topic or "", header.group or "", header.client_id or ""
@@ -155,6 +143,7 @@ class LiteInfo:
         )
         return Answer(body=info.build())
 
+    @answers(RequestCode.GET_LITE_GROUP_INFO, GetLiteGroupInfoRequest, Right.ADMIN, Size.LIST)
     async def group(self, request: Request, header: GetLiteGroupInfoRequest) -> Answer:
         """Answer how far a group is behind: in one lite topic, or in all of its lite topics.
 
@@ -212,6 +201,7 @@ class LiteInfo:
         )
         return Answer(body=info.build())
 
+    @answers(RequestCode.TRIGGER_LITE_DISPATCH, TriggerLiteDispatchRequest, Right.ADMIN)
     async def trigger(self, request: Request, header: TriggerLiteDispatchRequest) -> Answer:
         """Offer all lite topics with messages to the clients of a group, or to one client."""
         group = header.group or ""

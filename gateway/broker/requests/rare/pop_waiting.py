@@ -26,7 +26,8 @@ from gateway.delivery.pop.receipts import NORMAL, RETRY_V1, RETRY_V2
 from gateway.errors import RequestRefused
 from gateway.metadata.unread_queues import Unread, marked
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer, Dispatch, Request, answer_failures
+from gateway.remoting.dispatch import Answer, Request, answer_failures
+from gateway.remoting.requests import Requests, answers
 from gateway.store.reading.get_result import GetResult, GetStatus
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.revive_log import MAX_MESSAGES
@@ -111,8 +112,8 @@ class _Waits:
         self.wait_ms = wait_ms
 
 
-class PopWaiting:
-    """Answers PEEK_MESSAGE (200052), NOTIFICATION (200054) and POLLING_INFO (200055)."""
+class PopWaiting(Requests):
+    """Answers PEEK_MESSAGE (200052), NOTIFICATION (200054), POLLING_INFO (200055) and POP_ROLLBACK (200056)."""
 
     def __init__(self, desk: Desk) -> None:
         self._turns = desk.filter_turns
@@ -128,16 +129,9 @@ class PopWaiting:
         self._cold_reads = desk.cold_reads
         self._random_below = desk.random_below
 
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers(RequestCode.NOTIFICATION, NotificationRequest, self.notify, Right.SUBSCRIBE | Right.CONSUME)
-        dispatch.answers(RequestCode.POLLING_INFO, PollingInfoRequest, self.polling, Right.SUBSCRIBE | Right.CONSUME)
-        dispatch.answers(
-            RequestCode.PEEK_MESSAGE, PeekMessageRequest, self.peek, Right.SUBSCRIBE | Right.CONSUME, Size.LARGE
-        )
-
     # -- notification ---------------------------------------------------------------------------------------
 
+    @answers(RequestCode.NOTIFICATION, NotificationRequest, Right.SUBSCRIBE | Right.CONSUME)
     def notify(self, request: Request, header: NotificationRequest) -> None:
         """Answer when there is a message to pop, or when the time is over."""
         now_ms = self._clock_ms()
@@ -243,12 +237,14 @@ class PopWaiting:
 
     # -- the others -----------------------------------------------------------------------------------------
 
+    @answers(RequestCode.POLLING_INFO, PollingInfoRequest, Right.SUBSCRIBE | Right.CONSUME)
     def polling(self, _request: Request, header: PollingInfoRequest) -> Answer:
         """Answer with the number of pops that wait for a queue, or for any queue if the queue id is -1."""
         self._check(header.topic, header.queue_id, header.consumer_group)
         count = self._held.count((header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE)))
         return Answer(header=PollingInfoResponse(polling_num=count))
 
+    @answers(RequestCode.PEEK_MESSAGE, PeekMessageRequest, Right.SUBSCRIBE | Right.CONSUME, Size.LARGE)
     async def peek(self, request: Request, header: PeekMessageRequest) -> Answer | None:
         """Answer with messages from the group's offset on, without popping them."""
         self._check(header.topic, header.queue_id, header.consumer_group)
@@ -269,6 +265,14 @@ class PopWaiting:
         parts = [part for result in results for part in result.parts]
         request.send_parts([build_frame_head(response, size), *parts])
         return None
+
+    @answers(RequestCode.POP_ROLLBACK, None, Right.ADMIN)
+    def roll_back(self, _request: Request, _header: None) -> Answer:
+        """Answer SUCCESS: check points shall go back from RocksDB to the revive topic, where all of them are here.
+
+        Upstream also answers SUCCESS without such a database.
+        """
+        return Answer()
 
     async def _begins(self, request: Request, header: PeekMessageRequest) -> list[_Begin]:
         """Return the queues that have messages for the group, from a random queue on.

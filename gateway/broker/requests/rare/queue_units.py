@@ -8,12 +8,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from gateway.broker.cold_reads import TOOLS
-from gateway.broker.desk import Desk
+from gateway.broker.desk import DeskRequests
 from gateway.delivery.filters.tags import EXPRESSION_TYPE_TAG, tag_filter
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import list_text
+from gateway.remoting.requests import answers
 from wire.bodies.declare import Body
 from wire.bodies.subscriptions import SubscriptionData
 from wire.bodies.tools.statistics import QueueUnit, QueueUnits
@@ -38,16 +39,10 @@ class _Extension(Body):
     tags_code: int
 
 
-class QueueUnitRequests:
+class QueueUnitRequests(DeskRequests):
     """Answers QUERY_CONSUME_QUEUE (321). Without an online group no message is shown as accepted, as upstream."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers(RequestCode.QUERY_CONSUME_QUEUE, QueryConsumeQueueRequest, self.units, Right.ADMIN, Size.LIST)
-
+    @answers(RequestCode.QUERY_CONSUME_QUEUE, QueryConsumeQueueRequest, Right.ADMIN, Size.LIST)
     async def units(self, request: Request, header: QueryConsumeQueueRequest) -> Answer:
         """Answer with ``count`` units from an offset on, or with fewer if the queue ends before."""
         topic, queue_id = header.topic or "", header.queue_id

@@ -1,25 +1,28 @@
-"""The state of the replicas: a gateway is a master without replicas."""
+"""The state for replicas: a gateway is a master without replicas."""
 
 from __future__ import annotations
 
-from gateway.broker.desk import Desk
+from gateway.broker.desk import DeskRequests
+from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.dispatch import Answer, Request
+from gateway.remoting.requests import answers
 from wire.bodies.tools.statistics import ReplicationState
-from wire.codes import RequestCode
+from wire.codes import RequestCode, ResponseCode
 
 
-class Replication:
-    """Answers GET_BROKER_HA_STATUS (907)."""
+class Replication(DeskRequests):
+    """Answers GET_TIMER_CHECK_POINT (60) and GET_BROKER_HA_STATUS (907)."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._store = desk.store
-
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers(RequestCode.GET_BROKER_HA_STATUS, None, self.state, Right.ADMIN)
-
+    @answers(RequestCode.GET_BROKER_HA_STATUS, None, Right.ADMIN)
     def state(self, _request: Request, _header: None) -> Answer:
         """Answer with the end of the log; there are no replicas to compare it with."""
-        end = self._store.max_commit_log_offset
+        end = self._desk.store.max_commit_log_offset
         return Answer(body=ReplicationState(master_commit_log_max_offset=end).build())
+
+    @answers(RequestCode.GET_TIMER_CHECK_POINT, None, Right.ADMIN)
+    def timer_checkpoint(self, _request: Request, _header: None) -> Answer:
+        """Answer with the 56 bytes of the timer's check point that was saved last."""
+        if self._desk.timers is None:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "there is no timer: timerWheelEnable is false")
+        return Answer(body=self._desk.timers.checkpoint())

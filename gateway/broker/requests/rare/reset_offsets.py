@@ -12,13 +12,14 @@ from typing import Any
 
 from gateway.broker.awaiting import saved
 from gateway.broker.client_calls import check_version, members_of
-from gateway.broker.desk import Desk
+from gateway.broker.desk import Desk, DeskRequests
 from gateway.broker.requests.queue_rows import queue_table, read_rows
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_movable
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import list_text
+from gateway.remoting.requests import answers
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from gateway.telemetry.logs import EventLog
 from wire.bodies.message_queue import MessageQueue
@@ -36,20 +37,15 @@ TOLD_SINCE_VERSION = 28
 log = EventLog("offsets")
 
 
-class ResetOffsets:
+class ResetOffsets(DeskRequests):
     """Answers INVOKE_BROKER_TO_RESET_OFFSET (222)."""
 
     def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+        super().__init__(desk)
         self._broker_name = desk.settings.broker_name
         self._by_server = desk.settings.use_server_side_reset_offset
 
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers(
-            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ResetOffsetRequest, self.reset, Right.ADMIN, Size.CHANGING_LIST
-        )
-
+    @answers(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ResetOffsetRequest, Right.ADMIN, Size.CHANGING_LIST)
     async def reset(self, request: Request, header: ResetOffsetRequest) -> Answer:
         """Set the queues of a topic, or one of them, and answer with the new offsets."""
         check_movable(header.group)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.broker.desk import Desk
+from gateway.broker.desk import Desk, DeskRequests
 from gateway.broker.requests.queue_rows import check_rows, row_text, rows_text
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import list_text
+from gateway.remoting.requests import answers, answers_in_turns
 from gateway.remoting.turns import Work
 from wire.bodies.fastjson import PreparedText
 from wire.bodies.message_queue import MessageQueue
@@ -27,38 +28,14 @@ from wire.headers.topics import (
 )
 
 
-class StatisticsRequests:
-    """Answers GET_TOPIC_STATS_INFO (202), GET_CONSUME_STATS (208), QUERY_TOPIC_CONSUME_BY_WHO (300) and
-    QUERY_TOPICS_BY_CONSUMER (343).
-    """
+class StatisticsRequests(DeskRequests):
+    """Requests of tools about the offsets of queues and groups."""
 
     def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+        super().__init__(desk)
         self._broker_name = desk.settings.broker_name
 
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers(
-            RequestCode.GET_TOPIC_STATS_INFO, GetTopicStatsInfoRequest, self.topic_stats, Right.ADMIN, Size.LIST
-        )
-        dispatch.answers(
-            RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest, self.consume_stats, Right.ADMIN, Size.LIST
-        )
-        dispatch.answers(
-            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO,
-            QueryTopicConsumeByWhoRequest,
-            self.groups_of_topic,
-            Right.ADMIN,
-            Size.LIST,
-        )
-        dispatch.answers(
-            RequestCode.QUERY_TOPICS_BY_CONSUMER,
-            QueryTopicsByConsumerRequest,
-            self.topics_of_group,
-            Right.ADMIN,
-            Size.LIST,
-        )
-
+    @answers(RequestCode.GET_TOPIC_STATS_INFO, GetTopicStatsInfoRequest, Right.ADMIN, Size.LIST)
     async def topic_stats(self, _request: Request, header: GetTopicStatsInfoRequest) -> Answer:
         """Answer with the first and the next offset of every queue, and the store time of its last message."""
         config = self._desk.topics.get(header.topic)
@@ -74,6 +51,7 @@ class StatisticsRequests:
         table: Any = PreparedText(f"{{{text}}}")
         return Answer(body=TopicStatsTable(table).build())
 
+    @answers(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest, Right.ADMIN, Size.LIST)
     async def consume_stats(self, _request: Request, header: GetConsumeStatsRequest) -> Answer:
         """Answer with a group's progress in each queue of the requested topics, or of all topics it consumes."""
         group = header.consumer_group
@@ -98,21 +76,18 @@ class StatisticsRequests:
         table: Any = PreparedText(f"{{{text}}}")
         return Answer(body=ConsumeStats(offset_table=table, consume_tps=per_second).build())
 
-    async def groups_of_topic(self, request: Request, header: QueryTopicConsumeByWhoRequest) -> Answer:
+    @answers_in_turns(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, QueryTopicConsumeByWhoRequest, Right.ADMIN, Size.LIST)
+    def groups_of_topic(self, _request: Request, header: QueryTopicConsumeByWhoRequest) -> Work[Answer]:
         """Answer with the groups that subscribe to a topic now, or have offsets in it."""
-        return await self._desk.turns.run(self._groups_of_topic(header.topic), request.channel)
-
-    def _groups_of_topic(self, topic: str) -> Work[Answer]:
+        topic = header.topic
         groups = {*self._desk.consumers.groups_of_topic(topic), *self._desk.offsets.groups_of(topic)}
         text = yield from list_text(f"groups of topic {topic}", sorted(groups))
         return Answer(body=GroupList(text).build())
 
-    async def topics_of_group(self, request: Request, header: QueryTopicsByConsumerRequest) -> Answer:
+    @answers_in_turns(RequestCode.QUERY_TOPICS_BY_CONSUMER, QueryTopicsByConsumerRequest, Right.ADMIN, Size.LIST)
+    def topics_of_group(self, _request: Request, header: QueryTopicsByConsumerRequest) -> Work[Answer]:
         """Answer with the topics in which a group has offsets."""
-        return await self._desk.turns.run(self._topics_of_group(header.group), request.channel)
-
-    def _topics_of_group(self, group: str) -> Work[Answer]:
-        text = yield from list_text(f"topics of group {group}", self._desk.offsets.topics_of(group))
+        text = yield from list_text(f"topics of group {header.group}", self._desk.offsets.topics_of(header.group))
         return Answer(body=TopicList(text).build())
 
     def _stats_topics(self, header: GetConsumeStatsRequest) -> list[str]:

@@ -11,11 +11,12 @@ from __future__ import annotations
 from twisted.internet.defer import Deferred
 
 from gateway.broker.cold_reads import TOOLS
-from gateway.broker.desk import Desk
+from gateway.broker.desk import Desk, DeskRequests
 from gateway.errors import RequestRefused
 from gateway.in_thread import Failed
 from gateway.remoting.declared import Right, Size
-from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.dispatch import Answer, Request
+from gateway.remoting.requests import answers
 from gateway.telemetry.logs import EventLog
 from gateway.transaction.operators.audit import AuditLog
 from gateway.transaction.operators.overview import Selection
@@ -42,37 +43,17 @@ EVENTS = {"commit": Event.COMMIT, "rollback": Event.ROLLBACK, "discard": Event.D
 DEFAULT_REASON = "an operator gave it up"
 
 
-class TransactionControl:
+class TransactionControl(DeskRequests):
     """Answers the requests of ``rocketmq-gateway transactions``."""
 
     def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+        super().__init__(desk)
         directory = desk.settings.store_path_root_dir / "transaction"
         self._audit = AuditLog(directory, desk.clock, in_thread=desk.in_thread)
 
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers(
-            RequestCode.GATEWAY_LIST_TRANSACTIONS,
-            ListTransactionsRequest,
-            self.list,
-            Right.OPERATOR,
-            Size.LIST,
-        )
-        dispatch.answers(RequestCode.GATEWAY_SHOW_TRANSACTION, ShowTransactionRequest, self.show, Right.OPERATOR)
-        dispatch.answers(RequestCode.GATEWAY_SETTLE_TRANSACTION, SettleTransactionRequest, self.settle, Right.OPERATOR)
-        dispatch.answers(RequestCode.GATEWAY_CHECK_TRANSACTION, CheckTransactionRequest, self.check, Right.OPERATOR)
-        dispatch.answers(RequestCode.GATEWAY_RESUME_TRANSACTION, ResumeTransactionRequest, self.resume, Right.OPERATOR)
-        dispatch.answers(
-            RequestCode.GATEWAY_TRANSACTION_STATISTICS,
-            TransactionStatisticsRequest,
-            self.statistics,
-            Right.OPERATOR,
-            Size.LIST,
-        )
-
     # -- looking ----------------------------------------------------------------------------------------------
 
+    @answers(RequestCode.GATEWAY_LIST_TRANSACTIONS, ListTransactionsRequest, Right.OPERATOR, Size.LIST)
     async def list(self, request: Request, header: ListTransactionsRequest) -> Answer:
         """Answer with a page of half messages that are pending or given up."""
         selection = Selection(
@@ -96,10 +77,12 @@ class TransactionControl:
 
         return Answer(body=await self._desk.cold_reads.result(described, TOOLS, is_long=True))
 
+    @answers(RequestCode.GATEWAY_SHOW_TRANSACTION, ShowTransactionRequest, Right.OPERATOR)
     async def show(self, _request: Request, header: ShowTransactionRequest) -> Answer:
         """Answer with one half message in full."""
         return await self._shown(await self._found(header.id))
 
+    @answers(RequestCode.GATEWAY_TRANSACTION_STATISTICS, TransactionStatisticsRequest, Right.OPERATOR, Size.LIST)
     def statistics(self, _request: Request, header: TransactionStatisticsRequest) -> Answer:
         """Answer with the figures of all transactions."""
         count = max(0, min(header.max_num, MAX_GROUPS))
@@ -111,6 +94,7 @@ class TransactionControl:
 
     # -- deciding ---------------------------------------------------------------------------------------------
 
+    @answers(RequestCode.GATEWAY_SETTLE_TRANSACTION, SettleTransactionRequest, Right.OPERATOR)
     async def settle(self, request: Request, header: SettleTransactionRequest) -> Answer:
         """Commit, roll back or give up a half message."""
         event = EVENTS.get(header.outcome)
@@ -127,6 +111,7 @@ class TransactionControl:
         self._desk.transactions.interventions.settle(half, event, source, replied.callback, reason)
         return await self._ended(facts, await replied, half.queue_offset)
 
+    @answers(RequestCode.GATEWAY_CHECK_TRANSACTION, CheckTransactionRequest, Right.OPERATOR)
     async def check(self, request: Request, header: CheckTransactionRequest) -> Answer:
         """Ask a producer about a pending half message now."""
         half = await self._found(header.id)
@@ -141,6 +126,7 @@ class TransactionControl:
             )
         return await self._ended(facts, SUCCESS, half.queue_offset)
 
+    @answers(RequestCode.GATEWAY_RESUME_TRANSACTION, ResumeTransactionRequest, Right.OPERATOR)
     async def resume(self, request: Request, header: ResumeTransactionRequest) -> Answer:
         """Make a given-up half message pending again."""
         text = header.id

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from gateway.broker.desk import Desk
+from gateway.broker.desk import Desk, DeskRequests
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import Dispatch, Request
+from gateway.remoting.dispatch import Request
+from gateway.remoting.requests import answers_directly
 from gateway.store.put_result import PutResult, WaitFor
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import FieldError
@@ -30,17 +31,14 @@ RECALL_BODY = b"0"
 MAX_TIMESTAMP_DIGITS = 18
 
 
-class RecallMessage:
+class RecallMessage(DeskRequests):
     """Answers RECALL_MESSAGE (370)."""
 
     def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+        super().__init__(desk)
         self._settings = desk.settings
 
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers_directly(RequestCode.RECALL_MESSAGE, self.recall, Right.PUBLISH)
-
+    @answers_directly(RequestCode.RECALL_MESSAGE, Right.PUBLISH)
     def recall(self, request: Request) -> None:
         """Store the marker, then answer."""
         header = read_header(RecallMessageRequest, request.command)

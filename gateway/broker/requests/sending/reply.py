@@ -16,8 +16,9 @@ from gateway.broker.requests.sending.send import SendMessage
 from gateway.errors import RequestRefused
 from gateway.remoting.channel import Channel
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import Dispatch, Request
+from gateway.remoting.dispatch import Request
 from gateway.remoting.pending import CallFailed
+from gateway.remoting.requests import Requests, answers
 from gateway.shares import Shares
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.telemetry.logs import EventLog
@@ -85,7 +86,7 @@ class _Line:
         self._is_passing = False
 
 
-class ReplyMessage:
+class ReplyMessage(Requests):
     """Answers SEND_REPLY_MESSAGE (324) and SEND_REPLY_MESSAGE_V2 (325)."""
 
     def __init__(self, desk: Desk) -> None:
@@ -99,11 +100,8 @@ class ReplyMessage:
         self._channels: dict[str, Channel] = {}
         """The channels of the clients that got replies, because a search among thousands of producers takes long."""
 
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers(RequestCode.SEND_REPLY_MESSAGE, SendMessageRequest, self.reply, Right.PUBLISH)
-        dispatch.answers(RequestCode.SEND_REPLY_MESSAGE_V2, ShortSendMessageRequest, self.reply, Right.PUBLISH)
-
+    @answers(RequestCode.SEND_REPLY_MESSAGE, SendMessageRequest, Right.PUBLISH)
+    @answers(RequestCode.SEND_REPLY_MESSAGE_V2, ShortSendMessageRequest, Right.PUBLISH)
     async def reply(self, request: Request, header: SendMessageRequest) -> None:
         """Pass a reply on, store it, and answer the replier with both outcomes."""
         command, ext = request.command, self._send.answer_ext()

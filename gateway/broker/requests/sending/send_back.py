@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from gateway.broker.desk import Desk
+from gateway.broker.desk import DeskRequests
 from gateway.delivery.retry import (
     DeadLetter,
     after_failed_consumption,
@@ -18,7 +18,8 @@ from gateway.delivery.retry import (
 )
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import Dispatch, Request
+from gateway.remoting.dispatch import Request
+from gateway.remoting.requests import answers_directly
 from gateway.schedule.redirect import redirect_delayed
 from gateway.store.put_result import PutResult
 from wire.bodies.subscriptions import SubscriptionGroupConfig
@@ -31,16 +32,10 @@ from wire.message.properties import PropertyName, build_properties
 from wire.message.record import OutgoingMessage, StoredMessage, once_more, restated
 
 
-class SendBack:
+class SendBack(DeskRequests):
     """Answers CONSUMER_SEND_MSG_BACK (36)."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-
-    def register(self, dispatch: Dispatch) -> None:
-        """Register the request codes that this class answers."""
-        dispatch.answers_directly(RequestCode.CONSUMER_SEND_MSG_BACK, self.send_back, Right.SUBSCRIBE | Right.CONSUME)
-
+    @answers_directly(RequestCode.CONSUMER_SEND_MSG_BACK, Right.SUBSCRIBE | Right.CONSUME)
     def send_back(self, request: Request) -> None:
         """Store the failed message again, then answer."""
         header = read_header(ConsumerSendMsgBackRequest, request.command)
