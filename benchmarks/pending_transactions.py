@@ -46,7 +46,6 @@ from gateway.transaction.checks.check_service import GATHER_MS
 from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.records.half_messages import half_of
-from gateway.transaction.records.half_reader import without_turns
 from gateway.transaction.tables.transaction_tables import TransactionTables
 from gateway.transaction.transactions import Transactions
 from wire.codes import RequestCode
@@ -140,7 +139,7 @@ class Broker:
                 reactor=self.clock,
                 clock_ms=self.now_ms,
                 in_thread=in_this_thread,
-                read=without_turns(in_this_thread),
+                read=lambda work, done, _holder: in_this_thread(work, done),
                 soon=self.store.before_batch,
                 producers=self.producers,
                 offsets=Offsets(),

@@ -29,9 +29,8 @@ from twisted.internet.interfaces import ITransport
 from twisted.internet.task import Clock
 
 from benchmarks.scale import HOST
-from gateway.broker.parts import BrokerParts
+from gateway.broker.parts import BrokerParts, Surroundings
 from gateway.broker.request_loader import load_requests
-from gateway.broker.surroundings import Surroundings
 from gateway.cli.serving.run import settle_memory
 from gateway.cli.version import is_compiled
 from gateway.clock import wall_clock_ms

@@ -12,9 +12,8 @@ from tempfile import TemporaryDirectory
 
 from twisted.internet.task import Clock
 
-from gateway.broker.parts import BrokerParts
+from gateway.broker.parts import BrokerParts, Surroundings
 from gateway.broker.request_loader import load_requests
-from gateway.broker.surroundings import Surroundings
 from gateway.in_thread import in_this_thread
 from gateway.nameserver.service import NameServer
 from gateway.remoting.declared import Size

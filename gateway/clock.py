@@ -26,3 +26,17 @@ _now_ns: Final = time.time_ns  # asked for every message, and before that for it
 def wall_clock_ms() -> int:
     """Return the milliseconds since the epoch; may step backwards when the machine's clock is set."""
     return _now_ns() // 1_000_000
+
+
+def steady_clock(wall_clock_ms: Milliseconds, monotonic_ns: Callable[[], int] = time.monotonic_ns) -> Milliseconds:
+    """Return a clock of epoch milliseconds that starts with ``wall_clock_ms`` and goes on with ``monotonic_ns``.
+
+    The clock is for ages and due times: setting the machine's clock must not bring checks of transactions early or
+    late. The next start compares the times on disk with the new time of day.
+    """
+    start_ms = wall_clock_ms() - monotonic_ns() // 1_000_000
+
+    def now_ms() -> int:
+        return start_ms + monotonic_ns() // 1_000_000
+
+    return now_ms

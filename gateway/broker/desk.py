@@ -12,8 +12,7 @@ from typing import Protocol
 from gateway.broker.announcing.store_hosts import StoreHosts
 from gateway.broker.cold_reads import ColdReads
 from gateway.broker.figures.flows import Flows
-from gateway.broker.figures.throughput import Throughput
-from gateway.broker.figures.traffic import Traffic
+from gateway.broker.figures.throughput import Throughput, Traffic
 from gateway.broker.live_settings import LiveSettings
 from gateway.broker.named_messages import NamedMessages
 from gateway.broker.upkeep.expiry import Expiry
@@ -34,8 +33,8 @@ from gateway.metadata.request_modes import RequestModes
 from gateway.metadata.topics import Topics
 from gateway.remoting.requests import Requests
 from gateway.remoting.turns import Turns
-from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.delay_service import DelayService
+from gateway.schedule.redirect import DelayLevels
 from gateway.schedule.timer_service import TimerService
 from gateway.settings import Settings
 from gateway.store.message_store import MessageStore

@@ -1,13 +1,23 @@
-"""The broker's door: requests pass through the door to their handlers, and the door closes before the store does."""
+"""The broker's door: requests pass through the door to their handlers, and the door closes before the store does.
+
+``RequestAdmission`` is the one place that refuses a request because its sender lacks the declared right.
+"""
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
 
 from __future__ import annotations
 
+from gateway.errors import RequestRefused
 from gateway.remoting.channel import Channel
-from gateway.remoting.dispatch import Dispatch
+from gateway.remoting.declared import Right
+from gateway.remoting.dispatch import Dispatch, Request
+from gateway.settings.addresses import is_loopback
+from gateway.settings.transaction import BrokerTransactionSettings, OperatorAccess
+from gateway.telemetry.logs import EventLog
 from wire.codes import ResponseCode
 from wire.command import RemotingCommand
+
+log = EventLog("broker")
 
 
 class Door:
@@ -30,3 +40,38 @@ class Door:
         for command in commands:
             if not (command.is_response or command.is_oneway):
                 channel.send(command.response(ResponseCode.SERVICE_NOT_AVAILABLE, "the broker is stopping"))
+
+
+class RequestAdmission:
+    """The admission rule of one broker.
+
+    Until there is access control everybody has every right but one. The exception is the right to look at transactions
+    and to settle them: ``gateway.operatorAccess`` says from which hosts operators may do so.
+    """
+
+    def __init__(self, settings: BrokerTransactionSettings) -> None:
+        self._access = settings.operator_access
+
+    def admit(self, request: Request, right: Right) -> None:
+        """Let a request through; every request passes here before its header is read.
+
+        :raises RequestRefused: NO_PERMISSION: the sender lacks the right.
+        """
+        if right is Right.OPERATOR:
+            self._admit_operator(request)
+
+    def _admit_operator(self, request: Request) -> None:
+        host = request.channel.remote[0]
+        if self._access is OperatorAccess.EVERYWHERE or (self._access is OperatorAccess.LOOPBACK and is_loopback(host)):
+            return
+        log.warning("operator refused", remote=request.channel.remote_text, access=self._access.value)
+        advice = "set gateway.operatorAccess=LOOPBACK or EVERYWHERE"
+        if self._access is OperatorAccess.LOOPBACK:
+            advice = (
+                "run the command on the broker's machine, against a loopback address, "
+                "or set gateway.operatorAccess=EVERYWHERE"
+            )
+        raise RequestRefused(
+            ResponseCode.NO_PERMISSION,
+            f"gateway.operatorAccess={self._access.value} does not admit {host}: {advice}",
+        )

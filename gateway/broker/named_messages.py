@@ -17,8 +17,8 @@ from gateway.in_thread import Failed
 from gateway.remoting.dispatch import Request, answer_failures
 from gateway.store.queues.extended_units import NotInMemory
 from gateway.telemetry.logs import EventLog
-from gateway.transaction.log_access import LogAccess
-from gateway.transaction.records.half_reader import Found, WholeMessages
+from gateway.transaction.needs import LogAccess
+from gateway.transaction.records.half_reader import Found, read_whole
 from wire.codes import ResponseCode
 from wire.message.record import StoredMessage
 
@@ -36,7 +36,6 @@ class NamedMessages:
     def __init__(self, store: LogAccess, cold_reads: ColdReads) -> None:
         self._store = store
         self._cold_reads = cold_reads
-        self._whole = WholeMessages(store, cold_reads.read)
         self._reads: dict[int, list[tuple[Request, GoOn]]] = {}
 
     def is_read(self, commit_log_offset: int) -> bool:
@@ -87,7 +86,7 @@ class NamedMessages:
             go_on(head)
         else:
             place = head.commit_log_offset, head.total_size
-            self._whole.read(place, request.channel, partial(_have_read, request, go_on))
+            read_whole(self._store, self._cold_reads.read, place, request.channel, partial(_have_read, request, go_on))
 
 
 def _have_read(request: Request, go_on: GoOn, found: Found) -> None:

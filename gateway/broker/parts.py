@@ -7,24 +7,24 @@ their collaborators from the same parts, which they see as a ``Desk``. ``service
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from secrets import randbelow
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
 
 from gateway.broker.announcing.store_hosts import StoreHosts
 from gateway.broker.cold_reads import ColdReads
+from gateway.broker.desk import QueuesOf
 from gateway.broker.figures.flows import Flows
-from gateway.broker.figures.throughput import Throughput, Totals
-from gateway.broker.figures.traffic import Traffic
+from gateway.broker.figures.throughput import Throughput, Totals, Traffic
 from gateway.broker.live_settings import LiveSettings
 from gateway.broker.named_messages import NamedMessages
-from gateway.broker.surroundings import Surroundings
 from gateway.broker.upkeep.expiry import Expiry
 from gateway.broker.upkeep.last_save import LastSave, NotAllSaved, save_all
+from gateway.clock import Milliseconds, steady_clock
 from gateway.delivery.filters.bloom import BloomShape
 from gateway.delivery.filters.group_bits import FILE_NAME as BIT_MAPS_FILE_NAME
 from gateway.delivery.filters.group_bits import GroupBitMaps
@@ -36,7 +36,7 @@ from gateway.delivery.pop.order_file import FILE_NAME as ORDER_FILE_NAME
 from gateway.delivery.pop.pops import Pops
 from gateway.delivery.surroundings import BrokerTables, DeliverySurroundings
 from gateway.errors import GatewayError, RequestRefused
-from gateway.in_thread import Failed
+from gateway.in_thread import Failed, InThread
 from gateway.membership.consumers import Consumers, notify_consumer_ids_changed
 from gateway.membership.heartbeats import Heartbeats
 from gateway.membership.notices import MemberNotices
@@ -50,9 +50,9 @@ from gateway.metadata.saved.broker_name import FILE_NAME as NAME_FILE_NAME
 from gateway.metadata.saved.broker_name import keep_name
 from gateway.metadata.topics import Topics, topics_in_file
 from gateway.remoting.turns import Turns
-from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.delay_offsets import DelayOffsets
 from gateway.schedule.delay_service import DelayService
+from gateway.schedule.redirect import DelayLevels
 from gateway.schedule.timer_files import TimerFiles
 from gateway.schedule.timer_message import placed_timed
 from gateway.schedule.timer_service import TimerService
@@ -67,16 +67,44 @@ from gateway.store.space.retention import rule_text
 from gateway.telemetry.logs import EventLog
 from gateway.telemetry.metrics import Registry
 from gateway.transaction.checks.check_journal import CheckJournal
-from gateway.transaction.counts import TransactionCounts
+from gateway.transaction.counts import FILE_NAME, MetricsFile, TransactionCounts
 from gateway.transaction.needs import TransactionNeeds
-from gateway.transaction.operators.metrics_file import FILE_NAME, MetricsFile
 from gateway.transaction.state_stores.choice import StateChoice
-from gateway.transaction.steady_clock import steady_clock
 from gateway.transaction.tables.transaction_tables import TransactionTables
 from gateway.transaction.transactions import Transactions
 from wire.codes import ResponseCode
 from wire.message.flags import Permission
 from wire.message.record import OutgoingMessage
+
+
+async def no_name_server(_topic: str) -> None:
+    """Return None: no name server can be asked for queues, so the broker's own queues are all there are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """Everything that a broker needs and does not make itself, as one value.
+
+    :param clock: the time in epoch milliseconds.
+    :param soon: runs a function at the end of the reactor's turn and writes out the answers that were made there.
+    :param in_log_thread: runs blocking work on the commit log, in the order of the calls.
+    :param in_sync: runs the syncs of the commit log's batches; ``in_log_thread`` when left out.
+    :param in_thread: runs other blocking work in a thread pool.
+    :param listen_port: returns the broker's main port, once the broker listens.
+    :param read_queues: asks the name servers for the queues of a topic.
+    :param files: the disk of the store; the operating system's files when left out.
+    """
+
+    reactor: Any
+    clock: Milliseconds
+    soon: Callable[[Callable[[], None]], None]
+    in_log_thread: InThread
+    in_sync: InThread | None = None
+    in_thread: InThread
+    listen_port: Callable[[], int]
+    read_queues: QueuesOf = no_name_server
+    files: FileLayer | None = None
+
 
 log = EventLog("broker")
 T = TypeVar("T")

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from twisted.internet.defer import TimeoutError as DeferredTimeout
 
-from gateway.broker.admission import RequestAdmission
 from gateway.broker.announcing.advertised import fixed_address, unheard, unheard_at
 from gateway.broker.announcing.registration import NameServerLink, NameServerRegistration, RemoteNameServer
-from gateway.broker.door import Door
+from gateway.broker.door import Door, RequestAdmission
 from gateway.broker.jobs import jobs
-from gateway.broker.parts import BrokerParts
+from gateway.broker.parts import BrokerParts, Surroundings
 from gateway.broker.request_loader import load_requests
-from gateway.broker.surroundings import Surroundings
 from gateway.broker.upkeep.upkeep import Upkeep
 from gateway.clock import Milliseconds
 from gateway.reactor.log_thread import LogThread, has_few_processors

@@ -153,7 +153,7 @@ def _migration(
     from gateway.clock import wall_clock_ms
     from gateway.in_thread import in_this_thread
     from gateway.metadata.offsets import ConsumerOffsets
-    from gateway.schedule.delay_levels import DelayLevels
+    from gateway.schedule.redirect import DelayLevels
     from gateway.settings.transaction import TransactionStateStore
     from gateway.store.durability.surroundings import StoreSurroundings
     from gateway.store.message_store import MessageStore

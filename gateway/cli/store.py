@@ -405,7 +405,7 @@ def _transfer(
 def _load(sources: Sources) -> tuple[StoreSettings, Callable[[int], int | None]]:
     """Return the store's settings, and a function that turns a delay level into milliseconds."""
     from gateway.cli.options import load_options
-    from gateway.schedule.delay_levels import DelayLevels
+    from gateway.schedule.redirect import DelayLevels
     from gateway.settings.files.load import Role
 
     settings = load_options(Role.BROKER, sources).settings

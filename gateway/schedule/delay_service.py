@@ -22,8 +22,7 @@ from gateway.clock import Milliseconds
 from gateway.errors import GatewayError
 from gateway.in_thread import Failed, InThread
 from gateway.metadata.names import SCHEDULE_TOPIC
-from gateway.schedule.delay_levels import DelayLevels
-from gateway.schedule.redirect import delay_level_of_queue, released, schedule_queue_id, the_same_queue
+from gateway.schedule.redirect import DelayLevels, delay_level_of_queue, released, schedule_queue_id, the_same_queue
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult
 from gateway.store.reading.get_result import GetResult, GetStatus

@@ -311,7 +311,7 @@ OWN = {
     "gateway.broker.pages.head.parse_head": "a head of at most 8 KiB and 64 lines",
     "gateway.client.consume.offset_store.parse_offsets": "a file of the client's own",
     "gateway.client.formats.outgoing.split_batch": "the client's own messages",
-    "gateway.schedule.delay_levels.DelayLevels.parse": "a setting, read at start",
+    "gateway.schedule.redirect.DelayLevels.parse": "a setting, read at start",
     "gateway.settings.files.load.read_assignments": "the command line",
     "gateway.settings.files.load.read_environment": "the environment",
     "gateway.settings.files.load.read_file": "reads a file; its text is parse_properties_file's",

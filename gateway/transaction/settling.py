@@ -24,11 +24,10 @@ from gateway.in_thread import Failed
 from gateway.metadata.topics import readable_queue
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.telemetry.logs import EventLog, Repeats
-from gateway.transaction.log_access import LogAccess
-from gateway.transaction.needs import TransactionNeeds
+from gateway.transaction.needs import LogAccess, TransactionNeeds
 from gateway.transaction.records.final_messages import FinalMessages
 from gateway.transaction.records.half_messages import discarded_of, final_of
-from gateway.transaction.records.half_reader import Found, WholeMessages
+from gateway.transaction.records.half_reader import Found, read_whole
 from gateway.transaction.records.op_messages import build_op, entry_bytes
 from gateway.transaction.replies import FORGOTTEN, REPLY_OF, SUCCESS, Answer, Reply, Source, source_text, tell
 from gateway.transaction.state_stores.outcome_records import Evidence
@@ -90,7 +89,6 @@ class Settling:
         self._read = needs.read
         self._topics = needs.topics
         self._has_topic = needs.has_topic
-        self._whole_messages = WholeMessages(store, needs.read)
         self._final_messages = FinalMessages(store)
         self._refusals = Repeats(needs.clock_ms)
         self._gathered: list[Decision] = []
@@ -178,7 +176,7 @@ class Settling:
         """Read the half message of a decision that needs the body, and go on now or later."""
         try:
             place = self._tables.pending.place(decision.offset)
-            self._whole_messages.read(place, source, partial(self._go_on, decision, reason))
+            read_whole(self._store, self._read, place, source, partial(self._go_on, decision, reason))
         except RequestRefused as refused:
             self._give_back(decision, Reply(refused.code, refused.remark))
 

@@ -25,8 +25,7 @@ from gateway.store.put_result import PutOutcome, each_result
 from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.checks.check_service import CheckService
 from gateway.transaction.checks.verdict import immunity_ms
-from gateway.transaction.log_access import LogAccess
-from gateway.transaction.needs import TransactionNeeds
+from gateway.transaction.needs import LogAccess, TransactionNeeds
 from gateway.transaction.operators.interventions import Interventions
 from gateway.transaction.operators.overview import Overview
 from gateway.transaction.records.half_messages import half_of

@@ -1,5 +1,5 @@
 """Pages over HTTP: a few texts for GET and HEAD on a port of their own, for monitors and load balancers.
 
-``head`` reads requests, and ``connection`` is one connection. ``port`` is the port with its limits, and ``figures`` is
-the page of the figures. What the pages say is not decided here. Open ``port`` first.
+``head`` reads requests, and ``connection`` is one connection. ``port`` is the port with its limits. What the pages say
+is not decided here. Open ``port`` first.
 """

@@ -6,8 +6,8 @@ last file. Without this file its offsets would start at 0 again, and groups woul
 
 from __future__ import annotations
 
+from gateway.broker.awaiting import delete_queues
 from gateway.broker.desk import DeskRequests
-from gateway.broker.requests.deleting import delete_queues
 from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import answers

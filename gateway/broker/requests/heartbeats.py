@@ -8,13 +8,13 @@ from __future__ import annotations
 from functools import partial
 
 from gateway.broker.desk import Desk, DeskRequests
+from gateway.delivery.filters.message_filter import is_tag_type
 from gateway.delivery.filters.sql92 import ExpressionError
 from gateway.delivery.filters.subscribed import (
     MAX_HEARTBEAT_CHARACTERS,
     check_expression_type,
     compiled,
 )
-from gateway.delivery.filters.tags import is_tag_type
 from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import answers

@@ -15,11 +15,10 @@ from functools import partial
 from msgspec.structs import replace
 
 from gateway.broker.desk import Desk
-from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
+from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter, is_tag_type, tag_filter
 from gateway.delivery.filters.posted import posted_filter
 from gateway.delivery.filters.record_filter import Work
 from gateway.delivery.filters.subscribed import check_expression_type
-from gateway.delivery.filters.tags import is_tag_type, tag_filter
 from gateway.delivery.filters.turns import READ_STEPS
 from gateway.delivery.long_poll import LONGEST_HOLD_MS, HeldPull
 from gateway.errors import RequestRefused

@@ -10,9 +10,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gateway.broker.awaiting import saved
+from gateway.broker.awaiting import delete_queues, saved
 from gateway.broker.desk import DeskRequests
-from gateway.broker.requests.deleting import delete_queues
 from gateway.broker.requests.paging import page
 from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
 from gateway.errors import RequestRefused

@@ -6,11 +6,38 @@ its properties. No filter reads a body, so a sender may compress or encrypt it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+
 from gateway.delivery.filters.record_filter import Work
 from gateway.delivery.filters.sql92 import Sql92Filter
-from gateway.delivery.filters.tags import TagFilter
 from gateway.store.queues.extended_units import AcceptsExtension
-from gateway.store.reading.wanted import ChooseRecords, Wanted
+from gateway.store.reading.wanted import ChooseRecords, Wanted, WantedCodes
+
+TagFilter = Callable[[int], bool]
+"""A function that returns True for a tags code that the subscription wants."""
+
+EXPRESSION_TYPE_TAG = "TAG"
+
+
+def is_tag_type(expression_type: str | None) -> bool:
+    """Return whether a subscription of this type names tags; old clients send no type at all."""
+    return expression_type in (None, "", EXPRESSION_TYPE_TAG)
+
+
+def tag_filter(sub_string: str | None, code_set: Collection[int], *, class_filter_mode: bool) -> TagFilter | None:
+    """Return the filter of one subscription, or None if every message matches.
+
+    Messages with a colliding hash pass the filter, as in Apache RocketMQ, and the client drops them, since it compares
+    the tags themselves.
+
+    :param sub_string: the expression as the client wrote it; empty and ``*`` match everything.
+    :param code_set: signed 32-bit Java hash codes of the tags in the expression; without any, every message
+        matches.
+    :param class_filter_mode: set by clients of filter servers; the broker then filters nothing.
+    """
+    if class_filter_mode or sub_string in (None, "", "*") or not code_set:
+        return None
+    return WantedCodes(frozenset(code_set))
 
 
 class MessageFilter:

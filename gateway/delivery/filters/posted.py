@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
+from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter, is_tag_type, tag_filter
 from gateway.delivery.filters.sql92 import ExpressionError
 from gateway.delivery.filters.subscribed import compiled
-from gateway.delivery.filters.tags import is_tag_type, tag_filter
 from gateway.delivery.filters.turns import FilterTurns
 from gateway.errors import RequestRefused
 from wire.codes import ResponseCode

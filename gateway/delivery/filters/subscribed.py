@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gateway.delivery.filters.group_bits import GroupBitMaps
+from gateway.delivery.filters.message_filter import is_tag_type
 from gateway.delivery.filters.sql92 import EXPRESSION_TYPE_SQL92, ExpressionError, Sql92Filter, sql92_filter
 from gateway.delivery.filters.sql92_grammar import MAX_EXPRESSION_CHARACTERS
 from gateway.delivery.filters.sql92_tree import MAX_SHOWN_CHARACTERS, shown
-from gateway.delivery.filters.tags import is_tag_type
 from gateway.delivery.filters.turns import FilterTurns
 from gateway.errors import RequestRefused
 from gateway.store.queues.extended_units import AcceptsExtension

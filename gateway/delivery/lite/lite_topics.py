@@ -16,7 +16,6 @@ from typing import Final, TypeAlias
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from gateway.delivery.lite.expiry import is_expired
 from gateway.delivery.lite.subscriptions import LiteClient, LiteSubscriptions
 from gateway.delivery.pop.held_pops import HeldPops
 from gateway.delivery.pop.pops import Pops
@@ -351,3 +350,18 @@ class LiteTopics:
             self._pops.reset(group, queue, [(LIGHT_QUEUE_ID, 0)])  # in the log, too: the queue may be made again
             self._offsets.remove(group, queue)
         self._pops.forget_topic(queue)
+
+
+MINUTE_MS: Final = 60_000
+
+
+def is_expired(now_ms: int, last_stored_ms: int, minutes: int, least_ms: int) -> bool:
+    """Return whether a lite topic has stayed long enough.
+
+    :param last_stored_ms: when its last message was stored; negative if the message is gone: then nothing is left.
+    :param minutes: ``lite.topic.expiration`` of the parent; with 0 or less the lite topic stays for ever.
+    :param least_ms: the milliseconds that a lite topic stays at least (``minLiteTTl``).
+    """
+    if minutes <= 0:
+        return False
+    return last_stored_ms < 0 or now_ms - last_stored_ms > max(minutes * MINUTE_MS, least_ms)

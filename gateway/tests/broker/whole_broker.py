@@ -12,11 +12,10 @@ from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
-from gateway.broker.admission import RequestAdmission
+from gateway.broker.door import RequestAdmission
 from gateway.broker.jobs import jobs
-from gateway.broker.parts import BrokerParts
+from gateway.broker.parts import BrokerParts, Surroundings
 from gateway.broker.request_loader import load_requests
-from gateway.broker.surroundings import Surroundings
 from gateway.broker.upkeep.upkeep import Upkeep
 from gateway.in_thread import InThread, in_this_thread
 from gateway.remoting.dispatch import Dispatch

@@ -25,12 +25,11 @@ from gateway.store.message_store import MessageStore
 from gateway.store.put_result import each_result
 from gateway.telemetry.metrics import Registry
 from gateway.tests.store_tool.small_directory import tree
-from gateway.tests.transaction.world import HOST, ProducerTable, World
+from gateway.tests.transaction.world import HOST, ProducerTable, World, without_turns
 from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.records.half_messages import half_of
-from gateway.transaction.records.half_reader import without_turns
 from gateway.transaction.state_stores.choice import StateChoice
 from gateway.transaction.state_stores.database import OtherDatabase
 from gateway.transaction.tables.transaction_tables import TransactionTables

@@ -19,9 +19,9 @@ from gateway.in_thread import Failed
 from gateway.metadata.groups import Groups
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.metadata.topics import NO_TOPICS, Topics
-from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.delay_offsets import DelayOffsets
 from gateway.schedule.delay_service import DelayService
+from gateway.schedule.redirect import DelayLevels
 from gateway.schedule.timer_files import TimerFiles
 from gateway.schedule.timer_service import TimerService
 from gateway.schedule.timer_wheel import TimerWheel
@@ -37,11 +37,11 @@ from gateway.store.recovery.recovery_report import RecoveryReport
 from gateway.telemetry.metrics import Registry
 from gateway.tests.crash.disk.recording import RecordingFiles
 from gateway.tests.crash.disk.state_databases import state_choice
+from gateway.tests.transaction.world import without_turns
 from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.needs import TransactionNeeds
-from gateway.transaction.records.half_reader import without_turns
 from gateway.transaction.tables.transaction_tables import TransactionTables
 from gateway.transaction.transactions import Transactions
 from wire.message.properties import PropertyName

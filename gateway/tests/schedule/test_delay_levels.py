@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.errors import GatewayError
-from gateway.schedule.delay_levels import DelayLevels
+from gateway.schedule.redirect import DelayLevels
 
 
 def test_the_default_levels_of_apache_rocketmq() -> None:

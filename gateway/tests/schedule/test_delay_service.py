@@ -12,9 +12,8 @@ from twisted.internet.task import Clock
 
 from gateway.in_thread import in_this_thread
 from gateway.metadata.names import HALF_TOPIC, SCHEDULE_TOPIC
-from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.delay_service import RETRY_MS, DelayService
-from gateway.schedule.redirect import redirect_delayed
+from gateway.schedule.redirect import DelayLevels, redirect_delayed
 from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.disk.files import FileLayer
 from gateway.store.durability.surroundings import StoreSurroundings

@@ -3,8 +3,8 @@
 import pytest
 
 from gateway.metadata.names import SCHEDULE_TOPIC
-from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.redirect import (
+    DelayLevels,
     delay_level,
     redirect_delayed,
     released,

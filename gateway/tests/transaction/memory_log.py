@@ -9,7 +9,7 @@ from gateway.store.put_result import PutResult, PutStatus
 from gateway.store.queues.extended_units import NotInMemory
 from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.store.reading.wanted import ALL_WANTED, Wanted
-from gateway.transaction.log_access import LogAccess
+from gateway.transaction.needs import LogAccess
 from wire.disk.consume_queue import build_unit
 from wire.message.flags import SysFlag, transaction_kind
 from wire.message.properties import PropertyName

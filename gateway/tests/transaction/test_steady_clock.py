@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.transaction.steady_clock import steady_clock
+from gateway.clock import steady_clock
 
 
 def test_it_starts_at_the_time_of_day_and_counts_what_passes() -> None:

@@ -29,10 +29,8 @@ from gateway.tests.transaction.memory_log import MemoryLog
 from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.limits import DEFAULT_LIMITS, TransactionLimits
-from gateway.transaction.log_access import Asked
-from gateway.transaction.needs import TransactionNeeds
+from gateway.transaction.needs import Asked, ReadInTurn, TransactionNeeds
 from gateway.transaction.records.half_messages import half_of
-from gateway.transaction.records.half_reader import without_turns
 from gateway.transaction.records.op_messages import parse_op
 from gateway.transaction.restart.rebuild import OFFSETS_GROUP
 from gateway.transaction.state_stores.choice import StateChoice
@@ -54,6 +52,11 @@ COMMIT = SysFlag.TRANSACTION_COMMIT
 ROLLBACK = SysFlag.TRANSACTION_ROLLBACK
 UNKNOWN = 0
 TRANSACTIONS = Settings(transaction_check_max=3, checks_in_flight=8)
+
+
+def without_turns(in_thread: InThread) -> ReadInTurn:
+    """A ``ReadInTurn`` without turns: every read starts at once and none is refused."""
+    return lambda work, done, _holder: in_thread(work, done)
 
 
 class Producer:

@@ -18,8 +18,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from gateway.in_thread import Failed
+from gateway.metadata.names import HALF_TOPIC
 from gateway.telemetry.logs import EventLog
-from gateway.transaction.checks.asking import Asking
 from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.checks.phases import (
     CHECK_TRANSITIONS,
@@ -30,14 +30,15 @@ from gateway.transaction.checks.phases import (
     next_wake_ms,
 )
 from gateway.transaction.checks.verdict import Act, HalfFacts, verdict
-from gateway.transaction.log_access import LogAccess
-from gateway.transaction.needs import TransactionNeeds
-from gateway.transaction.records.half_messages import real_place
+from gateway.transaction.needs import Asked, LogAccess, TransactionNeeds
+from gateway.transaction.records.half_messages import check_body, real_place
 from gateway.transaction.records.half_reader import MAX_READ_BYTES, Found, HalfReader
 from gateway.transaction.settling import Settling
 from gateway.transaction.states import State
 from gateway.transaction.tables.check_turns import ProducerGroup
 from gateway.transaction.tables.transaction_tables import TransactionTables
+from wire.codes import RequestCode
+from wire.headers.transaction import CheckTransactionStateRequest
 from wire.message.record import StoredMessage
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ MAX_DUE_A_TURN = 20_000
 MAX_CHECKS_A_TURN = 100
 """The largest number of records that are read at once. ``half_reader.MAX_READ_BYTES`` also limits such a batch."""
 MAX_DISCARDS_A_TURN = 100
+MAX_PRODUCERS_TRIED = 8
 
 # Every check needs these, and to look up an attribute of an enumeration takes as long as a call.
 _PENDING: Final = State.PENDING
@@ -81,7 +83,8 @@ class CheckService:
         self._settling = settling
         self._journal = journal
         self._reader = HalfReader(store, needs.in_thread)
-        self._asking = Asking(needs.producers, needs.broker_name)
+        self._producers = needs.producers
+        self._broker_name = needs.broker_name
         self._reactor = needs.reactor
         self._clock_ms = needs.clock_ms
         self._host = needs.host
@@ -212,7 +215,7 @@ class CheckService:
 
     def _unpark(self) -> None:
         for group in self._tables.turns.parked():
-            if self._asking.can_ask(group.name):
+            if self._producers.pick(group.name) is not None:
                 self._tables.turns.unpark(group)
 
     def _take_due(self, now_ms: int) -> None:
@@ -308,7 +311,7 @@ class CheckService:
         if decision.act is Act.DISCARD:
             self._settling.discard(half, checks, decision.reason)
             return True
-        asked = self._asking.ask(group.name, half)
+        asked = self._ask(group.name, half)
         if asked is None:
             return False
         tables.asked.put(offset, asked)
@@ -317,6 +320,35 @@ class CheckService:
         tables.counts.checks_sent.value += 1
         self._later(offset, now_ms, checks + 1, group.patience)
         return True
+
+    def _ask(self, group: str, half: StoredMessage) -> tuple[str, int] | None:
+        """Hand the check to one producer of the group; return the producer's address and port.
+
+        None if none of up to ``MAX_PRODUCERS_TRIED`` connections takes the check.
+
+        :raises ValueError: the half message does not name its real topic.
+        """
+        body = check_body(half)
+        if body is None:
+            raise ValueError("the half message does not name its real topic")
+        header = CheckTransactionStateRequest(
+            topic=HALF_TOPIC,
+            tran_state_table_offset=half.queue_offset,
+            commit_log_offset=half.commit_log_offset,
+            msg_id=half.unique_key,
+            transaction_id=half.unique_key,
+            offset_msg_id=half.offset_message_id,
+            bname=self._broker_name,
+        )
+        tried: list[Asked] = []
+        while len(tried) < MAX_PRODUCERS_TRIED:
+            producer = self._producers.pick(group, tried)
+            if producer is None:
+                return None
+            if producer.notify(RequestCode.CHECK_TRANSACTION_STATE, header, body):
+                return producer.remote
+            tried.append(producer)
+        return None
 
     def _readable(self, offset: int, found: Found) -> StoredMessage | None:
         """Return the half message; give it up if its record is gone, because nobody could ever commit it.

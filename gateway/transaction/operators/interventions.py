@@ -16,8 +16,7 @@ from gateway.store.put_result import PutResult
 from gateway.telemetry.logs import EventLog
 from gateway.transaction.checks.check_service import CheckService
 from gateway.transaction.counts import TransactionCounts
-from gateway.transaction.log_access import LogAccess
-from gateway.transaction.needs import TransactionNeeds
+from gateway.transaction.needs import LogAccess, TransactionNeeds
 from gateway.transaction.records.final_messages import FinalMessages
 from gateway.transaction.records.half_messages import real_place, resumed_of
 from gateway.transaction.replies import REPLY_OF, SUCCESS, Answer, Reply, Source

@@ -16,8 +16,7 @@ from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from gateway.settings import Address
 from gateway.store.reading.get_result import GetStatus
-from gateway.transaction.log_access import LogAccess
-from gateway.transaction.needs import TransactionNeeds
+from gateway.transaction.needs import LogAccess, TransactionNeeds
 from gateway.transaction.operators.interventions import Interventions
 from gateway.transaction.records.half_messages import DISCARD_REASON, HALF_QUEUE_ID, real_place
 from gateway.transaction.replies import source_text

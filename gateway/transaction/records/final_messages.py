@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from gateway.clock import END_OF_TIME_MS
-from gateway.transaction.log_access import LogAccess
+from gateway.transaction.needs import LogAccess
 from gateway.transaction.records.half_messages import is_rewritten, real_place
 from gateway.transaction.states import State
 from wire.message.flags import SysFlag, transaction_kind

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from gateway.in_thread import Failed, InThread
-from gateway.transaction.log_access import LogAccess
+from gateway.transaction.needs import LogAccess, ReadInTurn
 from wire.errors import RecordError
 from wire.message.record import StoredMessage
 
@@ -27,18 +27,6 @@ A hundred records of 4 MB would be too much.
 
 LONG_BYTES: Final = 64 * 1_024
 """The record size from which a read runs in a thread even if the record is in memory: 4 MB take some milliseconds."""
-
-ReadInTurn: TypeAlias = Callable[[Callable[[], Any], Callable[[Any], None], Hashable], None]
-"""A function ``read(work, done, holder)``: run ``work`` in a thread, then call ``done`` with its value or ``Failed``.
-
-Holders take turns. The call raises RequestRefused if too many reads wait.
-"""
-
-
-def without_turns(in_thread: InThread) -> ReadInTurn:
-    """Return a ``ReadInTurn`` without turns: every read starts at once and none is refused."""
-    return lambda work, done, _holder: in_thread(work, done)
-
 
 Place: TypeAlias = tuple[int, int]
 """The commit log offset and size of a record."""
@@ -72,7 +60,7 @@ class HalfReader:
     def _read_cold(self, places: Sequence[Place], cold: Sequence[int], found: list[Found]) -> None:
         """Read the records that are not in memory, in a thread."""
         for number in sorted(cold, key=places.__getitem__):
-            found[number] = self._on_disk(places[number])
+            found[number] = _on_disk(self._store, places[number])
 
     def _ended(self, found: list[Found], done: Callable[[list[Found]], None], result: object) -> None:
         self.is_busy = False
@@ -86,33 +74,23 @@ class HalfReader:
         except OSError:
             return None  # the read in the thread reports the error, if it occurs again
 
-    def _on_disk(self, place: Place) -> Found:
-        return _on_disk(self._store, place)
 
-
-class WholeMessages:
-    """Read again, with their bodies, messages whose head and properties are known; one message in each call.
+def read_whole(
+    store: LogAccess, read: ReadInTurn, place: Place, holder: Hashable, done: Callable[[Found], None]
+) -> None:
+    """Call ``done`` with the record at a place, body included, at once if the record is short and in memory.
 
     :param read: reads in a thread, with turns between the askers.
+    :raises RequestRefused: too many reads wait.
     """
-
-    def __init__(self, store: LogAccess, read: ReadInTurn) -> None:
-        self._store = store
-        self._read = read
-
-    def read(self, place: Place, holder: Hashable, done: Callable[[Found], None]) -> None:
-        """Call ``done`` with the record at a place, at once if the record is short and in memory.
-
-        :raises RequestRefused: too many reads wait.
-        """
-        half: StoredMessage | None = None
-        if place[1] < LONG_BYTES:
-            with suppress(OSError):  # the read in the thread reports the error, if it occurs again
-                half = self._store.message_now(*place)
-        if half is None:
-            self._read(partial(_on_disk, self._store, place), done, holder)
-        else:
-            done(half)
+    half: StoredMessage | None = None
+    if place[1] < LONG_BYTES:
+        with suppress(OSError):  # the read in the thread reports the error, if it occurs again
+            half = store.message_now(*place)
+    if half is None:
+        read(partial(_on_disk, store, place), done, holder)
+    else:
+        done(half)
 
 
 def _on_disk(store: LogAccess, place: Place) -> Found:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from gateway.errors import GatewayError
 from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.store.reading.wanted import ChooseRecords, Wanted
-from gateway.transaction.log_access import LogAccess
+from gateway.transaction.needs import LogAccess
 from wire.message.record import MIN_RECORD_BYTES
 from wire.message.record_fields import commit_log_offset_at, total_size_at
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC
 from gateway.transaction.checks.check_journal import CheckJournal
-from gateway.transaction.log_access import LogAccess
-from gateway.transaction.needs import TransactionNeeds
+from gateway.transaction.needs import LogAccess, TransactionNeeds
 from gateway.transaction.records.half_messages import HALF_QUEUE_ID
 from gateway.transaction.records.op_messages import OP_QUEUE_ID
 from gateway.transaction.restart.rebuild import OFFSETS_GROUP

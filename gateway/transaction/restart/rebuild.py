@@ -29,7 +29,7 @@ from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
 from gateway.metadata.topics import readable_queue
 from gateway.telemetry.logs import EventLog
 from gateway.transaction.checks.check_journal import Check
-from gateway.transaction.log_access import KnownOffsets, LogAccess
+from gateway.transaction.needs import KnownOffsets, LogAccess
 from gateway.transaction.records.half_messages import HALF_QUEUE_ID, real_place
 from gateway.transaction.records.op_messages import OP_QUEUE_ID, OUTCOMES, parse_op
 from gateway.transaction.records.property_scan import (

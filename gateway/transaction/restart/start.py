@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from gateway.telemetry.logs import EventLog
 from gateway.transaction.checks.check_journal import Check, CheckJournal
 from gateway.transaction.checks.verdict import immunity_ms
-from gateway.transaction.log_access import LogAccess
-from gateway.transaction.needs import TransactionNeeds
+from gateway.transaction.needs import LogAccess, TransactionNeeds
 from gateway.transaction.restart.rebuild import LogFindings, OpenHalf, Rebuild, StartSources, journal_check
 from gateway.transaction.state_stores.changes import TransactionStates
 from gateway.transaction.state_stores.choice import StateChoice

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gateway.errors import GatewayError
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.disk.files import FileLayer
-from gateway.transaction.log_access import LogAccess
+from gateway.transaction.needs import LogAccess
 from gateway.transaction.state_stores.changes import TransactionStates
 from gateway.transaction.state_stores.follower import CHANGES_LIMIT
 from gateway.transaction.state_stores.remembered import Remembered, RememberedStore, migrate_command

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from gateway.in_thread import Failed
 from gateway.telemetry.logs import EventLog
-from gateway.transaction.log_access import LogAccess
-from gateway.transaction.needs import TransactionNeeds
+from gateway.transaction.needs import LogAccess, TransactionNeeds
 from gateway.transaction.state_stores.changes import Changes, Prepared, Settled, StatesLost, TransactionStates
 from gateway.transaction.tables.transaction_tables import TransactionTables
 

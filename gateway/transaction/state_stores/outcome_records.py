@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from gateway.errors import GatewayError
 from gateway.metadata.names import OP_HALF_TOPIC
 from gateway.store.put_result import PutResult
-from gateway.transaction.log_access import LogAccess
+from gateway.transaction.needs import LogAccess
 from gateway.transaction.records.op_messages import LETTERS, OP_QUEUE_ID, OUTCOMES
 from gateway.transaction.state_stores.changes import Settled
 from gateway.transaction.state_stores.follower import StateFollower

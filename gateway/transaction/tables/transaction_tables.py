@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from gateway.settings import Settings
 from gateway.transaction.counts import TransactionCounts
@@ -13,12 +13,47 @@ from gateway.transaction.replies import Source
 from gateway.transaction.states import State
 from gateway.transaction.tables.check_turns import CheckTurns
 from gateway.transaction.tables.due_times import DueTimes
-from gateway.transaction.tables.lately import Lately
 from gateway.transaction.tables.op_positions import OpPositions
 from gateway.transaction.tables.outcomes import Outcomes
 from gateway.transaction.tables.pending import Pending
 from gateway.transaction.tables.recent_halves import RecentHalves
 from wire.message.record import StoredMessage
+
+V = TypeVar("V")
+
+
+class Lately(Generic[V]):
+    """The newest values by number.
+
+    Half of the values are dropped at once, because removing the oldest entries of a large dictionary singly is slow.
+
+    :param limit: the largest number of values. A full dictionary keeps at least half as many.
+    """
+
+    __slots__ = ("_half", "_newer", "_older")
+
+    def __init__(self, limit: int) -> None:
+        self._half = max(limit // 2, 1)
+        self._newer: dict[int, V] = {}
+        self._older: dict[int, V] = {}
+
+    def put(self, number: int, value: V) -> None:
+        """Note a value."""
+        if len(self._newer) >= self._half:
+            self._older = self._newer
+            self._newer = {}
+        self._newer[number] = value
+
+    def get(self, number: int) -> V | None:
+        """Return the value noted last for a number; None if there is none (any more)."""
+        value = self._newer.get(number)
+        return self._older.get(number) if value is None else value
+
+    def forget(self, number: int) -> None:
+        """Remove what was noted for a number."""
+        self._newer.pop(number, None)
+        self._older.pop(number, None)
+
 
 MAX_REMEMBERED_SOURCES = 10_000
 """The number of outcomes whose asker is remembered, for the log line of a contradiction."""

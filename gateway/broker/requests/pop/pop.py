@@ -16,10 +16,9 @@ from gateway.broker.desk import Desk
 from gateway.broker.requests.pop.pop_ack import check_invisible
 from gateway.broker.requests.pop.pop_sources import PopSources, check_pop_place, has_changed
 from gateway.broker.requests.pop.pop_taking import Pop, PopTaking, Taken
-from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
+from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter, is_tag_type
 from gateway.delivery.filters.posted import posted_filter
 from gateway.delivery.filters.subscribed import check_expression_type
-from gateway.delivery.filters.tags import is_tag_type
 from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop, longest_wait_ms
 from gateway.delivery.pop.positions import Key, Step
 from gateway.delivery.pop.receipts import (

@@ -5,15 +5,16 @@ Upstream: ``AdminBrokerProcessor``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from shutil import disk_usage
 from uuid import uuid4
 
+import msgspec
+
 from gateway.broker.cold_reads import TOOLS
 from gateway.broker.desk import Desk, DeskRequests
-from gateway.broker.upkeep.store_identity import FILE_NAME, store_identity
 from gateway.errors import RequestRefused, SettingsError
 from gateway.metadata.names import SCHEDULE_TOPIC
 from gateway.metadata.saved.json_file import JsonFile
@@ -27,6 +28,7 @@ from gateway.settings.tree import Settings
 from wire.bodies.kv_table import KVTable
 from wire.bodies.topics import DataVersion
 from wire.codes import SERVER_VERSION, RequestCode, ResponseCode
+from wire.errors import BodyError
 from wire.headers.admin import GetBrokerConfigResponse
 
 QUEUE_CAPACITIES = {"send": 10_000, "pull": 100_000, "litePull": 100_000, "query": 20_000, "ack": 100_000}
@@ -203,3 +205,32 @@ def _capacity(directory: Path) -> str:
 
 def _bytes(count: int) -> str:
     return f"{count} B"
+
+
+FILE_NAME = "storeId.json"
+
+
+def store_identity(file: JsonFile, make: Callable[[], str]) -> str:
+    """Return the identity of the store, which distinguishes it from another store in its place.
+
+    The identity is written when it is first needed, beside the tables. Readers that remember offsets (checkpoints of
+    the Spark source) see it in the broker's runtime information. Upstream has no identity: there, readers notice
+    another store only if its queues are shorter.
+
+    :param make: returns a new identity.
+    :raises GatewayError: the file exists and cannot be read.
+    :raises OSError: the file cannot be written.
+    """
+    known = file.load(_parse)
+    if known is not None:
+        return known
+    made = make()
+    file.write(msgspec.json.encode({"storeId": made}))
+    return made
+
+
+def _parse(content: bytes) -> str:
+    try:
+        return msgspec.json.decode(content, type=dict[str, str])["storeId"]
+    except (msgspec.MsgspecError, KeyError) as error:
+        raise BodyError(f"no storeId: {error}") from error

@@ -18,9 +18,8 @@ from gateway.broker.desk import Desk
 from gateway.broker.requests.pop.pop import LATE_MS
 from gateway.broker.requests.pop.pop_sources import Watched, check_pop_place, has_changed, is_wide, places_of
 from gateway.broker.requests.pop.pop_taking import LOOK_STEPS, LOOKS
-from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
+from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter, is_tag_type
 from gateway.delivery.filters.posted import posted_filter
-from gateway.delivery.filters.tags import is_tag_type
 from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop, longest_wait_ms
 from gateway.delivery.pop.receipts import NORMAL, RETRY_V1, RETRY_V2
 from gateway.errors import RequestRefused

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gateway.broker.cold_reads import TOOLS
 from gateway.broker.desk import DeskRequests
-from gateway.delivery.filters.tags import EXPRESSION_TYPE_TAG, tag_filter
+from gateway.delivery.filters.message_filter import EXPRESSION_TYPE_TAG, tag_filter
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Answer, Request

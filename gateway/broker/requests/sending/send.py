@@ -28,8 +28,7 @@ from gateway.broker.requests.sending.placing import (
     refuse_system_topic,
 )
 from gateway.broker.requests.sending.put_answers import ANSWER_OF, refused_answer, wait_for
-from gateway.broker.requests.sending.stored_properties import StoredProperties
-from gateway.broker.requests.sending.unique_keys import unique_keys
+from gateway.broker.requests.sending.stored_properties import StoredProperties, unique_keys
 from gateway.delivery.retry import (
     after_client_retry,
     dead_letter_topic,

@@ -1,23 +1,122 @@
 """The properties that a message is stored with: those of its sender, and those that the broker adds.
 
 The broker recognises most messages of stock producers by the start and the end of their properties
-(``plain_properties``). The place of such a message is then known without further parsing.
+(``PlainProperties``). The place of such a message is then known without further parsing.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+from datetime import datetime
+from secrets import randbelow
 from typing import Final
 
+from gateway.broker.announcing.store_hosts import LOOPBACK
 from gateway.broker.requests.sending.placing import PLACING, StoredIn
-from gateway.broker.requests.sending.plain_properties import HALF_MARK, PlainProperties
+from gateway.clock import Milliseconds
 from gateway.settings import Settings
 from gateway.transaction.records.half_messages import refuse_reason
+from wire.message.message_id import UniqueKeys, pack_host
 from wire.message.properties import PropertyName, append_properties, build_properties, parse_properties
 from wire.message.record import OutgoingMessage
 from wire.quick.sent import SentHeader
+
+MAX_KNOWN: Final = 256
+"""The number of endings that are remembered; all of them are forgotten when one more comes."""
+MAX_ENDING_CHARACTERS: Final = 512
+"""The largest number of characters of an ending that is remembered."""
+
+HALF_MARK: Final = "TRAN_MSG\x01true\x02"
+"""The text before the unique key of a half message."""
+
+_UNIQ_KEY: Final = PropertyName.UNIQ_KEY
+
+
+class PlainProperties:
+    """The meanings of endings, learned from the messages that have these endings.
+
+        UNIQ_KEY 0x01 key 0x02 ending
+        TRAN_MSG 0x01 true 0x02 UNIQ_KEY 0x01 key 0x02 ending
+
+    Stock producers write the unique key first, or directly after the mark of a half message. The ending is the same in
+    most of a producer's messages. A message is plain if its type is NORMAL and it goes where it is sent.
+
+    :param added: properties that every message gets.
+    :param special: names of properties that a plain message never has in its ending.
+    :param mark: the text before the unique key.
+    :param learns: False if every text has to be parsed.
+    :param takes: returns whether messages with the given properties of an ending are taken as plain; all are when left
+        out.
+    """
+
+    __slots__ = ("_added", "_known", "_last", "_learns", "_marks", "_special", "_takes", "start")
+
+    def __init__(
+        self,
+        added: Mapping[str, str],
+        special: frozenset[str],
+        *,
+        learns: bool = True,
+        mark: str = "",
+        takes: Callable[[Mapping[str, str]], bool] | None = None,
+    ) -> None:
+        self._added = dict(added)
+        self._marks = {**parse_properties(mark), _UNIQ_KEY: ""}
+        self._special = special
+        self.start = f"{mark}{_UNIQ_KEY}\x01"
+        """The text before the unique key in the properties of a plain message."""
+        self._takes = takes
+        self._learns = learns
+        self._known: dict[str, dict[str, str]] = {}  # empty: not plain
+        self._last = ""
+
+    def of(self, text: str) -> dict[str, str] | None:
+        """Return the properties of a plain message, the added ones included; None if the text has to be parsed.
+
+        ``text`` ends with 0x02 unless None is returned.
+        """
+        start = len(self.start)
+        if not text.startswith(self.start):
+            return None
+        end = text.find("\x02", start)
+        if end <= start:
+            return None
+        return self.of_key(text[start:end], text[end + 1 :])
+
+    def of_key(self, key: str, ending: str) -> dict[str, str] | None:
+        """Return what ``of`` returns for a text that consists of ``start``, a key, 0x02 and an ending."""
+        known = self._known.get(ending)
+        if known is None:
+            known = self._learned(ending)
+        if not known:
+            return None
+        properties = known.copy()
+        properties[_UNIQ_KEY] = key
+        return properties
+
+    def _learned(self, ending: str) -> dict[str, str]:
+        """Return the properties of an ending; empty for an ending that is new or not plain.
+
+        An ending is learned once two messages in a row have it, because some endings never come again.
+        """
+        if not self._learns or ending != self._last or len(ending) > MAX_ENDING_CHARACTERS:
+            self._last = ending
+            return {}
+        properties = parse_properties(ending)
+        is_plain = (
+            (not ending or ending.endswith("\x02"))
+            and _UNIQ_KEY not in properties
+            and self._special.isdisjoint(properties)
+            and (self._takes is None or self._takes(properties))
+        )
+        if len(self._known) >= MAX_KNOWN:
+            self._known.clear()
+        known = self._known[ending] = {**self._marks, **properties, **self._added} if is_plain else {}
+        return known
+
 
 SPECIAL: Final = PLACING | {PropertyName.LITE_TOPIC, PropertyName.PRIORITY, PropertyName.SHARDING_KEY}
 """Names of properties that give a message another type than NORMAL, or send the message to another place."""
@@ -97,3 +196,19 @@ class StoredProperties:
             raw += b"\x02"
         message.properties = raw + self._added_raw
         message.property_map = properties
+
+
+def unique_keys(clock: Milliseconds) -> UniqueKeys:
+    """Return a maker of keys, for messages without one, that look like those of a client in this process."""
+    return UniqueKeys(
+        ip=pack_host(LOOPBACK, 0)[:4],
+        process_id=os.getpid(),
+        instance_hash=randbelow(1 << 31),
+        elapsed_ms=lambda: _ms_into_month(clock()),
+    )
+
+
+def _ms_into_month(moment_ms: int) -> int:
+    moment = datetime.fromtimestamp(moment_ms / 1000)  # clients count in local time
+    start = moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    return int((moment - start).total_seconds() * 1000)

@@ -9,6 +9,7 @@ from http import HTTPStatus
 
 import pytest
 
+from gateway.broker.figures.metrics_server import LINES_PER_TURN, MAX_PAGE_AGE_SECONDS, FiguresPage
 from gateway.broker.pages.answers import Answered, Page, text_answer
 from gateway.broker.pages.connection import (
     HEAD_SECONDS,
@@ -17,7 +18,6 @@ from gateway.broker.pages.connection import (
     LINGER_SECONDS,
     TAKE_SECONDS,
 )
-from gateway.broker.pages.figures import LINES_PER_TURN, MAX_PAGE_AGE_SECONDS, FiguresPage
 from gateway.broker.pages.head import MAX_HEAD_BYTES
 from gateway.broker.pages.port import MAX_PAGE_CONNECTIONS, MAX_PAGE_CONNECTIONS_IN_RESERVE
 from gateway.telemetry.metrics import Registry

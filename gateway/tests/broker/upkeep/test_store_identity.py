@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.broker.upkeep.store_identity import FILE_NAME, store_identity
+from gateway.broker.requests.rare.broker_info import FILE_NAME, store_identity
 from gateway.errors import GatewayError
 from gateway.metadata.saved.json_file import JsonFile
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.delivery.filters.bloom import BloomShape, bit_map
-from gateway.delivery.filters.murmur3 import low_64_bits
+from gateway.delivery.filters.bloom import BloomShape, bit_map, low_64_bits
 
 HASHES = {
     "": 0,

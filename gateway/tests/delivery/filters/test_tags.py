@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.delivery.filters.tags import is_tag_type, tag_filter
+from gateway.delivery.filters.message_filter import is_tag_type, tag_filter
 
 
 @pytest.mark.parametrize("expression", [None, "", "*"])

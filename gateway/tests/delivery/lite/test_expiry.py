@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.delivery.lite.expiry import is_expired
+from gateway.delivery.lite.lite_topics import is_expired
 
 MINUTE = 60_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway.tests.transaction.world import COMMIT, World
-from gateway.transaction.operators.metrics_file import MetricsFile
+from gateway.transaction.counts import MetricsFile
 from wire.disk.config_json import TransactionMetricsFile
 
 

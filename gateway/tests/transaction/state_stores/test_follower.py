@@ -12,10 +12,9 @@ from gateway.in_thread import in_this_thread
 from gateway.metadata.topics import NO_TOPICS
 from gateway.settings import Settings
 from gateway.telemetry.metrics import Registry
-from gateway.tests.transaction.world import HOST, Offsets, ProducerTable
+from gateway.tests.transaction.world import HOST, Offsets, ProducerTable, without_turns
 from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.needs import TransactionNeeds
-from gateway.transaction.records.half_reader import without_turns
 from gateway.transaction.state_stores.changes import Changes, Known, Prepared, Settled, StatesLost, StatesUnavailable
 from gateway.transaction.state_stores.follower import POSITION_STEP_BYTES, StateFollower
 from gateway.transaction.states import State

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.transaction.tables.lately import Lately
+from gateway.transaction.tables.transaction_tables import Lately
 
 
 def test_the_newest_half_at_least_is_remembered_and_never_more_than_the_limit() -> None:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.broker.cold_reads import ColdReads
-from gateway.broker.figures.throughput import Throughput, Totals
-from gateway.broker.figures.traffic import Traffic
+from gateway.broker.figures.throughput import Throughput, Totals, Traffic
 from gateway.broker.live_settings import LiveSettings
 from gateway.broker.requests.rare.broker_info import BrokerInfo
 from gateway.in_thread import in_this_thread
 from gateway.metadata.names import SCHEDULE_TOPIC
-from gateway.schedule.delay_levels import DelayLevels
+from gateway.schedule.redirect import DelayLevels
 from gateway.settings.files.properties import parse_properties_file
 from gateway.settings.tree import Settings
 from gateway.telemetry.metrics import Registry

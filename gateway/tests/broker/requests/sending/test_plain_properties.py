@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.broker.requests.sending import plain_properties
-from gateway.broker.requests.sending.plain_properties import HALF_MARK, MAX_ENDING_CHARACTERS, PlainProperties
+from gateway.broker.requests.sending import stored_properties
+from gateway.broker.requests.sending.stored_properties import HALF_MARK, MAX_ENDING_CHARACTERS, PlainProperties
 from wire.message.properties import parse_properties
 
 ADDED = {"MSG_REGION": "DefaultRegion", "CLUSTER": "c"}
@@ -43,11 +43,11 @@ def test_endings_that_are_never_the_same_are_not_remembered() -> None:
 
 def test_no_more_endings_are_remembered_than_the_limit_says() -> None:
     properties = _properties()
-    for number in range(2 * plain_properties.MAX_KNOWN):
+    for number in range(2 * stored_properties.MAX_KNOWN):
         for _ in range(2):
             found = properties.of(_text("A", f"KEYS\x01{number}\x02"))
         assert found == {"UNIQ_KEY": "A", "KEYS": str(number), **ADDED}
-        assert len(properties._known) <= plain_properties.MAX_KNOWN
+        assert len(properties._known) <= stored_properties.MAX_KNOWN
 
 
 @pytest.mark.parametrize(
