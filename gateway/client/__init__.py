@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from gateway.client.connect.producer_settings import ProducerSettings, TransactionSettings
     from gateway.client.connect.settings import ClientSettings, TlsSettings
     from gateway.client.consume.pop.pop_handles import PoppedMessage
-    from gateway.client.consume.settings.consume_positions import ConsumeFrom
     from gateway.client.consume.settings.consumer_settings import (
+        ConsumeFrom,
         LitePullSettings,
         MessageModel,
         PushSettings,
@@ -125,7 +125,7 @@ _MODULES: Final = {
     "AdminClient": "blocking.admin",
     "AlreadyDecided": "transact.transaction",
     "ClientSettings": "connect.settings",
-    "ConsumeFrom": "consume.settings.consume_positions",
+    "ConsumeFrom": "consume.settings.consumer_settings",
     "HalfNotSafe": "transact.transaction",
     "LitePullConsumer": "blocking.lite_pull_consumer",
     "LitePullSettings": "consume.settings.consumer_settings",

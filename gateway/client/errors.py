@@ -28,7 +28,7 @@ later. ``outcome_unknown``: the broker may have done what was asked.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from wire.codes import ResponseCode, response_code_name
 
@@ -418,15 +418,14 @@ class ClientClosed(RocketMQError):
     :param reason: the problem, as a phrase that follows the client's name.
     """
 
-    _HINT: ClassVar[str] = "call start() or use it in a with block, and do not use it after close()"
-
     def __init__(self, what: str, reason: str = "is not running") -> None:
         super().__init__(what, reason)
         self.what = what
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"{self.what} {self.reason}: {self._HINT}"
+        hint = "call start() or use it in a with block, and do not use it after close()"
+        return f"{self.what} {self.reason}: {hint}"
 
 
 class UsedAfterFork(RocketMQError):

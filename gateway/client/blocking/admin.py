@@ -10,9 +10,9 @@ Usable from many threads.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from gateway.client import aio
 from gateway.client.admin.admin_results import DEFAULT_QUEUES, MAX_FOUND
@@ -37,15 +37,6 @@ if TYPE_CHECKING:
     from wire.bodies.tools.statistics import ConsumerOffsetTable, ConsumeStatsList
     from wire.bodies.topics import TopicConfig
 
-T = TypeVar("T")
-
-
-class Run(Protocol):
-    """A function that runs a coroutine of the asyncio client and waits for the result."""
-
-    def __call__(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of ``work``."""
-
 
 class AdminClient(Face):
     """Administration; ``topics``, ``groups``, ``offsets``, ``messages`` and ``cluster`` hold the methods.
@@ -59,19 +50,19 @@ class AdminClient(Face):
         client = aio.AdminClient(settings, namesrv=namesrv)
         super().__init__(client)
         self.settings = client.settings
-        self.topics = BlockingTopics(client.topics, self._run)
-        self.groups = BlockingGroups(client.groups, self._run)
-        self.offsets = BlockingOffsets(client.offsets, self._run)
-        self.messages = BlockingMessages(client.messages, self._run)
-        self.cluster = BlockingCluster(client.cluster, self._run)
+        self.topics = BlockingTopics(client.topics, self)
+        self.groups = BlockingGroups(client.groups, self)
+        self.offsets = BlockingOffsets(client.offsets, self)
+        self.messages = BlockingMessages(client.messages, self)
+        self.cluster = BlockingCluster(client.cluster, self)
 
 
 class _Part:
     """A part of the client: runs the methods of the same part of the asyncio client."""
 
-    def __init__(self, core: Any, run: Run) -> None:
+    def __init__(self, core: Any, face: Face) -> None:
         self._core = core
-        self._run = run
+        self._run = face._run
 
 
 class BlockingTopics(_Part):

@@ -13,7 +13,7 @@ import logging
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from gateway.client.connect.answers import header_of
 from gateway.client.errors import BrokerError, RocketMQError
@@ -123,24 +123,6 @@ class OffsetTable:
         return {queue: offset for queue, offset in self._offsets.items() if not topic or queue.topic == topic}
 
 
-class OffsetStore(Protocol):
-    """Keeps the offsets of one group."""
-
-    async def fetch(self, queue: MessageQueue) -> int | None:
-        """Return the stored offset, None if no offset is stored.
-
-        :raises RocketMQError: the offset could not be read.
-        """
-        ...
-
-    async def store(self, offsets: Mapping[MessageQueue, int], *, confirm: bool) -> list[MessageQueue]:
-        """Store offsets; return the queues for which that failed. Failures are logged.
-
-        :param confirm: wait until the offsets are known to be stored.
-        """
-        ...
-
-
 class BrokerOffsets:
     """Offsets kept at the broker of each queue (14, 15)."""
 
@@ -149,7 +131,10 @@ class BrokerOffsets:
         self._group = group
 
     async def fetch(self, queue: MessageQueue) -> int | None:
-        """Implement ``OffsetStore.fetch``."""
+        """Return the stored offset, None if no offset is stored.
+
+        :raises RocketMQError: the offset could not be read.
+        """
         header = QueryConsumerOffsetRequest(consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id)
         answer = await self._instance.ask(
             queue.broker_name,
@@ -163,7 +148,10 @@ class BrokerOffsets:
         return offset if offset >= 0 else None
 
     async def store(self, offsets: Mapping[MessageQueue, int], *, confirm: bool) -> list[MessageQueue]:
-        """Implement ``OffsetStore.store``."""
+        """Store offsets; return the queues for which that failed. Failures are logged.
+
+        :param confirm: wait until the offsets are known to be stored.
+        """
         outcomes = await asyncio.gather(*(self._store(queue, offsets[queue], confirm) for queue in offsets))
         return [queue for queue, stored in zip(offsets, outcomes, strict=True) if not stored]
 
@@ -200,11 +188,11 @@ class LocalOffsets:
         self._writing = asyncio.Lock()
 
     async def fetch(self, queue: MessageQueue) -> int | None:
-        """Implement ``OffsetStore.fetch``."""
+        """Return the stored offset, None if no offset is stored."""
         return (await self._load()).get(queue)
 
     async def store(self, offsets: Mapping[MessageQueue, int], *, confirm: bool) -> list[MessageQueue]:  # noqa: ARG002
-        """Implement ``OffsetStore.store``; the whole file is replaced."""
+        """Store offsets as ``BrokerOffsets.store`` does; the whole file is replaced."""
         if not offsets:
             return []
         async with self._writing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.client.connect.answers import header_of
-from gateway.client.consume.settings.consume_positions import AtEnd, AtOffset, Position
+from gateway.client.consume.settings.consumer_settings import ConsumeFrom
 from wire.codes import RequestCode
 from wire.headers.declare import Header
 from wire.headers.offsets import GetMaxOffsetRequest, GetMaxOffsetResponse, GetMinOffsetRequest, SearchOffsetRequest
@@ -37,13 +37,11 @@ class QueueOffsets:
         header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms)
         return await self._ask(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
 
-    async def resolve(self, queue: MessageQueue, position: Position) -> int:
-        """Return the offset that a position means now."""
-        if isinstance(position, AtOffset):
-            return position.offset
-        if isinstance(position, AtEnd):
-            return await self.end(queue)
-        return await self.at_time(queue, position.timestamp_ms)
+    async def start(self, queue: MessageQueue, start: ConsumeFrom, timestamp_ms: int) -> int:
+        """Return the offset that a start means now."""
+        if start is ConsumeFrom.FIRST_OFFSET:
+            return 0
+        return await (self.end(queue) if start is ConsumeFrom.LAST_OFFSET else self.at_time(queue, timestamp_ms))
 
     async def _ask(self, queue: MessageQueue, code: int, header: Header) -> int:
         answer = await self._instance.ask(queue.broker_name, code, header)

@@ -356,9 +356,7 @@ class Producer(Client, Member):
 
     def _running_sender(self) -> Sender:
         self._running_instance()
-        sender = self._sender
-        assert sender is not None, "it is made together with the instance"
-        return sender
+        return self.sender
 
     def _make_sender(self, instance: ClientInstance) -> Sender:
         """Return the sender of this group; subclasses return their own kind of sender."""

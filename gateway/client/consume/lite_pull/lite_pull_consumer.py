@@ -16,8 +16,7 @@ from typing import Self
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.consume.lite_pull.read_queues import ReadQueues
 from gateway.client.consume.queue_consumer import QueueConsumer
-from gateway.client.consume.settings.consume_positions import timestamp_ms_of
-from gateway.client.consume.settings.consumer_settings import LitePullSettings
+from gateway.client.consume.settings.consumer_settings import LitePullSettings, timestamp_ms_of
 from gateway.client.consume.subscriptions import Sql
 from gateway.client.errors import ConfigurationError
 from gateway.client.message import ReceivedMessage

@@ -20,7 +20,7 @@ from gateway.client.consume.pop.pop_handles import (
     ReceiptWords,
     parse_receipt,
 )
-from gateway.client.consume.settings.consume_positions import ConsumeFrom
+from gateway.client.consume.settings.consumer_settings import ConsumeFrom
 from gateway.client.consume.subscriptions import Subscription, retry_topic
 from gateway.client.errors import BrokerError, ProtocolError, broker_error
 from wire.bodies.pop import MAX_BATCH_BITS, BatchAck, BatchAckMessage, build_bit_set

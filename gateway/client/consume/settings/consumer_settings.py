@@ -4,19 +4,63 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from gateway.client.allocation import AllocationStrategy, Averagely
 from gateway.client.connect.settings import ClientSettings, TracedSettings, limited
 from gateway.client.consume.process_queue import CacheLimits
-from gateway.client.consume.settings.consume_positions import ConsumeFrom
 from gateway.client.errors import ConfigurationError
+from gateway.client.names import RETRY_PREFIX
+from wire.bodies.consume_kinds import ConsumeFromWhere
 from wire.bodies.consume_kinds import MessageModel as MessageModel
 
 DEFAULT_DIRECTORY: Final = "~/.rocketmq_offsets"
 """The directory in which the Java client keeps offsets (``rocketmq.client.localOffsetStoreDir``)."""
 
 _AVERAGELY: Final = Averagely()
+
+DEFAULT_TIMESTAMP_AGE_S: Final = 1800.0
+"""Seconds before now at which ``ConsumeFrom.TIMESTAMP`` starts if no time is given, as upstream."""
+
+
+class ConsumeFrom(StrEnum):
+    """The start of a group without an offset. Names and meaning are those of Java's ``ConsumeFromWhere``."""
+
+    LAST_OFFSET = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET.value
+    """The end of the queue: only messages that are stored from now on."""
+    FIRST_OFFSET = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET.value
+    """The first message that is still stored."""
+    TIMESTAMP = ConsumeFromWhere.CONSUME_FROM_TIMESTAMP.value
+    """The first message stored at ``consume_timestamp`` or later."""
+
+
+def start_of(topic: str, consume_from: ConsumeFrom) -> ConsumeFrom:
+    """Return the start of a group in a queue for which it has no offset (upstream ``computePullFromWhere``).
+
+    If the first message of a queue is still in memory, a broker of 5.x answers "0" instead of "not stored". A new group
+    on a young topic then starts at the first message, whatever the setting is. Java clients do the same.
+
+    A retry topic is read from its first message, because it holds only messages that failed in this group. A Java group
+    that starts at a time skips messages that its retry topic already has.
+    """
+    return ConsumeFrom.FIRST_OFFSET if topic.startswith(RETRY_PREFIX) else consume_from
+
+
+def timestamp_ms_of(when: datetime.datetime | float | None, now_ms: int) -> int:
+    """Return the epoch milliseconds of an aware datetime or of epoch seconds; for None, half an hour ago.
+
+    :raises ConfigurationError: a datetime without a time zone, or a time before 1970.
+    """
+    if when is None:
+        return now_ms - int(DEFAULT_TIMESTAMP_AGE_S * 1000)
+    if isinstance(when, datetime.datetime):
+        if when.tzinfo is None:
+            raise ConfigurationError("consume_timestamp", when, "a datetime with a time zone, or epoch seconds")
+        when = when.timestamp()
+    if not isinstance(when, int | float) or when < 0:
+        raise ConfigurationError("consume_timestamp", when, "an aware datetime, or epoch seconds of 0 or more")
+    return int(when * 1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)

@@ -11,12 +11,17 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gateway.client.consume.offset_store import BrokerOffsets, LocalOffsets, OffsetStore, OffsetTable, offsets_path
+from gateway.client.consume.offset_store import BrokerOffsets, LocalOffsets, OffsetTable, offsets_path
 from gateway.client.consume.process_queue import CacheLimits, ProcessQueue
 from gateway.client.consume.pull_loop import LoopOwner, PullLoop, PullTerms
 from gateway.client.consume.queue_offsets import QueueOffsets
-from gateway.client.consume.settings.consume_positions import AtOffset, first_position, timestamp_ms_of
-from gateway.client.consume.settings.consumer_settings import ConsumerSettings, MessageModel
+from gateway.client.consume.settings.consumer_settings import (
+    ConsumeFrom,
+    ConsumerSettings,
+    MessageModel,
+    start_of,
+    timestamp_ms_of,
+)
 from gateway.client.errors import NotCommitted, RocketMQError
 
 if TYPE_CHECKING:
@@ -71,7 +76,7 @@ class AssignedQueues:
         self._tracks = terms.tracks
         self._is_shared = settings.message_model is MessageModel.CLUSTERING
         self._commits = terms.commits_with_pulls and self._is_shared
-        self.store: OffsetStore = BrokerOffsets(instance, group) if self._is_shared else self._local_offsets()
+        self.store = BrokerOffsets(instance, group) if self._is_shared else self._local_offsets()
         self._loops: dict[MessageQueue, PullLoop] = {}
         self._limits: dict[str, CacheLimits] = {}
         self._timestamp_ms = timestamp_ms_of(settings.consume_timestamp, instance.clock())
@@ -113,9 +118,9 @@ class AssignedQueues:
             self.table.learn(queue, stored)
             return stored
         settings = self._settings
-        position = first_position(queue.topic, settings.consume_from_where, self._timestamp_ms)
-        offset = await self.offsets.resolve(queue, position)
-        if self._tracks and not isinstance(position, AtOffset):
+        start = start_of(queue.topic, settings.consume_from_where)
+        offset = await self.offsets.start(queue, start, self._timestamp_ms)
+        if self._tracks and start is not ConsumeFrom.FIRST_OFFSET:
             self.table.move(queue, offset)  # stored like progress: by the next member's first look the end has moved on
         _log.info("group %s: begins with %s at %d (%s)", self.group, queue, offset, settings.consume_from_where)
         return offset

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.settings import ClientSettings
 from gateway.client.consume.queue_offsets import QueueOffsets
-from gateway.client.consume.settings.consume_positions import AtEnd, AtOffset, AtTime
+from gateway.client.consume.settings.consumer_settings import ConsumeFrom
 from gateway.client.tests.consuming_broker import ConsumingBroker
 from gateway.client.tests.scripted_broker import run
 from wire.codes import RequestCode
@@ -20,9 +20,9 @@ def test_a_queue_has_a_begin_an_end_and_times() -> None:
             await instance.route("t")
             offsets, queue = QueueOffsets(instance), broker.queue("t")
             assert (await offsets.first(queue), await offsets.end(queue)) == (3, 5)
-            assert await offsets.resolve(queue, AtOffset(9)) == 9
-            assert await offsets.resolve(queue, AtEnd()) == 5
-            assert await offsets.resolve(queue, AtTime(77)) == 3
+            assert await offsets.start(queue, ConsumeFrom.FIRST_OFFSET, 77) == 0
+            assert await offsets.start(queue, ConsumeFrom.LAST_OFFSET, 77) == 5
+            assert await offsets.start(queue, ConsumeFrom.TIMESTAMP, 77) == 3
             (request,) = broker.asked(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
             assert request.ext_fields["timestamp"] == "77"
             await instance.close()

@@ -13,7 +13,7 @@ TESTS = """
 import pytest
 from gateway.client import AdminClient, LitePullConsumer, Message, Producer
 from gateway.client.consume.settings.consumer_settings import LitePullSettings
-from gateway.client.consume.settings.consume_positions import ConsumeFrom
+from gateway.client.consume.settings.consumer_settings import ConsumeFrom
 
 names = []
 

@@ -10,8 +10,7 @@ import pytest
 
 from gateway.client import process
 from gateway.client.consume.lite_pull.lite_pull_consumer import LitePullConsumer
-from gateway.client.consume.settings.consume_positions import ConsumeFrom
-from gateway.client.consume.settings.consumer_settings import LitePullSettings
+from gateway.client.consume.settings.consumer_settings import ConsumeFrom, LitePullSettings
 from gateway.client.errors import ClientClosed, ConfigurationError, NotCommitted, UsedAfterFork, UsedOnOtherLoop
 from gateway.client.message import ReceivedMessage
 from gateway.client.tests.consuming_broker import ConsumingBroker, until

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.client.consume.pop.pop_handles import PoppedMessage, ReceiptWords
 from gateway.client.consume.pop.pops import GroupPops, batch_acks
-from gateway.client.consume.settings.consume_positions import ConsumeFrom
+from gateway.client.consume.settings.consumer_settings import ConsumeFrom
 from gateway.client.errors import BrokerError
 from gateway.client.tests.connect.test_instance import instance_at
 from gateway.client.tests.scripted_broker import ScriptedBroker, run

@@ -9,8 +9,7 @@ import pytest
 
 from gateway.client import process
 from gateway.client.consume.pop.simple_consumer import SimpleConsumer
-from gateway.client.consume.settings.consume_positions import ConsumeFrom
-from gateway.client.consume.settings.consumer_settings import SimpleSettings
+from gateway.client.consume.settings.consumer_settings import ConsumeFrom, SimpleSettings
 from gateway.client.errors import BrokerError, ClientClosed, ConfigurationError, RouteNotFound, UsedAfterFork
 from gateway.client.tests.consuming_broker import ConsumingBroker
 from gateway.client.tests.scripted_broker import Reply, run

@@ -14,8 +14,7 @@ import pytest
 
 from gateway.client import process
 from gateway.client.consume.push.push_consumer import PushConsumer
-from gateway.client.consume.settings.consume_positions import ConsumeFrom
-from gateway.client.consume.settings.consumer_settings import MessageModel, PushSettings
+from gateway.client.consume.settings.consumer_settings import ConsumeFrom, MessageModel, PushSettings
 from gateway.client.consume.subscriptions import Sql
 from gateway.client.errors import (
     BrokerError,

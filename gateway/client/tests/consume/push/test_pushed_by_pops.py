@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.client.consume.push.push_consumer import PushConsumer
-from gateway.client.consume.settings.consume_positions import ConsumeFrom
-from gateway.client.consume.settings.consumer_settings import PushSettings
+from gateway.client.consume.settings.consumer_settings import ConsumeFrom, PushSettings
 from gateway.client.message import ReceivedMessage
 from gateway.client.retry_later import RetryLater
 from gateway.client.tests.consuming_broker import until

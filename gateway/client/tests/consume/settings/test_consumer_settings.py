@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from gateway.client.consume.process_queue import CacheLimits
 from gateway.client.consume.settings.consumer_settings import (
+    ConsumeFrom,
     LitePullSettings,
     MessageModel,
     PushSettings,
     SimpleSettings,
+    start_of,
+    timestamp_ms_of,
 )
 from gateway.client.errors import ConfigurationError
 
@@ -51,3 +55,32 @@ def test_limits_of_a_topic_are_shared_by_its_queues() -> None:
 def test_values_that_cannot_work_are_refused_by_name(kind: Any, key: str, value: object) -> None:
     with pytest.raises(ConfigurationError, match=key):
         kind(**{key: value})
+
+
+@pytest.mark.parametrize(
+    ("topic", "consume_from", "expected"),
+    [
+        ("t", ConsumeFrom.LAST_OFFSET, ConsumeFrom.LAST_OFFSET),
+        ("%RETRY%g", ConsumeFrom.LAST_OFFSET, ConsumeFrom.FIRST_OFFSET),
+        ("t", ConsumeFrom.FIRST_OFFSET, ConsumeFrom.FIRST_OFFSET),
+        ("%RETRY%g", ConsumeFrom.FIRST_OFFSET, ConsumeFrom.FIRST_OFFSET),
+        ("t", ConsumeFrom.TIMESTAMP, ConsumeFrom.TIMESTAMP),
+        ("%RETRY%g", ConsumeFrom.TIMESTAMP, ConsumeFrom.FIRST_OFFSET),
+    ],
+)
+def test_a_group_begins_where_its_setting_says_and_with_all_of_its_retry_topic(
+    topic: str, consume_from: ConsumeFrom, expected: ConsumeFrom
+) -> None:
+    assert start_of(topic, consume_from) is expected
+
+
+def test_a_time_is_an_aware_datetime_or_seconds_or_half_an_hour_ago() -> None:
+    assert timestamp_ms_of(datetime(2026, 1, 1, tzinfo=UTC), 0) == 1_767_225_600_000
+    assert timestamp_ms_of(1.5, 0) == 1500
+    assert timestamp_ms_of(None, 1_800_000) == 0
+
+
+@pytest.mark.parametrize("when", [datetime(2026, 1, 1), -1.0])
+def test_times_that_cannot_be_meant_are_refused(when: datetime | float) -> None:
+    with pytest.raises(ConfigurationError, match="consume_timestamp"):
+        timestamp_ms_of(when, 0)

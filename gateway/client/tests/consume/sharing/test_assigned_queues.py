@@ -8,8 +8,7 @@ from typing import Any
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.consume.process_queue import ProcessQueue
 from gateway.client.consume.pull_loop import PullTerms
-from gateway.client.consume.settings.consume_positions import ConsumeFrom
-from gateway.client.consume.settings.consumer_settings import ConsumerSettings, MessageModel
+from gateway.client.consume.settings.consumer_settings import ConsumeFrom, ConsumerSettings, MessageModel
 from gateway.client.consume.sharing.assigned_queues import AssignedQueues, QueueTerms
 from gateway.client.consume.subscriptions import tags_of
 from gateway.client.message import ReceivedMessage

@@ -11,8 +11,7 @@ import pytest
 from gateway.client.connect.producer_settings import ProducerSettings, TransactionSettings
 from gateway.client.consume.lite_pull.lite_pull_consumer import LitePullConsumer
 from gateway.client.consume.push.push_consumer import PushConsumer
-from gateway.client.consume.settings.consume_positions import ConsumeFrom
-from gateway.client.consume.settings.consumer_settings import LitePullSettings, PushSettings
+from gateway.client.consume.settings.consumer_settings import ConsumeFrom, LitePullSettings, PushSettings
 from gateway.client.errors import BrokerError
 from gateway.client.message import Message, ReceivedMessage
 from gateway.client.send.producer import Producer
