@@ -34,6 +34,12 @@ def test_an_ending_is_known_after_two_messages_that_have_it() -> None:
     assert properties.of(_text("C")) == {"UNIQ_KEY": "C", "WAIT": "true", "TAGS": "a", **ADDED}
 
 
+def test_nothing_is_known_where_nothing_is_learned() -> None:
+    properties = PlainProperties(ADDED, SPECIAL, learns=False)
+    assert [properties.of(_text(key)) for key in "ABCD"] == [None] * 4
+    assert properties.of_key("E", ENDING) is None
+
+
 def test_endings_that_are_never_the_same_are_not_remembered() -> None:
     properties = _properties()
     for number in range(1000):
