@@ -21,6 +21,7 @@ class StoreProgress:
 
     - ``dispatched_end``: readers see the consume queue units of all messages below this offset.
     - ``written_end``: the units of all messages below this offset are in their files.
+    - ``write_failed``: True if the last write of units failed; the units are held until a write succeeds.
     - ``dispatched_ms``: the store time of the last dispatched message, in milliseconds.
     - ``dispatched_count``: the number of messages dispatched since the start.
     - ``saved_count``: the number of these messages that a flush has brought to the disk with their queues.
@@ -33,6 +34,7 @@ class StoreProgress:
         self.dispatched_count = 0
         self.saved_count = 0
         self.written_end = 0
+        self.write_failed = False
 
 
 class LogOffsets(Protocol):

@@ -40,10 +40,6 @@ class PutStatus(Enum):
     SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
     CREATE_MAPPED_FILE_FAILED = "CREATE_MAPPED_FILE_FAILED"
     LMQ_CONSUME_QUEUE_NUM_EXCEEDED = "LMQ_CONSUME_QUEUE_NUM_EXCEEDED"
-    NEW_QUEUES_WAIT = "NEW_QUEUES_WAIT"
-    """Ours: many queues wait for their first file; the message may be sent again."""
-    NEW_QUEUES_EXCEEDED = "NEW_QUEUES_EXCEEDED"
-    """Ours: messages of one append need more new queues than one batch may make."""
     UNKNOWN_ERROR = "UNKNOWN_ERROR"
 
     @property

@@ -31,7 +31,6 @@ REPLY_OF = {
     PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
     PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
     PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
-    PutStatus.NEW_QUEUES_WAIT: ResponseCode.SYSTEM_BUSY,
 }
 """The response code for each failure of an append. All other failures are SYSTEM_ERROR, as upstream."""
 

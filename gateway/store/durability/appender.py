@@ -36,8 +36,6 @@ _PUT_OK: Final = PutStatus.PUT_OK
 _SPECIAL: Final = HIDDEN | INNER_BATCH
 """The bits of records that no queue shows, or that have several units."""
 MULTI_DISPATCH: Final = PropertyName.INNER_MULTI_DISPATCH
-MAX_NEW_QUEUES: Final = 1024
-"""The number of queues whose first file one batch makes. The reactor makes these files: 0.1 ms for each."""
 
 
 class Appender:
@@ -96,10 +94,6 @@ class Appender:
             queue = self._queues.by_name.get((message.topic, message.queue_id)) or self._queues.make(
                 message.topic, message.queue_id
             )
-            if not queue.starts and not _may_make(batch, (queue,)):
-                self._figures.refused_messages.value += 1
-                on_stored(PutResult(PutStatus.NEW_QUEUES_WAIT, message))
-                return
             queue_offset = queue.next_offset
         stored_at_ms = self._clock_ms()
         if stored_at_ms > self.last_stored_ms:
@@ -185,14 +179,6 @@ class Appender:
         if isinstance(packed, PutStatus):
             on_stored(_all_refused(packed, messages))
             return
-        new_queues = [queue for queue in packed.next_offsets if not queue.starts]
-        if new_queues and not self._group.is_adding:
-            is_too_large = len(messages) > 1 and len(new_queues) > MAX_NEW_QUEUES
-            if is_too_large or not _may_make(batch, new_queues):
-                status = PutStatus.NEW_QUEUES_EXCEEDED if is_too_large else PutStatus.NEW_QUEUES_WAIT
-                self._figures.refused_messages.value += len(messages)
-                on_stored(_all_refused(status, messages))
-                return
         if packed.size > commit_log.room:
             commit_log.roll(batch)
             packed = self._packed(messages, commit_log.position)
@@ -226,10 +212,6 @@ class Appender:
             on_stored([PutRun(PutStatus.SERVICE_NOT_AVAILABLE, run)])
             return
         queue = self._queues.make(run.batch.topic, run.batch.queue_id)
-        if not queue.starts and not _may_make(batch, (queue,)):
-            self._figures.refused_messages.value += run.count
-            on_stored([PutRun(PutStatus.NEW_QUEUES_WAIT, run)])
-            return
         queue_offset, stored_at_ms = queue.next_offset, self._now_ms()
         try:
             records = run.build(queue_offset, commit_log.position, stored_at_ms)
@@ -341,22 +323,6 @@ class _Packed:
         self.records: list[bytes] = []
         self.next_offsets: dict[ConsumeQueue, int] = {}
         self.size = 0
-
-
-def _may_make(batch: LogBatch, queues: Sequence[ConsumeQueue]) -> bool:
-    """Return whether a batch may make the first files of these queues, and count them.
-
-    One message that needs more queues than a batch may make is let through where it is the first that needs any.
-    """
-    counted = batch.new_queues
-    if counted is None:
-        batch.new_queues = set(queues)
-        return True
-    further = [queue for queue in queues if queue not in counted]
-    if len(counted) + len(further) > MAX_NEW_QUEUES:
-        return False
-    counted.update(further)
-    return True
 
 
 def _illegal(message: OutgoingMessage) -> PutStatus:

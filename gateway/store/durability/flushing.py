@@ -229,10 +229,11 @@ class Flushing:
 
     def _write_queues(self) -> bool:
         end = self._progress.dispatched_end
-        if not self._ended("write of the consume queues", self._queues.write_held, NOT_WRITTEN):
-            return False
-        self._progress.written_end = end
-        return True
+        is_written = self._ended("write of the consume queues", self._queues.write_held, NOT_WRITTEN)
+        if is_written:
+            self._progress.written_end = end
+        self._progress.write_failed = not is_written
+        return is_written
 
     def _sync_queues(self) -> bool:
         return self._ended("sync of the consume queues", self._queues.sync, NOT_OPENED)

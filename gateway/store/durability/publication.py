@@ -46,7 +46,10 @@ class SpaceWatch:
     look_soon: Callable[[], None]
     """The function that has the free space checked soon."""
     max_behind_bytes: int
-    """The most bytes of messages that may be stored and not yet in their queues; above this, messages are refused."""
+    """The most bytes of messages that may be stored while the files of their queues cannot be written.
+
+    Above this, messages are refused.
+    """
 
 
 class Publication:
@@ -119,9 +122,11 @@ class Publication:
 
     @property
     def refusal(self) -> str | None:
-        """The reason to refuse messages until more stored messages are visible; None if there is no reason."""
-        behind_bytes = self._log.visible_end - self._progress.dispatched_end
-        if not self._undispatched or behind_bytes <= self._max_behind_bytes:
+        """The reason to refuse messages until the consume queues can be written; None if there is no reason."""
+        if not (self._undispatched or self._progress.write_failed):
+            return None
+        behind_bytes = self._log.visible_end - self._progress.written_end
+        if behind_bytes <= self._max_behind_bytes:
             return None
         return (
             f"the consume queues cannot be written, and {behind_bytes} bytes of messages wait for that, more than "
@@ -156,10 +161,7 @@ class Publication:
                 self._dispatch.write(batch.outcomes)
             except OSError as error:
                 log.error("consume queues cannot be written", error=str(error), waiting=len(self._undispatched))
-                refusal = self.refusal
-                if refusal is not None:
-                    self._admission.refuse(refusal)
-                return
+                break
             del self._undispatched[0]
             progress.dispatched_end = batch.end
             progress.dispatched_ms = batch.outcomes[-1].stored_at_ms
@@ -169,6 +171,9 @@ class Publication:
             self._index.offer(batch.outcomes)
             self._tell(batch)
         self._index.build_soon()
+        refusal = self.refusal
+        if refusal is not None:
+            self._admission.refuse(refusal)
 
     def _tell(self, batch: LogBatch) -> None:
         for listener in self._listeners:

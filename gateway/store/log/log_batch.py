@@ -47,7 +47,6 @@ class LogBatch:
         "has_hasty",
         "is_written",
         "limit",
-        "new_queues",
         "out",
         "outcomes",
         "start",
@@ -64,8 +63,6 @@ class LogBatch:
         self.out = out
         self.outcomes: list[PutOutcome] = []
         self.waiters: list[Waiter] = []
-        self.new_queues: set[object] | None = None
-        """The queues whose first file this batch makes; None until there is such a queue."""
         self.has_hasty = False
         self.is_written = False
 

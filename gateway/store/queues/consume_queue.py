@@ -1,9 +1,9 @@
 """One consume queue: the places in the commit log of the messages of one queue of a topic.
 
 Consume queues are derived data: lost or stale queues are rebuilt from the log. Units of new messages are held in memory
-for a moment, so that the units of many batches are written at once; readers find held units there. A timer writes and
-syncs held units. A file is made when its first unit is written. A queue that starts above 0 starts with filler units,
-as upstream ``ConsumeQueue.fillPreBlank`` writes them.
+for a moment, so that the units of many batches are written at once; readers find held units there. A timer makes the
+files in a thread, and writes and syncs held units. A queue that starts above 0 starts with filler units, as upstream
+``ConsumeQueue.fillPreBlank`` writes them.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -35,8 +35,6 @@ The figures: max offset; min offset; log offset after the last message; log offs
 to be read); start of the first file; start of the last file (−1: no file).
 """
 
-MAX_HELD = 64
-"""The most batches whose units one queue holds."""
 NEAR_UNITS = 200
 """The number of last units examined first: few messages came after the last flush."""
 
@@ -90,12 +88,14 @@ class ConsumeQueue:
     - ``starts``: the byte offsets of the queue's files.
     - ``is_damaged``: True if the files do not fit together; they stay until ``clear``.
 
-    The reactor's thread changes the state; other threads may read it.
+    The reactor's thread changes the state, except that ``write_held`` adds the files that it makes; other threads may
+    read the state.
     """
 
     __slots__ = (
         "_extension",
         "_held",
+        "_held_at",
         "_known_unit",
         "_last_end",
         "_shared",
@@ -116,8 +116,9 @@ class ConsumeQueue:
         self._known_unit: tuple[int, int] | None = None
         self._last_end: int | None = None
         self._extension: QueueExtension | None = None
-        # Byte offset in the queue, and units; each entry starts at the end of the entry before.
-        self._held: list[tuple[int, bytes]] = []
+        # The last units of the queue, which are not in its files yet, and their byte offset in the queue.
+        self._held = bytearray()
+        self._held_at = 0
         self.topic = topic
         self.queue_id = queue_id
         self.starts: list[int] = []
@@ -157,69 +158,62 @@ class ConsumeQueue:
 
     # --- writing -------------------------------------------------------------------------------------------------
 
-    def hold_units(self, first_offset: int, units: bytes) -> bool:
-        """Show units that continue the queue in its last file, and write them later; return whether this was possible.
-
-        On the reactor's thread.
-        """
-        position, starts = first_offset * UNIT_BYTES, self.starts
-        end = position + len(units)
-        if (
-            first_offset != self.max_offset
-            or not starts
-            or position < starts[-1]
-            or end > starts[-1] + self._shared.file_bytes
-            or len(self._held) >= MAX_HELD
-        ):
-            return False
+    def hold_units(self, units: bytes) -> None:
+        """Show units that continue the queue, and write them later. On the reactor's thread."""
+        position = self.max_offset * UNIT_BYTES
         self._last_end = None
-        self._held.append((position, units))
-        self.max_offset = end // UNIT_BYTES
+        with self._shared.lock:
+            if not self._held:
+                self._held_at = position
+            self._held += units
+        self.max_offset = (position + len(units)) // UNIT_BYTES
         if self.next_offset < self.max_offset:
             self.next_offset = self.max_offset
-        return True
 
-    def write_held(self) -> int | None:
-        """Write the held units; return the start of the written file, or None if nothing was written.
+    def write_held(self) -> list[int]:
+        """Write the held units; return the starts of the written files.
 
         Any thread may call, one at a time.
 
         :raises OSError: the units are still held.
         """
-        held = self._held[:]  # more units may be added meanwhile
-        if not held:
-            return None
-        first = held[0][0]
-        start = first - first % self._shared.file_bytes
-        try:
-            file = self._file(start)
-        except FileNotFoundError:
-            file = None
-        if file is None:  # the topic is being deleted; or the file was, and the next write reports that
-            return None
-        with file as fd:
-            self._shared.files.pwrite(fd, b"".join([units for _, units in held]), first - start)
-        del self._held[: len(held)]
-        return start
+        with self._shared.lock:
+            position, units = self._held_at, bytes(self._held)
+        touched = self._write(position, units)
+        with self._shared.lock:  # more units may have been added meanwhile
+            self._held_at += len(units)
+            del self._held[: len(units)]
+        return touched
 
     def _held_units(self, position: int, end: int) -> bytes:
         """Return the held units among the bytes [position, end) of the queue; they are the last of these bytes."""
-        held = self._held[:]
-        if not held or held[0][0] >= end:
+        if not self._held:
             return b""
-        first = held[0][0]
-        return b"".join([units for _, units in held])[max(position - first, 0) : end - first]
+        with self._shared.lock:
+            first = self._held_at
+            return bytes(self._held[max(position - first, 0) : max(end - first, 0)])
 
     def write_units(self, first_offset: int, units: bytes) -> list[int]:
         """Write units for the messages from ``first_offset`` on; return the starts of the written files.
 
         :raises OSError: readers see nothing new; write the same units again later.
         """
-        file_bytes = self._shared.file_bytes
         position = first_offset * UNIT_BYTES
         if not self.starts:
             self.min_offset = first_offset
         self._last_end = None
+        touched = self._write(position, units)
+        self.max_offset = (position + len(units)) // UNIT_BYTES
+        if self.next_offset < self.max_offset:
+            self.next_offset = self.max_offset
+        return touched
+
+    def _write(self, position: int, units: bytes) -> list[int]:
+        """Write units from a byte offset of the queue on; return the starts of the written files.
+
+        :raises OSError: some units may be written.
+        """
+        file_bytes = self._shared.file_bytes
         touched = []
         while units:
             start = position - position % file_bytes
@@ -229,9 +223,6 @@ class ConsumeQueue:
             touched.append(start)
             position += len(part)
             units = units[len(part) :]
-        self.max_offset = position // UNIT_BYTES
-        if self.next_offset < self.max_offset:
-            self.next_offset = self.max_offset
         return touched
 
     def correct_unit(self, offset: int, unit: bytes) -> int:
@@ -279,7 +270,8 @@ class ConsumeQueue:
         except OSError:
             self._shared.open_files.forget((self, start))  # made in part: the next attempt makes the file again
             raise
-        self.starts = [*self.starts, start]
+        with self._shared.lock:  # the reactor's thread may leave out a file meanwhile
+            self.starts = [*self.starts, start]
         self._known_unit = None
 
     # --- reading -------------------------------------------------------------------------------------------------
@@ -290,10 +282,8 @@ class ConsumeQueue:
         For any thread.
         """
         start, position, wanted = self._span(offset, count)
-        if wanted <= 0 or start not in self.starts:
-            return b""
-        held = self._held_units(start + position, start + position + wanted)
-        if len(held) == wanted:
+        held = self._held_units(start + position, start + position + wanted) if wanted > 0 else b""
+        if len(held) >= wanted:
             return held
         try:
             file = self._file(start)
@@ -310,10 +300,8 @@ class ConsumeQueue:
         Return None if to open or read the file would wait for the disk.
         """
         start, position, wanted = self._span(offset, count)
-        if wanted <= 0 or start not in self.starts:
-            return b""
-        held = self._held_units(start + position, start + position + wanted)
-        if len(held) == wanted:
+        held = self._held_units(start + position, start + position + wanted) if wanted > 0 else b""
+        if len(held) >= wanted or start not in self.starts:
             return held
         file = self._shared.open_files.lend((self, start))
         if file is None:
@@ -545,7 +533,8 @@ class ConsumeQueue:
         self._shared.files.unlink(self.path(start))
 
     def _leave_out(self, start: int) -> None:
-        self.starts = [kept for kept in self.starts if kept != start]
+        with self._shared.lock:
+            self.starts = [kept for kept in self.starts if kept != start]
         self._known_unit = self._last_end = None
         self._shared.open_files.forget((self, start))
 
@@ -610,7 +599,7 @@ class ConsumeQueue:
     def min_for(self, commit_log_min: int) -> int:
         """Return the minimum offset for a log that starts at ``commit_log_min``; for any thread."""
         starts, end = self.starts, self.max_offset
-        first = max(self.min_offset, starts[0] // UNIT_BYTES) if starts else end
+        first = max(self.min_offset, starts[0] // UNIT_BYTES) if starts else self.min_offset
         if first < end and self._is_gone(first, commit_log_min):
             span = range(first, end)
             first += bisect_left(span, True, key=lambda offset: not self._is_gone(offset, commit_log_min))

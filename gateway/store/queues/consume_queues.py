@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import TypeAlias
@@ -23,7 +23,7 @@ ExtendedMessage: TypeAlias = tuple[int, int, ExtensionUnit]
 
 
 class ConsumeQueues:
-    """The queues by (topic, queue id). The reactor's thread changes them; ``sync`` may run in another thread."""
+    """The queues by (topic, queue id). The reactor's thread changes them; other threads write held units and sync."""
 
     def __init__(self, files: FileLayer, paths: StorePaths, settings: StoreSettings) -> None:
         self._files = files
@@ -50,6 +50,7 @@ class ConsumeQueues:
         """The queues that recovery rebuilds, because they were damaged or shorter than listed: the listed end, or 0."""
         self._lock = Lock()
         self._held_lock = Lock()  # for writing the held units of a queue
+        self._detaching = Lock()  # held while a deletion waits for ``_held_lock``, so that no other write passes it
 
     def __len__(self) -> int:
         return len(self.by_name)
@@ -65,16 +66,15 @@ class ConsumeQueues:
         return queue
 
     def add(self, queue: ConsumeQueue, first_offset: int, units: bytes) -> None:
-        """Show units of new messages; they are written with later units.
-
-        :raises OSError: as ``write``.
-        """
-        if self.by_name.get((queue.topic, queue.queue_id)) is not queue:
-            return  # its topic was deleted while the messages were on their way
-        if queue.hold_units(first_offset, units):
+        """Show units of new messages, unless they are shown already; ``write_held`` writes them."""
+        if self._lacks(queue, first_offset):
+            queue.hold_units(units)
             self._holding[queue] = None
-        else:
-            self.write(queue, first_offset, units)
+
+    def _lacks(self, queue: ConsumeQueue, first_offset: int) -> bool:
+        """Return whether a queue ends at an offset; False if its units are shown already, or its topic was deleted."""
+        assert first_offset <= queue.max_offset, "offsets are given out one after the other"
+        return first_offset == queue.max_offset and self.by_name.get((queue.topic, queue.queue_id)) is queue
 
     @property
     def has_held(self) -> bool:
@@ -101,24 +101,26 @@ class ConsumeQueues:
             raise failed
 
     def _write_held_of(self, queue: ConsumeQueue) -> None:
+        with self._detaching:
+            pass
         with self._held_lock:
-            start = queue.write_held()
-            if start is not None:
-                self._note_written(queue, start)
+            if self.by_name.get((queue.topic, queue.queue_id)) is queue:  # its topic was not deleted meanwhile
+                self._note(queue, queue.write_held)
 
     def write(self, queue: ConsumeQueue, first_offset: int, units: bytes) -> None:
-        """Write units and remember to sync them.
+        """Write units of a queue that holds none, and remember to sync them.
 
         :raises OSError: as ``ConsumeQueue.write_units``.
         """
-        if self.by_name.get((queue.topic, queue.queue_id)) is not queue:
-            return  # its topic was deleted while the messages were on their way
-        self._write_held_of(queue)
-        known = len(queue.starts)
+        self._note(queue, lambda: queue.write_units(first_offset, units))
+
+    def _note(self, queue: ConsumeQueue, write: Callable[[], list[int]]) -> None:
+        """Call ``write``, and remember to sync the files that it wrote and made."""
+        last = queue.starts[-1:]
         try:
-            touched = queue.write_units(first_offset, units)
+            touched = write()
         finally:
-            if len(queue.starts) != known:
+            if queue.starts[-1:] != last:
                 with self._lock:
                     self._new_directories.add(queue.directory)
         for start in touched:
@@ -134,11 +136,11 @@ class ConsumeQueues:
                 self._dirty[queue, start] = None
 
     def write_extended(self, queue: ConsumeQueue, first_offset: int, messages: Sequence[ExtendedMessage]) -> None:
-        """Write units whose tags codes are in the queue's extension, the extension first, and remember to sync both.
+        """Do the work of ``add`` for units whose tags codes are in the queue's extension, which is written at once.
 
-        :raises OSError: as ``write``; may be repeated.
+        :raises OSError: the extension cannot be written; may be repeated.
         """
-        if self.by_name.get((queue.topic, queue.queue_id)) is not queue:
+        if not self._lacks(queue, first_offset):
             return
         extension = queue.extension
         codes, end, touched = extension.write([kept for _, _, kept in messages], queue)
@@ -146,7 +148,7 @@ class ConsumeQueues:
             self._new_directories.add(extension.directory)
             self._dirty_extensions.update(dict.fromkeys(map(extension.path, touched)))
         units = [UNIT.pack(position, size, code) for (position, size, _), code in zip(messages, codes, strict=True)]
-        self.write(queue, first_offset, b"".join(units))
+        self.add(queue, first_offset, b"".join(units))
         extension.settle(end)
 
     def correct(self, queue: ConsumeQueue, offset: int, unit: bytes) -> None:
@@ -316,18 +318,24 @@ class ConsumeQueues:
         if queue is not None:
             queue.clear()
 
-    def detach_topic(self, topic: str) -> int:
-        """Forget the queues of a topic, whose files the caller deletes; return how many queues there were."""
-        names = [name for name in self.by_name if name[0] == topic]
-        for name in names:
-            queue = self.by_name.pop(name)
-            with self._lock:
-                for start in queue.starts:
-                    self._dirty.pop((queue, start), None)
-                self._new_directories.discard(queue.directory)
-                self._new_directories.discard(self._paths.extension(topic, queue.queue_id))
-            queue.let_go()
-        return len(names)
+    def detach_topic(self, topic: str, move: Callable[[], list[Path]]) -> list[Path]:
+        """Forget the queues of a topic after ``move`` has moved their files away; return its result.
+
+        No held unit is written meanwhile: a file made between the two steps would be left behind.
+
+        :raises OSError: ``move`` failed, and nothing was forgotten.
+        """
+        with self._detaching, self._held_lock:
+            away = move()
+            for name in [name for name in self.by_name if name[0] == topic]:
+                queue = self.by_name.pop(name)
+                with self._lock:
+                    for start in queue.starts:
+                        self._dirty.pop((queue, start), None)
+                    self._new_directories.discard(queue.directory)
+                    self._new_directories.discard(self._paths.extension(topic, queue.queue_id))
+                queue.let_go()
+        return away
 
     def take_expired(self) -> list[Path]:
         """Leave out the files that only know deleted messages; return their paths for deletion."""

@@ -280,10 +280,7 @@ class Deletion:
         )
 
     def _move_away(self, topic: str, log_end: int) -> list[Path]:
-        away = self._away.move(topic, log_end)
-        self._queues.detach_topic(topic)
-        if not away:  # no unit of the topic was written yet
-            return away
+        away = self._queues.detach_topic(topic, lambda: self._away.move(topic, log_end))
         try:
             away += self._away.move_extension(topic)
         except OSError as error:  # harmless: a new queue of this name starts a new extension
@@ -296,7 +293,7 @@ class Deletion:
             self.deleted_topics.save()
             self._queues.journal.forget_topic(topic)  # a listed queue without files would count as lost
         directories = [self._paths.deleted, self._paths.consume_queue]
-        if len(away) > 1:
+        if self._files.exists(self._paths.consume_queue_extension):
             directories.append(self._paths.consume_queue_extension)
         for directory in directories:
             self._files.fsync_directory(directory)

@@ -397,6 +397,7 @@ def test_messages_that_left_memory_are_read_in_a_thread(tmp_path: Path, monkeypa
     waiting: list[Callable[[], None]] = []
     delays.in_thread = lambda work, done: waiting.append(lambda: done(work()))
     delays.delay(b"a", 1)
+    delays.store.flush()
     delays.wait(2)
     delays.service.start()
     assert delays.delivered() == []

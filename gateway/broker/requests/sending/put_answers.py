@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gateway.store.durability.appender import MAX_NEW_QUEUES
 from gateway.store.put_result import PutStatus, WaitFor
 from wire.codes import ResponseCode
 from wire.command import RemotingCommand
@@ -24,8 +23,6 @@ ANSWER_OF: Mapping[PutStatus, ResponseCode] = {
     PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
     PutStatus.CREATE_MAPPED_FILE_FAILED: ResponseCode.SYSTEM_ERROR,
     PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED: ResponseCode.LMQ_QUOTA_EXCEEDED,
-    PutStatus.NEW_QUEUES_WAIT: ResponseCode.SYSTEM_BUSY,
-    PutStatus.NEW_QUEUES_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
     PutStatus.UNKNOWN_ERROR: ResponseCode.SYSTEM_ERROR,
 }
 
@@ -37,8 +34,6 @@ STATUS_REMARKS: Mapping[PutStatus, str] = {
     PutStatus.PROPERTIES_SIZE_EXCEEDED: "the message properties are over 32767 bytes",
     PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED: "there are as many light queues as maxLmqConsumeQueueNum allows",
     PutStatus.CREATE_MAPPED_FILE_FAILED: "create mapped file failed; see the broker's log",
-    PutStatus.NEW_QUEUES_WAIT: f"{MAX_NEW_QUEUES} queues wait for their first file; send the message again",
-    PutStatus.NEW_QUEUES_EXCEEDED: f"the batch names more than {MAX_NEW_QUEUES} light queues that do not exist yet",
 }
 
 # Looked up for every message, which for an attribute of an enumeration takes as long as a call.

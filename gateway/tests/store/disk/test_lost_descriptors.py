@@ -96,8 +96,8 @@ def write_above_zero(queues: Queues) -> None:
 
 def write_held(queues: Queues) -> None:
     queue = filled(queues)
-    assert queue.hold_units(25, units(25, 3))
-    assert queue.write_held() == 2 * FILE_UNITS * 20
+    queue.hold_units(units(25, 3))
+    assert queue.write_held() == [2 * FILE_UNITS * 20]
     assert queue.read_units(20, 8) == units(20, 8)
 
 
@@ -154,6 +154,7 @@ def extended(queues: ConsumeQueues, first: int, count: int) -> ConsumeQueue:
     queue = queues.make("T", 2)
     messages = [(number * 100, 100, ExtensionUnit(number, START_MS, b"map")) for number in range(first, first + count)]
     queues.write_extended(queue, first, messages)
+    queues.write_held()
     return queue
 
 

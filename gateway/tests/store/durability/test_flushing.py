@@ -159,10 +159,10 @@ def test_one_queue_without_room_does_not_keep_the_others_from_their_files(tmp_pa
         put(store, message(b"second", topic=topic))
     disk.fail("write", "consumequeue/B", errno.ENOSPC)
     assert not store.flush()
-    assert [store._queues.by_name[topic, 0].write_held() for topic in "AC"] == [None, None], "nothing is left of them"
+    assert [store._queues.by_name[topic, 0].write_held() for topic in "AC"] == [[], []], "nothing is left of them"
     disk.fault = None
     assert store.flush()
-    assert store._queues.by_name["B", 0].write_held() is None
+    assert store._queues.by_name["B", 0].write_held() == []
 
 
 def test_writing_units_ends_although_more_come_with_every_write(tmp_path: Path) -> None:

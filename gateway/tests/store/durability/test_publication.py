@@ -338,19 +338,25 @@ def test_a_store_that_was_never_opened_has_nothing_to_close(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOSPC])
-def test_messages_that_no_queue_can_show_are_taken_up_to_a_limit_and_again_when_queues_can_be_written(
+def test_messages_whose_queues_cannot_be_written_are_taken_up_to_a_limit_and_again_when_they_can(
     tmp_path: Path, number: int
 ) -> None:
     disk = Disk()
     store = opened(tmp_path, replace(SMALL, max_unwritten_bytes=2500), disk=disk)
     put(store, b"shown")
+    assert store.flush()
     disk.fail("create", "consumequeue", number)
-    taken = [put(store, message(b"x" * 900, queue_id=1)).status for _ in range(8)]
+    taken = []
+    for _ in range(8):
+        taken.append(put(store, message(b"x" * 900, queue_id=1)).status)
+        assert not store.flush()
+    assert len(bodies(store, queue_id=1)) == 3, "they are in memory"
     assert taken == [PutStatus.PUT_OK] * 3 + [PutStatus.SERVICE_NOT_AVAILABLE] * 5
     assert "the consume queues cannot be written" in str(store.refusal)
     store.look_at_space(store.deletion.look())
     assert put(store, b"still").status is PutStatus.SERVICE_NOT_AVAILABLE
     disk.fault = None
+    assert store.flush()
     store.look_at_space(store.deletion.look())
     assert store.refusal is None
     assert len(bodies(store, queue_id=1)) == 3

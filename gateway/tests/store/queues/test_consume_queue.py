@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.queues.consume_queue import MAX_HELD, ConsumeQueue, QueueFiles
+from gateway.store.queues.consume_queue import ConsumeQueue, QueueFiles
 from gateway.tests.store.small_store import Disk, overwrite
 from wire.disk.consume_queue import FILLER, FILLER_SIZE, UNIT
 
@@ -90,16 +90,18 @@ def test_units_that_found_no_room_may_be_written_again(tmp_path: Path, operation
     assert (tmp_path / "T" / "0" / f"{0:020d}").stat().st_size == 200
 
 
-@pytest.mark.parametrize("written", [False, True])
-def test_units_that_are_held_are_read_like_written_ones(tmp_path: Path, written: bool) -> None:
+@pytest.mark.parametrize("written", [0, 3])
+@pytest.mark.parametrize("is_later", [False, True])
+def test_units_that_are_held_are_read_like_written_ones(tmp_path: Path, written: int, is_later: bool) -> None:
     queue = _queue(tmp_path)
-    queue.write_units(0, _units(0, 3))
-    assert queue.hold_units(3, _units(3, 2))
-    assert queue.hold_units(5, _units(5, 1))
-    assert _loaded(tmp_path).max_offset == 3
     if written:
-        assert queue.write_held() == 0
-        assert queue.write_held() is None, "they are written once"
+        queue.write_units(0, _units(0, written))
+    queue.hold_units(_units(written, 5 - written))
+    queue.hold_units(_units(5, 1))
+    assert len(list(tmp_path.rglob("0*"))) == (2 if written else 0), "nothing is made for held units"
+    if is_later:
+        assert queue.write_held() == [0]
+        assert queue.write_held() == [], "they are written once"
         assert _loaded(tmp_path).max_offset == 6
     assert (queue.max_offset, queue.next_offset, queue.covered_end()) == (6, 6, 600)
     for offset in range(6):
@@ -108,53 +110,38 @@ def test_units_that_are_held_are_read_like_written_ones(tmp_path: Path, written:
             assert queue.read_units(offset, count) == expected
             assert queue.read_units_now(offset, count) == expected
     assert queue.unit(6) is None
-    assert queue.min_for(401) == 5
-    assert queue.state(500) == (5, 0, 500, 0, 0, 0)
+    assert (queue.min_for(0), queue.min_for(401), queue.min_for(9999)) == (0, 5, 6)
+    if written or is_later:
+        assert queue.state(500) == (5, 0, 500, 0, 0, 0)
 
 
-@pytest.mark.parametrize(("length", "first", "count"), [(0, 0, 1), (3, 4, 1), (3, 2, 1), (9, 9, 2), (10, 10, 1)])
-def test_units_are_held_only_where_their_file_goes_on(tmp_path: Path, length: int, first: int, count: int) -> None:
+@pytest.mark.parametrize(("length", "count"), [(0, 25), (3, 4), (9, 2), (10, 1), (10, 10), (5, 30)])
+def test_units_are_held_whatever_files_they_take(tmp_path: Path, length: int, count: int) -> None:
     queue = _queue(tmp_path)
     if length:
         queue.write_units(0, _units(0, length))
-    assert not queue.hold_units(first, _units(first, count))
-    assert queue.max_offset == length
-    assert queue.write_held() is None
-
-
-def test_units_are_not_held_over_the_end_of_their_file_although_the_next_one_is_there(tmp_path: Path) -> None:
-    disk = Disk()
-    queue = _queue(tmp_path, disk)
-    queue.write_units(0, _units(0, 9))
-    disk.fail("write", f"{200:020d}", errno.ENOSPC)
-    with pytest.raises(OSError, match="No space"):
-        queue.write_units(9, _units(9, 2))
-    assert queue.starts == [0, 200]
-    assert not queue.hold_units(9, _units(9, 2))
-    assert (queue.max_offset, queue.write_held()) == (9, None)
-
-
-def test_so_many_batches_are_held_and_no_more(tmp_path: Path) -> None:
-    queue = ConsumeQueue(QueueFiles(Disk(), tmp_path, (MAX_HELD + 2) * 20, 4), "T", 0)
-    queue.write_units(0, _unit(0))
-    for offset in range(1, MAX_HELD + 1):
-        assert queue.hold_units(offset, _unit(offset))
-    assert not queue.hold_units(MAX_HELD + 1, _unit(MAX_HELD + 1))
-    queue.write_held()
-    assert queue.hold_units(MAX_HELD + 1, _unit(MAX_HELD + 1))
+    queue.hold_units(_units(length, count))
+    for _ in range(2):
+        for offset in range(length + count):
+            in_file = min(length + count, queue.next_file_offset(offset)) - offset
+            expected = _units(offset, in_file)
+            assert queue.read_units(offset, 99) == queue.read_units_now(offset, 99) == expected
+            assert queue.stored_unit(offset) == queue.unit(offset)
+        assert queue.write_held() in (list(range(length * 20 // 200 * 200, (length + count) * 20, 200)), [])
+    assert _loaded(tmp_path).max_offset == length + count
 
 
 def test_held_units_that_found_no_room_are_held_on(tmp_path: Path) -> None:
     disk = Disk()
     queue = _queue(tmp_path, disk)
     queue.write_units(0, _unit(0))
-    queue.hold_units(1, _unit(1))
+    queue.hold_units(_unit(1))
     disk.fail("write", f"{0:020d}", errno.ENOSPC)
     with pytest.raises(OSError, match="No space"):
         queue.write_held()
     assert queue.unit(1) == (100, 100, 1)
     disk.fault = None
-    queue.hold_units(2, _unit(2))
+    queue.hold_units(_unit(2))
     queue.write_held()
     assert (queue.max_offset, _loaded(tmp_path).max_offset) == (3, 3)
 
@@ -163,11 +150,11 @@ def test_units_that_come_while_others_are_written_are_held_on(tmp_path: Path) ->
     disk = Disk()
     queue = _queue(tmp_path, disk)
     queue.write_units(0, _unit(0))
-    queue.hold_units(1, _unit(1))
+    queue.hold_units(_unit(1))
 
     def hold_more(operation: str, _path: Path) -> None:
         if operation == "write":
-            queue.hold_units(2, _unit(2))
+            queue.hold_units(_unit(2))
 
     disk.fault = hold_more
     queue.write_held()
@@ -182,9 +169,9 @@ def test_units_that_come_while_others_are_written_are_held_on(tmp_path: Path) ->
 def test_a_queue_without_files_holds_nothing(tmp_path: Path, forget: Callable[[ConsumeQueue], None]) -> None:
     queue = _queue(tmp_path)
     queue.write_units(0, _unit(0))
-    queue.hold_units(1, _unit(1))
+    queue.hold_units(_unit(1))
     forget(queue)
-    assert queue.write_held() is None
+    assert queue.write_held() == []
     assert (queue.max_offset, queue.unit(1)) == (0, None)
 
 

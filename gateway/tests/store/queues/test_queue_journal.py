@@ -135,6 +135,8 @@ def test_with_async_flush_a_line_tells_of_units_below_its_end_only(tmp_path: Pat
     put(store, b"two")
     (queue,) = store._queues
     end = queue.covered_end()
+    assert queue.state(end) == (0, 0, -1, -1, -1, -1), "no unit has a file"
+    store._queues.write_held()
     put(store, b"three")
     assert queue.state(end)[:3] == (2, 0, end)
     assert queue.state(end - 1)[0] == 1

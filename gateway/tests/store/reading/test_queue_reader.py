@@ -170,6 +170,7 @@ def test_a_record_filter_looks_at_whole_records(store: MessageStore) -> None:
 
 
 def test_a_missing_queue_file_leads_to_the_next_one(store: MessageStore) -> None:
+    store.flush()
     queue = store._queues.make("T", 0)
     queue.remove_file(queue.starts[1])
     result = store.get_messages("T", 0, 12, 32, ALL)

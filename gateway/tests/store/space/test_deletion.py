@@ -518,6 +518,7 @@ def test_messages_that_a_start_did_not_show_any_more_do_not_come_back_with_the_n
 def test_what_is_left_of_a_deletion_is_gone_for_good_before_messages_are_taken(tmp_path: Path) -> None:
     store = opened(tmp_path / "s")
     put(store, b"old")
+    store.flush()
     store.delete_topic("T", Executor().in_thread, lambda _: None)
     disk = Disk()
     again = opened(killed(tmp_path / "s"), disk=disk)
@@ -553,6 +554,7 @@ def test_a_topic_that_cannot_be_moved_away_is_not_deleted(tmp_path: Path) -> Non
 
     store = opened(tmp_path / "s", disk=Stuck())
     put(store, b"old")
+    store.flush()
     with pytest.raises(PermissionError):
         store.delete_topic("T")
     store.flush()
@@ -619,6 +621,7 @@ def test_several_topics_are_deleted_at_the_same_time(tmp_path: Path) -> None:
     store = opened(tmp_path)
     for topic in ("A", "B"):
         put(store, message(topic=topic))
+        store.flush()
         store.delete_topic(topic, executor.in_thread, lambda _: None)
     assert len(list((tmp_path / "deleted").iterdir())) == 2
     executor.run()

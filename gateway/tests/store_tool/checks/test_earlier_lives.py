@@ -59,6 +59,7 @@ def _play(store: MessageStore, root: Path, history: str) -> Visible:
         if name is not None:
             body = b"message %d" % number
             put(store, message(body, topic=name[0], queue_id=name[1], UNIQ_KEY=f"key {number}"))
+            store._queues.write_held()
             visible[name].append(body)
             topics.add(name[0])
         elif step == "m":

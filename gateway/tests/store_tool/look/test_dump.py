@@ -84,6 +84,7 @@ def test_messages_of_a_topic_deleted_before_a_kill_are_not_dumped_with_those_of_
     store.delete_topic("plain")
     put(store, message(b"new", topic="plain"))
     put(store, message(b"new too", topic="plain"))
+    store._queues.write_held()
     directory = killed(tmp_path / "data")
     store.close()
     assert [one["body"] for one in dumped(directory, "--topic", "plain")] == ["new", "new too"]
