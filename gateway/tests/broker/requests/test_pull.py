@@ -496,6 +496,7 @@ class Threads:
     """Cold reads that end when told to."""
 
     def __init__(self, broker: WholeBroker) -> None:
+        broker.parts.store.flush()
         self.waiting: list[Callable[[], None]] = []
         broker.parts.cold_reads._in_thread = lambda work, done: self.waiting.append(lambda: done(work()))
 
@@ -548,6 +549,7 @@ def test_where_the_system_cannot_tell_the_distance_decides(tmp_path: Path, monke
 def test_a_failed_cold_read_is_a_system_error(tmp_path: Path) -> None:
     broker = WholeBroker(tmp_path / "store")
     client = filled(broker, "a", "b")
+    broker.parts.store.flush()
     broker.in_thread = lambda work, done: done(Failed(OSError(5, "Input/output error")))
     answer = broker.ask(client, PULL, pulling())
     assert answer.code == ResponseCode.SYSTEM_ERROR
