@@ -202,10 +202,11 @@ class MicroBatches:
         try:
             ends, stores = self._current()
             lives, made_again = self._lives.look(start, ends)
+            before = {**stores, **start.stores}
             if made_again:
                 self._ends = None  # what is known is about the life before, or about another store
                 ends, stores = self._current()
-            moved = {name for name, store in start.stores.items() if stores.get(name, store) != store}
+            moved = {name for name, store in before.items() if stores.get(name, store) != store}
             followed = self._followed(start, ends, moved, made_again)
         except RocketMQError as error:
             if not _may_pass(error):

@@ -523,6 +523,28 @@ def test_a_store_that_is_replaced_while_lives_are_asked_for_is_no_topic_made_aga
     assert "another store" in caplog.text
 
 
+def test_a_store_that_is_replaced_while_a_new_broker_is_looked_at_is_read_once() -> None:
+    """Where its queues begin was asked of the store before; the look is made again for a topic made again elsewhere."""
+    cluster = ChangingCluster({queue(0): []})
+    cluster.empty(queue(0), "one", 10)
+    stream = Stream(cluster)
+    first = stream.latest(stream.initial())
+    cluster.make_again(queue(0), 12)
+    cluster.empty(OTHER, "two", 5)
+
+    def replaced() -> None:
+        cluster.empty(OTHER, "three", 0)
+        cluster.make_again(OTHER, 5)
+
+    # The first question is about the known queues, the second about the new broker's, too.
+    cluster.after("first_stored", lambda: cluster.after("first_stored", replaced))
+    second = stream.latest(first)
+    assert second.stores == {BROKER: "one", "broker-b": "three"}
+    assert stream.ranges(first, second) == ["orders/broker-a/0 [0, 12)", "orders/broker-b/0 [0, 5)"]
+    cluster.fill(OTHER, 1)
+    assert stream.ranges(second, stream.latest(second)) == ["orders/broker-b/0 [5, 6)"]
+
+
 def test_who_knows_no_lives_goes_on(cluster: PretendCluster) -> None:
     stream = Stream(cluster)
     first = through_json(stream.latest(stream.initial()))
