@@ -110,6 +110,10 @@ class ColdReads:
         self.read(work, partial(settle, waiting), holder, is_long=is_long)
         return waiting
 
+    def tool_result(self, work: Callable[[], T]) -> Awaitable[T]:
+        """Run a long ``work`` that an operator's tool asks for, as ``result`` does."""
+        return self.result(work, TOOLS, is_long=True)
+
     @property
     def _has_thread(self) -> bool:
         return self._short.running + self._long.running < self._threads

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
-from gateway.broker.cold_reads import TOOLS, ColdReads
+from gateway.broker.cold_reads import ColdReads
 from gateway.errors import RequestRefused
 from gateway.remoting.long_lists import MAX_LIST_BYTES, member_text, table_text, too_long
 from gateway.remoting.turns import Work
@@ -45,14 +46,8 @@ async def read_rows(cold_reads: ColdReads, keys: Sequence[Key], read: Callable[[
     :raises RequestRefused: SYSTEM_BUSY: too many reads wait already.
     """
     rows: list[Row] = []
-    for first in range(0, len(keys), ROWS_PER_PIECE):
-        piece = keys[first : first + ROWS_PER_PIECE]
-        found: list[Row] = await cold_reads.result(
-            lambda piece=piece: [read(key) for key in piece],  # type: ignore[misc]
-            TOOLS,
-            is_long=True,
-        )
-        rows.extend(found)
+    for piece in _pieces(keys):
+        rows += await cold_reads.tool_result(partial(_read_piece, read, piece))
     return rows
 
 
@@ -65,18 +60,21 @@ async def rows_text(what: str, cold_reads: ColdReads, keys: Sequence[Key], text_
     """
     pieces: list[str] = []
     size = 0
-    for first in range(0, len(keys), ROWS_PER_PIECE):
-        piece = keys[first : first + ROWS_PER_PIECE]
-        text: str = await cold_reads.result(
-            lambda piece=piece: ",".join(map(text_of, piece)),  # type: ignore[misc]
-            TOOLS,
-            is_long=True,
-        )
+    for piece in _pieces(keys):
+        text = ",".join(await cold_reads.tool_result(partial(_read_piece, text_of, piece)))
         size += len(text) + 1
         if size > MAX_LIST_BYTES:
             raise too_long(what)
         pieces.append(text)
     return ",".join(pieces)
+
+
+def _pieces(keys: Sequence[Key]) -> Iterator[Sequence[Key]]:
+    return (keys[first : first + ROWS_PER_PIECE] for first in range(0, len(keys), ROWS_PER_PIECE))
+
+
+def _read_piece(read: Callable[[Key], Row], piece: Sequence[Key]) -> list[Row]:
+    return [read(key) for key in piece]
 
 
 def row_text(queue: MessageQueue, row: JsonObject) -> str:

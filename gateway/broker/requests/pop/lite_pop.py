@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from gateway.broker.desk import Desk
+from gateway.broker.desk import Desk, DeskRequests
 from gateway.broker.requests.pop.pop import LATE_MS, check_attempt, refuse_unstored
 from gateway.broker.requests.pop.pop_ack import check_invisible
 from gateway.broker.requests.pop.pop_sources import Source, check_pop_place
@@ -25,7 +25,7 @@ from gateway.metadata.groups import Groups
 from gateway.metadata.lite_attributes import bound_topic, is_parent
 from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Request, answer_failures, wait_for_room
-from gateway.remoting.requests import Requests, answers_directly
+from gateway.remoting.requests import answers_directly
 from gateway.store.reading.get_result import GetStatus
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.revive_log import MAX_MESSAGES
@@ -51,25 +51,18 @@ class _LitePop(Pop):
         self.passed_by: list[str] = []
 
 
-class PopLite(Requests):
+class PopLite(DeskRequests):
     """Answers POP_LITE_MESSAGE (200070)."""
 
     def __init__(self, desk: Desk) -> None:
-        self._topics = desk.topics
-        self._groups = desk.groups
-        self._lite = desk.lite
-        self._log = desk.pops.revive_log
-        self._settings = desk.settings
-        self._clock_ms = desk.clock
-        self._traffic = desk.traffic
-        self._flows = desk.flows
+        super().__init__(desk)
         self._taking = PopTaking(desk, self._finished, lambda _: None, self._give_up)
 
     @answers_directly(RequestCode.POP_LITE_MESSAGE, Right.SUBSCRIBE | Right.CONSUME, Size.LARGE)
     def pop(self, request: Request) -> None:
         """Check a pop, take messages, and answer or hold."""
         header = read_header(PopLiteMessageRequest, request.command)
-        now_ms = self._clock_ms()
+        now_ms = self._desk.clock()
         born_ms = header.born_time or now_ms
         if now_ms - born_ms - header.poll_time > LATE_MS:
             self._found_nothing(request, header, ResponseCode.POLLING_TIMEOUT, "the poll time was over before the pop")
@@ -86,8 +79,8 @@ class PopLite(Requests):
             )
         check_invisible(header.invisible_time)
         check_attempt(header.attempt_id)
-        config = check_pop_place(self._topics, self._groups, self._settings.broker_permission, topic, ANY_QUEUE, group)
-        check_bound(self._groups, config.attributes, topic, group)
+        config = check_pop_place(self._desk, topic, ANY_QUEUE, group)
+        check_bound(self._desk.groups, config.attributes, topic, group)
 
     # -- taking ---------------------------------------------------------------------------------------------
 
@@ -109,8 +102,8 @@ class PopLite(Requests):
             order=True,
             attempt_id=header.attempt_id,
         )
-        pop = _LitePop(request, ordered, deadline_ms, self._clock_ms())
-        pop.client = self._lite.subscriptions.find(ordered.consumer_group, header.client_id or "")
+        pop = _LitePop(request, ordered, deadline_ms, self._desk.clock())
+        pop.client = self._desk.lite.subscriptions.find(ordered.consumer_group, header.client_id or "")
         pop.sources = self._sources(pop)
         self._taking.go_on(pop)
 
@@ -120,7 +113,7 @@ class PopLite(Requests):
         if client is None:
             return
         client.popped_ms = pop.popped_at_ms
-        ready = self._lite.take_ready(client, pop.header.attempt_id)
+        ready = self._desk.lite.take_ready(client, pop.header.attempt_id)
         while not self._taking.is_full(pop):
             queue = next(ready, None)
             if queue is None:
@@ -133,7 +126,7 @@ class PopLite(Requests):
         queue, pop.looks_at = pop.looks_at, None
         if queue is None or (pop.taken and pop.taken[-1].source.topic == queue):
             return
-        if self._lite.has_messages(queue, pop.header.consumer_group):
+        if self._desk.lite.has_messages(queue, pop.header.consumer_group):
             pop.passed_by.append(queue)
 
     def _settle(self, pop: _LitePop) -> None:
@@ -163,7 +156,7 @@ class PopLite(Requests):
         self._settle(pop)
         if pop.request.channel.closed:  # it may have waited for the disk: others shall have the messages
             for taken in pop.taken:
-                self._lite.opened(taken.source.topic, pop.header.consumer_group)
+                self._desk.lite.opened(taken.source.topic, pop.header.consumer_group)
         elif pop.taken:
             self._keep(pop)
         else:
@@ -181,7 +174,7 @@ class PopLite(Requests):
             else:
                 refuse_unstored(pop.request)
 
-        self._log.append(states, self._log.next_queue(), kept)
+        self._desk.pops.revive_log.append(states, self._desk.pops.revive_log.next_queue(), kept)
 
     def _answer(self, pop: Pop, infos: list[OrderInfo]) -> None:
         parts = [part for taken in pop.taken for part in taken.parts]
@@ -192,9 +185,9 @@ class PopLite(Requests):
             order_count_info=";".join(_count_text(info, offset) for info in infos for offset in info.offsets),
         )
         size = sum(map(len, parts))
-        self._traffic.found_pulls += 1
-        self._traffic.given_messages += pop.count
-        self._flows.given(pop.header.topic, pop.header.consumer_group, pop.count, size)
+        self._desk.traffic.found_pulls += 1
+        self._desk.traffic.given_messages += pop.count
+        self._desk.flows.given(pop.header.topic, pop.header.consumer_group, pop.count, size)
         response = pop.request.command.response(ResponseCode.SUCCESS, GetStatus.FOUND.name, build_header(header))
         pop.request.send_parts([build_frame_head(response, size), *parts])
 
@@ -210,18 +203,18 @@ class PopLite(Requests):
         resume = partial(self._resume, request, header, pop.deadline_ms)
         request.command.body = b""
         held = HeldPop(key, EVERYTHING, pop.deadline_ms, request.channel, resume, retries=False)
-        outcome = self._lite.held.hold(held)
+        outcome = self._desk.lite.held.hold(held)
         if outcome is Held.FULL:
             self._found_nothing(request, header, ResponseCode.POLLING_FULL, "too many pops are held")
         elif outcome is Held.TOO_LATE:
             self._found_nothing(request, header, ResponseCode.POLLING_TIMEOUT, "no message came in time")
         elif pop.was_cut and pop.client is not None and pop.client.ready:  # something came while it looked
-            self._lite.held.wake(pop.client.client_id, pop.client.group)
+            self._desk.lite.held.wake(pop.client.client_id, pop.client.group)
 
     def _resume(self, request: Request, header: PopLiteMessageRequest, deadline_ms: int, is_over: bool) -> None:
         if request.channel.closed:
             if not is_over:  # it was told in a later turn: whoever else waits shall have the messages
-                self._lite.pass_on(header.consumer_group or "", header.client_id or "")
+                self._desk.lite.pass_on(header.consumer_group or "", header.client_id or "")
             return
         if is_over:
             self._found_nothing(request, header, ResponseCode.POLLING_TIMEOUT, "no message came in time")
@@ -231,18 +224,18 @@ class PopLite(Requests):
             if request.channel.must_wait:
                 wait_for_room(request, partial(self._resume, request, header, deadline_ms, False))
                 if request.channel.is_full:  # who reads shall have the messages
-                    self._lite.pass_on(header.consumer_group or "", header.client_id or "")
+                    self._desk.lite.pass_on(header.consumer_group or "", header.client_id or "")
                 return
             self._check(header)  # the topic may be gone
             wait_ms = longest_wait_ms(header.poll_time)
-            self._start(request, header, min(deadline_ms, self._clock_ms() + wait_ms))  # the clock may be set back
+            self._start(request, header, min(deadline_ms, self._desk.clock() + wait_ms))  # the clock may be set back
 
         answer_failures(request, again)
 
     def _found_nothing(self, request: Request, header: PopLiteMessageRequest, code: ResponseCode, remark: str) -> None:
-        self._traffic.missed_pulls += 1
+        self._desk.traffic.missed_pulls += 1
         terms = PopLiteMessageResponse(
-            pop_time=self._clock_ms(),
+            pop_time=self._desk.clock(),
             invisible_time=header.invisible_time,
             revive_qid=ORDER_REVIVE_QUEUE,
             order_count_info="",

@@ -14,8 +14,7 @@ from typing import Final
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from gateway.broker.cold_reads import TOOLS
-from gateway.broker.desk import Desk
+from gateway.broker.desk import Desk, DeskRequests
 from gateway.broker.requests.pop.lite_pop import check_bound
 from gateway.delivery.lite.subscriptions import LiteClient
 from gateway.errors import RequestRefused
@@ -23,7 +22,7 @@ from gateway.metadata.lite_attributes import is_wildcard, resets_on_unsubscribe
 from gateway.remoting.channel import Channel
 from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Answer, Request
-from gateway.remoting.requests import Requests, answers
+from gateway.remoting.requests import answers
 from gateway.remoting.turns import ENTRIES_PER_TURN, Turns, Work, fail
 from wire.bodies.lite import (
     POLICY_MAX,
@@ -114,18 +113,11 @@ def _pause() -> Work[None]:
     yield
 
 
-class LiteSubscriptionRequests(Requests):
+class LiteSubscriptionRequests(DeskRequests):
     """Answers LITE_SUBSCRIPTION_CTL (200071)."""
 
     def __init__(self, desk: Desk) -> None:
-        self._store = desk.store
-        self._topics = desk.topics
-        self._groups = desk.groups
-        self._offsets = desk.offsets
-        self._lite = desk.lite
-        self._cold_reads = desk.cold_reads
-        self._clock_ms = desk.clock
-        self._turns = desk.turns
+        super().__init__(desk)
         self._lines: dict[Channel, _Line] = {}
 
     @answers(RequestCode.LITE_SUBSCRIPTION_CTL, None, Right.SUBSCRIBE | Right.CONSUME)
@@ -155,7 +147,7 @@ class LiteSubscriptionRequests(Requests):
         return wish.answered
 
     def _check_names(self, names: int, waiting: int) -> None:
-        most = max(self._lite.subscriptions.limit, LEAST_NAMES)
+        most = max(self._desk.lite.subscriptions.limit, LEAST_NAMES)
         if names > most:
             raise RequestRefused(
                 ResponseCode.LITE_SUBSCRIPTION_QUOTA_EXCEEDED,
@@ -170,7 +162,7 @@ class LiteSubscriptionRequests(Requests):
 
     async def _carry_out_all(self, channel: Channel, line: _Line) -> None:
         """Carry out the requests in the line of a connection until none is left."""
-        pace = _Pace(self._turns, channel)
+        pace = _Pace(self._desk.turns, channel)
         while line.wishes:
             wish = line.wishes[0]
             try:
@@ -190,18 +182,18 @@ class LiteSubscriptionRequests(Requests):
         if not 0 < len(client_id) <= MAX_NAME_CHARACTERS:
             raise _illegal(f"a client id has 1 to {MAX_NAME_CHARACTERS} characters")
         await pace.step()
-        subscriptions = self._lite.subscriptions
+        subscriptions = self._desk.lite.subscriptions
         if action == SubscriptionAction.COMPLETE_REMOVE:
             client = subscriptions.find(group, client_id)
             if client is not None:
-                await self._lite.drop(client)
+                await self._desk.lite.drop(client)
             return
         attributes = self._attributes(change)
         queues = []
         for name in change.lite_topic_set:
             queues.append(self._queue(change.topic, name))
             await pace.step()
-        client = subscriptions.told(group, client_id, change.topic, request.channel, self._clock_ms())
+        client = subscriptions.told(group, client_id, change.topic, request.channel, self._desk.clock())
         if is_wildcard(attributes):
             await self._add_everything(client, action, pace)
         elif action == SubscriptionAction.PARTIAL_REMOVE:
@@ -212,15 +204,15 @@ class LiteSubscriptionRequests(Requests):
             await self._add(client, queues, attributes, pace)
             if change.offset_option is not None:
                 await self._move(client.group, queues, change.offset_option, pace)
-            await pace.follow(self._lite.offering(client, queues))
+            await pace.follow(self._desk.lite.offering(client, queues))
 
     def _attributes(self, change: LiteSubscriptionChange) -> Mapping[str, str]:
         """Return the attributes of the group; refuse a group that may not subscribe to lite topics of this parent."""
-        config = self._topics.get(change.topic)
+        config = self._desk.topics.get(change.topic)
         if config is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic [{change.topic}] not exist, apply first please!")
-        attributes = check_bound(self._groups, config.attributes, change.topic, change.group)
-        group = self._groups.get(change.group)
+        attributes = check_bound(self._desk.groups, config.attributes, change.topic, change.group)
+        group = self._desk.groups.get(change.group)
         if group is None or not group.consume_enable:
             raise RequestRefused(ResponseCode.NO_PERMISSION, "Consumer group is not allowed to consume.")
         return attributes
@@ -236,19 +228,19 @@ class LiteSubscriptionRequests(Requests):
             raise _illegal("subscribe lite operation is not supported for this group: it has all lite topics")
         if not client.has_all:
             self._check_room(client)
-            self._lite.subscriptions.add_all(client)
-            await pace.follow(self._lite.offering_all([client]))
+            self._desk.lite.subscriptions.add_all(client)
+            await pace.follow(self._desk.lite.offering_all([client]))
 
     async def _remove_others(self, client: LiteClient, wanted: set[str], pace: _Pace) -> None:
         for queue in list(client.queues):
             if queue not in wanted:
-                self._lite.subscriptions.remove(client, queue)
+                self._desk.lite.subscriptions.remove(client, queue)
             await pace.step()
 
     async def _remove(self, client: LiteClient, queues: list[str], attributes: Mapping[str, str], pace: _Pace) -> None:
         for queue in queues:
-            if self._lite.subscriptions.remove(client, queue) and resets_on_unsubscribe(attributes):
-                self._lite.reset(queue, client.group, self._lite.min_offset(queue))
+            if self._desk.lite.subscriptions.remove(client, queue) and resets_on_unsubscribe(attributes):
+                self._desk.lite.reset(queue, client.group, self._desk.lite.min_offset(queue))
                 await pace.step(RESET_STEPS)
             await pace.step()
 
@@ -257,42 +249,42 @@ class LiteSubscriptionRequests(Requests):
             if queue not in client.queues:
                 self._check_known(client)
                 self._check_room(client)
-                self._lite.add(client, queue, attributes)
+                self._desk.lite.add(client, queue, attributes)
             await pace.step()
 
     async def _move(self, group: str, queues: list[str], option: OffsetOption, pace: _Pace) -> None:
         for queue in queues:
             offset = await self._offset(queue, group, option)
             if offset is not None:
-                self._lite.reset(queue, group, offset)
+                self._desk.lite.reset(queue, group, offset)
             await pace.step(RESET_STEPS)
 
     async def _offset(self, queue: str, group: str, option: OffsetOption) -> int | None:
         """Return the offset at which the group goes on; None to stay at the group's present offset."""
-        end = self._store.max_offset(queue, LIGHT_QUEUE_ID)
+        end = self._desk.store.max_offset(queue, LIGHT_QUEUE_ID)
         if option.type == OffsetKind.POLICY:
             return {POLICY_MIN: 0, POLICY_MAX: end}.get(option.value)
         if option.type == OffsetKind.OFFSET:
             return option.value
         if option.type == OffsetKind.TAIL_N:  # before where it is, or, for a new group, before the end
-            committed = self._offsets.query(group, queue, LIGHT_QUEUE_ID)
+            committed = self._desk.offsets.query(group, queue, LIGHT_QUEUE_ID)
             return (committed if committed >= 0 else end) - max(option.value, 0)
         if option.type == OffsetKind.TIMESTAMP:
-            return await self._cold_reads.result(
-                lambda: self._store.offset_at_time(queue, LIGHT_QUEUE_ID, option.value), TOOLS, is_long=True
+            return await self._desk.cold_reads.tool_result(
+                lambda: self._desk.store.offset_at_time(queue, LIGHT_QUEUE_ID, option.value)
             )
         raise _illegal(f"offset option {option.type[:32]!r} is none of {', '.join(OffsetKind)}")
 
     def _check_known(self, client: LiteClient) -> None:
         """Refuse the rest of a long request if its client unsubscribed over another connection meanwhile."""
-        if self._lite.subscriptions.find(client.group, client.client_id) is not client:
+        if self._desk.lite.subscriptions.find(client.group, client.client_id) is not client:
             raise _illegal("the client unsubscribed from everything meanwhile")
 
     def _check_room(self, client: LiteClient) -> None:
-        if not self._lite.subscriptions.has_room(client):
+        if not self._desk.lite.subscriptions.has_room(client):
             raise RequestRefused(
                 ResponseCode.LITE_SUBSCRIPTION_QUOTA_EXCEEDED,
-                f"lite subscription quota exceeded {self._lite.subscriptions.count} (maxLiteSubscriptionCount)",
+                f"lite subscription quota exceeded {self._desk.lite.subscriptions.count} (maxLiteSubscriptionCount)",
             )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
-from gateway.broker.desk import Desk
+from gateway.broker.desk import Desk, DeskRequests
 from gateway.broker.requests.pop.pop_ack import check_invisible
 from gateway.broker.requests.pop.pop_sources import PopSources, check_pop_place, has_changed
 from gateway.broker.requests.pop.pop_taking import Pop, PopTaking, Taken
@@ -33,7 +33,7 @@ from gateway.delivery.pop.receipts import (
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Request, answer_failures, wait_for_room
-from gateway.remoting.requests import Requests, answers_directly
+from gateway.remoting.requests import answers_directly
 from gateway.store.reading.get_result import GetStatus
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.revive_log import MAX_MESSAGES, CheckPointRecord, ReviveRecord
@@ -49,15 +49,13 @@ LATE_MS: Final = 500
 """A pop that arrives more than this many milliseconds after the end of its poll time is not tried, as upstream."""
 
 
-class PopMessage(Requests):
+class PopMessage(DeskRequests):
     """Answers POP_MESSAGE (200050)."""
 
     def __init__(self, desk: Desk) -> None:
+        super().__init__(desk)
         self._settings = desk.settings
         self._turns = desk.filter_turns
-        self._store = desk.store
-        self._topics = desk.topics
-        self._groups = desk.groups
         self._positions = desk.pops.positions
         self._points = desk.pops.check_points
         self._log = desk.pops.revive_log
@@ -105,7 +103,6 @@ class PopMessage(Requests):
     # -- checks ---------------------------------------------------------------------------------------------
 
     def _checked(self, header: PopMessageRequest) -> MessageFilter:
-        settings, topic, group = self._settings, header.topic, header.consumer_group
         if not 1 <= header.max_msg_nums <= MAX_MESSAGES:
             raise RequestRefused(
                 ResponseCode.INVALID_PARAMETER,
@@ -113,8 +110,8 @@ class PopMessage(Requests):
             )
         check_invisible(header.invisible_time)
         check_attempt(header.attempt_id)
-        check_pop_place(self._topics, self._groups, settings.broker_permission, topic, header.queue_id, group)
-        if not settings.enable_property_filter:
+        check_pop_place(self._desk, header.topic, header.queue_id, header.consumer_group)
+        if not self._settings.enable_property_filter:
             check_expression_type(header.exp_type)
         return posted_filter(header.exp, header.exp_type, self._turns) if header.exp else EVERYTHING
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
+from gateway.broker.desk import Desk
 from gateway.delivery.pop.receipts import NORMAL, RETRY_V1, RETRY_V2, pop_retry_topic
 from gateway.errors import RequestRefused
 from gateway.metadata.attributes import has_batch_queues, priority_factor
@@ -166,17 +167,15 @@ class PopSources:
         return unread
 
 
-def check_pop_place(
-    topics: Topics, groups: Groups, broker_permission: int, topic: str, queue_id: int, group: str
-) -> TopicConfig:
+def check_pop_place(desk: Desk, topic: str, queue_id: int, group: str) -> TopicConfig:
     """Refuse a group that may not pop, or a queue from which it may not pop.
 
     :return: the topic's configuration.
     :raises RequestRefused: with upstream's code for the first check that fails.
     """
-    if not broker_permission & Permission.READ:
+    if not desk.settings.broker_permission & Permission.READ:
         raise RequestRefused(ResponseCode.NO_PERMISSION, "the broker gives out no messages (brokerPermission)")
-    config = topics.get(topic)
+    config = desk.topics.get(topic)
     if config is None:
         raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!")
     if not config.perm & Permission.READ:
@@ -190,12 +189,12 @@ def check_pop_place(
         raise RequestRefused(
             ResponseCode.INVALID_PARAMETER, f"topic[{topic}] has batch queues (queue.type=BatchCQ): pull, do not pop"
         )
-    known = groups.find(group)
+    known = desk.groups.find(group)
     if known is None:
         raise RequestRefused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{group}] does not exist")
     if not known.consume_enable:
         raise RequestRefused(ResponseCode.NO_PERMISSION, f"subscription group no permission, {group}")
-    if not groups.may_read(group, topic):
+    if not desk.groups.may_read(group, topic):
         raise RequestRefused(
             ResponseCode.NO_PERMISSION, f"the consumer group[{group}] is forbidden to read topic[{topic}]"
         )

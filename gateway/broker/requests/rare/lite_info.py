@@ -9,7 +9,6 @@ from __future__ import annotations
 import heapq
 from typing import Final, TypeAlias
 
-from gateway.broker.cold_reads import TOOLS
 from gateway.broker.desk import Desk, DeskRequests
 from gateway.errors import RequestRefused
 from gateway.metadata.lite_attributes import bound_topic, minutes_to_live
@@ -157,7 +156,7 @@ class LiteInfo(DeskRequests):
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"topK is {header.top_k}, 1 is the least")
         top = min(header.top_k, MAX_RETURNED)
         lags = await self._desk.turns.run(self._lags(parent, group), request.channel)
-        info = await self._desk.cold_reads.result(lambda: self._lag_info(group, parent, lags, top), TOOLS, is_long=True)
+        info = await self._desk.cold_reads.tool_result(lambda: self._lag_info(group, parent, lags, top))
         return Answer(body=info.build())
 
     def _lags(self, parent: str, group: str) -> Work[list[Lag]]:
@@ -258,8 +257,8 @@ class LiteInfo(DeskRequests):
         if offset < 0:
             return 0
         store = self._desk.store
-        stored_at_ms = await self._desk.cold_reads.result(
-            lambda: store.stored_at_ms(queue, LIGHT_QUEUE_ID, offset), TOOLS, is_long=True
+        stored_at_ms = await self._desk.cold_reads.tool_result(
+            lambda: store.stored_at_ms(queue, LIGHT_QUEUE_ID, offset)
         )
         return max(0, stored_at_ms)
 

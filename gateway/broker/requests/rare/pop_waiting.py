@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from twisted.internet.defer import Deferred
 
-from gateway.broker.desk import Desk
+from gateway.broker.desk import DeskRequests
 from gateway.broker.requests.pop.pop import LATE_MS
 from gateway.broker.requests.pop.pop_sources import Watched, check_pop_place, has_changed, is_wide, places_of
 from gateway.broker.requests.pop.pop_taking import LOOK_STEPS, LOOKS
@@ -26,7 +26,7 @@ from gateway.errors import RequestRefused
 from gateway.metadata.unread_queues import Unread, marked
 from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Answer, Request, answer_failures
-from gateway.remoting.requests import Requests, answers
+from gateway.remoting.requests import answers
 from gateway.store.reading.get_result import GetResult, GetStatus
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.revive_log import MAX_MESSAGES
@@ -111,42 +111,28 @@ class _Waits:
         self.wait_ms = wait_ms
 
 
-class PopWaiting(Requests):
+class PopWaiting(DeskRequests):
     """Answers PEEK_MESSAGE (200052), NOTIFICATION (200054), POLLING_INFO (200055) and POP_ROLLBACK (200056)."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._turns = desk.filter_turns
-        self._store = desk.store
-        self._topics = desk.topics
-        self._groups = desk.groups
-        self._positions = desk.pops.positions
-        self._orders = desk.pops.orders
-        self._held = desk.pops.held
-        self._notified = desk.pops.notified
-        self._settings = desk.settings
-        self._clock_ms = desk.clock
-        self._cold_reads = desk.cold_reads
-        self._random_below = desk.random_below
 
     # -- notification ---------------------------------------------------------------------------------------
 
     @answers(RequestCode.NOTIFICATION, NotificationRequest, Right.SUBSCRIBE | Right.CONSUME)
     def notify(self, request: Request, header: NotificationRequest) -> None:
         """Answer when there is a message to pop, or when the time is over."""
-        now_ms = self._clock_ms()
+        now_ms = self._desk.clock()
         born_ms = header.born_time or now_ms
         if now_ms - born_ms - header.poll_time > LATE_MS:
             request.answer(ResponseCode.SUCCESS, NotificationResponse())
             return
-        self._check(header.topic, header.queue_id, header.consumer_group)
-        if self._turns.is_busy and header.exp and not is_tag_type(header.exp_type):
+        check_pop_place(self._desk, header.topic, header.queue_id, header.consumer_group)
+        if self._desk.filter_turns.is_busy and header.exp and not is_tag_type(header.exp_type):
             notified = partial(answer_failures, request, partial(self._notify, request, header, born_ms, now_ms))
-            self._turns.later(request.channel, notified, len(header.exp))
+            self._desk.filter_turns.later(request.channel, notified, len(header.exp))
         else:
             self._notify(request, header, born_ms, now_ms)
 
     def _notify(self, request: Request, header: NotificationRequest, born_ms: int, now_ms: int) -> None:
-        accepts = posted_filter(header.exp, header.exp_type, self._turns) if header.exp else EVERYTHING
+        accepts = posted_filter(header.exp, header.exp_type, self._desk.filter_turns) if header.exp else EVERYTHING
         wait_ms = longest_wait_ms(header.poll_time)
         waits = _Waits(request, header, accepts, min(born_ms, now_ms) + wait_ms, wait_ms)
         self._look(waits, self._look_at(header))
@@ -160,14 +146,14 @@ class PopWaiting(Requests):
         request, header = waits.request, waits.header
         if request.channel.closed:
             return
-        now_ms = self._clock_ms()
+        now_ms = self._desk.clock()
         for begin in self._unread_in(look):
             if begin is not None:
                 key = (begin.topic, header.consumer_group, begin.queue_id)
-                if not (header.order and self._orders.is_closed(key, header.attempt_id, now_ms)):
+                if not (header.order and self._desk.pops.orders.is_closed(key, header.attempt_id, now_ms)):
                     request.answer(ResponseCode.SUCCESS, NotificationResponse(has_msg=True))
                     return
-            elif self._turns.is_spent:
+            elif self._desk.filter_turns.is_spent:
                 look.was_cut = True
                 self._look_later(waits, look)
                 return
@@ -178,7 +164,9 @@ class PopWaiting(Requests):
 
     def _look_later(self, waits: _Waits, look: _Look) -> None:
         request = waits.request
-        self._turns.later(request.channel, partial(answer_failures, request, partial(self._look, waits, look)))
+        self._desk.filter_turns.later(
+            request.channel, partial(answer_failures, request, partial(self._look, waits, look))
+        )
 
     def _hold(self, waits: _Waits) -> None:
         request, header = waits.request, waits.header
@@ -187,12 +175,12 @@ class PopWaiting(Requests):
             if is_over:
                 request.answer(ResponseCode.SUCCESS, NotificationResponse())
                 return
-            waits.deadline_ms = min(waits.deadline_ms, self._clock_ms() + waits.wait_ms)  # the clock may be set back
+            waits.deadline_ms = min(waits.deadline_ms, self._desk.clock() + waits.wait_ms)  # the clock may be set back
             answer_failures(request, lambda: self._look(waits, self._look_at(header)))
 
         key = (header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE))
         request.command.let_go()
-        outcome = self._notified.hold(
+        outcome = self._desk.pops.notified.hold(
             HeldPop(key, waits.accepts, waits.deadline_ms, request.channel, resume, retries=not header.order)
         )
         if outcome is not Held.YES:
@@ -202,13 +190,13 @@ class PopWaiting(Requests):
     # -- looking --------------------------------------------------------------------------------------------
 
     def _look_through(self, topic: str, group: str, queue_id: int, forms: Iterable[str]) -> _Look:
-        places = places_of(self._topics, topic, group, forms)
+        places = places_of(self._desk.topics, topic, group, forms)
         is_one = queue_id >= 0
         wide = is_wide(place for place in places if place.retry != NORMAL or not is_one)
         parts: list[_Part] = []
         watched: Watched = []
         for place in places:
-            unread = self._positions.unread.of(place.topic, group, place.queues) if wide else None
+            unread = self._desk.pops.positions.unread.of(place.topic, group, place.queues) if wide else None
             if unread is not None:
                 watched.append((unread, unread.changes))
             if is_one and place.retry == NORMAL:
@@ -222,7 +210,7 @@ class PopWaiting(Requests):
 
         None comes after many queues, so that others may have their turn.
         """
-        store, positions = self._store, self._positions
+        store, positions = self._desk.store, self._desk.pops.positions
         for topic, queue_id, unread in look.left:
             offset = max(positions.committed((topic, look.group, queue_id)), 0)
             if store.max_offset(topic, queue_id) > offset:
@@ -231,7 +219,7 @@ class PopWaiting(Requests):
                 unread.to_see[queue_id] = 0
             look.looks += 1
             if look.looks % LOOKS == 0:
-                self._turns.spend(LOOKS * LOOK_STEPS)
+                self._desk.filter_turns.spend(LOOKS * LOOK_STEPS)
                 yield None
 
     # -- the others -----------------------------------------------------------------------------------------
@@ -239,24 +227,24 @@ class PopWaiting(Requests):
     @answers(RequestCode.POLLING_INFO, PollingInfoRequest, Right.SUBSCRIBE | Right.CONSUME)
     def polling(self, _request: Request, header: PollingInfoRequest) -> Answer:
         """Answer with the number of pops that wait for a queue, or for any queue if the queue id is -1."""
-        self._check(header.topic, header.queue_id, header.consumer_group)
-        count = self._held.count((header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE)))
+        check_pop_place(self._desk, header.topic, header.queue_id, header.consumer_group)
+        count = self._desk.pops.held.count((header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE)))
         return Answer(header=PollingInfoResponse(polling_num=count))
 
     @answers(RequestCode.PEEK_MESSAGE, PeekMessageRequest, Right.SUBSCRIBE | Right.CONSUME, Size.LARGE)
     async def peek(self, request: Request, header: PeekMessageRequest) -> Answer | None:
         """Answer with messages from the group's offset on, without popping them."""
-        self._check(header.topic, header.queue_id, header.consumer_group)
+        check_pop_place(self._desk, header.topic, header.queue_id, header.consumer_group)
         if not 1 <= header.max_msg_nums <= MAX_MESSAGES:
             raise RequestRefused(
                 ResponseCode.INVALID_PARAMETER,
                 f"the broker's maxMsgNums is limited to {MAX_MESSAGES}, {header.max_msg_nums} are asked for",
             )
         begins = await self._begins(request, header)
-        results, rest = await self._cold_reads.result(
+        results, rest = await self._desk.cold_reads.result(
             lambda: self._peeked(begins, header.max_msg_nums), request.channel, is_long=True
         )
-        terms = PopMessageResponse(pop_time=self._clock_ms(), rest_num=rest)
+        terms = PopMessageResponse(pop_time=self._desk.clock(), rest_num=rest)
         if not results:
             return Answer(ResponseCode.PULL_NOT_FOUND, terms, remark=GetStatus.NO_MESSAGE_IN_QUEUE.name)
         size = sum(result.total_bytes for result in results)
@@ -279,34 +267,31 @@ class PopWaiting(Requests):
         All such queues are returned; if there are very many queues, only the first ones.
         """
         look = self._look_through(header.topic, header.consumer_group, header.queue_id, (NORMAL, RETRY_V1, RETRY_V2))
-        look.begin_in_the_middle(self._random_below)
+        look.begin_in_the_middle(self._desk.random_below)
         begins: list[_Begin] = []
         for begin in self._unread_in(look):
             if begin is not None:
-                least = self._store.min_offset(begin.topic, begin.queue_id)
+                least = self._desk.store.min_offset(begin.topic, begin.queue_id)
                 begins.append(begin._replace(offset=max(begin.offset, least)))
             elif begins or request.channel.closed:
                 break
-            elif self._turns.is_spent:
+            elif self._desk.filter_turns.is_spent:
                 turn: Deferred[None] = Deferred()
-                self._turns.later(request.channel, partial(turn.callback, None))
+                self._desk.filter_turns.later(request.channel, partial(turn.callback, None))
                 await turn
         return begins
 
     def _peeked(self, begins: list[_Begin], count: int) -> tuple[list[GetResult], int]:
         results: list[GetResult] = []
-        rest, left = 0, self._settings.max_transfer_bytes_on_message_in_memory
+        rest, left = 0, self._desk.settings.max_transfer_bytes_on_message_in_memory
         for topic, queue_id, offset in begins:
             next_offset = offset
             if count > 0 and left > 0:
-                result = self._store.get_messages(topic, queue_id, offset, count, left)
+                result = self._desk.store.get_messages(topic, queue_id, offset, count, left)
                 if result.status is GetStatus.FOUND:
                     results.append(result)
                     count -= result.count
                     left -= result.total_bytes
                     next_offset = result.next_begin_offset
-            rest += max(0, self._store.max_offset(topic, queue_id) - next_offset)
+            rest += max(0, self._desk.store.max_offset(topic, queue_id) - next_offset)
         return results, rest
-
-    def _check(self, topic: str, queue_id: int, group: str) -> None:
-        check_pop_place(self._topics, self._groups, self._settings.broker_permission, topic, queue_id, group)

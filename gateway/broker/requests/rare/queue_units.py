@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gateway.broker.cold_reads import TOOLS
 from gateway.broker.desk import DeskRequests
 from gateway.delivery.filters.message_filter import EXPRESSION_TYPE_TAG, tag_filter
 from gateway.errors import RequestRefused
@@ -51,9 +50,7 @@ class QueueUnitRequests(DeskRequests):
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
         count = max(0, min(header.count, MAX_UNITS))
         offset = max(header.index, 0)
-        found = await self._desk.cold_reads.result(
-            lambda: self._read(topic, queue_id, offset, count), TOOLS, is_long=True
-        )
+        found = await self._desk.cold_reads.tool_result(lambda: self._read(topic, queue_id, offset, count))
         group = header.consumer_group
         wanted = self._desk.consumers.subscription(group or "", topic)
         units: Any = await self._desk.turns.run(

@@ -69,13 +69,13 @@ class TransactionControl(DeskRequests):
             return _page(*overview.given_up(selection))
 
         if header.given_up:
-            return Answer(body=await self._desk.cold_reads.result(given_up, TOOLS, is_long=True))
+            return Answer(body=await self._desk.cold_reads.tool_result(given_up))
         listed, after = await self._desk.turns.run(overview.page(selection), request.channel)
 
         def described() -> bytes:
             return _page([overview.described(entry) for entry in listed], after)
 
-        return Answer(body=await self._desk.cold_reads.result(described, TOOLS, is_long=True))
+        return Answer(body=await self._desk.cold_reads.tool_result(described))
 
     @answers(RequestCode.GATEWAY_SHOW_TRANSACTION, ShowTransactionRequest, Right.OPERATOR)
     async def show(self, _request: Request, header: ShowTransactionRequest) -> Answer:
@@ -130,9 +130,7 @@ class TransactionControl(DeskRequests):
     async def resume(self, request: Request, header: ResumeTransactionRequest) -> Answer:
         """Make a given-up half message pending again."""
         text = header.id
-        message = await self._desk.cold_reads.result(
-            lambda: self._desk.transactions.overview.find_given_up(text), TOOLS, is_long=True
-        )
+        message = await self._desk.cold_reads.tool_result(lambda: self._desk.transactions.overview.find_given_up(text))
         if message is None:
             raise RequestRefused(
                 ResponseCode.QUERY_NOT_FOUND,
@@ -150,9 +148,7 @@ class TransactionControl(DeskRequests):
     # -- what they share --------------------------------------------------------------------------------------
 
     async def _found(self, text: str) -> StoredMessage:
-        half = await self._desk.cold_reads.result(
-            lambda: self._desk.transactions.overview.find(text), TOOLS, is_long=True
-        )
+        half = await self._desk.cold_reads.tool_result(lambda: self._desk.transactions.overview.find(text))
         if half is None:
             raise RequestRefused(
                 ResponseCode.QUERY_NOT_FOUND,
@@ -163,8 +159,8 @@ class TransactionControl(DeskRequests):
 
     async def _shown(self, half: StoredMessage) -> Answer:
         listed = self._desk.transactions.overview.listed(half.queue_offset)
-        described = await self._desk.cold_reads.result(
-            lambda: self._desk.transactions.overview.described(listed, half), TOOLS, is_long=True
+        described = await self._desk.cold_reads.tool_result(
+            lambda: self._desk.transactions.overview.described(listed, half)
         )
         return Answer(body=described.build())
 

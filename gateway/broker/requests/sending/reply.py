@@ -11,14 +11,14 @@ from collections import deque
 
 from twisted.internet.defer import Deferred, succeed
 
-from gateway.broker.desk import Desk
+from gateway.broker.desk import Desk, DeskRequests
 from gateway.broker.requests.sending.send import SendMessage
 from gateway.errors import RequestRefused
 from gateway.remoting.channel import Channel
 from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Request
 from gateway.remoting.pending import CallFailed
-from gateway.remoting.requests import Requests, answers
+from gateway.remoting.requests import answers
 from gateway.shares import Shares
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.telemetry.logs import EventLog
@@ -86,15 +86,12 @@ class _Line:
         self._is_passing = False
 
 
-class ReplyMessage(Requests):
+class ReplyMessage(DeskRequests):
     """Answers SEND_REPLY_MESSAGE (324) and SEND_REPLY_MESSAGE_V2 (325)."""
 
     def __init__(self, desk: Desk) -> None:
+        super().__init__(desk)
         self._send = SendMessage(desk)
-        self._store = desk.store
-        self._producers = desk.producers
-        self._clock_ms = desk.clock
-        self._stores = desk.settings.store_reply_message_enable
         self._bytes: Shares[Channel] = Shares(MAX_WAITING_BYTES, MAX_CLIENT_WAITING_BYTES)
         self._lines: dict[Channel, _Line] = {}
         self._channels: dict[str, Channel] = {}
@@ -113,7 +110,7 @@ class ReplyMessage(Requests):
         fault = await self._pushed(message, header)
         if fault is None:
             ext.update(msgId=NOT_STORED, queueId=str(message.queue_id), queueOffset="0")
-        if self._stores:
+        if self._desk.settings.store_reply_message_enable:
             result = await self._stored(message)
             if result.status is PutStatus.PUT_OK:
                 ext["msgId"] = build_offset_message_id(message.store_host, result.commit_log_offset)
@@ -161,7 +158,7 @@ class ReplyMessage(Requests):
         return f"push reply message to {client_id} fail. It answered {answer.code}: {answer.remark}"
 
     def _push(self, message: OutgoingMessage, header: SendMessageRequest) -> ReplyMessageRequest:
-        now_ms = self._clock_ms()
+        now_ms = self._desk.clock()
         properties = append_properties(message.properties, ((PropertyName.PUSH_REPLY_TIME, str(now_ms)),))
         return ReplyMessageRequest(
             producer_group=header.producer_group,
@@ -182,14 +179,14 @@ class ReplyMessage(Requests):
 
     def _stored(self, message: OutgoingMessage) -> Deferred[PutResult]:
         waiting: Deferred[PutResult] = Deferred()
-        self._store.append(message, waiting.callback)
+        self._desk.store.append(message, waiting.callback)
         return waiting
 
     def _channel(self, client_id: str) -> Channel | None:
         channel = self._channels.get(client_id)
         if channel is not None:
             return channel
-        channel = self._producers.channel_of(client_id)
+        channel = self._desk.producers.channel_of(client_id)
         if channel is not None:
             line = self._line(channel)
             self._channels.pop(line.client_id, None)
