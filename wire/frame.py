@@ -72,8 +72,6 @@ class WholeReader:
     :param decode: returns a struct with the members of a header in alphabetical order; the fields are one member.
     """
 
-    __slots__ = ("_decode",)
-
     def __init__(self, decode: Callable[[bytes], Any]) -> None:
         self._decode = decode
 

@@ -32,8 +32,6 @@ WEIGHT: Final = 1 / 16
 class QuickDisk:
     """Remembers how long syncs took, mainly the last sixteen. A disk is not quick until its syncs have proved it."""
 
-    __slots__ = ("_mean_s",)
-
     def __init__(self) -> None:
         self._mean_s = LONGEST_S
 

@@ -29,8 +29,6 @@ class TurnEnd:
     :param carry_out: calls a function, and writes out the answers that it made before the next function runs.
     """
 
-    __slots__ = ("_carry_out", "_functions", "_iterate")
-
     def __init__(self, reactor: QuickReactor, carry_out: Callable[[Callable[[], None]], None]) -> None:
         self._carry_out = carry_out
         self._functions: list[Callable[[], None]] = []

@@ -46,37 +46,8 @@ class Channel:
     as in message records (8 or 20 bytes). ``id`` is unique within its server. Every read and write sets ``active``; the
     scan for idle channels clears ``active``.
 
-    A plain class with slots: thousands of channels are open, and every answer touches one.
+    A plain class: thousands of channels are open, and every answer touches one.
     """
-
-    __slots__ = (
-        "_close_callbacks",
-        "_flush_group",
-        "_grace",
-        "_marked",
-        "_output",
-        "_parts",
-        "_pause_bytes",
-        "_pending",
-        "_pending_bytes",
-        "_reactor",
-        "_reading_paused",
-        "_resting",
-        "_room",
-        "_settings",
-        "_takes_much",
-        "_transport",
-        "_waiting",
-        "_when_room",
-        "active",
-        "closed",
-        "id",
-        "idle_since_s",
-        "local",
-        "local_host",
-        "remote",
-        "remote_host",
-    )
 
     def __init__(
         self,

@@ -48,8 +48,6 @@ class IncompleteFrames:
     :param limit_bytes: at least the longest frame, so that a lone connection is never dropped.
     """
 
-    __slots__ = ("_bytes_by_holder", "_limit_bytes", "total_bytes")
-
     def __init__(self, limit_bytes: int) -> None:
         self.total_bytes = 0
         self._limit_bytes = limit_bytes
@@ -106,22 +104,6 @@ class Commands(Protocol):
 
 class Input:
     """The incoming side of one channel. A plain class: ``received`` runs for every read."""
-
-    __slots__ = (
-        "_channel",
-        "_commands",
-        "_connection",
-        "_cost_s",
-        "_held_bytes",
-        "_incomplete_frames",
-        "_quick_reads",
-        "_turn",
-        "_turn_commands",
-        "_unread",
-        "_waiting",
-        "_waits",
-        "_watched_reads",
-    )
 
     def __init__(
         self,

@@ -72,20 +72,6 @@ class _Line(Generic[R]):
     line waits for room or for the next turn of the reactor.
     """
 
-    __slots__ = (
-        "channel",
-        "drops",
-        "is_busy",
-        "is_dropped",
-        "is_ready",
-        "made",
-        "overdue",
-        "places",
-        "request",
-        "waiting",
-        "was_tried",
-    )
-
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self.waiting: deque[R] = deque()
@@ -104,8 +90,6 @@ class _Line(Generic[R]):
 
 class _Places(Generic[R]):
     """The places for lists that are under way, and the connections that wait for a place."""
-
-    __slots__ = ("free", "line")
 
     def __init__(self, free: int) -> None:
         self.free = free

@@ -38,8 +38,6 @@ class PendingCalls:
     :param limit: how many calls may wait at a time.
     """
 
-    __slots__ = ("_calls", "_last_opaque", "_limit", "_reactor")
-
     def __init__(self, reactor: TimeSource, limit: int) -> None:
         self._reactor = reactor
         self._limit = limit

@@ -67,8 +67,6 @@ class Peer(Protocol):
 class _Job:
     """A work, the Deferred that fires when it ends, and whether a begun work continues without its peer."""
 
-    __slots__ = ("done", "goes_on", "work")
-
     def __init__(self, work: Work[Any], *, goes_on: bool) -> None:
         self.work = work
         self.done: Deferred[Any] = Deferred(None if goes_on else self._drop)
@@ -81,8 +79,6 @@ class _Job:
 
 class _Line:
     """The works of one connection, or a work of the server itself: begun works and works that have not begun."""
-
-    __slots__ = ("begun", "fresh", "gone", "holder")
 
     def __init__(self, holder: object) -> None:
         self.holder = holder

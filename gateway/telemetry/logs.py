@@ -105,8 +105,6 @@ logging.getLogger(ROOT).addHandler(logging.NullHandler())
 class EventLog:
     """Writes the events of one part of the gateway; cheap when the level is off."""
 
-    __slots__ = ("_logger",)
-
     def __init__(self, part: str) -> None:
         self._logger = logging.getLogger(f"{ROOT}.{part}")
 
@@ -260,8 +258,6 @@ class Repeats:
     At most ``max_keys`` keys are remembered. If there are more, the oldest key is forgotten, and its next event may be
     let through early.
     """
-
-    __slots__ = ("_clock_ms", "_interval_ms", "_max_keys", "_seen")
 
     def __init__(self, clock_ms: Milliseconds, *, interval_ms: int = 10_000, max_keys: int = 1_024) -> None:
         self._clock_ms = clock_ms

@@ -54,8 +54,6 @@ class Series:
 class Metric(Series):
     """A named number; ``at`` returns the number of one label set instead."""
 
-    __slots__ = ("_series", "kind", "name", "sentence")
-
     def __init__(self, name: str, sentence: str, kind: MetricKind) -> None:
         super().__init__()
         self.name = name
@@ -97,8 +95,6 @@ class Watched(Metric):
 
 class Distribution:
     """The number of values in each bucket. A plain class: the hot path writes it."""
-
-    __slots__ = ("_bounds", "counts", "total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds
@@ -155,8 +151,6 @@ class Sample:
 
 class Registry:
     """All metrics of one process; made at start and handed to the parts."""
-
-    __slots__ = ("_metrics",)
 
     def __init__(self) -> None:
         self._metrics: dict[str, Metric] = {}

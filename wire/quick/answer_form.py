@@ -48,8 +48,6 @@ class AnswerForm:
         which JSON writes unchanged.
     """
 
-    __slots__ = ("_after_opaque", "_before_opaque", "_start", "gaps")
-
     def __init__(self, code: int, constant: Mapping[str, str], fields: Sequence[str] = ()) -> None:
         ext_fields = {**constant, **dict.fromkeys(fields, _VALUE)}
         sample = RemotingCommand(code, opaque=_OPAQUE, flag=RESPONSE_FLAG, ext_fields=ext_fields)

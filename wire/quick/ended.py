@@ -65,8 +65,6 @@ def ended(header: EndTransactionRequest) -> EndedHeader:
 class EndForm(KnownForm):
     """A form of outcomes: they have the same group and outcome, and either all or none of them answer a check."""
 
-    __slots__ = ("_commit_or_rollback", "_from_transaction_check", "_producer_group")
-
     def __init__(self, shape: HeaderForm, command: RemotingCommand, header: EndTransactionRequest) -> None:
         super().__init__(shape, command)
         self._producer_group = header.producer_group

@@ -47,8 +47,6 @@ class HeaderForm:
     :raises ValueError: a mark is missing or occurs twice, or the bytes after a mark are not a value.
     """
 
-    __slots__ = ("_begins", "_digits", "_ends", "_order", "_sample", "found")
-
     def __init__(self, sample: bytes, spots: Sequence[Spot]) -> None:
         places = sorted((_place(sample, spot), number) for number, spot in enumerate(spots))
         self._sample = sample

@@ -44,8 +44,6 @@ OTHER_WORD: Final = "Other0Word"
 class KnownForm:
     """The facts that all requests of a form share."""
 
-    __slots__ = ("code", "flag", "language", "shape", "version")
-
     def __init__(self, shape: HeaderForm, command: RemotingCommand) -> None:
         self.shape = shape
         self.code = command.code
@@ -70,8 +68,6 @@ class FormReader(WholeReader):
         fields do not suit.
     :param learns: False if no forms are learned; interpreted code parses more quickly.
     """
-
-    __slots__ = ("_forms", "_fresh", "_learn", "_learns", "_spots", "_unknown")
 
     def __init__(
         self,

@@ -44,19 +44,6 @@ class PropertyForm:
     :param own: the decoded properties of the sample.
     """
 
-    __slots__ = (
-        "_end",
-        "_head",
-        "_key",
-        "_length",
-        "_start",
-        "_tail",
-        "code",
-        "keys",
-        "names_light_queues",
-        "tag",
-    )
-
     def __init__(self, raw: bytes, own: Mapping[str, str]) -> None:
         self.keys: str | None = own.get(_KEYS)
         self.tag: str | None = own.get(_TAGS)
@@ -115,19 +102,6 @@ class MessageRun:
     :raises BodyError: the body is not a row of messages.
     :raises LocalError: the topic is over 255 bytes, or a host is neither 8 nor 20 bytes long.
     """
-
-    __slots__ = (
-        "_checksums",
-        "_parts",
-        "batch",
-        "count",
-        "forms",
-        "largest",
-        "names_light_queues",
-        "size",
-        "sizes",
-        "unique_keys",
-    )
 
     def __init__(self, batch: OutgoingMessage, check: Callable[[Mapping[str, str]], None] | None = None) -> None:
         self.batch = batch

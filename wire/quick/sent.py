@@ -35,17 +35,6 @@ class SendForm(KnownForm):
     :raises ValueError: the key is longer than the form assumes.
     """
 
-    __slots__ = (
-        "before",
-        "ending",
-        "message_flag",
-        "raw_before",
-        "raw_ending",
-        "reconsume_times",
-        "sys_flag",
-        "topic",
-    )
-
     def __init__(self, shape: HeaderForm, command: RemotingCommand, header: SendMessageRequest, key: str) -> None:
         super().__init__(shape, command)
         self.topic = header.topic

@@ -25,8 +25,6 @@ class Flushable(Protocol):
 class FlushGroup:
     """The channels of one process that have something to write."""
 
-    __slots__ = ("_held", "_marked", "_reactor", "_scheduled")
-
     def __init__(self, reactor: TimeSource) -> None:
         self._reactor = reactor
         self._marked: list[Flushable] = []

@@ -23,8 +23,6 @@ class MappedFileQueue:
     :param what: the name of the files in error texts, and the setting of their size.
     """
 
-    __slots__ = ("_files", "_repair", "_what", "directory", "file_size", "list", "remarks")
-
     def __init__(
         self,
         files: FileLayer,

@@ -88,8 +88,6 @@ class OpenFile:
 class OpenFiles:
     """Open files by key, at most ``limit`` of them besides the files in use; any thread may call."""
 
-    __slots__ = ("_by_key", "_files", "_limit", "_lock")
-
     def __init__(self, files: FileLayer, limit: int) -> None:
         self._files = files
         self._limit = limit

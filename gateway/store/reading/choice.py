@@ -97,23 +97,6 @@ class Choice:
     :param max_units: the most units that are examined; None: as many as the source of the units says.
     """
 
-    __slots__ = (
-        "_largest",
-        "at_once",
-        "count",
-        "examined",
-        "gone",
-        "has_looked",
-        "last_size",
-        "left",
-        "log_min",
-        "max_bytes",
-        "max_count",
-        "max_units",
-        "ranges",
-        "total_bytes",
-    )
-
     def __init__(
         self, max_count: int, max_bytes: int, log_min: int, largest: int, max_units: int | None = None
     ) -> None:

@@ -44,8 +44,6 @@ class QueueReader:
     :ivar in_memory: the source that never waits for the disk.
     """
 
-    __slots__ = ("_check", "_log", "_stored", "in_memory")
-
     def __init__(self, log: CommitLog, root: Path | None = None) -> None:
         self._log = log
         self._check = ReadCheck(log, log.files.directory.parent if root is None else root)

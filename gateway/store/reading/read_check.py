@@ -34,8 +34,6 @@ class ReadCheck:
     :param root: the store's directory, for the advice in error texts.
     """
 
-    __slots__ = ("_log", "_root", "_told")
-
     def __init__(self, commit_log: CommitLog, root: Path) -> None:
         self._log = commit_log
         self._root = root

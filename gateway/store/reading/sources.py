@@ -36,8 +36,6 @@ not help: a Java consumer stops for 50 ms if its messages span more than 2,000 o
 class Stored:
     """The source with everything that is stored. Every method may wait for the disk; any thread may call it."""
 
-    __slots__ = ("_log",)
-
     def __init__(self, log: CommitLog) -> None:
         self._log = log
 
@@ -101,8 +99,6 @@ class InMemory(Stored):
 
     Every method raises ``NotInMemory`` if the disk would have to be read, or if retention deleted the bytes.
     """
-
-    __slots__ = ()
 
     def is_fresh(self, position: int) -> bool:
         """Return whether a place of the log was written so lately that it is in memory, whatever the system reports."""

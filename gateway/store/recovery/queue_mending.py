@@ -29,8 +29,6 @@ log = EventLog("store")
 class QueueMending:
     """The repair of one open store's queues; blocks, one caller at a time for each queue."""
 
-    __slots__ = ("_deleted", "_dispatch", "_log", "_queues", "_root")
-
     def __init__(
         self,
         commit_log: CommitLog,
