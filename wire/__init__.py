@@ -16,98 +16,50 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from wire.codes import (
-        SERVER_VERSION,
-        LanguageCode,
-        RequestCode,
-        ResponseCode,
-        SerializeType,
-        request_code_name,
-        response_code_name,
-    )
-    from wire.command import RemotingCommand
-    from wire.connection import Connection
-    from wire.errors import (
-        BodyError,
-        FieldError,
-        FrameError,
-        HeaderError,
-        LayoutError,
-        LocalError,
-        RecordError,
-        RemoteError,
-        WireError,
-    )
-    from wire.frame import MAX_FRAME_BYTES, build_frame, build_frame_head, parse_frame
-    from wire.headers.declare import Header, build_header, parse_header
-    from wire.message.record import OutgoingMessage, StoredMessage, build_record, parse_record, parse_records
+    from wire.codes import SERVER_VERSION as SERVER_VERSION
+    from wire.codes import LanguageCode as LanguageCode
+    from wire.codes import RequestCode as RequestCode
+    from wire.codes import ResponseCode as ResponseCode
+    from wire.codes import SerializeType as SerializeType
+    from wire.codes import request_code_name as request_code_name
+    from wire.codes import response_code_name as response_code_name
+    from wire.command import RemotingCommand as RemotingCommand
+    from wire.connection import Connection as Connection
+    from wire.errors import BodyError as BodyError
+    from wire.errors import FieldError as FieldError
+    from wire.errors import FrameError as FrameError
+    from wire.errors import HeaderError as HeaderError
+    from wire.errors import LayoutError as LayoutError
+    from wire.errors import LocalError as LocalError
+    from wire.errors import RecordError as RecordError
+    from wire.errors import RemoteError as RemoteError
+    from wire.errors import WireError as WireError
+    from wire.frame import MAX_FRAME_BYTES as MAX_FRAME_BYTES
+    from wire.frame import build_frame as build_frame
+    from wire.frame import build_frame_head as build_frame_head
+    from wire.frame import parse_frame as parse_frame
+    from wire.headers.declare import Header as Header
+    from wire.headers.declare import build_header as build_header
+    from wire.headers.declare import parse_header as parse_header
+    from wire.message.record import OutgoingMessage as OutgoingMessage
+    from wire.message.record import StoredMessage as StoredMessage
+    from wire.message.record import build_record as build_record
+    from wire.message.record import parse_record as parse_record
+    from wire.message.record import parse_records as parse_records
 
-# Public name → the module below this package that has it.
-_MODULES: Final = {
-    "BodyError": "errors",
-    "Connection": "connection",
-    "FieldError": "errors",
-    "FrameError": "errors",
-    "Header": "headers.declare",
-    "HeaderError": "errors",
-    "LanguageCode": "codes",
-    "LayoutError": "errors",
-    "LocalError": "errors",
-    "MAX_FRAME_BYTES": "frame",
-    "OutgoingMessage": "message.record",
-    "RecordError": "errors",
-    "RemoteError": "errors",
-    "RemotingCommand": "command",
-    "RequestCode": "codes",
-    "ResponseCode": "codes",
-    "SERVER_VERSION": "codes",
-    "SerializeType": "codes",
-    "StoredMessage": "message.record",
-    "WireError": "errors",
-    "build_frame": "frame",
-    "build_frame_head": "frame",
-    "build_header": "headers.declare",
-    "build_record": "message.record",
-    "parse_frame": "frame",
-    "parse_header": "headers.declare",
-    "parse_record": "message.record",
-    "parse_records": "message.record",
-    "request_code_name": "codes",
-    "response_code_name": "codes",
+_NAMES: Final = {
+    "codes": "SERVER_VERSION LanguageCode RequestCode ResponseCode SerializeType request_code_name response_code_name",
+    "command": "RemotingCommand",
+    "connection": "Connection",
+    "errors": "BodyError FieldError FrameError HeaderError LayoutError LocalError RecordError RemoteError WireError",
+    "frame": "MAX_FRAME_BYTES build_frame build_frame_head parse_frame",
+    "headers.declare": "Header build_header parse_header",
+    "message.record": "OutgoingMessage StoredMessage build_record parse_record parse_records",
 }
+"""The public names of each module below this package."""
+_MODULES: Final = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = [
-    "MAX_FRAME_BYTES",
-    "SERVER_VERSION",
-    "BodyError",
-    "Connection",
-    "FieldError",
-    "FrameError",
-    "Header",
-    "HeaderError",
-    "LanguageCode",
-    "LayoutError",
-    "LocalError",
-    "OutgoingMessage",
-    "RecordError",
-    "RemoteError",
-    "RemotingCommand",
-    "RequestCode",
-    "ResponseCode",
-    "SerializeType",
-    "StoredMessage",
-    "WireError",
-    "build_frame",
-    "build_frame_head",
-    "build_header",
-    "build_record",
-    "parse_frame",
-    "parse_header",
-    "parse_record",
-    "parse_records",
-    "request_code_name",
-    "response_code_name",
-]
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

@@ -8,23 +8,13 @@ that it needs and get all settings. ``files.load`` reads settings from files, en
 The types are re-exported because nearly every part of the gateway takes one of them.
 """
 
-from gateway.settings.addresses import Address, Advertised
-from gateway.settings.broker import BrokerSettings
-from gateway.settings.name_server import NameServerSettings
-from gateway.settings.remoting import RemotingSettings
-from gateway.settings.store import FlushDiskType, StoreSettings
-from gateway.settings.transaction import BrokerTransactionSettings
-from gateway.settings.tree import LogLevel, Settings
-
-__all__ = [
-    "Address",
-    "Advertised",
-    "BrokerSettings",
-    "BrokerTransactionSettings",
-    "FlushDiskType",
-    "LogLevel",
-    "NameServerSettings",
-    "RemotingSettings",
-    "Settings",
-    "StoreSettings",
-]
+from gateway.settings.addresses import Address as Address
+from gateway.settings.addresses import Advertised as Advertised
+from gateway.settings.broker import BrokerSettings as BrokerSettings
+from gateway.settings.name_server import NameServerSettings as NameServerSettings
+from gateway.settings.remoting import RemotingSettings as RemotingSettings
+from gateway.settings.store import FlushDiskType as FlushDiskType
+from gateway.settings.store import StoreSettings as StoreSettings
+from gateway.settings.transaction import BrokerTransactionSettings as BrokerTransactionSettings
+from gateway.settings.tree import LogLevel as LogLevel
+from gateway.settings.tree import Settings as Settings

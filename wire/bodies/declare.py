@@ -27,35 +27,23 @@ from itertools import chain, islice
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar, dataclass_transform
 
 import msgspec
-from msgspec import field
+from msgspec import field as field
 
 from wire.bodies.fastjson import (
     MAX_CONTAINERS,
     MAX_DEPTH,
     MAX_JSON_BYTES,
     MAX_LENIENT_BYTES,
-    Readable,
     build_json,
     is_deeper,
     object_key,
     parse_json,
 )
+from wire.bodies.fastjson import (
+    Readable as Readable,
+)
 from wire.bodies.steps import ENTRIES_PER_STEP, Steps
 from wire.errors import BodyError
-
-__all__ = [
-    "Body",
-    "JsonObject",
-    "ListRequestBody",
-    "Members",
-    "Ordinals",
-    "Readable",
-    "RequestBody",
-    "Rest",
-    "SmallRequestBody",
-    "Undeclared",
-    "field",
-]
 
 _Read: TypeAlias = Callable[[Any], Any]
 

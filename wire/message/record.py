@@ -3,7 +3,7 @@
 ``record_layout.py`` declares the layout. The two types of a message, the quick writer and the quick reader are here.
 The writer appends to earlier records by functions that are generated from the declaration. Writing follows upstream's
 ``MessageExtEncoder``, and reading its ``MessageDecoder``. Unlike upstream, reading refuses records whose parts do not
-match their size (``record_check.py``).
+match their size (``record_check.py``). Names of the layout and of the check can be imported from here as well.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -23,55 +23,23 @@ from wire.layout_writers import write_record_head
 from wire.message.flags import SysFlag
 from wire.message.message_id import HOST_V4_BYTES, HOST_V6_BYTES, build_offset_message_id
 from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, parse_properties
-from wire.message.record_check import BLANK, check_record, checksum_text, damage_error
+from wire.message.record_check import BLANK as BLANK
+from wire.message.record_check import check_record as check_record
+from wire.message.record_check import checksum_text, damage_error
+from wire.message.record_layout import END_OF_FILE_BYTES as END_OF_FILE_BYTES
 from wire.message.record_layout import (
-    END_OF_FILE_BYTES,
     FILLER_HEAD,
     FLAGS_AT,
     HEAD_BY_BYTE,
-    HEADS,
-    MAGIC_BLANK,
-    MAGIC_V1,
-    MAGIC_V2,
-    MAX_TOPIC_BYTES,
-    MAX_TOPIC_V1_BYTES,
-    MIN_RECORD_BYTES,
-    head_layout,
 )
-
-# Layout and check are used together with the reader: one module to import from.
-__all__ = [
-    "BLANK",
-    "END_OF_FILE_BYTES",
-    "HEADS",
-    "LARGE_BODY_BYTES",
-    "MAGIC_BLANK",
-    "MAGIC_V1",
-    "MAGIC_V2",
-    "MAX_CACHED_TOPICS",
-    "MAX_TOPIC_BYTES",
-    "MAX_TOPIC_V1_BYTES",
-    "MIN_RECORD_BYTES",
-    "NO_PROPERTIES",
-    "OutgoingMessage",
-    "StoredMessage",
-    "address_flags",
-    "build_blank",
-    "build_record",
-    "check_record",
-    "head_layout",
-    "parse_record",
-    "parse_record_ends",
-    "parse_records",
-    "record_parts",
-    "record_size",
-    "reposition",
-    "restated",
-    "tail_start",
-    "topic_field",
-    "write_record",
-    "write_tail",
-]
+from wire.message.record_layout import HEADS as HEADS
+from wire.message.record_layout import MAGIC_BLANK as MAGIC_BLANK
+from wire.message.record_layout import MAGIC_V1 as MAGIC_V1
+from wire.message.record_layout import MAGIC_V2 as MAGIC_V2
+from wire.message.record_layout import MAX_TOPIC_BYTES as MAX_TOPIC_BYTES
+from wire.message.record_layout import MAX_TOPIC_V1_BYTES as MAX_TOPIC_V1_BYTES
+from wire.message.record_layout import MIN_RECORD_BYTES as MIN_RECORD_BYTES
+from wire.message.record_layout import head_layout as head_layout
 
 _UNPACK_BY_BYTE: Final = tuple((head.unpack_from, head.size) for head in HEAD_BY_BYTE)
 _HOSTLESS_BYTES: Final = HEADS[0].size - 2 * HOST_V4_BYTES
