@@ -14,7 +14,7 @@ from benchmarks.java_tools import BenchmarkError
 from benchmarks.row import Effort, Measured, Row
 from benchmarks.sending import load
 from benchmarks.servers import Flush, Kind, Server, serving
-from wire.bodies.kv_table import KVTable
+from wire.bodies.tools.statistics import KVTable
 from wire.codes import RequestCode
 from wire.command import RemotingCommand
 from wire.connection import Connection

@@ -17,7 +17,7 @@ from compat_tests.peers import free_ports, gateway_command
 from gateway.client.message_queue import MessageQueue
 from gateway.spark.asking.cluster import STORE_ID
 from gateway.spark.asking.connection import open_connection, request
-from wire.bodies.kv_table import KVTable
+from wire.bodies.tools.statistics import KVTable
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.declare import Header, parse_header

@@ -22,15 +22,14 @@ from gateway.broker.parts import BrokerParts, Surroundings
 from gateway.broker.request_loader import load_requests
 from gateway.broker.upkeep.upkeep import Upkeep
 from gateway.clock import Milliseconds
-from gateway.reactor.log_thread import LogThread, has_few_processors
+from gateway.reactor.log_thread import LogThread, has_few_processors, in_thread_pool
 from gateway.reactor.loop import loop_on
-from gateway.reactor.thread_pool import in_thread_pool
 from gateway.remoting.answers.flush_group import FlushGroup
 from gateway.remoting.client import RemotingClient
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.server import RemotingServer
 from gateway.settings import Address, FlushDiskType, Settings
-from gateway.settings.metrics import MetricsExporter
+from gateway.settings.tree import MetricsExporter
 from gateway.store.disk.files import FileLayer
 from gateway.telemetry.logs import EventLog
 

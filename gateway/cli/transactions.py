@@ -397,7 +397,7 @@ def _body(call: BrokerCall, entry: ListedTransaction) -> dict[str, str]:
     from gateway.client.compression import decompress
     from gateway.client.errors import MessageRefused
     from wire.codes import RequestCode
-    from wire.headers.query import ViewMessageRequest
+    from wire.headers.pull import ViewMessageRequest
     from wire.message.flags import SysFlag
     from wire.message.record import parse_records
 

@@ -24,8 +24,7 @@ from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata.member_resets import MemberResets, Row
 from gateway.metadata.saved.config_disk import ConfigDisk
 from gateway.metadata.saved.json_file import JsonFile
-from gateway.metadata.saved.known_texts import FILE_DEPTH, KnownTexts
-from gateway.metadata.saved.saved_table import SavedTable, next_version
+from gateway.metadata.saved.saved_table import FILE_DEPTH, KnownTexts, SavedTable, next_version
 from gateway.metadata.unread_queues import UnreadQueues
 from gateway.shares import Shares
 from wire.bodies.topics import DataVersion

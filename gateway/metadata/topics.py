@@ -19,7 +19,7 @@ from gateway.metadata.lite_attributes import is_parent
 from gateway.metadata.named_configs import CLIENTS, NOBODY, Makers, NamedConfigs
 from gateway.metadata.saved.config_disk import ConfigDisk
 from gateway.metadata.saved.json_file import JsonFile
-from gateway.metadata.saved.known_texts import FILE_DEPTH, KnownTexts
+from gateway.metadata.saved.saved_table import FILE_DEPTH, KnownTexts
 from gateway.telemetry.logs import EventLog
 from wire.bodies.topics import MAX_QUEUES, TopicConfig
 from wire.codes import ResponseCode

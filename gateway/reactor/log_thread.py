@@ -1,4 +1,4 @@
-"""The thread that writes and syncs the commit log, so that the reactor never waits long for a disk.
+"""The threads for blocking work, above all the one that writes and syncs the commit log.
 
 Twisted's thread pool would do, but costs two more hand-overs of a lock for each batch. Only one batch is in flight at a
 time, so one thread with a queue is enough.
@@ -13,11 +13,13 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Lock, Thread
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from twisted.internet.interfaces import IReactorFromThreads
 
-from gateway.in_thread import Failed
+from gateway.in_thread import Failed, InThread
+
+T = TypeVar("T")
 
 QUICK_S: Final = 0.001
 """Seconds that a sync takes at most on a quick disk.
@@ -145,3 +147,23 @@ class LogThread:
         if self._expect is not None:
             self._expect(False)
         self._carry_out(outcome, value)
+
+
+def in_thread_pool(reactor: Any, carry_out: Callable[[Callable[[Any], None], object], None]) -> InThread:
+    """Return an ``InThread`` on the reactor's pool.
+
+    :param carry_out: calls ``done`` with a value, and writes out the answers that were made there.
+    """
+
+    def run(work: Callable[[], T], done: Callable[[T | Failed], None]) -> None:
+        value: T | Failed
+        try:
+            value = work()
+        except BaseException as error:  # noqa: BLE001 - handed over whole to the reactor thread
+            value = Failed(error)
+        reactor.callFromThread(carry_out, done, value)
+
+    def in_thread(work: Callable[[], T], done: Callable[[T | Failed], None]) -> None:
+        reactor.callInThread(run, work, done)
+
+    return in_thread

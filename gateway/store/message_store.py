@@ -12,6 +12,7 @@ Upstream: ``DefaultMessageStore``, which uses equal files.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
 
@@ -38,14 +39,13 @@ from gateway.store.errors import StoreError, StoreNotAccessible
 from gateway.store.figures import StoreFigures, StoreProgress
 from gateway.store.index.index import KeyIndex
 from gateway.store.index.indexing import DispatchedLog, Indexing
-from gateway.store.log.commit_log import CommitLog
+from gateway.store.log.commit_log import CommitLog, head_at
 from gateway.store.log.log_batch import NO_END
-from gateway.store.log.log_order import refuse_misplaced
-from gateway.store.log.record_heads import head_at
+from gateway.store.log.log_scan import refuse_misplaced
 from gateway.store.put_result import WaitFor
+from gateway.store.queues.consume_queue import ConsumeQueue
 from gateway.store.queues.consume_queues import ConsumeQueues
 from gateway.store.queues.deleted_topics import DeletedTopics
-from gateway.store.queues.durable_offset import durable_max_offset
 from gateway.store.queues.extended_units import NotInMemory
 from gateway.store.queues.queue_ends import QueueEnds
 from gateway.store.reading.get_result import GetResult
@@ -384,7 +384,7 @@ class MessageStore:
         if queue is None:
             return 0
         flushed = self._progress.flushed
-        return queue.max_offset if flushed >= self._progress.dispatched_end else durable_max_offset(queue, flushed)
+        return queue.max_offset if flushed >= self._progress.dispatched_end else _durable_max_offset(queue, flushed)
 
     def stored_at_ms(self, topic: str, queue_id: int, offset: int) -> int:
         """Return the time when a message was stored, in milliseconds; −1 if there is no such message."""
@@ -565,3 +565,14 @@ def _made_files(
 def _raise_failure(failure: BaseException | None) -> None:
     if failure is not None:
         raise failure
+
+
+def _durable_max_offset(queue: ConsumeQueue, flushed: int) -> int:
+    """Return the offset after the last message that lies wholly below a commit log offset."""
+    span = range(queue.min_offset, queue.max_offset)
+
+    def is_beyond(offset: int) -> bool:
+        unit = queue.unit(offset)
+        return unit is not None and unit[0] + unit[1] > flushed
+
+    return queue.min_offset + bisect_left(span, True, key=is_beyond)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar, dataclass_transform
 
@@ -42,8 +42,25 @@ from wire.bodies.fastjson import (
 from wire.bodies.fastjson import (
     Readable as Readable,
 )
-from wire.bodies.steps import ENTRIES_PER_STEP, Steps
 from wire.errors import BodyError
+
+T = TypeVar("T")
+Steps: TypeAlias = Generator[None, None, T]
+"""Long work: the generator yields between two steps and returns the result. ``finish`` takes all steps at once."""
+
+ENTRIES_PER_STEP = 500
+"""The number of table or list entries that one step reads: a few milliseconds of work."""
+
+
+def finish(steps: Steps[T]) -> T:
+    """Take all steps at once and return the result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+
 
 _Read: TypeAlias = Callable[[Any], Any]
 

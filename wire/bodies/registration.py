@@ -15,9 +15,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from wire.bodies.declare import JsonObject, Readable, field
+from wire.bodies.declare import ENTRIES_PER_STEP, JsonObject, Readable, Steps, field, finish
 from wire.bodies.fastjson import build_json, parse_json
-from wire.bodies.steps import ENTRIES_PER_STEP, Steps, finish
 from wire.bodies.topics import DataVersion, TopicConfig, TopicQueueMapping
 from wire.codes import SERVER_VERSION
 from wire.errors import BodyError, LocalError

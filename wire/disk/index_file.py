@@ -7,7 +7,7 @@ An entry names the previous entry of its slot, so a slot is a chain from the new
 never used, and so the header's ``next_entry`` starts at 1. Key hashes come from
 ``wire.message.java_hash.index_key_hash``. The numbers of slots and entries are settings of a broker
 (``maxHashSlotNum``, ``maxIndexNum``). These numbers are not kept in the file, and the size of the file alone does not
-give the numbers. ``wire.disk.index_entry`` writes entries. (Upstream: ``IndexFile``, ``IndexHeader``.)
+give the numbers. (Upstream: ``IndexFile``, ``IndexHeader``.)
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from twisted.internet.interfaces import IDelayedCall
 
 from gateway.broker.awaiting import thread_result
 from gateway.in_thread import InThread, in_this_thread
-from gateway.metadata.saved.known_texts import KnownTexts
+from gateway.metadata.saved.saved_table import KnownTexts
 from gateway.reactor.interface import TimeSource
 from gateway.remoting.channel import Channel
 from gateway.remoting.client import RemotingClient

@@ -16,7 +16,7 @@ from gateway.remoting.requests import answers
 from gateway.store.index.index_entries import KeyKind
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import RecordError
-from wire.headers.query import QueryMessageRequest, QueryMessageResponse, ViewMessageRequest
+from wire.headers.pull import QueryMessageRequest, QueryMessageResponse, ViewMessageRequest
 from wire.message.record_check import check_record
 
 MAX_ANSWER_BYTES = 8 << 20

@@ -57,7 +57,7 @@ class ListeningNameServer:
 
     def __init__(self, settings: Settings, reactor: Any, *, near_brokers: bool = False) -> None:
         from gateway.nameserver.service import NameServer
-        from gateway.reactor.thread_pool import in_thread_pool
+        from gateway.reactor.log_thread import in_thread_pool
 
         self._settings = settings
         in_thread = in_thread_pool(reactor, lambda done, value: self.service.server.flush_group.carry_out(done, value))

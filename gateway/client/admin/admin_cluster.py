@@ -7,9 +7,8 @@ from typing import Any
 from gateway.client.admin.admin_calls import AdminCalls, json_of
 from gateway.client.connect.answers import body_of, settings_of
 from gateway.client.errors import ProtocolError
-from wire.bodies.kv_table import KVTable
 from wire.bodies.route import ClusterInfo
-from wire.bodies.tools.statistics import ConsumeStatsList
+from wire.bodies.tools.statistics import ConsumeStatsList, KVTable
 from wire.codes import RequestCode
 from wire.headers.admin import GetConsumeStatsInBrokerRequest
 

@@ -16,8 +16,7 @@ from gateway.client.message import ReceivedMessage, host_text
 from gateway.client.message_queue import MessageQueue
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import RemoteError
-from wire.headers.pull import PullMessageRequest, PullMessageResponse
-from wire.headers.query import QueryMessageRequest, ViewMessageRequest
+from wire.headers.pull import PullMessageRequest, PullMessageResponse, QueryMessageRequest, ViewMessageRequest
 from wire.message.batch import is_inner_batch
 from wire.message.flags import PullFlag
 from wire.message.message_id import parse_offset_message_id, unpack_host

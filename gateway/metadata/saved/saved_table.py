@@ -6,14 +6,16 @@ The table in memory counts, and the file follows it (``WriteBehind``). Each kind
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata.saved.config_disk import ConfigDisk
 from gateway.metadata.saved.json_file import JsonFile
 from gateway.metadata.saved.write_behind import Saved, WriteBehind
+from wire.bodies.declare import JsonObject
+from wire.bodies.fastjson import PreparedText, prepared_text
 from wire.bodies.topics import DataVersion
 
 Content = TypeVar("Content")
@@ -90,3 +92,32 @@ class SavedTable(ABC, Generic[Content]):
 def next_version(version: DataVersion, now_ms: int) -> DataVersion:
     """Return the version after one more change, made now; ``state_version`` belongs to the controller and stays."""
     return DataVersion(counter=version.counter + 1, timestamp=now_ms, state_version=version.state_version)
+
+
+FILE_DEPTH = 2
+"""The depth of the parts in a file: they are inside a table inside an object."""
+
+
+class KnownTexts:
+    """The JSON texts of a table's parts as of the last call: few of ten thousand topics change between two saves.
+
+    A part never changes: a change of the table replaces the part with another object. For one thread at a time.
+
+    :param depth: the same as in ``prepared_text``.
+    """
+
+    def __init__(self, depth: int | None) -> None:
+        self._depth = depth
+        self._known: dict[str, tuple[object, PreparedText]] = {}
+
+    def of(self, parts: Mapping[str, JsonObject] | Mapping[str, Mapping[int, int]]) -> Mapping[str, Any]:
+        """Return the texts that stand for the parts in a body or file."""
+        known, fresh = self._known, {}
+        for name, part in parts.items():
+            found = known.get(name)
+            if found is None or found[0] is not part:
+                value = part.to_json() if isinstance(part, JsonObject) else part
+                found = part, prepared_text(value, depth=self._depth)
+            fresh[name] = found
+        self._known = fresh
+        return {name: text for name, (_, text) in fresh.items()}

@@ -31,9 +31,9 @@ from gateway.remoting.requests import Requests, answers
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from gateway.settings import NameServerSettings
 from gateway.telemetry.logs import EventLog, Repeats
-from wire.bodies.kv_table import KVTable
 from wire.bodies.registration import RegisterBrokerBody
 from wire.bodies.route import BrokerMemberGroup
+from wire.bodies.tools.statistics import KVTable
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.name_server import (

@@ -19,7 +19,7 @@ from gateway.remoting.requests import Requests, answers
 from gateway.remoting.turns import Turns, Work
 from gateway.settings import NameServerSettings
 from gateway.settings.declare import declarations, text_of
-from wire.bodies.kv_table import KVTable
+from wire.bodies.tools.statistics import KVTable
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.name_server import (
     DeleteKVConfigRequest,

@@ -31,8 +31,8 @@ from gateway.client.errors import (
 from gateway.client.message_queue import MessageQueue
 from gateway.spark.asking.connection import BlockingConnection, open_connection, pull_request, request
 from gateway.spark.table.records import record_starts
-from wire.bodies.kv_table import KVTable
 from wire.bodies.route import MASTER_ID, ClusterInfo, TopicRouteData
+from wire.bodies.tools.statistics import KVTable
 from wire.bodies.topics import TopicList
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand

@@ -247,3 +247,16 @@ def rows_without(rows: bytes, is_known: Callable[[int, int], bool]) -> bytes:
     starts = range(0, len(rows), ROW_BYTES)
     kept = [at for at in starts if not is_known(read_i32_be(rows, at), read_i64_be(rows, at + OFFSET_AT))]
     return b"".join([rows[at : at + ROW_BYTES] for at in kept])
+
+
+MAX_SECONDS: Final = 0x7FFFFFFF
+
+
+def entry_seconds(begin_ms: i64, stored_at_ms: i64) -> int:
+    """Return the age that an entry keeps: seconds since the file's first store time, 0 … 2^31−1.
+
+    The age is 0 while the file has no first store time.
+    """
+    if begin_ms <= 0 or stored_at_ms <= begin_ms:
+        return 0
+    return min((stored_at_ms - begin_ms) // 1000, MAX_SECONDS)

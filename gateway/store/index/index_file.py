@@ -24,8 +24,7 @@ from mypy_extensions import i32, i64, u8
 from gateway.store.disk.files import FileLayer
 from gateway.store.disk.open_files import OpenFile
 from gateway.store.disk.paths import StorePaths, is_index_name
-from gateway.store.index.index_entries import OFFSET_AT, ROW_BYTES, STORED_AT
-from wire.disk.index_entry import entry_seconds
+from gateway.store.index.index_entries import OFFSET_AT, ROW_BYTES, STORED_AT, entry_seconds
 from wire.disk.index_file import (
     ENTRY,
     ENTRY_BYTES,

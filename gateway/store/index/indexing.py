@@ -14,9 +14,8 @@ from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.figures import StoreProgress
 from gateway.store.index.index import KeyIndex
 from gateway.store.index.index_entries import KeyKind
-from gateway.store.log.commit_log import CommitLog
+from gateway.store.log.commit_log import CommitLog, head_at
 from gateway.store.log.log_scan import LogScan
-from gateway.store.log.record_heads import head_at
 from gateway.store.put_result import PutOutcome
 from gateway.telemetry.logs import EventLog
 from wire.message.record import StoredMessage

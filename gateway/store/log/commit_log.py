@@ -9,6 +9,9 @@ The log knows offsets and bytes, but not to which queue a record belongs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from librt.strings import BytesWriter
 
 from gateway.store.disk.files import FileLayer
@@ -19,8 +22,17 @@ from gateway.store.errors import NO_SPACE, NOT_OPENED, DiskFull, NoDescriptor, W
 from gateway.store.figures import StoreFigures
 from gateway.store.log.log_batch import NO_END, LogBatch
 from wire.errors import RecordError
-from wire.message.record import END_OF_FILE_BYTES, StoredMessage, build_blank, parse_record
-from wire.message.record_fields import commit_log_offset_at, stored_at_ms_at
+from wire.message.properties import MAX_PROPERTIES_BYTES
+from wire.message.record import (
+    END_OF_FILE_BYTES,
+    MAX_TOPIC_BYTES,
+    StoredMessage,
+    build_blank,
+    parse_record,
+    parse_record_ends,
+    tail_start,
+)
+from wire.message.record_fields import commit_log_offset_at, stored_at_ms_at, total_size_at
 
 FIRST_READ_BYTES = 4096
 """The number of bytes read first if a record's size is unknown: most records are smaller."""
@@ -256,3 +268,40 @@ def _read(file: MappedFile, position: int, count: int) -> bytes:
 
 def _text(what: str, error: OSError) -> str:
     return f"{what} of the commit log failed: {error}"
+
+
+MAX_TAIL_BYTES = 2 + MAX_TOPIC_BYTES + 2 + MAX_PROPERTIES_BYTES
+"""The longest part of a record after its body, in bytes."""
+
+ReadPart: TypeAlias = Callable[[MappedFile, int, int], bytes]
+"""A function ``read(file, position, count)`` that waits for the disk, or raises an exception instead of waiting."""
+
+
+def head_at(log: CommitLog, offset: int, read: ReadPart) -> StoredMessage | None:
+    """Return the message whose record starts at ``offset``; None if there is none, or if its ends are damaged.
+
+    For callers that decide by a message's head and properties: a body may have 4 MB, the rest of a record has some
+    hundred bytes. The body is empty unless the record is small (``StoredMessage.has_body``).
+    """
+    if not log.min_offset <= offset < log.visible_end:
+        return None
+    file = log.files.find(offset)
+    if file is None:
+        return None
+    position = offset - file.start_offset
+    most = min(file.size - position, log.visible_end - offset)
+    start = read(file, position, min(FIRST_READ_BYTES, most))
+    if len(start) < HEAD_READ_BYTES - 24 or commit_log_offset_at(start) != offset:
+        return None
+    size = total_size_at(start)
+    if not 0 < size <= most:
+        return None
+    try:
+        if size <= len(start):
+            return parse_record(start, check_crc=offset < log.checked_from)
+        tail_at = tail_start(start)
+        if not 0 < size - tail_at <= MAX_TAIL_BYTES:
+            return None
+        return parse_record_ends(start, read(file, position + tail_at, size - tail_at))
+    except RecordError:
+        return None

@@ -1,4 +1,4 @@
-"""The walk through the commit log record by record, for recovery and for derived files that are rebuilt."""
+"""The walk through the commit log record by record, and the check that each file stands in its own place."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.mapped_file_queue import MappedFileQueue
+from gateway.store.disk.paths import offset_name
+from gateway.store.errors import ForeignFile
 from wire.errors import RecordError
 from wire.message.record import (
     BLANK,
@@ -19,6 +21,7 @@ from wire.message.record import (
     parse_record,
 )
 from wire.message.record_check import cut_off_text
+from wire.message.record_fields import commit_log_offset_at, total_size_at
 from wire.message.record_layout import FILLER_HEAD, HEADS
 
 WINDOW_BYTES = 64 * 1024
@@ -219,3 +222,47 @@ def _may_lie_at(offset: int, chunk: bytes, at: int) -> bool:
     """Return whether the record at a place of the chunk states ``offset``, or states one only after the chunk."""
     stated = chunk[at + _PLACE_AT : at + _PLACE_AT + _PLACE_BYTES]
     return len(stated) < _PLACE_BYTES or int.from_bytes(stated, "big") == offset
+
+
+_MAGICS = tuple((magic & 0xFFFFFFFF).to_bytes(4, "big") for magic in (MAGIC_V1, MAGIC_V2))
+
+
+def refuse_misplaced(files: MappedFileQueue) -> None:
+    """Check every file: each record says where it lies in the log.
+
+    If two files were exchanged or a file was copied over another, only the stated places differ. Each start checks the
+    first two records of each file. One record alone may have a flipped bit, which is no reason not to start.
+
+    :raises ForeignFile: a file starts with the records of another place.
+    """
+    for file in files.list:
+        said = _said_start(file)
+        if said is not None and said != file.start_offset and said >= 0 and said % file.size == 0:
+            raise ForeignFile(
+                file.path,
+                f"begins with the records of commit log offset {said}: it is the file {offset_name(said)}, or a copy",
+                "nothing was changed; give each file its own name back, or restore this one from a copy",
+            )
+
+
+def _said_start(file: MappedFile) -> int | None:
+    """Return the file's start offset by its first two records; None if they do not agree, or if there are not two."""
+    data = file.read(0, MIN_RECORD_BYTES)
+    first = _place(data)
+    if first is None:
+        return None
+    size = total_size_at(data)
+    second = _place(file.read(size, MIN_RECORD_BYTES)) if size + MIN_RECORD_BYTES <= file.size else None
+    return first if second == first + size else None
+
+
+def _place(data: bytes) -> int | None:
+    """Return the offset at which a record says that it lies; None if the bytes are no record."""
+    if len(data) < MIN_RECORD_BYTES:
+        return None
+    try:
+        if data[4:8] not in _MAGICS or total_size_at(data) < MIN_RECORD_BYTES:
+            return None
+        return commit_log_offset_at(data)
+    except RecordError:
+        return None

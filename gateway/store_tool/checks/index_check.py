@@ -18,6 +18,7 @@ from operator import mul
 from pathlib import Path
 
 from gateway.readable import moment_text
+from gateway.store.index.index_entries import entry_seconds
 from gateway.store_tool.checks.findings import Finding, FindingKind, Findings
 from gateway.store_tool.checks.index_part import (
     ENTRY_WORDS,
@@ -26,14 +27,13 @@ from gateway.store_tool.checks.index_part import (
     IndexFault,
     IndexPart,
     NearIndex,
+    StretchKeys,
     in_entry,
     in_head,
     offsets_of,
     reading,
 )
-from gateway.store_tool.checks.stretch_keys import StretchKeys
 from gateway.store_tool.files.directory import StoreDirectory
-from wire.disk.index_entry import MAX_SECONDS
 from wire.disk.index_file import FIRST_ENTRY
 
 MAX_TOLD = 100
@@ -200,7 +200,7 @@ def _judge_window(
             seen[name] += 1
             if seen[name] > known[name]:
                 result.repeated += 1
-            expected = _seconds(times[offset], begin_ms)
+            expected = entry_seconds(begin_ms, times[offset])
             if seconds != expected:
                 what = (
                     f"entry {entry} has {seconds} s since the begin of the file, its message was stored at {expected} s"
@@ -259,12 +259,7 @@ def _window(part: IndexPart, begin: int, end: int, margin: int) -> _Window | Non
 
 
 def _all_seconds(times: array[int], begin_ms: int) -> array[int]:
-    return array("i", [_seconds(time, begin_ms) for time in times])
-
-
-def _seconds(stored_at_ms: int, begin_ms: int) -> int:
-    """Return the same as ``wire.disk.index_entry.entry_seconds``."""
-    return min(max((stored_at_ms - begin_ms) // 1000, 0), MAX_SECONDS) if begin_ms > 0 else 0
+    return array("i", [entry_seconds(begin_ms, time) for time in times])
 
 
 # --- judging ---------------------------------------------------------------------------------------------------------

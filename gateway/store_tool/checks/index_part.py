@@ -10,15 +10,18 @@ from __future__ import annotations
 import os
 import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 
 from gateway.store.disk.files import FileLayer
+from gateway.store.index.index_entries import TopicHashes
 from gateway.store_tool.files.directory import DiskFile, open_to_read
 from wire.disk.index_file import ENTRY_BYTES, FIRST_ENTRY, HEAD, HEAD_BYTES, SLOT_BYTES, IndexHead, IndexShape
 from wire.errors import LayoutError, LocalError
+from wire.message.properties import PropertyName
 
 ENTRIES_PER_SLOT = 4
 """The entries for each slot in upstream's defaults, a ratio that people keep when they change the defaults."""
@@ -164,3 +167,53 @@ def offsets_of(entries: array[int]) -> array[int]:
     first, second = (OFFSET_LOW, OFFSET_HIGH) if _SWAP else (OFFSET_HIGH, OFFSET_LOW)
     pairs[0::2], pairs[1::2] = entries[first::ENTRY_WORDS], entries[second::ENTRY_WORDS]
     return array("q", pairs.tobytes())
+
+
+_TAG_IS_NONE = bytes((1, 0))
+"""A translation that swaps 0 and 1."""
+
+
+class StretchKeys:
+    """The entries as columns, in the order in which servers make them. ``are_tags`` has a 1 for each entry of a tag.
+
+    A plain class, because every record uses it.
+    """
+
+    __slots__ = ("_topics", "are_tags", "hashes", "offsets", "times")
+
+    def __init__(self) -> None:
+        self.hashes, self.offsets, self.times = array("i"), array("q"), array("q")
+        self.are_tags = bytearray()
+        self._topics: dict[str, TopicHashes] = {}
+
+    def add(self, topic: str, properties: Mapping[str, str], offset: int, stored_at_ms: int) -> None:
+        """Add the entries that a message needs."""
+        hashes = self._topics.get(topic)
+        if hashes is None:
+            hashes = self._topics[topic] = TopicHashes(topic)
+        find = properties.get
+        found = []
+        if unique := find(PropertyName.UNIQ_KEY):
+            found.append(hashes.of_unique_key(unique))
+        if words := find(PropertyName.KEYS):
+            found += [hashes.of_word(word) for word in words.split(" ") if word]
+        self.are_tags += bytes(len(found))
+        if tag := find(PropertyName.TAGS):
+            found.append(hashes.of_tag(tag))
+            self.are_tags.append(1)
+        self.hashes.extend(found)
+        for _ in found:
+            self.offsets.append(offset)
+            self.times.append(stored_at_ms)
+
+    def without_tags(self) -> StretchKeys:
+        """Return a copy without the entries of tags, which Apache RocketMQ makes since 5.5."""
+        keys, wanted = StretchKeys(), self.are_tags.translate(_TAG_IS_NONE.ljust(256, b"\x00"))
+        keys.hashes.extend(compress(self.hashes, wanted))
+        keys.offsets.extend(compress(self.offsets, wanted))
+        keys.times.extend(compress(self.times, wanted))
+        keys.are_tags = bytearray(len(keys.hashes))
+        return keys
+
+    def __len__(self) -> int:
+        return len(self.hashes)

@@ -14,9 +14,8 @@ from gateway.store.durability.dispatch import HIDDEN, SCHEDULE_TOPIC
 from gateway.store.log.log_scan import next_record
 from gateway.store.log.log_walk import LogWalk
 from gateway.store_tool.checks.index_check import IndexFaults, compare_stretch
-from gateway.store_tool.checks.index_part import NearIndex
+from gateway.store_tool.checks.index_part import NearIndex, StretchKeys
 from gateway.store_tool.checks.queue_check import QueueRun
-from gateway.store_tool.checks.stretch_keys import StretchKeys
 from gateway.store_tool.files.directory import log_part
 from wire.disk.consume_queue import UNIT
 from wire.disk.unit_collector import UnitCollector

@@ -13,11 +13,11 @@ from gateway.store.queues.extended_units import NotInMemory
 from gateway.tests.broker.whole_broker import WholeBroker
 from gateway.tests.remoting.conversation import Conversation
 from gateway.tests.store.small_store import Executor
-from wire.bodies.kv_table import KVTable
 from wire.bodies.subscriptions import SubscriptionGroupConfig
+from wire.bodies.tools.statistics import KVTable
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
-from wire.headers.query import QueryMessageRequest
+from wire.headers.pull import QueryMessageRequest
 from wire.headers.send import ConsumerSendMsgBackRequest
 from wire.message.message_id import parse_offset_message_id
 from wire.message.record import StoredMessage

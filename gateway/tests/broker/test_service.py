@@ -25,7 +25,7 @@ from gateway.reactor.interface import QuickReactor
 from gateway.reactor.log_thread import QuickDisk
 from gateway.remoting.protocol import RemotingProtocol
 from gateway.settings import FlushDiskType
-from gateway.settings.metrics import MetricsExporter
+from gateway.settings.tree import MetricsExporter
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker, pulling, sending, small_settings
 from gateway.tests.remoting.conversation import Peer
 from wire.bodies.topics import TopicConfig

@@ -3,7 +3,7 @@
 from typing import Any
 
 from gateway.in_thread import Failed
-from gateway.reactor.thread_pool import in_thread_pool
+from gateway.reactor.log_thread import in_thread_pool
 
 
 class DirectReactor:

@@ -1,4 +1,4 @@
-"""The positions of queues and groups, for tools."""
+"""Figures for tools: positions of queues and groups, units, times, replicas, and tables of names and values."""
 
 from __future__ import annotations
 
@@ -177,3 +177,9 @@ class QueueUnits(Body):
     max_queue_index: int = 0
     subscription: SubscriptionData | None = field(default=None, name="subscriptionData")
     filter_data: str | None = None
+
+
+class KVTable(Body):
+    """A table of names and values: for tools to print, and for a namespace of a name server."""
+
+    table: Mapping[str, str] = field(default_factory=dict)

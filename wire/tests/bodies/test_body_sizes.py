@@ -12,13 +12,12 @@ from itertools import chain
 import msgspec
 import pytest
 
-from wire.bodies.declare import JsonObject, RequestBody, Undeclared
+from wire.bodies.declare import ENTRIES_PER_STEP, JsonObject, RequestBody, Undeclared, finish
 from wire.bodies.fastjson import parse_json
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
 from wire.bodies.message_queue import MessageQueue
 from wire.bodies.registration import RegisterBrokerBody, TopicsAndMappings
 from wire.bodies.route import TopicRouteData
-from wire.bodies.steps import ENTRIES_PER_STEP, finish
 from wire.bodies.subscriptions import SubscriptionData
 from wire.bodies.tools.statistics import ConsumeStats, OffsetWrapper
 from wire.bodies.topics import CreateTopicList, TopicConfig

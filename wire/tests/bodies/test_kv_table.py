@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wire.bodies.kv_table import KVTable
+from wire.bodies.tools.statistics import KVTable
 from wire.tests.bodies.strategies import assert_comes_back
 
 

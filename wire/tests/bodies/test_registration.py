@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wire.bodies import registration
+from wire.bodies.declare import ENTRIES_PER_STEP
 from wire.bodies.registration import MAPPINGS_SINCE_VERSION, MAX_PARTS, RegisterBrokerBody, likely_bytes
-from wire.bodies.steps import ENTRIES_PER_STEP
 from wire.bodies.topics import DataVersion, TopicConfig, TopicQueueMapping
 from wire.errors import BodyError, LocalError
 from wire.tests.bodies.strategies import data_versions, texts

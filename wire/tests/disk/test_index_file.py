@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
-from wire.disk.index_entry import MAX_SECONDS, entry_seconds
 from wire.disk.index_file import (
     ENTRY,
     FIRST_ENTRY,
@@ -128,32 +127,6 @@ def test_only_numbers_of_entries_in_use_are_followed(entry: int, next_entry: int
 def test_a_file_is_full_when_its_last_entry_is_used() -> None:
     assert not SMALL.is_full(19)
     assert SMALL.is_full(20)
-
-
-@pytest.mark.parametrize(
-    ("begin_ms", "stored_at_ms", "seconds"),
-    [
-        (0, 5_000, 0),
-        (10_000, 10_999, 0),
-        (10_000, 11_000, 1),
-        (10_000, 9_000, 0),
-        (1, 10**16, MAX_SECONDS),
-        (0, 2**63 - 1, 0),
-        (1, -(2**63), 0),
-        (2**63 - 1, -(2**63), 0),
-        (-(2**63), 2**63 - 1, 0),
-    ],
-)
-def test_entries_keep_clipped_seconds_since_the_begin(begin_ms: int, stored_at_ms: int, seconds: int) -> None:
-    assert entry_seconds(begin_ms, stored_at_ms) == seconds
-
-
-@QUICK
-@given(st.integers(1, 2**41), st.integers(0, 2**31), st.integers(0, 10**6), st.integers(0, 10**6))
-def test_an_entry_within_the_range_always_matches(begin_ms: int, later: int, before: int, after: int) -> None:
-    stored_at_ms = begin_ms + later
-    seconds = entry_seconds(begin_ms, stored_at_ms)
-    assert entry_may_match(begin_ms, seconds, stored_at_ms - before, stored_at_ms + after)
 
 
 def test_an_entry_outside_of_the_range_does_not_match() -> None:

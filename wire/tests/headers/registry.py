@@ -19,7 +19,6 @@ from wire.headers import (
     offsets,
     pop,
     pull,
-    query,
     send,
     topics,
     transaction,
@@ -111,10 +110,10 @@ REQUEST_HEADERS: Final[Mapping[RequestCode, type[Header]]] = MappingProxyType(
         RequestCode.GET_CONSUMER_RUNNING_INFO: admin.GetConsumerRunningInfoRequest,
         RequestCode.CONSUME_MESSAGE_DIRECTLY: admin.ConsumeMessageDirectlyResultRequest,
         RequestCode.VIEW_BROKER_STATS_DATA: admin.ViewBrokerStatsDataRequest,
-        RequestCode.QUERY_CONSUME_QUEUE: query.QueryConsumeQueueRequest,
+        RequestCode.QUERY_CONSUME_QUEUE: pull.QueryConsumeQueueRequest,
         RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC: topics.CreateTopicRequest,
-        RequestCode.QUERY_MESSAGE: query.QueryMessageRequest,
-        RequestCode.VIEW_MESSAGE_BY_ID: query.ViewMessageRequest,
+        RequestCode.QUERY_MESSAGE: pull.QueryMessageRequest,
+        RequestCode.VIEW_MESSAGE_BY_ID: pull.ViewMessageRequest,
     }
 )
 
@@ -148,6 +147,6 @@ RESPONSE_HEADERS: Final[Mapping[RequestCode, type[Header]]] = MappingProxyType(
         RequestCode.GET_ALL_TOPIC_CONFIG: topics.GetAllTopicConfigResponse,
         RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: groups.GetAllSubscriptionGroupResponse,
         RequestCode.GET_BROKER_CONFIG: admin.GetBrokerConfigResponse,
-        RequestCode.QUERY_MESSAGE: query.QueryMessageResponse,
+        RequestCode.QUERY_MESSAGE: pull.QueryMessageResponse,
     }
 )

@@ -25,7 +25,7 @@ from gateway.schedule.redirect import schedule_queue_id
 from gateway.settings.declare import declarations, text_of
 from gateway.settings.files.properties import escape_property, parse_properties_file
 from gateway.settings.tree import Settings
-from wire.bodies.kv_table import KVTable
+from wire.bodies.tools.statistics import KVTable
 from wire.bodies.topics import DataVersion
 from wire.codes import SERVER_VERSION, RequestCode, ResponseCode
 from wire.errors import BodyError

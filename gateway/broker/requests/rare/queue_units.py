@@ -20,7 +20,7 @@ from wire.bodies.tools.statistics import QueueUnit, QueueUnits
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.consume_queue import parse_units
 from wire.disk.queue_extension import ExtensionUnit, bits_text, is_address
-from wire.headers.query import QueryConsumeQueueRequest
+from wire.headers.pull import QueryConsumeQueueRequest
 
 MAX_UNITS = 10_000
 """The largest number of units in one answer."""

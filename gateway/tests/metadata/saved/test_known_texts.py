@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.metadata.saved.known_texts import KnownTexts
+from gateway.metadata.saved.saved_table import KnownTexts
 from wire.bodies.registration import RegisterBrokerBody
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.disk.config_json import ConsumerOffsetsFile, TopicsFile

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from gateway.tests.nameserver.registrations import topics
 from gateway.tests.nameserver.running import RunningNameServer, register
 from gateway.tests.remoting.conversation import Peer
+from wire.bodies.declare import Steps
 from wire.bodies.fastjson import parse_json
-from wire.bodies.kv_table import KVTable
 from wire.bodies.registration import RegisterBrokerBody
 from wire.bodies.route import ClusterInfo, QueueData, TopicRouteData
-from wire.bodies.steps import Steps
+from wire.bodies.tools.statistics import KVTable
 from wire.bodies.topics import MAX_QUEUES, DataVersion, TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.tests.nameserver.running import RunningNameServer
 from gateway.tests.remoting.conversation import Peer
-from wire.bodies.kv_table import KVTable
+from wire.bodies.tools.statistics import KVTable
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.declare import parse_header
 from wire.headers.name_server import (

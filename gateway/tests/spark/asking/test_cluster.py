@@ -23,8 +23,8 @@ from gateway.spark.options import read_options
 from gateway.spark.reading.planning import batch_ranges, split
 from gateway.tests.spark.messages import record
 from gateway.tests.spark.pretend_cluster import pull_answer, queue
-from wire.bodies.kv_table import KVTable
 from wire.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
+from wire.bodies.tools.statistics import KVTable
 from wire.bodies.topics import TopicList
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand

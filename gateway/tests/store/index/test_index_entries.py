@@ -10,9 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.store.index import index_entries
-from gateway.store.index.index_entries import ROW_BYTES, IndexEntries, rows_from, rows_without, tag_key
+from gateway.store.index.index_entries import (
+    MAX_SECONDS,
+    ROW_BYTES,
+    IndexEntries,
+    entry_seconds,
+    rows_from,
+    rows_without,
+    tag_key,
+)
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.tests.store.small_store import START_MS, message
+from wire.disk.index_file import entry_may_match
 from wire.message.java_hash import index_key_hash
 from wire.tests.message.strategies import QUICK
 
@@ -123,3 +132,29 @@ def test_the_topics_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     entries = entries_of(messages)
     assert unpacked(entries.rows()) == rows_of(messages)
     assert len(entries._topics) <= 3
+
+
+@pytest.mark.parametrize(
+    ("begin_ms", "stored_at_ms", "seconds"),
+    [
+        (0, 5_000, 0),
+        (10_000, 10_999, 0),
+        (10_000, 11_000, 1),
+        (10_000, 9_000, 0),
+        (1, 10**16, MAX_SECONDS),
+        (0, 2**63 - 1, 0),
+        (1, -(2**63), 0),
+        (2**63 - 1, -(2**63), 0),
+        (-(2**63), 2**63 - 1, 0),
+    ],
+)
+def test_entries_keep_clipped_seconds_since_the_begin(begin_ms: int, stored_at_ms: int, seconds: int) -> None:
+    assert entry_seconds(begin_ms, stored_at_ms) == seconds
+
+
+@QUICK
+@given(st.integers(1, 2**41), st.integers(0, 2**31), st.integers(0, 10**6), st.integers(0, 10**6))
+def test_an_entry_within_the_range_always_matches(begin_ms: int, later: int, before: int, after: int) -> None:
+    stored_at_ms = begin_ms + later
+    seconds = entry_seconds(begin_ms, stored_at_ms)
+    assert entry_may_match(begin_ms, seconds, stored_at_ms - before, stored_at_ms + after)

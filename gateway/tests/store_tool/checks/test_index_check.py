@@ -11,8 +11,7 @@ import pytest
 
 from gateway.store_tool.checks import index_check
 from gateway.store_tool.checks.index_check import _all_seconds, compare_stretch
-from gateway.store_tool.checks.index_part import IndexPart, NearIndex, PlacedPart, read_part
-from gateway.store_tool.checks.stretch_keys import StretchKeys
+from gateway.store_tool.checks.index_part import IndexPart, NearIndex, PlacedPart, StretchKeys, read_part
 from gateway.store_tool.files.directory import disk_file
 from wire.disk.index_file import ENTRY, HEAD_BYTES, IndexHead, IndexShape
 

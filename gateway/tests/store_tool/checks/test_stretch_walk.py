@@ -13,7 +13,7 @@ from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.index.index_entries import tag_key
 from gateway.store.log.log_scan import next_record
 from gateway.store_tool.checks import stretch_walk
-from gateway.store_tool.checks.stretch_keys import StretchKeys
+from gateway.store_tool.checks.index_part import StretchKeys
 from gateway.store_tool.checks.stretch_walk import LogStretch, WalkResult, walk
 from gateway.store_tool.files.directory import ReadOnlyFiles, log_part
 from gateway.tests.store.small_store import HOST

@@ -21,7 +21,7 @@ from gateway.telemetry.metrics import Registry
 from gateway.tests.desks import desk_of
 from gateway.tests.remoting.conversation import Conversation, Peer
 from wire.bodies.fastjson import parse_json
-from wire.bodies.kv_table import KVTable
+from wire.bodies.tools.statistics import KVTable
 from wire.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:

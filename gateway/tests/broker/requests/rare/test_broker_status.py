@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker
-from wire.bodies.kv_table import KVTable
+from wire.bodies.tools.statistics import KVTable
 from wire.codes import RequestCode
 
 

@@ -13,7 +13,7 @@ from wire.bodies.subscriptions import SubscriptionData
 from wire.bodies.tools.statistics import QueueUnits
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.queue_extension import FIRST_ADDRESS
-from wire.headers.query import QueryConsumeQueueRequest
+from wire.headers.pull import QueryConsumeQueueRequest
 from wire.message.java_hash import java_string_hash
 
 
