@@ -43,23 +43,6 @@ class TransactionCounts:
     The plain ``value`` of a metric that has topics is the sum over all topics.
     """
 
-    __slots__ = (
-        "_registry",
-        "_topic_numbers",
-        "by_topic",
-        "checks_lost",
-        "checks_sent",
-        "checks_unknown",
-        "commits",
-        "conflicts",
-        "discards",
-        "half_messages",
-        "latency_s",
-        "manual",
-        "repeats",
-        "rollbacks",
-    )
-
     def __init__(self, registry: Registry) -> None:
         self.half_messages = registry.gauge("rocketmq_half_messages", "Half messages without an outcome")
         self.commits = registry.counter("rocketmq_commit_messages_total", "Half messages committed")

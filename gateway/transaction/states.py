@@ -1,7 +1,7 @@
 """The life of a half message as one table: state, event, next state. A missing entry is an error.
 
 An outcome without an entry for the present state contradicts the earlier decision and is refused. A storage event
-without an entry is a bug of ours. ``diagram`` makes the picture in ``docs/transactions.md`` from this table.
+without an entry is a bug of ours. The picture in ``docs/transactions.md`` shows this table.
 """
 
 from __future__ import annotations
@@ -68,19 +68,7 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
 OPEN_STATES = frozenset({State.PENDING, State.COMMITTING, State.ROLLING_BACK, State.DISCARDING})
 """The states in which nothing is decided durably yet."""
 
-FOUND = frozenset({State.NONE, State.REPLACED, State.SETTLED})
-"""The states that no event leads to. A half message only gets such a state from what a start finds."""
-
 
 def next_state(state: State, event: Event) -> State | None:
     """Return the state after an event; None if the table has no such entry."""
     return TRANSITIONS[state].get(event)
-
-
-def diagram() -> str:
-    """Return the table as a Mermaid state diagram, for the documentation."""
-    lines = ["stateDiagram-v2", "    [*] --> PENDING: half message stored"]
-    for state, row in TRANSITIONS.items():
-        lines += [f"    {state.name} --> {after.name}: {event.value}" for event, after in row.items()]
-    lines += [f"    {state.name} --> [*]" for state in TRANSITIONS if state not in OPEN_STATES | FOUND]
-    return "\n".join(lines)

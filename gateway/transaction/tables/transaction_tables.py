@@ -66,22 +66,6 @@ _PENDING: Final = State.PENDING
 class TransactionTables:
     """The knowledge in memory about half messages. It changes only on the reactor's thread."""
 
-    __slots__ = (
-        "asked",
-        "conflicts",
-        "copies",
-        "counts",
-        "due_times",
-        "limits",
-        "ops",
-        "outcomes",
-        "pending",
-        "recent",
-        "settings",
-        "sources",
-        "turns",
-    )
-
     def __init__(
         self, settings: Settings, counts: TransactionCounts, limits: TransactionLimits = DEFAULT_LIMITS
     ) -> None:
