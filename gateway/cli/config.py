@@ -96,7 +96,7 @@ def as_json(loaded: Loaded, changed: bool = False) -> str:
         {
             "key": declaration.key,
             "section": title,
-            "value": value if isinstance(value, bool | int | float) else text_of(value),
+            "value": value if isinstance(value, bool | int | float) else declaration.shown(value),
             "source": source,
             "default": text_of(getattr(defaults, declaration.attribute)),
             "expected": declaration.expected,
@@ -128,7 +128,6 @@ def space_in_words(loaded: Loaded) -> str:
 
 def _sections(loaded: Loaded, changed: bool) -> list[tuple[str, list[Row]]]:
     """Return titles and rows of the sections that have a row to show."""
-    from gateway.settings.declare import text_of
     from gateway.settings.files.load import DEFAULT
 
     found = []
@@ -136,7 +135,7 @@ def _sections(loaded: Loaded, changed: bool) -> list[tuple[str, list[Row]]]:
         shown = [
             (
                 declaration.key,
-                text_of(value),
+                declaration.shown(value),
                 source,
                 declaration.sentence + (f" ({declaration.unit})" if declaration.unit else ""),
             )

@@ -100,7 +100,8 @@ def load_options(role: Role, sources: Sources, **options: str | None) -> Loaded:
 
     :param options: the dedicated options by click's parameter name.
     """
-    from gateway.settings.files.load import Role, WrittenSetting, load_settings
+    from gateway.settings.files.load import Role, load_settings
+    from gateway.settings.files.written import WrittenSetting
 
     entries = []
     for parameter, text in options.items():

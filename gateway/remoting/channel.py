@@ -135,6 +135,16 @@ class Channel:
             return True
         return not self.is_full and self._room.wait(self, begin)
 
+    def encrypt(self, transport: ITransport) -> None:
+        """Read and write through a transport that encrypts; nothing may have been written before."""
+        self._output.release()
+        self._transport = transport
+        self._output = output_for(transport, self._drained)
+
+    def write_own(self, data: bytes) -> None:
+        """Write bytes of the encryption itself, which no request waits for."""
+        self._output.write_own(data)
+
     # Sending
 
     def send(self, command: RemotingCommand) -> None:

@@ -43,7 +43,10 @@ class RemotingProtocol(Protocol):
     def connectionMade(self) -> None:  # noqa: N802 (Twisted's name)
         """Open the channel and its input, because the transport is ready."""
         self.channel = self._owner.open_channel(self)
-        own_input = Input(self.channel, self._commands, self._turn, self._incomplete_frames, self._new_connection())
+        self.begin(Input(self.channel, self._commands, self._turn, self._incomplete_frames, self._new_connection()))
+
+    def begin(self, own_input: Input) -> None:
+        """Hand all reads to the input; called once, when the channel is open."""
         # Reads go to the compiled input directly; a method of this class, which cannot be compiled, would be slower.
         self.dataReceived = own_input.received  # type: ignore[method-assign]
 

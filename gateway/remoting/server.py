@@ -26,9 +26,10 @@ from gateway.remoting.answers.answer_room import AnswerRoom
 from gateway.remoting.answers.flush_group import FlushGroup
 from gateway.remoting.channel import Channel
 from gateway.remoting.descriptors import takes_reserve
-from gateway.remoting.input import Commands, IncompleteFrames
+from gateway.remoting.input import Commands, IncompleteFrames, Input
 from gateway.remoting.input_turn import InputTurn
 from gateway.remoting.protocol import RemotingProtocol
+from gateway.remoting.tls.first_byte import FirstByte
 from gateway.settings import Address, RemotingSettings
 from gateway.telemetry.logs import EventLog
 from wire.connection import Connection
@@ -55,6 +56,7 @@ class RemotingServer(Service):
     :param addresses: (interface, port) each; port 0 picks a free one, see ``ports``.
     :param flush_group: shared with the parts that complete batches of answers.
     :param port_option: the option that an error names when a port is in use.
+    :raises SettingsError: a file of TLS cannot be used.
     """
 
     def __init__(
@@ -75,6 +77,8 @@ class RemotingServer(Service):
         self.channels: dict[int, Channel] = {}
         self.incomplete_frames = IncompleteFrames(settings.incomplete_frame_bytes_limit)
         self.room = AnswerRoom(reactor, self.flush_group, settings.unsent_bytes_total)
+        self.first_byte = FirstByte(settings, reactor, self.input_turn, self.incomplete_frames)
+        """Decides for each connection whether it is encrypted."""
         self._reactor = reactor
         self._dispatch = dispatch
         self._addresses = tuple(addresses)
@@ -158,7 +162,7 @@ class RemotingServer(Service):
     def _listen(self, interface: str, port: int) -> None:
         listening = self._reactor.listenTCP(port, _Connections(self), self._settings.server_socket_backlog, interface)
         self._listening.append(listening)
-        log.info("listening", address=Address(interface, _port_of(listening)))
+        log.info("listening", address=Address(interface, _port_of(listening)), tls=self.first_byte.summary)
 
     def _cannot_listen(self, interface: str, port: int, error: CannotListenError) -> str:
         reason = error.socketError
@@ -219,6 +223,18 @@ class ServerProtocol(RemotingProtocol):
     def __init__(self, server: RemotingServer, commands: Commands) -> None:
         super().__init__(server, commands, server.input_turn, server.incomplete_frames, server.new_connection)
         self._server = server
+
+    def begin(self, own_input: Input) -> None:
+        """Keep the input until the first read."""
+        self._input = own_input
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
+        """Take the first read; where the later ones go is decided by the first byte."""
+        assert self.channel is not None
+        assert self.transport is not None
+        received = self._server.first_byte.receiver(data, self.channel, self._input, self.transport)
+        self.dataReceived = received  # type: ignore[method-assign, assignment]
+        received(data)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 (Twisted's name)
         """Notify the channel and the server that the transport is gone."""

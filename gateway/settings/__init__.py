@@ -1,7 +1,7 @@
 """Every setting of the gateway, declared once: key, type, default, unit, range and one sentence.
 
-The groups (``broker``, ``store``, ``transaction``, ``name_server``, ``remoting``, ``timer``, ``pop``,
-``lite``) are frozen dataclasses. ``tree.Settings`` has the attributes of all groups, so a part may ask for the group
+The groups (``broker``, ``store``, ``transaction``, ``name_server``, ``remoting``, ``timer``, ``pop``, ``lite``,
+``tls``) are frozen dataclasses. ``tree.Settings`` has the attributes of all groups, so a part may ask for the group
 that it needs and get all settings. ``files.load`` reads settings from files, environment and command line. The command
 ``config`` and the documentation are generated from the same declarations. No code here starts or opens anything.
 

@@ -26,6 +26,9 @@ OWN_KEYS = frozenset({"transactionStateStore"})
 """Our own keys without the prefix, so named because all generations of Apache RocketMQ could have had them."""
 ENVIRONMENT_PREFIX = "ROCKETMQ_GATEWAY_"
 
+MASK = "******"
+"""The text that stands for a secret."""
+
 Value = bool | int | float | str | StrEnum | Path
 T = TypeVar("T", bound=Value)
 
@@ -44,6 +47,8 @@ class Mark(Flag):
     """A limit beyond which something is refused, cut or closed; ``docs/limits.md`` has a row for the setting."""
     LIVE = auto()
     """A setting that can change while the broker runs (``broker/live_settings.py``)."""
+    SECRET = auto()
+    """A setting whose value nobody is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,10 @@ class Declaration:
         if issubclass(self.kind, StrEnum):
             return " or ".join(member.value for member in self.kind)
         return f"{_KIND_NAMES[self.kind]}{self.within if isinstance(self.within, Range) else ''}"
+
+    def shown(self, value: object) -> str:
+        """Return a value for people and for answers, in the form of a configuration file; a secret is masked."""
+        return MASK if Mark.SECRET in self.marks and value else text_of(value)
 
     def read(self, text: str) -> Value:
         """Return the value that ``text`` stands for.
@@ -168,9 +177,10 @@ def declarations(settings: type[Any]) -> Mapping[str, Declaration]:
 def environment_name(key: str) -> str:
     """Return the environment variable of a key.
 
-    ``flushDiskType`` becomes ``ROCKETMQ_GATEWAY_FLUSH_DISK_TYPE``; the prefix ``gateway.`` is left out.
+    ``flushDiskType`` becomes ``ROCKETMQ_GATEWAY_FLUSH_DISK_TYPE``, and ``tls.server.mode`` becomes
+    ``ROCKETMQ_GATEWAY_TLS_SERVER_MODE``; the prefix ``gateway.`` is left out.
     """
-    return ENVIRONMENT_PREFIX + _WORD_START.sub("_", key.removeprefix(OWN_PREFIX)).upper()
+    return ENVIRONMENT_PREFIX + _WORD_START.sub("_", key.removeprefix(OWN_PREFIX)).replace(".", "_").upper()
 
 
 def with_home(text: str) -> str:

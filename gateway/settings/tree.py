@@ -80,6 +80,7 @@ SECTIONS = {
     "metricsExporterType": "Metrics",
     "rejectTransactionMessage": "Transactions",
     "gateway.nameserverPort": "Name server",
+    "tls.server.mode": "TLS",
     "bindAddress": "Connections",
     "gateway.logLevel": "Process",
 }

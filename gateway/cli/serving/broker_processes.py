@@ -131,7 +131,7 @@ class BrokerProcess:
         files: dict[int, int | str] = {0: "w", 1: "r", 2: INHERITED_STANDARD_ERROR}
         self._ready_at_s = None
         self._process = self._reactor.spawnProcess(
-            life, arguments[0], arguments, env=_environment(os.environ), childFDs=files
+            life, arguments[0], arguments, env={**_environment(os.environ), **self.member.secrets}, childFDs=files
         )
 
     def _on_ready(self, address: Address, advertised: Address | None) -> None:

@@ -3,6 +3,9 @@
 ``twisted.python.compat`` keeps a name for ``http.cookiejar``. With ``http.cookiejar`` come urllib, http, email and
 html: two dozen modules, a twentieth of the time of a start. ``twisted.internet.defer`` takes three names of
 ``asyncio``, two of them for annotations alone. With ``asyncio`` come thirty modules: another twentieth.
+
+Twisted's connections load OpenSSL for TLS of their own wherever it is installed, which takes 20 MB and 0.1 s. The
+gateway's TLS is in ``gateway.remoting.tls``, and loads OpenSSL when a client asks for it.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from types import GeneratorType, ModuleType
 PACKAGE, CHILD = "http", "cookiejar"
 LATE = f"{PACKAGE}.{CHILD}"
 LOOPS, DEFERREDS = "asyncio", "twisted.internet.defer"
+OPENSSL, CONNECTIONS = "OpenSSL", "twisted.internet.posixbase"
 
 
 def put_off() -> None:
@@ -32,6 +36,12 @@ def put_off() -> None:
     setattr(sys.modules[PACKAGE], CHILD, module)
 
 
+def load_twisted() -> None:
+    """Import what a server needs of Twisted, and no more."""
+    load_deferreds()
+    load_connections()
+
+
 def load_deferreds() -> None:
     """Import Twisted's Deferreds without ``LOOPS``. A later import of ``LOOPS`` gets the whole module."""
     if LOOPS in sys.modules or DEFERREDS in sys.modules:
@@ -43,6 +53,17 @@ def load_deferreds() -> None:
         import_module(DEFERREDS)
     finally:
         del sys.modules[LOOPS]
+
+
+def load_connections() -> None:
+    """Import Twisted's connections without ``OPENSSL``. A later import of ``OPENSSL`` gets the real module."""
+    if OPENSSL in sys.modules or CONNECTIONS in sys.modules:
+        return
+    sys.modules[OPENSSL] = None  # type: ignore[assignment]  # an import of it fails
+    try:
+        import_module(CONNECTIONS)
+    finally:
+        del sys.modules[OPENSSL]
 
 
 def is_coroutine(thing: object) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,8 +16,9 @@ from gateway.cli.serving.kept_name import KEY, goes_on_as
 from gateway.errors import SettingsError
 from gateway.metadata.saved.broker_name import FILE_NAME, kept_name
 from gateway.settings import Address, Settings
-from gateway.settings.declare import text_of
+from gateway.settings.declare import Mark, text_of
 from gateway.settings.files.load import DEFAULT, Loaded
+from gateway.settings.tls import TlsMode
 
 PORT_DISTANCE = 10
 """The distance between the ports of two brokers.
@@ -37,11 +38,15 @@ NOT_SHARED = {"storePathCommitLog": "", "gateway.transactionDatabase": "sqlite:"
 
 
 class BrokerMember(NamedTuple):
-    """One broker; ``settings`` are keys and texts as ``--set`` takes them, ``remark`` is for the operator."""
+    """One broker; ``settings`` are keys and texts as ``--set`` takes them, ``remark`` is for the operator.
+
+    ``secrets`` are variables of the environment: every user of the machine can read arguments.
+    """
 
     name: str
     settings: tuple[tuple[str, str], ...]
     remark: str | None = None
+    secrets: Mapping[str, str] = {}
 
     def arguments(self, name_servers: Sequence[Address], port: int | None) -> list[str]:
         """Return the arguments of ``rocketmq-gateway`` that run the broker.
@@ -62,6 +67,11 @@ def members(loaded: Loaded, count: int) -> list[BrokerMember]:
     :raises GatewayError: the name in a directory cannot be read.
     """
     settings = loaded.settings
+    if settings.tls_mode is TlsMode.ENFORCING:
+        raise SettingsError(
+            f"tls.server.mode=enforcing ({loaded.sources.get('tls.server.mode')}): several brokers of one command "
+            "register over plain connections, which their name server would refuse; say permissive, or omit --brokers"
+        )
     for key, begin in NOT_SHARED.items():
         value = next(text_of(value) for declaration, value, _ in loaded.rows() if declaration.key == key)
         if value and value.startswith(begin):
@@ -69,9 +79,11 @@ def members(loaded: Loaded, count: int) -> list[BrokerMember]:
                 f"{key} ({loaded.sources.get(key, DEFAULT)}): {count} brokers cannot share {value}; leave it out, so "
                 "that each keeps its files in a directory of its own, or start each with the command broker"
             )
-    told = [(declaration.key, text_of(value)) for declaration, value, source in loaded.rows() if source != DEFAULT]
+    told = [(declared, text_of(value)) for declared, value, source in loaded.rows() if source != DEFAULT]
+    secrets = {declared.environment: text for declared, text in told if Mark.SECRET in declared.marks}
+    open_ = tuple((declared.key, text) for declared, text in told if Mark.SECRET not in declared.marks)
     return [
-        BrokerMember(name, (*told, *_own(settings, index, name)), remark)
+        BrokerMember(name, (*open_, *_own(settings, index, name)), remark, secrets)
         for index, (name, remark) in enumerate(_names(loaded, count))
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gateway.cli.options import Sources, load_options, settings_options
-from gateway.cli.serving.late_modules import load_deferreds
+from gateway.cli.serving.late_modules import load_twisted
 
 MAX_BROKERS = 64
 """The most brokers of one command; far more than a machine has cores."""
@@ -49,7 +49,7 @@ def serve(sources: Sources, brokers: int, **options: str | None) -> None:
     from gateway.cli.serving.kept_name import with_kept_name
     from gateway.cli.serving.members import check_directory, members
 
-    load_deferreds()
+    load_twisted()
     from gateway.cli.serving.run import run
     from gateway.settings.files.load import Role
 
@@ -82,7 +82,7 @@ and advertised=HOST:PORT when clients are told another address
 @settings_options("--port", "--nameserver", "--advertise")
 def broker(sources: Sources, supervised: bool, **options: str | None) -> None:
     """Run a broker that registers with name servers elsewhere."""
-    load_deferreds()
+    load_twisted()
     from gateway.cli.serving.kept_name import with_kept_name
     from gateway.cli.serving.run import run
     from gateway.errors import SettingsError
@@ -110,7 +110,7 @@ Standard output gets one line when clients may connect: ready nameserver=HOST:PO
 @settings_options("--port")
 def nameserver(sources: Sources, **options: str | None) -> None:
     """Run a name server alone."""
-    load_deferreds()
+    load_twisted()
     from gateway.cli.serving.run import run
     from gateway.settings.files.load import Role
 

@@ -1,9 +1,10 @@
 """The outgoing bytes of a channel: when they may be written, and how many are left.
 
 ``SocketOutput`` is for plain TCP. ``SocketOutput`` writes to the socket first, which saves a round through the reactor
-for nearly every answer. The reactor gets only the bytes that the kernel did not take. ``TransportOutput`` is for every
-other transport (TLS, tests): it writes, and pauses while the transport asks for a pause. Both are *blocked* while
-earlier bytes wait. The channel then keeps its answers until ``on_drained`` is called.
+for nearly every answer. The reactor gets only the bytes that the kernel did not take. ``SealedOutput`` does the same
+with encrypted bytes. ``TransportOutput`` is for every other transport (tests): it writes, and pauses while the
+transport asks for a pause. All are *blocked* while earlier bytes wait. The channel then keeps its answers until
+``on_drained`` is called.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -43,6 +44,10 @@ class Output:
         """Send; call this only while not blocked."""
         raise NotImplementedError
 
+    def write_own(self, data: bytes) -> None:
+        """Send bytes of the encryption itself, after everything that was written; blocked or not."""
+        raise NotImplementedError
+
     def untaken_bytes(self) -> int:
         """Return how many bytes the peer has not taken, as exactly as is known.
 
@@ -68,6 +73,9 @@ class NoOutput(Output):
     __slots__ = ()
 
     def write(self, data: bytes) -> None:
+        """Do nothing: nobody is there."""
+
+    def write_own(self, data: bytes) -> None:
         """Do nothing: nobody is there."""
 
     def release(self) -> None:
@@ -118,10 +126,22 @@ class DirectTransport(Protocol):
         """Return the socket itself."""
 
 
+class SealingTransport(Protocol):
+    """A transport that encrypts what goes to another, ``raw``."""
+
+    raw: DirectTransport
+
+    def seal(self, data: bytes) -> bytes:
+        """Return the encrypted form of bytes."""
+
+
 def output_for(transport: ITransport, on_drained: Callable[[], None]) -> Output:
     """Return the right kind of output for a transport."""
     if isinstance(transport, tcp.Connection) and not transport.TLS:
         return SocketOutput(cast(DirectTransport, transport), on_drained)
+    raw = getattr(transport, "raw", None)
+    if isinstance(raw, tcp.Connection):
+        return SealedOutput(cast(SealingTransport, transport), on_drained)
     return TransportOutput(transport, on_drained)
 
 
@@ -203,6 +223,37 @@ class SocketOutput(Output):
         self._rest = b""
 
 
+class SealedOutput(SocketOutput):
+    """An output that encrypts; its counts are of encrypted bytes."""
+
+    __slots__ = ("_seal",)
+
+    def __init__(self, transport: SealingTransport, on_drained: Callable[[], None]) -> None:
+        super().__init__(transport.raw, on_drained)
+        self._seal = transport.seal
+
+    def write(self, data: bytes) -> None:
+        """Encrypt and send."""
+        super().write(self._seal(data))
+
+    def write_own(self, data: bytes) -> None:
+        """Send bytes that are encrypted already; while blocked, all earlier bytes are in the transport's buffer."""
+        if self.blocked:
+            self._transport.write(data)
+        else:
+            super().write(data)
+
+    def end(self) -> None:
+        """Forget everything, because the transport is gone."""
+        super().end()
+        self._seal = _unsealed
+
+
+def _unsealed(data: bytes) -> bytes:  # noqa: ARG001
+    """Return nothing: nobody is there."""
+    return b""
+
+
 def _queued_bytes(connected: socket.socket) -> int:
     """Return how many bytes in the kernel the peer has not acknowledged; 0 if the system cannot tell."""
     try:
@@ -230,6 +281,10 @@ class TransportOutput(Output):
         self._transport.write(data)
         if self.blocked:
             self.unsent_bytes = len(data)
+
+    def write_own(self, data: bytes) -> None:
+        """Hand bytes that are encrypted already to the transport below."""
+        cast(SealingTransport, self._transport).raw.write(data)
 
     def release(self) -> None:
         """Release the transport; it still sends the bytes it already has."""

@@ -1,7 +1,7 @@
 """Settings from all the places where people write them, with the source of each value.
 
-Later sources take precedence: defaults, ``-c`` file, environment, ``--set``, dedicated options. A value of the wrong
-type or out of range is a SettingsError that names key, value, source and what was expected.
+Later sources take precedence: defaults, ``-c`` file, ``tls.properties``, environment, ``--set``, dedicated options. A
+value of the wrong type or out of range is a SettingsError that names key, value, source and what was expected.
 
 Keys without a setting are kept in ``Loaded.kept`` and judged once each: known to Apache RocketMQ and without effect
 here, misspelt, or refused. In a name server's own file ``listenPort`` is the name server's port.
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from gateway.errors import SettingsError
 from gateway.settings.broker import BrokerRole
@@ -25,9 +25,10 @@ from gateway.settings.declare import (
     declarations,
     environment_name,
 )
-from gateway.settings.files import together
+from gateway.settings.files import tls_keys, together
 from gateway.settings.files.apache_keys import NO_SLAVES, REFUSED, apache_keys, is_honoured, without_effect
 from gateway.settings.files.properties import parse_properties_file
+from gateway.settings.files.written import WrittenSetting
 from gateway.settings.tree import SECTIONS, Settings
 from gateway.spelling import nearest
 
@@ -43,14 +44,6 @@ class Role(StrEnum):
     SERVE = "serve"
     BROKER = "broker"
     NAMESERVER = "nameserver"
-
-
-class WrittenSetting(NamedTuple):
-    """A key and a text that somebody wrote, with the place."""
-
-    key: str
-    text: str
-    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +91,11 @@ def load_settings(
     :param assignments: the ``key=value`` texts of ``--set``.
     :raises SettingsError: a value is wrong or refused, or two values do not go together.
     """
-    entries = [
-        *(read_file(config_file) if config_file is not None else ()),
-        *read_environment(environment or {}, role),
-        *read_assignments(assignments),
-        *options,
-    ]
+    first = read_file(config_file) if config_file is not None else []
+    later = [*read_environment(environment or {}, role), *read_assignments(assignments), *options]
+    tls_file = tls_keys.tls_file([*first, *later])
+    entries = [*first, *(read_file(tls_file) if tls_file is not None else ()), *later]
+    tls_keys.check_names(entries, tls_file)
     known = declarations(Settings)
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
@@ -123,6 +115,7 @@ def load_settings(
         *(_both(wanted, sources, change) for change in changes),
         *(_both(settings, sources, limits) for limits in _told_of(settings, role)),
         *_of_roles(settings, sources, role),
+        *tls_keys.notices(settings),
         *_without_effect(kept.values()),
     ]
     sources |= {change.keys[1]: f"follows {change.keys[0]}" for change in changes}
@@ -257,6 +250,7 @@ def _check_together(settings: Settings, sources: Mapping[str, str], role: Role) 
         found = together.Conflict(("listenPort", "gateway.nameserverPort"), reason)
     if found is not None:
         raise SettingsError(_both(settings, sources, found))
+    tls_keys.check_together(settings, sources)
 
 
 def _both(settings: Settings, sources: Mapping[str, str], conflict: together.Conflict) -> str:

@@ -128,6 +128,13 @@ def test_json_has_types_and_what_may_be_written(file: Path) -> None:
     assert [row["key"] for row in found["without_effect"]] == ["transferMsgByHeap", "flushDiskTyp"]
 
 
+@pytest.mark.parametrize("form", ["table", "properties", "json"])
+def test_a_secret_is_not_shown(form: str) -> None:
+    result = config("--set", "tls.server.keyPassword=geheim", "--format", form)
+    assert "geheim" not in result.output
+    assert "******" in result.output
+
+
 def test_another_command_can_be_meant() -> None:
     (row,) = rows_of(config("--for", "nameserver", "--port", "0", "--changed"))
     assert row.split()[:2] == ["gateway.nameserverPort", "0"]

@@ -6,13 +6,14 @@ import asyncio
 import subprocess
 import sys
 from http import cookiejar
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from gateway.cli.main import cli
-from gateway.cli.serving.late_modules import is_coroutine, load_deferreds, put_off
+from gateway.cli.serving.late_modules import is_coroutine, load_twisted, put_off
 
 COMMANDS = ["serve", "broker", "nameserver", "config", "version"]
 
@@ -107,6 +108,8 @@ def test_twisted_does_not_bring_what_no_server_uses() -> None:
         "import sys\nfrom gateway.cli.main import main\n"
         "sys.argv = ['rocketmq-gateway', 'version']\n"
         "try:\n    main()\nfinally:\n"
+        "    from gateway.cli.serving.late_modules import load_twisted\n"
+        "    load_twisted()\n"
         "    import twisted.internet.epollreactor\n"
         "    brought = {'urllib.request', 'http.client', 'email'} & set(sys.modules)\n"
         "    assert not brought, brought\n"
@@ -117,14 +120,14 @@ def test_twisted_does_not_bring_what_no_server_uses() -> None:
     assert_runs(code)
 
 
-def test_a_server_is_loaded_without_asyncio_which_works_afterwards() -> None:
+def test_a_server_is_loaded_without_asyncio_and_tls_which_work_afterwards() -> None:
     code = (
-        "import sys\nfrom gateway.cli.serving.late_modules import load_deferreds, put_off\n"
-        "put_off()\nload_deferreds()\n"
+        "import sys\nfrom gateway.cli.serving.late_modules import load_twisted, put_off\n"
+        "put_off()\nload_twisted()\n"
         "import gateway.cli.serving.run, gateway.cli.serving.servers\n"
         "import gateway.broker.service, gateway.nameserver.service\n"
         "import twisted.internet.epollreactor, gateway.reactor.quick_epoll\n"
-        "brought = {'asyncio', 'ssl'} & set(sys.modules)\n"
+        "brought = {'asyncio', 'ssl', 'OpenSSL', 'cryptography'} & set(sys.modules)\n"
         "assert not brought, brought\n"
         "import asyncio\n"
         "from twisted.internet.defer import Deferred, ensureDeferred\n"
@@ -141,6 +144,8 @@ def test_a_server_is_loaded_without_asyncio_which_works_afterwards() -> None:
         "    deferred.callback(5)\n"
         "    return await future\n"
         "assert asyncio.run(of_a_loop()) == 5\n"
+        "import gateway.remoting.tls.link\n"
+        "assert 'OpenSSL' in sys.modules\n"
     )
     assert_runs(code)
 
@@ -161,5 +166,7 @@ def test_a_coroutine_is_one() -> None:
 def test_a_module_that_is_loaded_already_stays() -> None:
     put_off()
     assert sys.modules["http.cookiejar"] is cookiejar
-    load_deferreds()
+    connections = import_module("twisted.internet.posixbase")
+    load_twisted()
     assert sys.modules["asyncio"] is asyncio
+    assert sys.modules["twisted.internet.posixbase"] is connections

@@ -55,7 +55,6 @@ def test_answers_made_in_a_read_do_not_wait_for_the_next_turn() -> None:
     [
         ("garbage", bytes(range(200, 256)) * 4),
         ("an HTTP request", b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n"),
-        ("a TLS hello", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
         ("a length of 2 GiB", struct.pack(">II", 0x7FFFFFFF, 10) + bytes(100)),
         ("a negative length", struct.pack(">iI", -1, 10) + bytes(100)),
         ("a length of zero", bytes(8)),

@@ -19,6 +19,7 @@ DIFFERS_ON_PURPOSE = {
     "listenPort": "Apache's start scripts set 10911 too",
     "storePathRootDir": "the same place, with the home directory filled in",
     "kvConfigPath": "below the data directory",
+    "tls.server.authClient": "a certificate that is asked for is verified",
 }
 
 
@@ -51,7 +52,7 @@ READ_THROUGH = {
     "mapped_file_size_consume_queue": "consume_queue_file_bytes",
 }
 """Settings that others read through a property of the tree."""
-DECIDED_AT_START = {"broker_role"}
+DECIDED_AT_START = {"broker_role", "tls_file", "tls_test_mode"}
 """Settings that only accept or refuse a configuration."""
 
 

@@ -22,7 +22,7 @@ from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import answers
 from gateway.schedule.redirect import schedule_queue_id
-from gateway.settings.declare import declarations, text_of
+from gateway.settings.declare import declarations
 from gateway.settings.files.properties import escape_property, parse_properties_file
 from gateway.settings.tree import Settings
 from wire.bodies.tools.statistics import KVTable
@@ -70,7 +70,9 @@ class BrokerInfo(DeskRequests):
             "namesrv_addr": self._desk.name_servers(reached_at),
         }
         lines = [
-            escape_property(key, in_effect.get(name := declaration.attribute, text_of(getattr(current, name))))
+            escape_property(
+                key, in_effect.get(name := declaration.attribute, declaration.shown(getattr(current, name)))
+            )
             for key, declaration in declarations(Settings).items()
         ]
         version = DataVersion(counter=1 + self._desk.live.changes, timestamp=self._booted_ms).build().decode()

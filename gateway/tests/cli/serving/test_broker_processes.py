@@ -81,7 +81,10 @@ class Group:
 
     def __init__(self, root: Path) -> None:
         self.machine = Machine()
-        two = [BrokerMember(f"mq-{index}", (("brokerName", f"mq-{index}"),)) for index in range(2)]
+        two = [
+            BrokerMember(f"mq-{index}", (("brokerName", f"mq-{index}"),), secrets={"KEY": "geheim"})
+            for index in range(2)
+        ]
         self.brokers = BrokerProcesses(two, self.machine, lambda: [Address("127.0.0.1", 9876)], root)
         self.outcomes: list[object] = []
 
@@ -163,6 +166,7 @@ def test_variables_that_set_settings_are_not_passed_on(group: Group, monkeypatch
     group.start()
     environment = group.machine.spawned[0].environment
     assert "TZ" in environment
+    assert environment["KEY"] == "geheim"
     assert environment.keys().isdisjoint({"ROCKETMQ_GATEWAY_LISTEN_PORT", "NAMESRV_ADDR"})
 
 

@@ -40,6 +40,14 @@ def test_whatever_else_was_set_holds_for_all() -> None:
         assert (settings.broker_cluster_name, settings.bind_address, settings.trace_on) == ("c", "0.0.0.0", False)
 
 
+def test_a_secret_is_no_argument_that_everybody_can_read() -> None:
+    files = ("tls.server.certPath=/c", "tls.server.keyPath=/k", "tls.server.keyPassword=geheim")
+    for member in members(loaded(*files), 2):
+        assert not [text for text in member.arguments([], None) if "geheim" in text]
+        assert member.secrets == {"ROCKETMQ_GATEWAY_TLS_SERVER_KEY_PASSWORD": "geheim"}
+        assert settings_of(member).settings.tls_key == "/k"
+
+
 def test_free_ports_stay_free_until_a_broker_has_one() -> None:
     _, second = members(loaded("listenPort=0"), 2)
     assert settings_of(second).settings.listen_port == 0
@@ -63,6 +71,7 @@ def test_advertised_ports_are_as_far_apart_as_the_ports(wished: str, expected: l
 @pytest.mark.parametrize(
     ("wished", "reason"),
     [
+        ("tls.server.mode=enforcing", "over plain connections"),
         ("storePathCommitLog=/elsewhere", r"storePathCommitLog \(--set\): 2 brokers cannot share /elsewhere"),
         ("gateway.transactionDatabase=sqlite:/a.db", "2 brokers cannot share sqlite:/a.db; leave it out"),
         ("listenPort=65530", "listenPort=65530: broker 1 would need port 65540"),

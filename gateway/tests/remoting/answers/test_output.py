@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 from twisted.internet import main, tcp
+from twisted.internet.interfaces import ITransport
 from twisted.internet.protocol import Protocol
 
 from gateway.remoting.answers.output import SocketOutput, TransportOutput, output_for, send_without_delay
@@ -124,6 +126,40 @@ def test_a_lost_transport_forgets_the_rest(pair: Pair) -> None:
     pair.transport.disconnected = 1
     pair.output.write(LARGE)
     assert pair.output._rest == b""
+
+
+class Mirror:
+    """A transport that "encrypts" by turning bytes around."""
+
+    def __init__(self, raw: tcp.Connection) -> None:
+        self.raw = raw
+
+    def seal(self, data: bytes) -> bytes:
+        return data[::-1]
+
+
+def test_a_sealed_output_sends_encrypted_bytes_straight_to_the_socket(pair: Pair) -> None:
+    output = output_for(cast(ITransport, Mirror(pair.transport)), pair._drained)
+    output.write(b"abc")
+    output.write_own(b"own")
+    assert pair.read() == b"cbaown"
+    assert not output.blocked
+
+
+def test_bytes_of_the_encryption_itself_stay_in_their_place(pair: Pair) -> None:
+    output = output_for(cast(ITransport, Mirror(pair.transport)), pair._drained)
+    output.write(LARGE + b"end")
+    assert output.blocked
+    output.write_own(b"own")
+    received = b""
+    while output.blocked:
+        pair.transport.doWrite()  # type: ignore[no-untyped-call]
+        received += pair.read()
+    output.write(b"abc")
+    received += pair.read()
+    assert received == b"dne" + LARGE + b"own" + b"cba"
+    output.end()
+    output.write(b"nobody is there")
 
 
 def test_other_transports_are_asked_to_say_when_they_have_enough() -> None:

@@ -5,7 +5,7 @@ import pytest
 from gateway.settings.files.apache_keys import REFUSED, apache_keys
 
 
-def test_all_keys_of_all_five_classes_are_there() -> None:
+def test_all_keys_of_all_six_classes_are_there() -> None:
     keys = apache_keys()
     assert len(keys) > 500
     assert {key.owner for key in keys.values()} == {
@@ -14,6 +14,7 @@ def test_all_keys_of_all_five_classes_are_there() -> None:
         "NamesrvConfig",
         "NettyServerConfig",
         "AuthConfig",
+        "TlsSystemConfig",
     }
 
 

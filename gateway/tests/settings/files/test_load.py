@@ -11,7 +11,8 @@ from gateway.errors import SettingsError
 from gateway.settings import Settings
 from gateway.settings.declare import declarations
 from gateway.settings.files.apache_keys import REFUSED, REPLICATION, apache_keys
-from gateway.settings.files.load import DEFAULT, Loaded, Role, WrittenSetting, load_settings
+from gateway.settings.files.load import DEFAULT, Loaded, Role, load_settings
+from gateway.settings.files.written import WrittenSetting
 from gateway.settings.store import FlushDiskType
 
 

@@ -52,7 +52,9 @@ def peer(tmp_path: Path) -> Peer:
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "storeId.json").write_text('{"storeId": "store-1"}')
     desk = desk_of(
-        live=LiveSettings(Settings(store_path_root_dir=tmp_path, broker_name="broker=a"), lambda: None),
+        live=LiveSettings(
+            Settings(store_path_root_dir=tmp_path, broker_name="broker=a", tls_key_password="geheim"), lambda: None
+        ),
         store=store,
         cold_reads=ColdReads(in_this_thread, threads=1, limit=1),
         throughput=Throughput(lambda: Totals(puts[0], 0, 0, 0), lambda: now_ms[0], lambda ms: 0),
@@ -78,6 +80,8 @@ def test_the_settings_in_effect_are_shown_as_a_properties_file(peer: Peer) -> No
     assert shown["flushDiskType"] == "SYNC_FLUSH"
     assert shown["autoCreateTopicEnable"] == "true"
     assert parse_json(answer.ext_fields["version"])["timestamp"] == 1_000_000
+    assert shown["tls.server.keyPassword"] == "******"
+    assert b"geheim" not in answer.body
 
 
 def test_the_figures_are_those_that_tools_look_for(peer: Peer) -> None:

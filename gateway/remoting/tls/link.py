@@ -1,0 +1,265 @@
+"""One TLS connection: between the bytes of the socket and the commands of a channel.
+
+The socket's reads come to ``received``, which gives decrypted bytes to the channel's input. To the channel, the link is
+the transport. All limits of the port hold for TLS, because input, output and channel are the same. The handshake has
+limits of its own: its time, its bytes, and its share of a turn of the reactor, since it takes a millisecond or two.
+
+Twisted's own TLS (``TLSMemoryBIOProtocol``) has none of these limits, see docs/decisions/0029-tls-in-our-own-layer.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, cast
+
+from OpenSSL import SSL
+from twisted.internet.interfaces import IConsumer, IDelayedCall, ITransport
+
+from gateway.errors import forget_frames
+from gateway.remoting.channel import Channel
+from gateway.remoting.input import IncompleteFrames, Input
+from gateway.remoting.input_turn import TURN_S, InputTurn
+from gateway.telemetry.logs import EventLog
+
+log = EventLog("tls")
+
+HANDSHAKE_BYTES: Final = 65_536
+"""The bytes that a peer may send until its handshake is done: a long chain of certificates takes 20 KB."""
+HANDSHAKE_HELD_BYTES: Final = 65_536
+"""The memory of an unfinished handshake, as it counts in ``gateway.incompleteFrameBytesLimit``."""
+HANDSHAKE_S: Final = 0.002
+"""The seconds that a step of a handshake is expected to take."""
+MAX_OWED_BYTES: Final = 16_384
+"""The bytes of TLS itself (answers to key updates, refusals) that wait for a peer that does not read."""
+READ_BYTES: Final = 65_536
+SEALED_EXTRA_BYTES: Final = 256
+"""More than encryption adds to a record of up to ``RECORD_BYTES``."""
+RECORD_BYTES: Final = 16_384
+"""The most that a record holds (RFC 8446, 5.1); never change."""
+
+
+class Link:
+    """The transport of a channel whose peer speaks TLS.
+
+    :param connection: OpenSSL's side of the connection.
+    :param raw: the transport of the encrypted bytes.
+    """
+
+    __slots__ = (
+        "_channel",
+        "_connection",
+        "_incomplete_frames",
+        "_input",
+        "_is_open",
+        "_kept",
+        "_overhead_bytes",
+        "_timer",
+        "_turn",
+        "_waits",
+        "raw",
+    )
+
+    def __init__(
+        self,
+        connection: SSL.Connection,
+        raw: ITransport,
+        channel: Channel,
+        own_input: Input,
+        turn: InputTurn,
+        incomplete_frames: IncompleteFrames,
+        call_later: Callable[..., IDelayedCall],
+        handshake_timeout_ms: int,
+    ) -> None:
+        self.raw = raw
+        """The transport of the encrypted bytes."""
+        self._connection = connection
+        self._channel = channel
+        self._input = own_input
+        self._turn = turn
+        self._incomplete_frames = incomplete_frames
+        self._is_open = False
+        self._waits = False
+        self._overhead_bytes = 0
+        self._kept = b""
+        self._timer: IDelayedCall | None = call_later(
+            handshake_timeout_ms / 1_000, self.drop, "gateway.tlsHandshakeTimeoutMs: the TLS handshake is not done"
+        )
+        channel.encrypt(cast(ITransport, self))
+        channel.on_close(self._end_handshake)
+        incomplete_frames.holds(self, HANDSHAKE_HELD_BYTES)
+
+    # Reading
+
+    def received(self, data: bytes) -> None:
+        """Take encrypted bytes from the socket."""
+        if self._channel.closed:
+            return
+        self._connection.bio_write(data)
+        self._overhead_bytes += len(data)
+        if self._is_open:
+            self._read()
+        elif self._overhead_bytes > HANDSHAKE_BYTES:
+            self.drop(f"its TLS handshake is longer than {HANDSHAKE_BYTES} bytes")
+        elif not self._waits:
+            self.go_on()
+
+    def go_on(self) -> None:
+        """Take a step of the handshake, in this turn or in a later one."""
+        self._waits = False
+        if self._channel.closed:
+            return
+        turn = self._turn
+        if turn.used_s >= TURN_S:
+            self._waits = True
+            turn.wait(self, self._channel.remote[0], False, HANDSHAKE_S)
+            return
+        began_s = turn.seconds()
+        try:
+            self._connection.do_handshake()
+        except SSL.WantReadError:
+            self._write_own()
+        except SSL.Error as error:
+            self.raw.write(self._made())  # an alert, which tells the peer
+            self._failed("TLS handshake failed", error)
+        else:
+            self._write_own()
+            self._opened()
+        turn.spend(began_s)
+        if self._is_open:
+            self._read()
+
+    def drop(self, reason: str) -> None:
+        """Close at once."""
+        self._channel.drop(reason)
+
+    def _opened(self) -> None:
+        self._is_open = True
+        self._overhead_bytes = 0
+        self._end_handshake(self._channel)
+        log.debug(
+            "TLS connection",
+            remote=self._channel.remote_text,
+            protocol=self._connection.get_protocol_version_name(),
+            cipher=self._connection.get_cipher_name(),
+            certificate=_name_of(self._connection),
+        )
+
+    def _read(self) -> None:
+        """Decrypt what is there, and hand it over at once."""
+        receive = self._connection.recv
+        parts: list[bytes] = []
+        end: SSL.Error | None = None
+        try:
+            while True:
+                parts.append(receive(READ_BYTES))
+        except SSL.WantReadError:
+            pass
+        except SSL.Error as error:
+            end = error
+        if parts:
+            data = parts[0] if len(parts) == 1 else b"".join(parts)
+            self._overhead_bytes -= len(data)
+            self._input.received(data)
+        if not parts or self._overhead_bytes > MAX_OWED_BYTES:
+            self._overhead_bytes = 0
+            self._write_own()
+        if isinstance(end, SSL.ZeroReturnError):
+            self._channel.close("the peer ended TLS", is_logged=True)
+        elif end is not None:
+            self._failed("malformed TLS bytes", end)
+
+    def _write_own(self) -> None:
+        """Write what TLS itself has to say: its part of the handshake, answers to key updates, refusals.
+
+        A peer that asks for more and more of it and does not read is closed.
+        """
+        made = self._made()
+        if not made or self._channel.closed:
+            return
+        if not self._channel.unsent_bytes:
+            self._channel.write_own(self._kept + made)
+            self._kept = b""
+            return
+        self._kept += made  # goes out before the next answer
+        if len(self._kept) >= MAX_OWED_BYTES:
+            self.drop("it does not read what TLS answers to it")
+
+    def _failed(self, event: str, error: SSL.Error) -> None:
+        if not self._channel.closed:
+            log.warning(event, remote=self._channel.remote_text, reason=_reason(error))
+        forget_frames(error)
+        self._channel.close(event, is_logged=True)
+
+    def _end_handshake(self, _: Channel) -> None:
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._timer = None
+        self._incomplete_frames.holds(self, 0)
+
+    # Writing: what a channel and its output need of a transport
+
+    def seal(self, data: bytes) -> bytes:
+        """Return the encrypted form of bytes; it has to be written before anything that is sealed later."""
+        try:
+            self._connection.sendall(data)
+        except SSL.Error as error:  # the connection has failed, and its channel closes
+            forget_frames(error)
+            return b""
+        self._overhead_bytes = 0
+        kept, self._kept = self._kept, b""
+        return kept + self._made(len(data) + (len(data) // RECORD_BYTES + 1) * SEALED_EXTRA_BYTES)
+
+    def write(self, data: bytes) -> None:
+        """Encrypt and write."""
+        self.raw.write(self.seal(data))
+
+    def loseConnection(self) -> None:  # noqa: N802 (Twisted's name)
+        """Tell the peer that nothing follows, and close after everything is written."""
+        if self._is_open:
+            with suppress(SSL.Error):
+                self._connection.shutdown()
+        self.raw.write(self._kept + self._made())
+        self.raw.loseConnection()
+
+    def abortConnection(self) -> None:  # noqa: N802 (Twisted's name)
+        """Close at once."""
+        cast(Any, self.raw).abortConnection()
+
+    def pauseProducing(self) -> None:  # noqa: N802 (Twisted's name)
+        """Read no more from the socket."""
+        cast(Any, self.raw).pauseProducing()
+
+    def resumeProducing(self) -> None:  # noqa: N802 (Twisted's name)
+        """Read from the socket again."""
+        cast(Any, self.raw).resumeProducing()
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:  # noqa: N802 (Twisted's name)
+        """Let a producer be paused while the transport has enough bytes."""
+        cast(IConsumer, self.raw).registerProducer(producer, streaming)
+
+    def unregisterProducer(self) -> None:  # noqa: N802 (Twisted's name)
+        """Forget the producer."""
+        cast(IConsumer, self.raw).unregisterProducer()
+
+    def _made(self, expected_bytes: int = RECORD_BYTES) -> bytes:
+        """Return what OpenSSL has made to be sent."""
+        read = self._connection.bio_read
+        found = b""
+        with suppress(SSL.WantReadError):
+            found = read(expected_bytes)
+            while len(found) % expected_bytes == 0:  # there may be more
+                found += read(expected_bytes)
+        return found
+
+
+def _reason(error: SSL.Error) -> str:
+    """Return OpenSSL's reasons as text."""
+    found = error.args[0] if error.args and isinstance(error.args[0], list) else []
+    return "; ".join(str(entry[-1]) for entry in found) or type(error).__name__
+
+
+def _name_of(connection: SSL.Connection) -> str | None:
+    """Return the name in the peer's certificate; None if it showed none."""
+    certificate = connection.get_peer_certificate(as_cryptography=True)
+    return None if certificate is None else certificate.subject.rfc4514_string()

@@ -1,0 +1,132 @@
+"""TLS on the ports of a real server, asked by the standard library's ``ssl`` and by the Python client."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from gateway.client import LitePullConsumer, LitePullSettings, Message, Producer, ProducerSettings, TlsSettings
+from gateway.client.testing.server import GatewayServer
+from gateway.tests.remoting.tls.speaking import Signed, signed, trusting, verifying
+from wire.codes import RequestCode
+from wire.command import RemotingCommand
+from wire.connection import Connection
+from wire.frame import build_frame
+
+
+def ports(server: GatewayServer) -> dict[str, int]:
+    broker = int(server.broker.rpartition(":")[2])
+    return {"broker": broker, "VIP": broker - 2, "name server": int(server.nameserver.rpartition(":")[2])}
+
+
+def answered(port: int, context: ssl.SSLContext | None) -> bool:
+    """Whether a request is answered at a port."""
+    try:
+        with socket.create_connection(("localhost", port), timeout=10) as plain:
+            talk = plain if context is None else context.wrap_socket(plain, server_hostname="localhost")
+            talk.sendall(build_frame(RemotingCommand(RequestCode.GET_BROKER_CLUSTER_INFO, opaque=7)))
+            connection = Connection()
+            while data := talk.recv(65_536):
+                if answers := connection.receive_data(data):
+                    return answers[0].opaque == 7
+            return False
+    except (ssl.SSLError, ConnectionError):
+        return False
+    finally:
+        if context is not None:
+            with suppress(OSError, UnboundLocalError):
+                talk.close()
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Signed:
+    return signed(tmp_path, "authority")
+
+
+@pytest.fixture(params=["true", "false"], ids=["short ways", "plain ways"])
+def short_ways(request: pytest.FixtureRequest) -> dict[str, str]:
+    return {"gateway.shortWays": request.param}
+
+
+def test_three_ports_speak_both_unless_told_otherwise(short_ways: dict[str, str]) -> None:
+    with GatewayServer(settings=short_ways) as server:
+        for name, port in ports(server).items():
+            assert answered(port, trusting()), name
+            assert answered(port, None), name
+        assert 'tls="permissive (self-signed)"' in server.log.read_text()
+
+
+def test_enforced_with_a_certificate_and_certificates_of_clients(
+    tmp_path: Path, authority: Signed, short_ways: dict[str, str]
+) -> None:
+    own, friend = signed(tmp_path, "own", by=authority), signed(tmp_path, "friend", by=authority)
+    file = tmp_path / "tls.properties"
+    file.write_text(
+        f"tls.server.mode=enforcing\ntls.server.certPath={own.certificate_file}\ntls.server.keyPath={own.key_file}\n"
+        f"tls.server.need.client.auth=require\ntls.server.trustCertPath={authority.certificate_file}\n"
+    )
+    with GatewayServer(settings={"tls.config.file": str(file), **short_ways}) as server:
+        for name, port in ports(server).items():
+            assert answered(port, verifying(authority, friend)), name
+            assert not answered(port, verifying(authority)), name
+            assert not answered(port, None), name
+        log = server.log.read_text()
+        tls = TlsSettings(
+            ca_file=str(authority.certificate_file),
+            cert_file=str(friend.certificate_file),
+            key_file=str(friend.key_file),
+        )
+        with Producer("producers", ProducerSettings(namesrv=server.nameserver, tls=tls)) as producer:
+            for number in range(20):
+                producer.send(Message("Encrypted", bytes(100_000) + b"%d" % number))
+        assert "plain connection refused: only TLS is served" in log
+        assert f'tls="enforcing ({own.certificate_file})"' in log
+
+
+def test_disabled_speaks_plain_only() -> None:
+    with GatewayServer(settings={"tls.server.mode": "disabled"}) as server:
+        for name, port in ports(server).items():
+            assert not answered(port, trusting()), name
+            assert answered(port, None), name
+        assert "TLS connection refused: TLS is switched off" in server.log.read_text()
+
+
+def test_the_python_client_sends_and_pulls_over_tls() -> None:
+    """Large bodies fill the kernel's buffers in both directions."""
+    tls = TlsSettings(verify=False)
+    bodies = [b"%d" % number * 200_000 for number in range(10)]
+    with GatewayServer(settings={"tls.server.mode": "enforcing"}) as server:
+        with Producer("producers", ProducerSettings(namesrv=server.nameserver, tls=tls)) as producer:
+            for body in bodies:
+                producer.send(Message("Encrypted", body))
+        with LitePullConsumer("consumers", LitePullSettings(namesrv=server.nameserver, tls=tls)) as consumer:
+            queues = consumer.message_queues("Encrypted")
+            consumer.assign(queues)
+            for queue in queues:
+                consumer.seek_to_begin(queue)
+            found: list[bytes] = []
+            while len(found) < len(bodies):
+                messages = consumer.poll(10)
+                assert messages
+                found += [message.body for message in messages]
+            assert sorted(found) == sorted(bodies)
+
+
+def test_a_file_that_is_missing_ends_the_start_before_a_port_opens(tmp_path: Path) -> None:
+    files = {"tls.server.certPath": "/no/cert.pem", "tls.server.keyPath": "/no/key.pem"}
+    command = [sys.executable, "-m", "gateway.cli", "serve", "--data", str(tmp_path / "data"), "--port", "0"]
+    for key, value in files.items():
+        command += ["--set", f"{key}={value}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.splitlines()[-1].startswith(
+        "Error: tls.server.certPath=/no/cert.pem: cannot read /no/cert.pem: "
+    )
+    assert "listening" not in done.stderr
