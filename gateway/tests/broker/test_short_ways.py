@@ -61,7 +61,8 @@ class Talk:
 
 def _told(message: Any) -> str:
     """What a record says but for the time at which it was stored and the port it came from."""
-    told = {name: getattr(message, name) for name in type(message).__slots__ if not name.startswith("_")}
+    shown = {name: getattr(message, name) for name in dir(message) if not name.startswith("_")}
+    told = {name: value for name, value in shown.items() if not callable(value)}
     told["born_host"] = told["born_host"][0]
     del told["stored_at_ms"]
     told["properties"] = bytes(told["properties"])
