@@ -110,7 +110,9 @@ class BrokerService:
         if name_server is not None:
             self._parts.name_server_port = lambda: name_server.port
         self._door = Door(self._dispatch)
-        self._server = RemotingServer(reactor, self._door, _listen_on(settings), settings, self._flush_group)
+        self._server = RemotingServer(
+            reactor, self._door, _listen_on(settings), settings, self._flush_group, in_thread=self._parts.in_thread
+        )
         self._client = RemotingClient(reactor, self._dispatch, settings, self._flush_group)
         self._registration = self._make_registration(name_server)
         lateness = self._parts.registry.histogram(

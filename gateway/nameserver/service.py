@@ -62,7 +62,9 @@ class NameServer(Service):
         self._scan: IDelayedCall | None = None
         self._register_requests(as_seen if near_brokers else str)
         addresses = [(settings.bind_address, settings.nameserver_port)]
-        self.server = RemotingServer(reactor, self.dispatch, addresses, settings, port_option=PORT_OPTION)
+        self.server = RemotingServer(
+            reactor, self.dispatch, addresses, settings, port_option=PORT_OPTION, in_thread=in_thread
+        )
 
     @property
     def port(self) -> int:

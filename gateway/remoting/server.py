@@ -21,6 +21,7 @@ from twisted.internet.protocol import Factory, connectionDone
 from twisted.python.failure import Failure
 
 from gateway.errors import GatewayError
+from gateway.in_thread import InThread, in_this_thread
 from gateway.reactor.interface import NetworkReactor
 from gateway.remoting.answers.answer_room import AnswerRoom
 from gateway.remoting.answers.flush_group import FlushGroup
@@ -56,6 +57,7 @@ class RemotingServer(Service):
     :param addresses: (interface, port) each; port 0 picks a free one, see ``ports``.
     :param flush_group: shared with the parts that complete batches of answers.
     :param port_option: the option that an error names when a port is in use.
+    :param in_thread: looks at the files of TLS, and reads them when they are renewed.
     :raises SettingsError: a file of TLS cannot be used.
     """
 
@@ -67,6 +69,7 @@ class RemotingServer(Service):
         settings: RemotingSettings,
         flush_group: FlushGroup | None = None,
         port_option: str = "--port",
+        in_thread: InThread = in_this_thread,
     ) -> None:
         self.flush_group = FlushGroup(reactor) if flush_group is None else flush_group
         self.input_turn = InputTurn(reactor, self.flush_group)
@@ -77,7 +80,7 @@ class RemotingServer(Service):
         self.channels: dict[int, Channel] = {}
         self.incomplete_frames = IncompleteFrames(settings.incomplete_frame_bytes_limit)
         self.room = AnswerRoom(reactor, self.flush_group, settings.unsent_bytes_total)
-        self.first_byte = FirstByte(settings, reactor, self.input_turn, self.incomplete_frames)
+        self.first_byte = FirstByte(settings, reactor, self.input_turn, self.incomplete_frames, in_thread)
         """Decides for each connection whether it is encrypted."""
         self._reactor = reactor
         self._dispatch = dispatch
@@ -108,6 +111,7 @@ class RemotingServer(Service):
                 self._stop_listening()
                 raise GatewayError(self._cannot_listen(interface, port, error)) from error
         self._scan_later()
+        self.first_byte.start()
         super().startService()  # type: ignore[no-untyped-call]
 
     def stopService(self) -> Deferred[None]:  # noqa: N802 (Twisted's name)
@@ -115,6 +119,7 @@ class RemotingServer(Service):
         super().stopService()  # type: ignore[no-untyped-call]
         if self._idle_scan is not None and self._idle_scan.active():
             self._idle_scan.cancel()
+        self.first_byte.stop()
         closed = self.stop_listening()
         for channel in list(self.channels.values()):
             channel.close("the server stops")

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from gateway.in_thread import InThread
 from gateway.reactor.interface import TimeSource
 from gateway.remoting.channel import Channel
 from gateway.remoting.input import IncompleteFrames, Input
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from twisted.internet.interfaces import ITransport
 
     from gateway.remoting.tls.identity import Identity
+    from gateway.remoting.tls.renewal import Renewal
 
 log = EventLog("tls")
 
@@ -49,6 +51,7 @@ class FirstByte:
         reactor: TimeSource,
         turn: InputTurn,
         incomplete_frames: IncompleteFrames,
+        in_thread: InThread,
     ) -> None:
         self._settings = settings
         self._reactor = reactor
@@ -56,8 +59,22 @@ class FirstByte:
         self._incomplete_frames = incomplete_frames
         self._mode = settings.tls_mode
         self._identity: Identity | None = None
+        self._renewal: Renewal | None = None
         if self._mode is not TlsMode.DISABLED and _must_be_checked(settings):
+            from gateway.remoting.tls.renewal import Renewal
+
+            self._renewal = Renewal(settings, reactor, in_thread, self._use)  # sees what changes from here on
             self._load()
+
+    def start(self) -> None:
+        """Use renewed files from now on."""
+        if self._renewal is not None:
+            self._renewal.start()
+
+    def stop(self) -> None:
+        """Look at no files any more."""
+        if self._renewal is not None:
+            self._renewal.stop()
 
     @property
     def summary(self) -> str:
@@ -92,8 +109,13 @@ class FirstByte:
     def _load(self) -> Identity:
         from gateway.remoting.tls.identity import Identity
 
-        self._identity = Identity(self._settings)
-        return self._identity
+        identity = Identity(self._settings)
+        self._use(identity)
+        return identity
+
+    def _use(self, identity: Identity) -> None:
+        """Present this identity on new connections."""
+        self._identity = identity
 
 
 def _must_be_checked(settings: TlsSettings) -> bool:

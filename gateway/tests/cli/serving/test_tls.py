@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from gateway.client import LitePullConsumer, LitePullSettings, Message, Producer, ProducerSettings, TlsSettings
 from gateway.client.testing.server import GatewayServer
@@ -116,6 +117,23 @@ def test_the_python_client_sends_and_pulls_over_tls() -> None:
                 assert messages
                 found += [message.body for message in messages]
             assert sorted(found) == sorted(bodies)
+
+
+def test_a_certificate_is_renewed_under_sends_without_a_failed_one(tmp_path: Path, authority: Signed) -> None:
+    own = signed(tmp_path, "own", by=authority)
+    files = {"tls.server.certPath": str(own.certificate_file), "tls.server.keyPath": str(own.key_file)}
+    with GatewayServer(settings={"tls.server.mode": "enforcing", **files}) as server:
+        tls = TlsSettings(ca_file=str(authority.certificate_file))
+        with Producer("producers", ProducerSettings(namesrv=server.nameserver, tls=tls)) as producer:
+            producer.send(Message("Renewed", b"before"))
+            renewed = signed(tmp_path, "own", by=authority)
+            while (
+                ssl.get_server_certificate(("127.0.0.1", ports(server)["broker"]), timeout=10).strip()
+                != renewed.certificate.public_bytes(Encoding.PEM).decode().strip()
+            ):
+                producer.send(Message("Renewed", b"meanwhile"))
+            producer.send(Message("Renewed", b"after"))
+        assert "certificate renewed" in server.log.read_text()
 
 
 def test_a_file_that_is_missing_ends_the_start_before_a_port_opens(tmp_path: Path) -> None:
