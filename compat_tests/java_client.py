@@ -15,7 +15,7 @@ from compat_tests.images import image
 __all__ = ["CLIENT_VERSIONS", "Answer", "JavaClient", "java_client"]
 
 CLIENT_VERSIONS = ("4.9.8", "5.5.0")
-"""With every verb. The image has 4.3.2, 4.5.1 (and beside it ons-client) and 5.3.3 as well."""
+"""With every verb. The image has 4.3.2, 4.5.1 (and beside it ons-client), 4.9.3 and 5.3.3 as well."""
 
 JavaClient = ClientProgram
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from compat_tests.java_client import JavaClient
 from compat_tests.matrix import command, results
 from compat_tests.matrix.clients import CLIENTS
 from compat_tests.matrix.features import FEATURES, Feature
@@ -81,8 +83,12 @@ def stage(gateway: Scene) -> Iterator[Stage]:
         yield Stage(gateway.peer, gateway.client, 30, 10, admin=admin, address=nameserver)
 
 
-def test_a_cell_holds(stage: Stage) -> None:
-    assert command.reason_of(stage, JAVA, FEATURES["tags"]) == ""
+@pytest.mark.parametrize(
+    ("version", "feature"), [("5.5.0", "tags"), ("4.9.8", "delay-level"), ("5.5.0", "delay-level")]
+)
+def test_a_cell_holds(stage: Stage, clients: Callable[[str], JavaClient], version: str, feature: str) -> None:
+    staged = replace(stage, client=clients(version))
+    assert command.reason_of(staged, CLIENTS[f"java-{version}"], FEATURES[feature]) == ""
 
 
 def test_a_cell_that_does_not_hold_says_why(stage: Stage) -> None:

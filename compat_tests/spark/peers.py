@@ -3,7 +3,8 @@
     python -m compat_tests.spark.peers [gateway-host rocketmq-5.5.0 rocketmq-4.9.8]
 
 Written by the sink and by clients, read as table and as stream, with tags and SQL92, transactions, a checkpoint and
-several tasks for a queue. One Spark session; each server is started, asked, and removed. A minute for each server.
+several tasks for a queue, a topic that is made again during a batch. One Spark session; each server is started,
+asked, and removed. A minute for each server.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from compat_tests.environment import remove_leftovers, start_engine
 from compat_tests.peers import PEERS, make_peer
-from gateway.client import AdminClient, Message, TransactionProducer, TransactionState
+from gateway.client import AdminClient, Message, Producer, TransactionProducer, TransactionState
 from gateway.spark.asking.cluster import Access, Cluster
 
 COUNT = 500
+QUEUES = 2
+AGAIN = "spark_again"
+"""A topic that is made again."""
 SETTINGS = {"enablePropertyFilter": "true", "flushIntervalCommitLog": "20", "flushCommitLogLeastPages": "0"}
 PATIENCE_S = 60.0
 STREAMED = "body binary, queueId int, queueOffset long"
@@ -38,10 +42,13 @@ class PeerSuite:
     def run(self) -> None:
         """Everything; raises AssertionError for what does not hold."""
         with AdminClient(namesrv=self._nameserver) as admin:
-            for topic in ("spark_rows", "spark_copy", "spark_half", "spark_decided"):
-                admin.topics.create(topic, queues=2)
+            for topic in ("spark_rows", "spark_copy", "spark_half", "spark_decided", AGAIN):
+                admin.topics.create(topic, queues=QUEUES)
+        checks = (
+            self.written, self.read, self.filtered, self.streamed, self.made_again, self.decided, self.all_or_nothing,
+        )  # fmt: skip
         try:
-            for check in (self.written, self.read, self.filtered, self.streamed, self.decided, self.all_or_nothing):
+            for check in checks:
                 begun = time.monotonic()
                 check()
                 print(f"    {check.__name__:16}{time.monotonic() - begun:6.1f} s", flush=True)
@@ -99,6 +106,28 @@ class PeerSuite:
         rows = self._read("spark_copy", "body binary").collect()
         assert sorted(int(row.body) for row in rows) == list(range(COUNT))
 
+    def made_again(self) -> None:
+        """A topic that is made again during a batch, and is longer then than before, is read from its beginning."""
+        seen: list[bytes] = []
+
+        def take(batch: Any, number: int) -> None:
+            seen.extend(bytes(row.body) for row in batch.collect())
+            if number == 0:
+                with AdminClient(namesrv=self._nameserver) as admin:
+                    admin.topics.delete(AGAIN)
+                    admin.topics.create(AGAIN, queues=QUEUES)
+                self._fill(AGAIN, range(20, 50))
+
+        self._fill(AGAIN, range(20))
+        stream = self._spark.readStream.format("rocketmq").options(nameServer=self._nameserver, subscribe=AGAIN)
+        stream = stream.option("startingOffsets", "earliest").schema("body binary").load()
+        writer = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(self._folder / "again"))
+        query = writer.start()
+        self._until(lambda: len(seen) >= 50 or not query.isActive)
+        query.stop()
+        assert query.exception() is None, str(query.exception())
+        assert sorted(map(int, seen)) == list(range(50))
+
     def decided(self) -> None:
         """Committed transactions are rows; rolled back and pending ones are not."""
 
@@ -126,6 +155,13 @@ class PeerSuite:
         self._until(lambda: self._count("spark_half") >= 40)
         found = self._read("spark_half", "body binary").collect()
         assert sorted(int(row.body) for row in found) == list(range(40))
+
+    def _fill(self, topic: str, numbers: Sequence[int]) -> None:
+        """Send one after another into the queues in turn, so that each queue gets as many."""
+        with Producer("spark_fills", namesrv=self._nameserver) as producer:
+            queues = producer.publish_queues(topic)
+            for number in numbers:
+                producer.send(Message(topic, b"%d" % number), queue=queues[number % QUEUES])
 
     def _read(self, topic: str, schema: str | None = None, **given: str) -> Any:
         reader = self._spark.read.format("rocketmq").options(nameServer=self._nameserver, subscribe=topic, **given)

@@ -32,7 +32,7 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
  * they are popped)] [invisible_ms=60000 (of what is popped)]. A verb ends linger_ms after "count" different messages (and "deliveries" in all) were seen (so that
  * duplicates and strangers show), when nothing came for idle_s, or when its time is over. Answer: "received" with their "numbers", "duplicates",
  * "strangers" (messages of other runs), "corrupt" bodies, and of messages that waited at the broker by how many milliseconds they were stored after
- * they were sent: "waited_min_ms", "waited_max_ms", and "delay_levels": those that messages show, as in [3].
+ * they were sent: "waited_min_ms", "waited_max_ms"; by how many they came at most: "arrived_max_ms"; and "delay_levels": those that messages show, as in [3].
  */
 final class Consuming {
     private Consuming() { }

@@ -29,6 +29,7 @@ final class Tally {
     private long corrupt;
     private long waitedMin = Long.MAX_VALUE;
     private long waitedMax = Long.MIN_VALUE;
+    private long arrivedMax = Long.MIN_VALUE;
     private final Set<Integer> levels = new TreeSet<>();
     private final Map<String, Long> errors = new HashMap<>();
 
@@ -77,6 +78,7 @@ final class Tally {
             long waited = ((MessageExt) message).getStoreTimestamp() - ((MessageExt) message).getBornTimestamp();
             waitedMin = Math.min(waitedMin, waited);
             waitedMax = Math.max(waitedMax, waited);
+            arrivedMax = Math.max(arrivedMax, System.currentTimeMillis() - ((MessageExt) message).getBornTimestamp());
             levels.add(message.getDelayTimeLevel());
         }
         if (isResent(number, message)) {
@@ -126,7 +128,8 @@ final class Tally {
 
     synchronized Json into(Json json, String name) {
         if (waitedMin <= waitedMax) {
-            json.put("waited_min_ms", waitedMin).put("waited_max_ms", waitedMax).put("delay_levels", levels.toString());
+            json.put("waited_min_ms", waitedMin).put("waited_max_ms", waitedMax).put("arrived_max_ms", arrivedMax)
+                .put("delay_levels", levels.toString());
         }
         return json.put(name, seen.cardinality()).put("duplicates", duplicates).put("resent", resent)
             .put("strangers", strangers).put("corrupt", corrupt).put("numbers", hex(seen)).put("errors", errors);
