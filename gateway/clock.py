@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 Milliseconds = Callable[[], int]
@@ -34,9 +35,8 @@ def steady_clock(wall_clock_ms: Milliseconds, monotonic_ns: Callable[[], int] = 
     The clock is for ages and due times: setting the machine's clock must not bring checks of transactions early or
     late. The next start compares the times on disk with the new time of day.
     """
-    start_ms = wall_clock_ms() - monotonic_ns() // 1_000_000
+    return partial(_steady_ms, wall_clock_ms() - monotonic_ns() // 1_000_000, monotonic_ns)
 
-    def now_ms() -> int:
-        return start_ms + monotonic_ns() // 1_000_000
 
-    return now_ms
+def _steady_ms(start_ms: int, monotonic_ns: Callable[[], int]) -> int:
+    return start_ms + monotonic_ns() // 1_000_000

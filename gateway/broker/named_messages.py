@@ -18,7 +18,7 @@ from gateway.remoting.dispatch import Request, answer_failures
 from gateway.store.queues.extended_units import NotInMemory
 from gateway.telemetry.logs import EventLog
 from gateway.transaction.needs import LogAccess
-from gateway.transaction.records.half_reader import Found, read_whole
+from gateway.transaction.records.half_reader import Found, find_whole
 from wire.codes import ResponseCode
 from wire.message.record import StoredMessage
 
@@ -86,7 +86,7 @@ class NamedMessages:
             go_on(head)
         else:
             place = head.commit_log_offset, head.total_size
-            read_whole(self._store, self._cold_reads.read, place, request.channel, partial(_have_read, request, go_on))
+            find_whole(self._store, self._cold_reads.read, place, request.channel, partial(_have_read, request, go_on))
 
 
 def _have_read(request: Request, go_on: GoOn, found: Found) -> None:

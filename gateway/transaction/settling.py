@@ -27,7 +27,7 @@ from gateway.telemetry.logs import EventLog, Repeats
 from gateway.transaction.needs import LogAccess, TransactionNeeds
 from gateway.transaction.records.final_messages import FinalMessages
 from gateway.transaction.records.half_messages import discarded_of, final_of
-from gateway.transaction.records.half_reader import Found, read_whole
+from gateway.transaction.records.half_reader import Found, find_whole
 from gateway.transaction.records.op_messages import build_op, entry_bytes
 from gateway.transaction.replies import FORGOTTEN, REPLY_OF, SUCCESS, Answer, Reply, Source, source_text, tell
 from gateway.transaction.state_stores.outcome_records import Evidence
@@ -176,7 +176,7 @@ class Settling:
         """Read the half message of a decision that needs the body, and go on now or later."""
         try:
             place = self._tables.pending.place(decision.offset)
-            read_whole(self._store, self._read, place, source, partial(self._go_on, decision, reason))
+            find_whole(self._store, self._read, place, source, partial(self._go_on, decision, reason))
         except RequestRefused as refused:
             self._give_back(decision, Reply(refused.code, refused.remark))
 

@@ -32,9 +32,10 @@ SERVER_PARTS = [
 EVENTS_BY_NAME = {
     *(("run.py", "notice"), ("run.py", "remark")),
     *(("service.py", "fault"), ("timer_service.py", "what")),
+    *(("first_byte.py", "event"), ("link.py", "event")),
 }
 """Events that are no constant where they are written: notices and remarks of a start, what the broker finds when it is
-told its own address, and two fixed sentences.
+told its own address, two fixed sentences, and why a connection was refused or its TLS failed.
 """
 
 
@@ -188,11 +189,18 @@ def test_a_clock_set_back_does_not_silence_a_place() -> None:
     assert limit.take("a") == 1
 
 
-def test_malformed_bytes_of_a_thousand_connections(lines: Lines) -> None:
+@pytest.mark.parametrize(
+    ("data", "event"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "malformed bytes"),
+        (b"\x16\x03\x01\x00\x05hello", "TLS handshake failed"),
+    ],
+)
+def test_malformed_bytes_of_a_thousand_connections(lines: Lines, data: bytes, event: str) -> None:
     conversation = Conversation()
     lines.take()
     for _ in range(1_000):
-        conversation.connect().send_bytes(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+        conversation.connect().send_bytes(data)
     written = lines.take()
     assert len(written) == BURST_LINES
-    assert all(' event="malformed bytes" ' in line for line in written)
+    assert all(f' event="{event}" ' in line for line in written)

@@ -75,7 +75,7 @@ class HalfReader:
             return None  # the read in the thread reports the error, if it occurs again
 
 
-def read_whole(
+def find_whole(
     store: LogAccess, read: ReadInTurn, place: Place, holder: Hashable, done: Callable[[Found], None]
 ) -> None:
     """Call ``done`` with the record at a place, body included, at once if the record is short and in memory.
