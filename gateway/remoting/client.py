@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from os import strerror
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.error import ConnectError
 from twisted.internet.interfaces import IAddress, IConnector
-from twisted.internet.protocol import ClientFactory
+from twisted.internet.protocol import ClientFactory, connectionDone
 from twisted.python.failure import Failure
 
 from gateway.reactor.interface import NetworkReactor
 from gateway.remoting.answers.answer_room import AnswerRoom
 from gateway.remoting.answers.flush_group import FlushGroup
 from gateway.remoting.channel import Channel
-from gateway.remoting.input import Commands, IncompleteFrames
+from gateway.remoting.input import Commands, IncompleteFrames, Input
 from gateway.remoting.input_turn import InputTurn
 from gateway.remoting.pending import CallFailed
 from gateway.remoting.protocol import RemotingProtocol
@@ -30,6 +30,10 @@ from gateway.settings import Address, RemotingSettings
 from wire.command import RemotingCommand
 from wire.connection import Connection
 from wire.headers.declare import Header
+
+if TYPE_CHECKING:
+    from gateway.remoting.tls.identity import CallerIdentity
+    from gateway.remoting.tls.link import Link
 
 CONNECT_TIMEOUT_S = 3.0
 """The limit of an attempt to connect, in seconds; upstream's ``connectTimeoutMillis``."""
@@ -48,6 +52,7 @@ class RemotingClient(Service):
     """The connections to other servers.
 
     :param commands: answers requests of those servers; a ``Dispatch`` without methods refuses all of them.
+    :raises SettingsError: a file of TLS cannot be used.
     """
 
     def __init__(
@@ -66,6 +71,11 @@ class RemotingClient(Service):
         self._room = AnswerRoom(reactor, self._flush_group, settings.unsent_bytes_total)
         self._peers: dict[Address, _Peer] = {}
         self._last_channel_id = 0
+        self._identity: CallerIdentity | None = None
+        if settings.calls_with_tls:
+            from gateway.remoting.tls.identity import CallerIdentity
+
+            self._identity = CallerIdentity(settings)
 
     async def call(
         self,
@@ -113,6 +123,26 @@ class RemotingClient(Service):
             room=self._room,
             reactor=self._reactor,
             settings=self._settings,
+        )
+
+    def encrypt(self, protocol: RemotingProtocol, own_input: Input, on_open: Callable[[], None]) -> Link | None:
+        """Begin to encrypt a new connection, and return its link; None if connections are plain."""
+        if self._identity is None:
+            return None
+        from gateway.remoting.tls.link import Link
+
+        assert protocol.transport is not None
+        assert protocol.channel is not None
+        return Link(
+            self._identity.connection(),
+            protocol.transport,
+            protocol.channel,
+            own_input,
+            self._input_turn,
+            self._incomplete_frames,
+            self._reactor.callLater,
+            self._settings.tls_handshake_timeout_ms,
+            on_open,
         )
 
     def new_protocol(self, peer: _Peer) -> RemotingProtocol:
@@ -171,10 +201,18 @@ class _Peer(ClientFactory):
 
     def clientConnectionFailed(self, connector: IConnector, reason: Failure) -> None:  # noqa: ARG002, N802
         """Let the address rest after a failed attempt, and fail every waiting caller."""
+        self.failed(_sentence(reason))
+
+    def lost_in_handshake(self) -> None:
+        """Fail the attempt soon: tracebacks of the callers would keep the lost transport until a collection."""
+        self._reactor.callLater(0, self.failed, "the TLS handshake failed, does it speak TLS? (tls.enable)")
+
+    def failed(self, reason: str) -> None:
+        """Let the address rest after a failed attempt, and fail every waiting caller."""
         self._connector = None
         self._rest_s = min(max(self._rest_s * 2, FIRST_REST_S), LONGEST_REST_S)
         self._rests_until_s = self._reactor.seconds() + self._rest_s
-        self._last_fault = f"cannot connect to {self._address}: {_sentence(reason)}"
+        self._last_fault = f"cannot connect to {self._address}: {reason}"
         waiting, self._waiting = self._waiting, []
         for deferred in waiting:
             deferred.errback(ConnectFailed(self._last_fault))
@@ -201,11 +239,28 @@ class _ClientProtocol(RemotingProtocol):
     ) -> None:
         super().__init__(client, commands, turn, incomplete_frames, new_connection)
         self._peer = peer
+        self._client = client
+        self._is_open = False
 
-    def connectionMade(self) -> None:  # noqa: N802 (Twisted's name)
-        """Hand the new channel to the ``_Peer``, because the transport is ready."""
-        super().connectionMade()
+    def begin(self, own_input: Input) -> None:
+        """Hand the new channel to the ``_Peer`` now, or after the handshake of TLS."""
+        super().begin(own_input)
+        link = self._client.encrypt(self, own_input, self._opened)
+        if link is None:
+            self._opened()
+            return
+        self.dataReceived = link.received  # type: ignore[method-assign]
+        link.go_on()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 (Twisted's name)
+        """Fail the attempt if the connection was lost before the handshake was done."""
+        super().connectionLost(reason)
+        if not self._is_open:
+            self._peer.lost_in_handshake()
+
+    def _opened(self) -> None:
         assert self.channel is not None
+        self._is_open = True
         self._peer.opened(self.channel)
 
 

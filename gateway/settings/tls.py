@@ -36,6 +36,15 @@ class ClientCertificates(StrEnum):
     REQUIRE = "require"
 
 
+class OwnCalls(StrEnum):
+    """The answer to whether a broker speaks TLS to name servers."""
+
+    AUTO = "auto"
+    """The choice of upstream's broker: yes, if its own ports speak nothing else."""
+    TRUE = "true"
+    FALSE = "false"
+
+
 def protocols_expected(text: str) -> str | None:
     """Return what ``tls.protocols`` expects if ``text`` is wrong, otherwise None."""
     named = names_in(text)
@@ -92,10 +101,39 @@ class TlsSettings:
     tls_ciphers: str = setting(
         "", "tls.ciphers", "Cipher suites, by Java's or OpenSSL's names, separated by commas; empty: OpenSSL's choice."
     )
+    tls_own_calls: OwnCalls = setting(
+        OwnCalls.AUTO,
+        "tls.enable",
+        "Whether the broker speaks TLS to name servers; auto: if tls.server.mode=enforcing.",
+    )
+    tls_trusted_servers: str = setting(
+        "",
+        "tls.client.trustCertPath",
+        "PEM file of the authorities that sign certificates of name servers; empty: any certificate is accepted.",
+    )
+    tls_verify_servers: bool = setting(
+        True,
+        "tls.client.authServer",
+        "Verify certificates of name servers, if tls.client.trustCertPath is set; false: accept any.",
+    )
+    tls_own_certificate: str = setting(
+        "", "tls.client.certPath", "PEM file of the certificate that the broker shows to name servers."
+    )
+    tls_own_key: str = setting("", "tls.client.keyPath", "PEM file of that certificate's private key.")
+    tls_own_key_password: str = setting(
+        "", "tls.client.keyPassword", "Password of that key, if it is encrypted.", marks=Mark.SECRET
+    )
     tls_handshake_timeout_ms: int = setting(
         10_000,
         "gateway.tlsHandshakeTimeoutMs",
-        "Time a client has for the TLS handshake; then its connection is closed.",
+        "Time for the TLS handshake; then the connection is closed.",
         Range(100, 600_000, "ms"),
         marks=Mark.LIMIT,
     )
+
+    @property
+    def calls_with_tls(self) -> bool:
+        """True if this process speaks TLS to name servers."""
+        if self.tls_own_calls is OwnCalls.AUTO:
+            return self.tls_mode is TlsMode.ENFORCING
+        return self.tls_own_calls is OwnCalls.TRUE

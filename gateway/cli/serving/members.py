@@ -18,7 +18,6 @@ from gateway.metadata.saved.broker_name import FILE_NAME, kept_name
 from gateway.settings import Address, Settings
 from gateway.settings.declare import Mark, text_of
 from gateway.settings.files.load import DEFAULT, Loaded
-from gateway.settings.tls import TlsMode
 
 PORT_DISTANCE = 10
 """The distance between the ports of two brokers.
@@ -67,11 +66,6 @@ def members(loaded: Loaded, count: int) -> list[BrokerMember]:
     :raises GatewayError: the name in a directory cannot be read.
     """
     settings = loaded.settings
-    if settings.tls_mode is TlsMode.ENFORCING:
-        raise SettingsError(
-            f"tls.server.mode=enforcing ({loaded.sources.get('tls.server.mode')}): several brokers of one command "
-            "register over plain connections, which their name server would refuse; say permissive, or omit --brokers"
-        )
     for key, begin in NOT_SHARED.items():
         value = next(text_of(value) for declaration, value, _ in loaded.rows() if declaration.key == key)
         if value and value.startswith(begin):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -26,8 +26,8 @@ from gateway.telemetry.logs import EventLog
 
 log = EventLog("tls")
 
-CERTIFICATE, KEY, PASSWORD = "tls.server.certPath", "tls.server.keyPath", "tls.server.keyPassword"
 AUTHORITIES, CIPHERS = "tls.server.trustCertPath", "tls.ciphers"
+TRUSTED_SERVERS = "tls.client.trustCertPath"
 MAX_FILE_BYTES: Final = 1024 * 1024
 """The size of a file of keys or certificates; the authorities of a whole browser take a quarter of it."""
 SESSION_CONTEXT = b"rocketmq-gateway"
@@ -35,6 +35,25 @@ _VERSIONS = dict(zip(PROTOCOLS, (SSL.TLS1_2_VERSION, SSL.TLS1_3_VERSION), strict
 _FOREVER = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 """The end of a certificate that never expires (RFC 5280, 4.1.2.5), as upstream's self-signed certificate."""
 _EVER = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+class Pair(NamedTuple):
+    """A certificate with its key, as the settings name them, and the begin of their keys."""
+
+    prefix: str
+    certificate: str
+    key: str
+    password: str
+
+    @property
+    def certificate_setting(self) -> str:
+        """The setting of the certificate's file, with its value."""
+        return f"{self.prefix}certPath={self.certificate}"
+
+    @property
+    def key_setting(self) -> str:
+        """The setting of the key's file, with its value."""
+        return f"{self.prefix}keyPath={self.key}"
 
 
 class Identity:
@@ -51,7 +70,8 @@ class Identity:
         self._context.set_session_id(SESSION_CONTEXT)
         _allow(self._context, settings)
         if settings.tls_certificate:
-            _present(self._context, settings)
+            own = Pair("tls.server.", settings.tls_certificate, settings.tls_key, settings.tls_key_password)
+            _present(self._context, own)
         else:
             key, certificate = self_signed()
             self._context.use_certificate(certificate)
@@ -62,6 +82,33 @@ class Identity:
         """Return the server's side of a new connection, which reads and writes bytes in memory."""
         connection = SSL.Connection(self._context)
         connection.set_accept_state()
+        return connection
+
+
+class CallerIdentity:
+    """The side of a caller in all its TLS connections to servers.
+
+    :raises SettingsError: a setting or one of its files cannot be used.
+    """
+
+    def __init__(self, settings: TlsSettings) -> None:
+        self._context = SSL.Context(SSL.TLS_CLIENT_METHOD)
+        self._context.set_options(SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION)
+        self._context.set_mode(SSL.MODE_RELEASE_BUFFERS)
+        _allow(self._context, settings)
+        if settings.tls_own_certificate:
+            own = Pair("tls.client.", settings.tls_own_certificate, settings.tls_own_key, settings.tls_own_key_password)
+            _present(self._context, own)
+        if settings.tls_trusted_servers:
+            _certificates(f"{TRUSTED_SERVERS}={settings.tls_trusted_servers}", settings.tls_trusted_servers)
+            if settings.tls_verify_servers:
+                self._context.load_verify_locations(str(_place(settings.tls_trusted_servers)))
+                self._context.set_verify(SSL.VERIFY_PEER)
+
+    def connection(self) -> SSL.Connection:
+        """Return the caller's side of a new connection, which reads and writes bytes in memory."""
+        connection = SSL.Connection(self._context)
+        connection.set_connect_state()
         return connection
 
 
@@ -123,10 +170,10 @@ def _set_ciphers(context: SSL.Context, names: list[str], written: str) -> None:
         ) from None
 
 
-def _present(context: SSL.Context, settings: TlsSettings) -> None:
+def _present(context: SSL.Context, own: Pair) -> None:
     """Use the certificate, those above it, and the key of the settings."""
-    first, *others = _certificates(CERTIFICATE, settings.tls_certificate)
-    key = _private_key(settings)
+    first, *others = _certificates(own.certificate_setting, own.certificate)
+    key = _private_key(own)
     context.use_certificate(first)
     for certificate in others:
         context.add_extra_chain_cert(certificate)
@@ -135,21 +182,21 @@ def _present(context: SSL.Context, settings: TlsSettings) -> None:
         context.check_privatekey()
     except (SSL.Error, TypeError):
         raise SettingsError(
-            f"{KEY}={settings.tls_key}: this key does not belong to the first certificate in {settings.tls_certificate}"
+            f"{own.key_setting}: this key does not belong to the first certificate in {own.certificate}"
             f" ({first.subject.rfc4514_string()}); name the key with which the certificate was requested"
         ) from None
     if not first.not_valid_before_utc <= datetime.now(UTC) <= first.not_valid_after_utc:
         log.warning(
-            "the certificate is not valid today: clients that verify it are refused by themselves",
-            file=settings.tls_certificate,
+            "the certificate is not valid today: peers that verify it end their connections",
+            file=own.certificate,
             valid_from=first.not_valid_before_utc.isoformat(),
             valid_until=first.not_valid_after_utc.isoformat(),
         )
 
 
-def _private_key(settings: TlsSettings) -> Any:
-    content = _read(KEY, settings.tls_key)
-    password = settings.tls_key_password.encode() or None
+def _private_key(own: Pair) -> Any:
+    content = _read(own.key_setting, own.key)
+    password = own.password.encode() or None
     try:
         try:
             return load_pem_private_key(content, password)
@@ -158,21 +205,21 @@ def _private_key(settings: TlsSettings) -> Any:
                 raise
             return load_pem_private_key(content, None)
     except TypeError:
-        reason = f"the key is encrypted; set {PASSWORD}"
+        reason = f"the key is encrypted; set {own.prefix}keyPassword"
     except ValueError:
         reason = (
-            f"no private key in PEM form, or {PASSWORD} is not its password"
+            f"no private key in PEM form, or {own.prefix}keyPassword is not its password"
             if password is not None
             else "no private key in PEM form; expected a file with -----BEGIN PRIVATE KEY----- or RSA PRIVATE KEY"
         )
-    raise SettingsError(f"{KEY}={settings.tls_key}: {reason}")
+    raise SettingsError(f"{own.key_setting}: {reason}")
 
 
 def _ask_clients(context: SSL.Context, settings: TlsSettings) -> None:
     """Ask clients for a certificate, and verify it if the settings say so."""
     asked = settings.tls_client_certificates
     if settings.tls_authorities:
-        _certificates(AUTHORITIES, settings.tls_authorities)
+        _certificates(f"{AUTHORITIES}={settings.tls_authorities}", settings.tls_authorities)
     if asked is ClientCertificates.NONE:
         return
     mode = SSL.VERIFY_PEER
@@ -185,13 +232,13 @@ def _ask_clients(context: SSL.Context, settings: TlsSettings) -> None:
         context.set_verify(mode, lambda *_: True)
 
 
-def _certificates(key: str, text: str) -> list[x509.Certificate]:
-    content = _read(key, text)
+def _certificates(setting: str, text: str) -> list[x509.Certificate]:
+    content = _read(setting, text)
     try:
         return x509.load_pem_x509_certificates(content)
     except ValueError:
         raise SettingsError(
-            f"{key}={text}: no certificate in PEM form; expected a file with -----BEGIN CERTIFICATE-----"
+            f"{setting}: no certificate in PEM form; expected a file with -----BEGIN CERTIFICATE-----"
         ) from None
 
 
@@ -199,16 +246,16 @@ def _place(text: str) -> Path:
     return Path(with_home(text))
 
 
-def _read(key: str, text: str) -> bytes:
+def _read(setting: str, text: str) -> bytes:
     path = _place(text)
     try:
         with path.open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
     except OSError as problem:
         raise SettingsError(
-            f"{key}={text}: cannot read {path.absolute()}: {problem.strerror}; give the user of this process the right "
+            f"{setting}: cannot read {path.absolute()}: {problem.strerror}; give the user of this process the right "
             "to read it, or name another file"
         ) from None
     if len(content) > MAX_FILE_BYTES:
-        raise SettingsError(f"{key}={text}: larger than {MAX_FILE_BYTES} bytes, so it is no file of keys")
+        raise SettingsError(f"{setting}: larger than {MAX_FILE_BYTES} bytes, so it is no file of keys")
     return content

@@ -44,6 +44,7 @@ class Link:
 
     :param connection: OpenSSL's side of the connection.
     :param raw: the transport of the encrypted bytes.
+    :param on_open: called once after the handshake.
     """
 
     __slots__ = (
@@ -53,6 +54,7 @@ class Link:
         "_input",
         "_is_open",
         "_kept",
+        "_on_open",
         "_overhead_bytes",
         "_timer",
         "_turn",
@@ -70,9 +72,11 @@ class Link:
         incomplete_frames: IncompleteFrames,
         call_later: Callable[..., IDelayedCall],
         handshake_timeout_ms: int,
+        on_open: Callable[[], None] | None = None,
     ) -> None:
         self.raw = raw
         """The transport of the encrypted bytes."""
+        self._on_open = on_open
         self._connection = connection
         self._channel = channel
         self._input = own_input
@@ -136,6 +140,7 @@ class Link:
     def _opened(self) -> None:
         self._is_open = True
         self._overhead_bytes = 0
+        on_open = self._on_open
         self._end_handshake(self._channel)
         log.debug(
             "TLS connection",
@@ -144,6 +149,8 @@ class Link:
             cipher=self._connection.get_cipher_name(),
             certificate=_name_of(self._connection),
         )
+        if on_open is not None:
+            on_open()
 
     def _read(self) -> None:
         """Decrypt what is there, and hand it over at once."""
@@ -156,6 +163,7 @@ class Link:
         except SSL.WantReadError:
             pass
         except SSL.Error as error:
+            forget_frames(error)  # this one would keep the error
             end = error
         if parts:
             data = parts[0] if len(parts) == 1 else b"".join(parts)
@@ -195,6 +203,7 @@ class Link:
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._timer = None
+        self._on_open = None  # it refers to the protocol, which refers to this link
         self._incomplete_frames.holds(self, 0)
 
     # Writing: what a channel and its output need of a transport

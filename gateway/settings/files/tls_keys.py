@@ -18,6 +18,7 @@ from gateway.spelling import nearest
 
 FILE = "tls.config.file"
 TEST_MODE, CERTIFICATE, KEY = "tls.test.mode.enable", "tls.server.certPath", "tls.server.keyPath"
+OWN_CERTIFICATE, OWN_KEY = "tls.client.certPath", "tls.client.keyPath"
 ASK, VERIFY, AUTHORITIES = "tls.server.need.client.auth", "tls.server.authClient", "tls.server.trustCertPath"
 
 
@@ -66,6 +67,10 @@ def check_together(settings: TlsSettings, sources: Mapping[str, str]) -> None:
         refuse(CERTIFICATE, f"a certificate needs its private key: set {KEY} too")
     if settings.tls_key and not settings.tls_certificate:
         refuse(KEY, f"a private key needs its certificate: set {CERTIFICATE} too")
+    for one, other in ((OWN_CERTIFICATE, OWN_KEY), (OWN_KEY, OWN_CERTIFICATE)):
+        values = [getattr(settings, declarations(TlsSettings)[key].attribute) for key in (one, other)]
+        if values[0] and not values[1]:
+            refuse(one, f"a certificate and its private key go together: set {other} too")
     if not settings.tls_test_mode and not settings.tls_certificate:
         refuse(TEST_MODE, f"false needs a certificate: set {CERTIFICATE} and {KEY}")
     if asks(settings) and settings.tls_verify_clients and not settings.tls_authorities:

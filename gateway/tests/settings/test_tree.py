@@ -19,6 +19,8 @@ DIFFERS_ON_PURPOSE = {
     "listenPort": "Apache's start scripts set 10911 too",
     "storePathRootDir": "the same place, with the home directory filled in",
     "kvConfigPath": "below the data directory",
+    "tls.client.authServer": "a certificate is verified where the authorities are known",
+    "tls.enable": "upstream's broker decides by the mode if it is not set",
     "tls.server.authClient": "a certificate that is asked for is verified",
 }
 
@@ -42,6 +44,7 @@ def test_every_key_has_an_environment_variable_of_its_own() -> None:
 
 
 READ_THROUGH = {
+    "tls_own_calls": "calls_with_tls",
     "advertise": "advertised",
     "broker_ip1": "advertised",
     "namesrv_addr": "name_server_addresses",

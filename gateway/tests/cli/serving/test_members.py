@@ -71,7 +71,6 @@ def test_advertised_ports_are_as_far_apart_as_the_ports(wished: str, expected: l
 @pytest.mark.parametrize(
     ("wished", "reason"),
     [
-        ("tls.server.mode=enforcing", "over plain connections"),
         ("storePathCommitLog=/elsewhere", r"storePathCommitLog \(--set\): 2 brokers cannot share /elsewhere"),
         ("gateway.transactionDatabase=sqlite:/a.db", "2 brokers cannot share sqlite:/a.db; leave it out"),
         ("listenPort=65530", "listenPort=65530: broker 1 would need port 65540"),

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from gateway.client import LitePullConsumer, LitePullSettings, Message, Producer, ProducerSettings, TlsSettings
 from gateway.client.testing.server import GatewayServer
 from gateway.tests.remoting.tls.speaking import Signed, signed, trusting, verifying
+from wire.bodies.fastjson import parse_json
 from wire.codes import RequestCode
 from wire.command import RemotingCommand
 from wire.connection import Connection
@@ -28,6 +29,11 @@ def ports(server: GatewayServer) -> dict[str, int]:
 
 def answered(port: int, context: ssl.SSLContext | None) -> bool:
     """Whether a request is answered at a port."""
+    return asked(port, context) is not None
+
+
+def asked(port: int, context: ssl.SSLContext | None) -> RemotingCommand | None:
+    """The answer to a request for the brokers of the cluster; None if the connection ends without one."""
     try:
         with socket.create_connection(("localhost", port), timeout=10) as plain:
             talk = plain if context is None else context.wrap_socket(plain, server_hostname="localhost")
@@ -35,10 +41,11 @@ def answered(port: int, context: ssl.SSLContext | None) -> bool:
             connection = Connection()
             while data := talk.recv(65_536):
                 if answers := connection.receive_data(data):
-                    return answers[0].opaque == 7
-            return False
+                    assert answers[0].opaque == 7
+                    return answers[0]
+            return None
     except (ssl.SSLError, ConnectionError):
-        return False
+        return None
     finally:
         if context is not None:
             with suppress(OSError, UnboundLocalError):
@@ -134,6 +141,23 @@ def test_a_certificate_is_renewed_under_sends_without_a_failed_one(tmp_path: Pat
                 producer.send(Message("Renewed", b"meanwhile"))
             producer.send(Message("Renewed", b"after"))
         assert "certificate renewed" in server.log.read_text()
+
+
+def test_brokers_of_one_command_register_over_tls(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "gateway.cli", "serve", "--brokers", "2", "--data", str(tmp_path / "data")]
+    command += ["--port", "0", "--nameserver-port", "0", "--set", "tls.server.mode=enforcing"]
+    with (
+        (tmp_path / "log").open("w") as log,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as process,
+    ):
+        assert process.stdout is not None
+        name_server = int(process.stdout.readline().split()[1].rpartition(":")[2])
+        try:
+            answer = asked(name_server, trusting())
+            assert answer is not None
+            assert len(parse_json(answer.body)["brokerAddrTable"]) == 2
+        finally:
+            process.terminate()
 
 
 def test_a_file_that_is_missing_ends_the_start_before_a_port_opens(tmp_path: Path) -> None:

@@ -404,6 +404,7 @@ def test_a_connection_leaves_nothing(end: str, finished: bool) -> None:
         if finished:
             far = Far(server, reactor)
             far.ask(b"asked")
+            assert far.receive(1) == [b"asked"]
             transport, tls = far.transport, far.tls
             del far
         else:

@@ -20,6 +20,7 @@ tls.server.certPath=/tls/server.pem
 tls.server.authClient=false
 tls.server.trustCertPath=/tls/ca.pem
 tls.client.keyPath=/tls/client.key
+tls.client.certPath=/tls/client.pem
 tls.client.authServer=false
 """
 """As Apache RocketMQ's guide writes it."""
@@ -90,6 +91,9 @@ def test_modes_are_read_in_any_case(word: str) -> None:
         ("tls.config.file=/no/such/file", "there is no such file; write it or leave tls.config.file out"),
         ("tls.server.certPath=/tls/server.pem", "set tls.server.keyPath too"),
         ("tls.server.keyPath=/tls/server.key", "set tls.server.certPath too"),
+        ("tls.enable=yes", "expected auto or true or false"),
+        ("tls.client.certPath=/c", "set tls.client.keyPath too"),
+        ("tls.client.keyPath=/k", "set tls.client.certPath too"),
         ("tls.test.mode.enable=false", "false needs a certificate: set tls.server.certPath and tls.server.keyPath"),
         ("tls.server.need.client.auth=require", "set tls.server.trustCertPath, or tls.server.authClient=false"),
         ("tls.server.need.client.auth=optional", "set tls.server.trustCertPath, or tls.server.authClient=false"),

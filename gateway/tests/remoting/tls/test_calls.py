@@ -1,0 +1,162 @@
+"""Our own calls over TLS: a client and a server of ours, whose bytes a test carries to and fro."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from twisted.internet.address import IPv4Address
+from twisted.internet.error import ConnectionLost
+
+from gateway.errors import SettingsError
+from gateway.remoting.channel import Channel
+from gateway.remoting.client import ConnectFailed, RemotingClient
+from gateway.remoting.dispatch import Dispatch
+from gateway.remoting.protocol import RemotingProtocol
+from gateway.settings import Address, RemotingSettings
+from gateway.settings.tls import ClientCertificates, OwnCalls, TlsMode
+from gateway.tests.remoting.conversation import Conversation, MemoryTransport, Peer, failure_of, outcome
+from gateway.tests.remoting.test_given_back import NumberedTransport, nothing_stays, pair
+from gateway.tests.remoting.tls.speaking import CODE, echoing, files_of, signed
+
+SERVER = Address("192.0.2.1", 9_876)
+TRUE: dict[str, Any] = {"tls_own_calls": OwnCalls.TRUE}
+
+
+class Wire:
+    """A client's connection to a server; both are real, the bytes between them are moved by hand."""
+
+    def __init__(self, talk: Conversation, **settings: Any) -> None:
+        self.talk = talk
+        self.client = RemotingClient(talk.reactor, Dispatch(), RemotingSettings(**settings))
+        self.opened = outcome(self.client.channel(SERVER))
+        self.near = cast(Any, talk.reactor.tcpClients.pop()[2].buildProtocol(None))
+        self.transport = MemoryTransport(IPv4Address("TCP", "192.0.2.7", 50_000), IPv4Address("TCP", *SERVER))
+        self.transport.protocol = cast(RemotingProtocol, self.near)
+        self.far: Peer = talk.connect()
+        self.near.makeConnection(self.transport)
+        self.carry()
+
+    def carry(self) -> None:
+        """Move bytes until both are silent."""
+        while self.transport.writes or self.far.transport.writes:
+            sent, self.transport.writes = b"".join(self.transport.writes), []
+            if sent:
+                self.far.send_bytes(sent)
+            answered, self.far.transport.writes = b"".join(self.far.transport.writes), []
+            if answered:
+                self.near.dataReceived(answered)
+        if not self.far.transport.connected:
+            self.transport.loseConnection()
+            self.talk.reactor.advance(0)
+
+    def asks(self) -> bytes:
+        """The body of the answer to a call."""
+        [channel] = self.opened
+        assert isinstance(channel, Channel), channel
+        seen = outcome(channel.call(CODE, body=b"called"))
+        self.talk.reactor.advance(0)
+        self.carry()
+        return bytes(seen[0].body)
+
+
+def enforcing(**settings: Any) -> Conversation:
+    return Conversation(echoing()[0], tls_mode=TlsMode.ENFORCING, **settings)
+
+
+def test_calls_are_encrypted_and_answered() -> None:
+    assert Wire(enforcing(), **TRUE).asks() == b"called"
+
+
+@pytest.mark.parametrize(
+    ("mode", "own", "encrypted"),
+    [
+        (TlsMode.ENFORCING, OwnCalls.AUTO, True),
+        (TlsMode.PERMISSIVE, OwnCalls.AUTO, False),
+        (TlsMode.DISABLED, OwnCalls.TRUE, True),
+        (TlsMode.ENFORCING, OwnCalls.FALSE, False),
+    ],
+)
+def test_the_mode_decides_unless_told_otherwise(mode: TlsMode, own: OwnCalls, encrypted: bool) -> None:
+    assert RemotingSettings(tls_mode=mode, tls_own_calls=own).calls_with_tls == encrypted
+
+
+def test_a_call_waits_for_the_handshake(tmp_path: Path) -> None:
+    talk = enforcing()
+    client = RemotingClient(talk.reactor, Dispatch(), RemotingSettings(**TRUE))
+    opened = outcome(client.channel(SERVER))
+    protocol: Any = talk.reactor.tcpClients.pop()[2].buildProtocol(None)
+    transport = MemoryTransport(IPv4Address("TCP", "192.0.2.7", 1), IPv4Address("TCP", *SERVER))
+    transport.protocol = protocol
+    protocol.makeConnection(transport)
+    assert transport.writes
+    assert opened == []
+    talk.reactor.advance(11)
+    talk.reactor.advance(0)
+    assert transport.disconnected
+    assert isinstance(opened[0], ConnectFailed)
+
+
+def test_a_server_that_speaks_plain_is_named_and_rests(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        wire = Wire(Conversation(echoing()[0], tls_mode=TlsMode.DISABLED), **TRUE)
+    [error] = wire.opened
+    assert isinstance(error, ConnectFailed)
+    assert str(error) == f"cannot connect to {SERVER}: the TLS handshake failed, does it speak TLS? (tls.enable)"
+    [again] = outcome(wire.client.channel(SERVER))
+    assert isinstance(again, ConnectFailed)
+
+
+def test_certificates_are_verified_on_both_sides(tmp_path: Path) -> None:
+    ours, others = signed(tmp_path, "ours"), signed(tmp_path, "others")
+    server, caller = signed(tmp_path, "server", by=ours), signed(tmp_path, "caller", by=ours)
+    talk = enforcing(
+        **files_of(server),
+        tls_authorities=str(ours.certificate_file),
+        tls_client_certificates=ClientCertificates.REQUIRE,
+    )
+    shown = {"tls_own_certificate": str(caller.certificate_file), "tls_own_key": str(caller.key_file)}
+    assert Wire(talk, **TRUE, **shown, tls_trusted_servers=str(ours.certificate_file)).asks() == b"called"
+    wrong = Wire(talk, **TRUE, **shown, tls_trusted_servers=str(others.certificate_file))
+    assert isinstance(wrong.opened[0], ConnectFailed)
+    careless = Wire(talk, **TRUE, **shown, tls_trusted_servers=str(others.certificate_file), tls_verify_servers=False)
+    assert careless.asks() == b"called"
+
+
+def test_files_that_cannot_be_used_end_the_start(tmp_path: Path) -> None:
+    talk = enforcing()
+    own = signed(tmp_path, "own")
+    faults: list[tuple[dict[str, Any], str]] = [
+        ({"tls_trusted_servers": "/no/ca.pem"}, "tls.client.trustCertPath=/no/ca.pem: cannot read"),
+        ({"tls_own_certificate": "/no/me.pem", "tls_own_key": str(own.key_file)}, "tls.client.certPath=/no/me.pem"),
+        ({"tls_own_certificate": str(own.certificate_file), "tls_own_key": "/no/key"}, "tls.client.keyPath=/no/key"),
+    ]
+    for settings, said in faults:
+        with pytest.raises(SettingsError, match=said):
+            RemotingClient(talk.reactor, Dispatch(), RemotingSettings(**TRUE, **settings))
+        RemotingClient(talk.reactor, Dispatch(), RemotingSettings(**settings))  # nobody uses them
+
+
+def test_a_call_whose_handshake_does_not_end_leaves_nothing() -> None:
+    reactor = enforcing().reactor
+    client = RemotingClient(reactor, Dispatch(), RemotingSettings(**TRUE))
+    with nothing_stays():
+        seen = outcome(client.channel(SERVER))
+        factory = reactor.tcpClients.pop()[2]
+        near, far = pair()
+        protocol: Any = factory.buildProtocol(None)
+        transport: Any = NumberedTransport(near, protocol, reactor)
+        transport.connected = 1
+        protocol.makeConnection(transport)
+        assert far.recv(3)[:1] == b"\x16"
+        assert seen == []
+        transport.connectionLost(failure_of(ConnectionLost("gone")))
+        reactor.advance(0)
+        assert isinstance(seen[0], ConnectFailed)
+        seen.clear()
+        del transport, protocol, factory
+        far.close()
+        reactor.advance(60)
+        client._peers.clear()
