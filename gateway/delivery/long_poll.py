@@ -72,7 +72,7 @@ class Arrivals(Protocol):
 
 
 class HeldPull:
-    """One waiting pull request. A plain class: thousands are made and dropped a second."""
+    """One waiting pull request. A plain class for speed: thousands are made and dropped a second."""
 
     __slots__ = (
         "accepts",

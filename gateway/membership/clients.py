@@ -12,7 +12,7 @@ from gateway.remoting.channel import Channel
 
 
 class ConnectedClient:
-    """One client on one connection. A plain class: every heartbeat changes it.
+    """One client on one connection. A plain class for speed: every heartbeat changes it.
 
     :param language: the ``LanguageCode`` in the client's commands.
     :param version: the client's version number, as its commands say.

@@ -45,7 +45,7 @@ def notify_consumer_ids_changed(channel: Channel, group: str) -> None:
 
 
 class ConsumerGroup:
-    """One connected group. A plain class: heartbeats change it, and pulls read it."""
+    """One connected group. A plain class for speed: heartbeats change it, and pulls read it."""
 
     __slots__ = (
         "consume_from_where",

@@ -15,11 +15,11 @@ CarryOut = Callable[..., None]
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """The end of a turn, and the two ways in which a quick reactor waits for threads and disks.
+    """The functions of a reactor that a broker needs besides timers, sockets and threads.
 
-    ``at_end_of_turn`` runs a function after everything that had arrived was read, or soon after. Call
-    ``at_end_of_turn`` on the reactor's thread only. ``expect_call`` and ``wait_for`` are those of ``QuickReactor``;
-    both are None on other reactors.
+    ``at_end_of_turn`` runs a function after all bytes that had arrived are read, or soon after. Call ``at_end_of_turn``
+    on the reactor's thread only. ``expect_call`` and ``wait_for`` are methods of ``QuickReactor``; on any other reactor
+    both are None.
     """
 
     at_end_of_turn: Callable[[Callable[[], None]], None]

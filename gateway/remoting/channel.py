@@ -46,7 +46,7 @@ class Channel:
     as in message records (8 or 20 bytes). ``id`` is unique within its server. Every read and write sets ``active``; the
     scan for idle channels clears ``active``.
 
-    A plain class: thousands of channels are open, and every answer touches one.
+    A plain class for speed: thousands of channels are open, and every answer touches one.
     """
 
     def __init__(

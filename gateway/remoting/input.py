@@ -103,7 +103,7 @@ class Commands(Protocol):
 
 
 class Input:
-    """The incoming side of one channel. A plain class: ``received`` runs for every read."""
+    """The incoming side of one channel. A plain class for speed: ``received`` runs for every read."""
 
     def __init__(
         self,

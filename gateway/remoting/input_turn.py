@@ -51,7 +51,7 @@ class InLine(Protocol):
 
 
 class InputTurn:
-    """The turns of one server or client. A plain class: every read of every connection uses it.
+    """The turns of one server or client. A plain class for speed: every read of every connection uses it.
 
     :param flush_group: writes the answers.
     """

@@ -16,7 +16,7 @@ _UNIT = struct.Struct("=qiiq")
 
 
 class NearTimer(NamedTuple):
-    """One near message: the place of its record, the action (``TimerKind``), and the slot it is counted in."""
+    """One near message: the place of its record, the action (``TimerKind``), and the slot that counts the message."""
 
     commit_log_offset: int
     size: int

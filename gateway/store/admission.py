@@ -15,7 +15,7 @@ log = EventLog("store")
 
 
 class Admission:
-    """The state of the store towards senders. A plain class: every message reads ``refusal``.
+    """The state of the store towards senders. A plain class for speed: every message reads ``refusal``.
 
     Any thread may call ``fail``.
     """

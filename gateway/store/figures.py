@@ -17,7 +17,7 @@ class StoreProgress:
     """The progress of readers and of the disk, as offsets of the commit log.
 
     ``flushed`` ≤ the visible end ≤ the appended end. The commit log itself knows the last two (``visible_end``,
-    ``position``). A plain class: every batch changes the offsets, and any thread reads them.
+    ``position``). A plain class for speed: every batch changes the offsets, and any thread reads them.
 
     - ``dispatched_end``: readers see the consume queue units of all messages below this offset.
     - ``written_end``: the units of all messages below this offset are in their files.

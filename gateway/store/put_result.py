@@ -64,7 +64,7 @@ class WaitFor(Enum):
 
 @mypyc_attr(acyclic=True)
 class PutOutcome:
-    """The place of one stored message, or of neighbours in one queue. A plain class: every send makes one.
+    """The place of one stored message, or of neighbours in one queue. A plain class for speed: every send makes one.
 
     ``count`` messages take ``size`` bytes of the log from ``commit_log_offset`` on, and ``count`` offsets of the queue
     from

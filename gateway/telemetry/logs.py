@@ -44,7 +44,7 @@ class _Place:
 class LineLimit:
     """Counts the lines of each place: a burst may be written, then one line now and then, with a count of the others.
 
-    Whatever a peer repeats, the log grows by a bounded number of lines an hour. Not thread-safe.
+    So the log grows by a bounded number of lines an hour, even if a peer repeats a request for ever. Not thread-safe.
 
     :param clock_ms: milliseconds of any clock; if the clock is set back, every place may write its burst again.
     """

@@ -43,7 +43,7 @@ class MetricKind(StrEnum):
 
 
 class Series:
-    """One number. A plain class: the hot path writes it, as ``series.value += 1``."""
+    """One number. A plain class for speed: the hot path writes it, as ``series.value += 1``."""
 
     __slots__ = ("value",)
 
@@ -94,7 +94,7 @@ class Watched(Metric):
 
 
 class Distribution:
-    """The number of values in each bucket. A plain class: the hot path writes it."""
+    """The number of values in each bucket. A plain class for speed: the hot path writes it."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds

@@ -55,7 +55,7 @@ ONE_MESSAGE_ILLEGAL = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES
 
 
 class Decision:
-    """One outcome on its way to the log. A plain class, because every transaction makes one."""
+    """One outcome on its way to the log. A plain class for speed, because every transaction makes one."""
 
     __slots__ = ("answers", "event", "host", "message", "offset", "state")
 

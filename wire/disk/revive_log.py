@@ -84,7 +84,10 @@ class CheckPointRecord(ReviveRecord, frozen=True, kw_only=True, gc=False):
 
 
 class AckRecord(ReviveRecord, frozen=True, kw_only=True, gc=False):
-    """The settlement of one message of a check point, which is named by its start offset and its time."""
+    """The settlement of one message of a check point.
+
+    ``start_offset`` and ``popped_at_ms`` name the check point; ``offset`` is the message's queue offset.
+    """
 
     start_offset: int = msgspec.field(name="so")
     popped_at_ms: int = msgspec.field(name="pt")
@@ -93,7 +96,7 @@ class AckRecord(ReviveRecord, frozen=True, kw_only=True, gc=False):
 
 
 class BatchAckRecord(ReviveRecord, frozen=True, kw_only=True, gc=False):
-    """The settlement of several messages of a check point."""
+    """The settlement of several messages of a check point; ``offsets`` are their queue offsets."""
 
     start_offset: int = msgspec.field(name="so")
     popped_at_ms: int = msgspec.field(name="pt")

@@ -72,7 +72,7 @@ _PICK_BY_BYTE = tuple((_PICKS[head.name], head.size) for head in HEAD_BY_BYTE)
 
 
 class CollectedUnits:
-    """The units found for one queue. A plain class, because every record touches one.
+    """The units found for one queue. A plain class for speed, because every record touches one.
 
     ``runs`` are (first queue offset, units) in log order; the offsets within a run have no gap.
     """

@@ -72,7 +72,7 @@ class OutgoingMessage:
     :param property_map: the decoded properties; parsed from ``properties`` if left out.
     """
 
-    # A plain class: one is made for every message sent, and a frozen dataclass takes twice as long to make.
+    # A plain class for speed: one is made for every message sent, and a frozen dataclass takes twice as long to make.
     __slots__ = (
         "body",
         "born_at_ms",

@@ -1,4 +1,4 @@
-"""Answers of pages."""
+"""The answer of a page that is served over HTTP, and the type of functions that make such answers."""
 
 from __future__ import annotations
 

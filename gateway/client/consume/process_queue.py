@@ -37,7 +37,7 @@ class CacheLimits:
 class Turn:
     """Messages of one queue that a listener gets in one call, in offset order.
 
-    A plain class: one is made for every call of a listener.
+    A plain class for speed: one is made for every call of a listener.
     """
 
     __slots__ = ("byte_count", "first_offset", "lapses_at", "last_offset", "messages", "settled", "started_at")

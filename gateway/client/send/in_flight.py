@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class InFlight:
-    """The messages and batches without an answer. A plain class, since every message is counted.
+    """The messages and batches without an answer. A plain class for speed, since every message is counted.
 
     :param most_messages: the number of messages from which on there is no room; ``most_bytes``: the same for the bytes
         of their bodies.

@@ -71,7 +71,7 @@ class SendOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SendTarget:
-    """One queue to send to, with the objects that a send needs. A plain class, since every message uses a target."""
+    """One queue to send to, with the objects that a send needs. A plain class for speed: every message uses one."""
 
     __slots__ = ("address", "connection", "forms", "plain_form", "public_queue", "queue")
 

@@ -41,7 +41,7 @@ def tag_filter(sub_string: str | None, code_set: Collection[int], *, class_filte
 
 
 class MessageFilter:
-    """One filter; an argument that is None lets everything pass. A plain class: one is made for many a pull.
+    """One filter; an argument that is None lets everything pass. A plain class for speed: one is made for many a pull.
 
     :param by_code: checks tags codes.
     :param by_properties: checks properties.

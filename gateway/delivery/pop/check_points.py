@@ -29,7 +29,7 @@ Key = tuple[str, str, int, int, int]
 
 
 class CheckPoint:
-    """The messages of one pop from one queue. A plain class: one is made for every queue of every pop.
+    """The messages of one pop from one queue. A plain class for speed: one is made for every queue of every pop.
 
     ``acked``, ``acking`` and ``reviving`` have a bit for each message. They mean: settled in the log, on its way to be
     acknowledged, on its way to be delivered again. A bit in ``replaced`` means that the message has a check point of

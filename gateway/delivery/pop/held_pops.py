@@ -52,7 +52,7 @@ class Held(Enum):
 
 
 class HeldPop:
-    """One waiting request. A plain class: thousands are made and dropped a second.
+    """One waiting request. A plain class for speed: thousands are made and dropped a second.
 
     :param resume: called with True if its time is over, otherwise with False.
     :param retries: whether messages that are delivered again wake the request, too.

@@ -191,7 +191,10 @@ class Records:
         )
 
     def property_table(self) -> NDArray[np.uint8] | None:
-        """Return the property strings as rows of bytes in the buffer; None unless lengths and distances are equal."""
+        """Return the property strings as rows of bytes in the buffer.
+
+        None unless all records have property strings of one length and lie at equal distances.
+        """
         return None if self._alike is None else self._table(self._alike.properties_at, self._alike.properties_bytes)
 
     def all_of_topic(self, name: bytes) -> bool:

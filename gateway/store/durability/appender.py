@@ -39,7 +39,7 @@ MULTI_DISPATCH: Final = PropertyName.INNER_MULTI_DISPATCH
 
 
 class Appender:
-    """The part that fills ``group.gathering``. A plain class: ``append`` runs for every message.
+    """The part that fills ``group.gathering``. A plain class for speed: ``append`` runs for every message.
 
     ``max_append_bytes`` is set when the file size is known; recovery sets ``last_stored_ms``.
     """
@@ -314,7 +314,7 @@ class Appender:
 
 
 class _Packed:
-    """Messages that are appended at once, and the next offsets of their queues. A plain class: hot."""
+    """Messages that are appended at once, and the next offsets of their queues. A plain class for speed: hot."""
 
     __slots__ = ("next_offsets", "records", "results", "size")
 

@@ -45,7 +45,7 @@ def no_bit_map(_topic: str, _properties: Mapping[str, str]) -> bytes:
 
 
 class _Row:
-    """Units of one queue that follow each other. A plain class: each batch makes some."""
+    """Units of one queue that follow each other. A plain class for speed: each batch makes some."""
 
     __slots__ = ("first_offset", "units")
 

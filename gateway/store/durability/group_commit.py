@@ -1,14 +1,14 @@
 """Group commit: the messages that arrive while one batch goes to the disk form the next batch.
 
-    SYNC_FLUSH    gather → write → thread: sync → stored → answers; one batch in flight, the next one gathers meanwhile,
-                  and goes to the disk before the senders of the one that came back are answered
+    SYNC_FLUSH    gather → write → thread: sync → stored → answers; one batch is in flight, and the next batch gathers.
+                  When a batch comes back, the next batch goes to the disk first; then senders are answered.
     ASYNC_FLUSH   gather until the end of the turn → write → stored → answers; syncs come by timer
 
 A batch is written at once, into the system's memory, if its files exist. A batch that has to make a file, or is large,
 is written in the thread. For most batches, therefore, only the sync has to change threads.
 
-Batches that are stored go to a ``BatchObserver``: ``Publication`` makes them visible and answers their senders. A
-further stage before that is a class that is an observer itself and passes on, in order, what it was notified of.
+Stored batches go to a ``BatchObserver``: ``Publication`` makes them visible and answers their senders. A further stage
+before ``Publication`` is also a ``BatchObserver``: it gets every notice first, and passes the notices on in order.
 
 There is no waiting time: a lone message goes at once, and a thousand concurrent messages share one sync. All methods
 run on one thread, the reactor's; only ``write`` and ``sync`` may run in another. The only timer watches for a disk that

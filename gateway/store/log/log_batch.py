@@ -30,7 +30,7 @@ MAX_OUT_BYTES: Final = 256 * 1024
 
 
 class LogBatch:
-    """One write per file, one sync, then all answers. A plain class: fields are filled message by message.
+    """One write per file, one sync, then all answers. A plain class for speed: fields are filled message by message.
 
     ``writes`` holds (file, position in the file, buffers). ``buffers`` is the last of these lists; the content of
     ``out`` follows it until it is sealed. ``has_hasty`` is True if a waiter waits only for the write. The writer of the

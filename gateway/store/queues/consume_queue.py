@@ -79,7 +79,7 @@ class QueueFiles:
 
 
 class ConsumeQueue:
-    """The state of one queue. A plain class: every message uses it.
+    """The state of one queue. A plain class for speed: every message uses it.
 
     - ``next_offset``: the offset of the next appended message.
     - ``max_offset``: the offset after the last message that readers may see. Messages between ``max_offset`` and

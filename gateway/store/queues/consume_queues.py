@@ -389,10 +389,12 @@ class ConsumeQueues:
         self._unlisted.update(dict.fromkeys([queue for queue, _ in dirty]))
 
     def list_changed(self, commit_log_end: int) -> None:
-        """Note the state of the queues that changed, after their ``sync``; blocks, in the thread that synced.
+        """Write the state of changed queues into the journal of queues; blocks.
 
-        :param commit_log_end: the units of all messages below this offset are on disk.
-        :raises OSError: the list could not be written; may be repeated.
+        Call this after ``sync``, in the same thread.
+
+        :param commit_log_end: the units of all messages below this offset of the commit log are on disk.
+        :raises OSError: the journal could not be written; the call may be repeated.
         """
         journal = self.journal
         behind: dict[ConsumeQueue, None] = {}

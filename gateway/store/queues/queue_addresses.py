@@ -28,7 +28,7 @@ class ExtendedQueue(Protocol):
         """The size of the queue's files in bytes."""
 
     def read_units(self, offset: int, count: int) -> bytes:
-        """Return up to ``count`` units from ``offset`` on, only from one file."""
+        """Return up to ``count`` units from ``offset`` on; fewer if their file ends before."""
 
 
 def last_address(queue: ExtendedQueue) -> int | None:

@@ -38,7 +38,7 @@ class QueueJournal:
         """True if lines may be added, because the file is valid; otherwise the next list replaces the file."""
 
     def load(self) -> QueueEnds:
-        """Read the file."""
+        """Read the journal's file."""
         if not self._files.exists(self._paths.queue_ends):
             return QueueEnds()
         fd = self._files.open(self._paths.queue_ends)

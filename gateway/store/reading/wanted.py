@@ -24,7 +24,7 @@ examined whatever the cost.
 
 
 class Wanted:
-    """The filters of one read; None lets every message through. A plain class: many pulls make one.
+    """The filters of one read; None lets every message through. A plain class for speed: many pulls make one.
 
     :param by_code: examines a tags code.
     :param by_record: examines whole records.
@@ -59,7 +59,7 @@ _ALL_BYTES = bytes(range(256))
 
 
 class WantedCodes:
-    """A filter that returns whether a tags code is wanted. A plain class: each pull makes one.
+    """A filter that returns whether a tags code is wanted. A plain class for speed: each pull makes one.
 
     :param codes: signed 32-bit numbers, as the hashes of tags are.
     """

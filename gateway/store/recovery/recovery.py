@@ -352,7 +352,7 @@ class Recovery:
 
 
 class WalkProgress:
-    """The report of a walk's progress now and then. A plain class: the walk calls it for every megabyte."""
+    """The report of a walk's progress now and then. A plain class for speed: the walk calls it for every megabyte."""
 
     __slots__ = ("_log_at", "_progress", "_tell_at", "_walk")
 

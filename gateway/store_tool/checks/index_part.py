@@ -176,7 +176,7 @@ _TAG_IS_NONE = bytes((1, 0))
 class StretchKeys:
     """The entries as columns, in the order in which servers make them. ``are_tags`` has a 1 for each entry of a tag.
 
-    A plain class, because every record uses it.
+    A plain class for speed, because every record uses it.
     """
 
     __slots__ = ("_topics", "are_tags", "hashes", "offsets", "times")

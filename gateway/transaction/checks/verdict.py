@@ -34,7 +34,7 @@ class CheckVerdict:
 class HalfFacts:
     """The facts about a half message that decide. Times are epoch milliseconds of the broker's clock.
 
-    A plain class, because every check makes one.
+    A plain class for speed, because every check makes one.
 
     :param due_at_ms: when the half message may be checked: after its immunity, then an interval after each check.
     :param checks: how many checks reached a producer.

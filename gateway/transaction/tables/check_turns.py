@@ -23,7 +23,7 @@ Asking at full speed would help neither a group whose database is down nor its b
 
 
 class ProducerGroup:
-    """One group with open half messages. A plain class, because it changes with every check.
+    """One group with open half messages. A plain class for speed, because it changes with every check.
 
     ``open`` counts the group's half messages without outcome, and ``ready`` has those that are due now. ``in_flight``
     counts the checks that were sent and not answered, and ``held`` the places for checks about to be sent. ``unknowns``

@@ -53,7 +53,7 @@ class Taken(NamedTuple):
 
 
 class Pop:
-    """One pop under way. A plain class, because every pop needs an object."""
+    """One pop under way. A plain class for speed, because every pop needs an object."""
 
     __slots__ = (
         "accepts",

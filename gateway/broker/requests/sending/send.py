@@ -336,7 +336,7 @@ class SendMessage:
 
 
 class SendAnswer:
-    """Answers one sender when its message is stored. A plain class, because every message needs an object."""
+    """Answers one sender when its message is stored. A plain class for speed, because every message needs an object."""
 
     __slots__ = ("_queue_id", "_request", "_send", "_unique_key")
 
