@@ -81,7 +81,7 @@ def _beside_connections(count: int) -> Callable[[Kind, Effort], Measured]:
 
 
 def _beside_consumer(kind: Kind, effort: Effort) -> Measured:
-    """What was sent counts as delivered once all of it is read: who starves the consumer takes more, for a while."""
+    """Return rates of a load with a consumer beside it. A message counts once it is read."""
     with serving(kind, prepare=one_topic) as server, consumer(server, effort):
         begin = time.monotonic()
         values = measured(server, load(server, effort, *SENDERS)).values
@@ -94,7 +94,7 @@ def _beside_consumer(kind: Kind, effort: Effort) -> Measured:
 
 
 def _is_read(admin: AdminClient) -> bool:
-    """Whether the consumer has said so."""
+    """Return whether the consumer has said so."""
     try:
         groups = admin.groups.of_topic("Bench")
         return bool(groups) and admin.offsets.lag(groups[0], "Bench") == 0

@@ -63,7 +63,7 @@ class Measured:
 
     @property
     def cores_used(self) -> float:
-        """Of brokers, supervisor and client; what the kernel does beside them is not in it, nor what others do."""
+        """Return the cores that brokers and supervisor used, without the kernel's own work and other programs."""
         return self.messages_per_s * (self.server_cpu_us + self.client_cpu_us) / 1e6
 
 

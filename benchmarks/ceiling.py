@@ -147,7 +147,7 @@ def _lines(results: dict[str, list[Round]]) -> list[str]:
 
 
 def _ratio(rounds: list[Round], one: Side, other: Side) -> str:
-    """Of rates, in the rounds that have both."""
+    """Return the median ratio of two rates, of the rounds that have both."""
     rate = "messages_per_s"
     found = [
         round_[one].values[rate] / round_[other].values[rate] for round_ in rounds if {one, other} <= round_.keys()

@@ -1,4 +1,4 @@
-"""How quick the Python client is beside the Java client, with the same server, in the same run.
+"""Compare the speed of the Python client with that of the Java client, on the same server, in the same run.
 
     python -m benchmarks.clients [--server gateway] [--rounds 3] [--seconds 5] [--no-cpp]
 
@@ -28,7 +28,7 @@ _MESSAGES = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What one measurement gave."""
+    """The result of one measurement."""
 
     per_second: float
     client_us: float
@@ -49,7 +49,7 @@ class Row:
     enough: float | None = None
 
     def is_met(self, java: float, python: float) -> bool:
-        """Whether the promise is kept."""
+        """Return whether the promise is kept."""
         return python >= self.ratio * java or (self.enough is not None and python >= self.enough)
 
     @property

@@ -36,7 +36,7 @@ MIB = 1 << 20
 
 @dataclass(slots=True)
 class Reading:
-    """What one way of reading did; times in seconds."""
+    """The cost of one way of reading; times in seconds."""
 
     messages: int = 0
     took: float = 0.0

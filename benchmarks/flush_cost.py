@@ -40,7 +40,7 @@ def disk_flushes() -> int | None:
 
 
 def broker_figures(server: Server) -> dict[str, str]:
-    """What a broker says of itself (GET_BROKER_RUNTIME_INFO)."""
+    """Return the figures that a broker reports about itself (GET_BROKER_RUNTIME_INFO)."""
     connection = Connection()
     with socket.create_connection(("127.0.0.1", server.broker_port), ANSWER_TIMEOUT_S) as client:
         client.sendall(connection.send(RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO, opaque=1)))

@@ -55,7 +55,7 @@ READ_BACK = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What was measured with so much of something."""
+    """The measured values for one amount of something."""
 
     row: str
     amount: int
@@ -92,7 +92,7 @@ class Server:
 
 
 def names(count: int) -> list[str]:
-    """Of topics."""
+    """Return names of topics."""
     return [TOPIC] if count == 1 else [f"{TOPIC}-{number:06d}" for number in range(count)]
 
 
@@ -231,7 +231,7 @@ def of_queues(directory: Path, *, full: bool) -> Iterator[Point]:
 
 
 def of_connections(directory: Path, *, full: bool) -> Iterator[Point]:
-    """As many messages under way, on more and more connections."""
+    """Measure the same number of messages under way on more and more connections."""
     for count in (1, 10, 100, 1_000) if not full else (1, 1_000, 5_000):
         yield measure("connections", count, directory / str(count), Load(connections=count))
 
@@ -304,7 +304,7 @@ DRAWN = {"messages_per_s": "sends a second", "server_cpu_us": "CPU µs a send", 
 
 
 def panels(points: Sequence[Point]) -> list[chart.Panel]:
-    """What was measured of each row, by amount: a line of panels."""
+    """Return the measured values of each row, by amount: a line of panels."""
     drawn, of_all = [], medians(points)
     for row in dict.fromkeys(point.row for point in of_all):
         of_row = [point for point in of_all if point.row == row]

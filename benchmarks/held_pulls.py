@@ -75,7 +75,7 @@ class Puller:
         self.socket.sendall(build_frame(RemotingCommand(code, opaque=opaque, ext_fields=fields, body=body)))
 
     def answers(self) -> list[RemotingCommand]:
-        """What one read brings."""
+        """Return the answers that one read brings."""
         return self._connection.receive_data(self.socket.recv(1 << 18))
 
 
@@ -160,7 +160,7 @@ def send_some(port: int, pulls: int) -> list[int]:
 
 
 def measure(directory: Path, pulls: int, seconds: float) -> list[Row]:
-    """What comes out, as rows."""
+    """Measure, and return the rows of the result."""
     port = free_port()
     command = [*gateway_command(), "serve", "--data", str(directory), "--port", str(port)]
     server = subprocess.Popen(

@@ -59,7 +59,7 @@ class Peer:
         self.socket.sendall(build_frame(command))
 
     def read(self) -> list[RemotingCommand]:
-        """What one read brings."""
+        """Return the answers that one read brings."""
         data = self.socket.recv(1 << 18)
         if not data:
             raise SystemExit("the server closed a connection")

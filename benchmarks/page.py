@@ -101,7 +101,7 @@ def _head(documents: list[dict[str, Any]], rows: list[Row]) -> str:
 
 
 def _sleep(documents: list[dict[str, Any]], rows: list[Row]) -> str:
-    """Whether processors were kept awake; results from before that was noted do not say so, they were not."""
+    """Return whether processors were kept awake. Older results do not say so; for them the answer is no."""
     names: dict[bool, set[str]] = {True: set(), False: set()}
     for document in documents:
         names[bool(document.get("awake"))].update(document["rows"])

@@ -92,7 +92,7 @@ class Found:
     stood_still_before: Sequence[standstill.Interval] | None
 
     def standstill_s(self, begin: float, length: float) -> float:
-        """Of a turn."""
+        """The time in seconds for which a turn stood still."""
         return standstill.seconds_within(self.stood_still or (), begin, begin + length)
 
 

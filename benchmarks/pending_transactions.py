@@ -116,7 +116,7 @@ class Offsets:
         """Forget it."""
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
-        """None is known."""
+        """Return −1, because no offset is known."""
         del group, topic, queue_id
         return -1
 

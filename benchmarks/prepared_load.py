@@ -35,7 +35,7 @@ now = time.monotonic
 
 
 def sends(topics: Sequence[str], queues: int, count: int) -> list[bytes]:
-    """So many messages, to all queues of all topics in turn, as the stock Java client frames them."""
+    """Return frames of messages to all queues of all topics in turn, as the stock Java client writes them."""
     frames = []
     for number in range(count):
         header = ShortSendMessageRequest(
@@ -94,7 +94,7 @@ class Stream:
         self.socket.sendall(b"".join([next(self._frames) for _ in range(count)]))
 
     def answered(self) -> int:
-        """How many answers one read ends."""
+        """Return how many answers one read ends."""
         read = self.socket.recv(1 << 20)
         if not read:
             raise BenchmarkError("the server closed a connection")
@@ -116,7 +116,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was answered in the measured time, and the client's processor time for it."""
+    """The answers within the measured time, and the client's processor time for them."""
 
     answers: int
     seconds: float

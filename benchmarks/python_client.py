@@ -26,7 +26,7 @@ _IN_FLIGHT = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What to send, where, for how long."""
+    """The load: what is sent, to which place, and for how long."""
 
     namesrv: str
     body: bytes
@@ -35,7 +35,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What came of it."""
+    """The measured rate."""
 
     messages: int
     wall_s: float

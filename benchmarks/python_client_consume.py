@@ -89,7 +89,7 @@ class _Count:
         self._note(len(messages), sum([len(message.body) for message in messages]))
 
     async def batch_async(self, messages: Sequence[ReceivedMessage]) -> None:
-        """The same as a coroutine."""
+        """Take a batch as ``batch`` does, as a coroutine."""
         self.batch(messages)
 
     def _note(self, count: int, _read_bytes: int) -> None:

@@ -87,7 +87,7 @@ class Sink:
         self.written: list[bytes] = []
 
     def getPeer(self) -> IPv4Address:  # noqa: N802 (Twisted's name)
-        """Some client."""
+        """Return the address of a client."""
         return IPv4Address("TCP", "127.0.0.1", 40000)
 
     def getHost(self) -> IPv4Address:  # noqa: N802 (Twisted's name)
@@ -95,7 +95,7 @@ class Sink:
         return IPv4Address("TCP", "127.0.0.1", 10911)
 
     def registerProducer(self, producer: object, streaming: bool) -> None:  # noqa: N802 (Twisted's name)
-        """It is never full."""
+        """Do nothing, because the producer's buffer is never full."""
 
     def write(self, data: bytes) -> None:
         """Keep it."""
@@ -154,7 +154,7 @@ class Broker:
         self.cpu_s += time.process_time() - begin
 
     def answers(self) -> list[RemotingCommand]:
-        """What was answered since the last call."""
+        """Return the answers since the last call."""
         written = b"".join(self._sink.written)
         self._sink.written.clear()
         return self._answers.receive_data(written)
@@ -262,12 +262,12 @@ def _pull(topic: str, queue_id: int, offset: int, subscription: str, kind: str) 
 
 
 def by_sql92(broker: Broker, at_once: int) -> int:
-    """One message in a hundred out of eight queues; how many messages were looked into."""
+    """Pull one message in a hundred by SQL92, out of eight queues; return how many messages were looked into."""
     return _filtered(broker, at_once, "kind=1", "SQL92")
 
 
 def by_tag(broker: Broker, at_once: int) -> int:
-    """The same by tag."""
+    """Pull one message in a hundred by tag; return how many messages were looked into."""
     return _filtered(broker, at_once, "rare", "TAG")
 
 

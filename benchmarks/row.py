@@ -10,7 +10,7 @@ from benchmarks.servers import Flush, Kind
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long to measure: seconds, messages of a backlog, repetitions."""
+    """The length of a measurement: seconds, messages of a backlog, repetitions."""
 
     warm_up_s: int
     measured_s: int

@@ -95,7 +95,7 @@ def _measured(row: Row, kind: Kind, effort: Effort) -> tuple[Measured, str]:
 
 
 def _ticks() -> tuple[int, int]:
-    """Of all processors so far, and those of them that the host gave to others (steal, proc(5))."""
+    """Return the ticks of all processors so far, and how many of them the host took (steal in proc(5))."""
     ticks = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     return sum(ticks), ticks[7]
 
@@ -116,7 +116,7 @@ def _options() -> argparse.Namespace:
 
 
 def row_names(text: str) -> list[str]:
-    """Of rows, as the command line has them."""
+    """Return the names of rows, as the command line has them."""
     return [name for each in text.split(",") if (name := each.strip())]
 
 

@@ -212,7 +212,7 @@ def make_cold(directory: Path) -> None:
 
 
 def _open(directory: Path | None, data: Path, *, power_failed: bool) -> None:
-    """In a process of its own: open a store, print what it took."""
+    """Open a store in a process of its own, and print how long that took."""
     del directory
     files = CountingFiles(run="" if power_failed else None)
     store = MessageStore(
@@ -246,18 +246,18 @@ class CountingFiles(FileLayer):
         self._run = super().system_run() if run is None else run
 
     def system_run(self) -> str:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         return self._run
 
     def open(self, path: Path, *, create: bool = False) -> int:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         fd = super().open(path, create=create)
         self.now += 1
         self.most = max(self.most, self.now)
         return fd
 
     def close(self, fd: int) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         super().close(fd)
         self.now -= 1
 

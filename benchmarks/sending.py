@@ -76,7 +76,7 @@ def _outcomes(server: Server, found: dict[str, Any], *, unknown: bool) -> dict[s
 
 
 def stored(admin: AdminClient) -> int:
-    """How many messages of the load consumers can see."""
+    """Return how many messages of the load consumers can see."""
     return sum(queue.max_offset for queue in admin.topics.stats("Bench").values())
 
 

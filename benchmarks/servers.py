@@ -231,7 +231,7 @@ def _start(server: Server, log_name: str, command: list[str]) -> None:
 
 
 def killed(server: Server) -> None:
-    """As ``kill -9`` of all its processes."""
+    """End all processes of the server as ``kill -9`` does."""
     for process in server.processes:
         process.kill()
         process.wait()
@@ -252,7 +252,7 @@ def stopped(server: Server) -> None:
 
 
 def version(kind: Kind) -> str:
-    """What is compared, as the results name it."""
+    """Return the version that is compared, as the results name it."""
     if kind == "apache":
         return f"Apache RocketMQ {APACHE_VERSION}"
     command = [*_gateway(), "version"]

@@ -43,7 +43,7 @@ TAGS: Final = "TAGS"
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What is measured: queries that do the same, by name."""
+    """One side of the comparison: queries that do the same on both sides, by name."""
 
     name: str
     server_pid: int
@@ -99,7 +99,7 @@ def _compare(spark: Any, ours: Side, theirs: Side, options: argparse.Namespace) 
 
 
 def _wait_until(side: Side, count: int) -> None:
-    """What was written can be read when it is on disk."""
+    """Wait until the written messages are on disk and can be read."""
     end = time.monotonic() + 60
     while (found := side.ways["count"]()) != count:
         if time.monotonic() > end:

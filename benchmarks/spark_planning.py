@@ -61,7 +61,7 @@ def _row(spark: Any, server: GatewayServer, name: str, given: dict[str, str], ru
 
 
 def _planned(spark: Any, server: GatewayServer, given: dict[str, str]) -> tuple[int, float]:
-    """How many partitions, and the seconds it took."""
+    """Return the number of partitions, and the seconds that planning took."""
     reader = spark.read.format("rocketmq").options(nameServer=server.nameserver, subscribe=TOPIC, **given)
     begun = time.monotonic()
     partitions: int = reader.load().rdd.getNumPartitions()

@@ -65,7 +65,7 @@ def consume(frame: Any) -> None:
 
 
 def consume_stream(frame: Any) -> float:
-    """The same with all that there is to a stream; how many rows a second it went on with after the first batch."""
+    """Consume a stream with all its parts; return the rows per second after the first batch."""
     query = frame.writeStream.format("noop").trigger(availableNow=True).start()
     query.awaitTermination()
     later = [progress for progress in query.recentProgress if progress.numInputRows][1:]
@@ -99,7 +99,7 @@ def _cpu_s(process: psutil.Process) -> float:
 
 
 def _spark_cpu_s(but: Collection[int]) -> tuple[float, float]:
-    """Of Java, and of all else, in this process and all below it; what ended was Python."""
+    """Return the processor seconds of Java and of the rest, from this process down; ended processes were Python."""
     java = others = 0.0
     root = psutil.Process()
     for process in [root, *root.children(recursive=True)]:

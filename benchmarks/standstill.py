@@ -25,7 +25,7 @@ Interval = tuple[float, float]
 
 
 def united(intervals: Iterable[Interval]) -> list[Interval]:
-    """The same times in order, without those that others have already."""
+    """Return the same times in order, without overlaps."""
     found: list[Interval] = []
     for begin, end in sorted(intervals):
         if found and begin <= found[-1][1]:
@@ -36,7 +36,7 @@ def united(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def seconds_within(intervals: Sequence[Interval], begin: float, end: float) -> float:
-    """How much of a time they take; they are united ones."""
+    """Return how many seconds of a span the times take; they do not overlap."""
     first = bisect_left(intervals, begin, key=lambda interval: interval[1])
     last = bisect_right(intervals, end, key=lambda interval: interval[0])
     return sum(min(end, to) - max(begin, since) for since, to in intervals[first:last])

@@ -45,7 +45,7 @@ def ratios(measured: Mapping[Kind, list[Measured]], name: str) -> list[float]:
 
 
 def names(measured: Mapping[Kind, list[Measured]]) -> list[str]:
-    """Of the values that some round has."""
+    """Return the names of the values that some round has."""
     return list(dict.fromkeys(name for runs in measured.values() for one in runs for name in one.values))
 
 
@@ -62,7 +62,7 @@ def _of_value(row: Row, name: str, measured: dict[Kind, list[Measured]]) -> tupl
 
 
 def goal(row: Row, name: str) -> str:
-    """What is promised of a value, for people; empty when nothing is."""
+    """Return the promise for a value, for people; empty if there is none."""
     if name in row.own_goals:
         return f"≥ {row.own_goals[name]:g} itself"
     if name in row.goals:
@@ -71,7 +71,7 @@ def goal(row: Row, name: str) -> str:
 
 
 def holds(row: Row, name: str, measured: Mapping[Kind, list[Measured]]) -> bool | None:
-    """Whether that is so; None when nothing is promised or there is nothing to compare.
+    """Return whether the promise is kept; None if there is no promise or nothing to compare.
 
     A gateway that failed in one round, as when a send was refused, keeps no promise by the others.
     """
@@ -95,7 +95,7 @@ def failures(measured: Mapping[Kind, list[Measured]], kind: Kind) -> int:
 
 
 def median(runs: list[Measured], name: str) -> float | None:
-    """Of the rounds that have such a value; None when none has."""
+    """Return the median of the rounds that have such a value; None if no round has it."""
     values = [one.values[name] for one in runs if name in one.values]
     return statistics.median(values) if values else None
 
@@ -108,7 +108,7 @@ def number(value: float | None) -> str:
 
 
 def machine() -> dict[str, str | int]:
-    """Where it was measured."""
+    """Return the machine of the measurement."""
     cpu = "unknown"
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):

@@ -43,7 +43,7 @@ now = time.monotonic
 
 
 class Events:
-    """What happened: kind, begin, end, and whether the reactor did it itself, in whichever thread runs it."""
+    """The events: kind, begin, end, and whether the reactor did the work itself, in whichever thread it runs."""
 
     def __init__(self) -> None:
         self.found: list[tuple[str, float, float, bool]] = []
@@ -63,7 +63,7 @@ class Events:
             self.add(kind, begin)
 
     def timed(self, kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function, noted each time."""
+        """Return the same function; each call is noted."""
 
         @functools.wraps(function)
         def call(*arguments: Any, **named: Any) -> Any:
@@ -81,7 +81,7 @@ class TimedFiles(FileLayer):
         self._kinds: dict[int, str] = {}
 
     def open(self, path: Path, *, create: bool = False) -> int:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         kind = _kind(path)
         with self._events.of(f"{kind} file {'made' if create else 'opened'}"):
             fd = super().open(path, create=create)
@@ -89,19 +89,19 @@ class TimedFiles(FileLayer):
         return fd
 
     def fdatasync(self, fd: int) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         with self._events.of(f"{self._kinds.get(fd, 'other')} file synced"):
             super().fdatasync(fd)
 
     def pwrite(self, fd: int, data: Buffer, offset: int) -> None:
-        """See ``FileLayer``; only slow ones are noted."""
+        """Write, and note the write if it is slow."""
         begin = now()
         super().pwrite(fd, data, offset)
         if now() - begin > SLOW_S:
             self._events.add(f"{self._kinds.get(fd, 'other')} file: slow write", begin)
 
     def unlink(self, path: Path) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         with self._events.of(f"{_kind(path)} file deleted"):
             super().unlink(path)
 
@@ -150,7 +150,7 @@ class TimedPoller:
 
 
 def _times_put_aside(thread: int) -> int:
-    """How often another ran although the thread would have gone on."""
+    """Return how often another program ran although the thread was ready to run."""
     status = Path(f"/proc/self/task/{thread}/status").read_text()
     return int(status.rpartition("nonvoluntary_ctxt_switches:")[2])
 

@@ -116,11 +116,11 @@ def _soon(clock: Clock, work: Callable[[], None]) -> None:
 
 
 def _stored(result: object) -> None:
-    """Nobody waits."""
+    """Ignore a stored message, because nobody waits for it."""
 
 
 def late_ms(directory: Path, topic: str) -> list[int]:
-    """By how much each delivered message of a topic was late, sorted."""
+    """Return by how many milliseconds each delivered message of a topic was late, sorted."""
     store = MessageStore(directory, SETTINGS, StoreSurroundings(clock_ms=now_ms, files=UnsyncedFiles()))
     store.open()
     found = []
@@ -167,7 +167,7 @@ class Gateway:
         return cpu_s(self._process.pid)
 
     def stop(self) -> None:
-        """In an orderly way."""
+        """Stop the server in an orderly way."""
         self._process.terminate()
         assert self._process.wait(60) == 0
 

@@ -28,7 +28,7 @@ _GRACE_S = 60
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a verb reported."""
+    """The report of a verb."""
 
     verb: str
     fields: dict[str, Any]

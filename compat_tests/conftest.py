@@ -147,7 +147,7 @@ def running(peer: Peer) -> Iterator[Peer]:
 
 @pytest.fixture
 def newest_client(clients: Callable[[str], JavaClient]) -> JavaClient:
-    """For tests in which the client's version does not matter."""
+    """Return the newest client, for tests in which the client's version does not matter."""
     return clients(CLIENT_VERSIONS[-1])
 
 

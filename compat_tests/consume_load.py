@@ -121,7 +121,7 @@ async def run(peer: Peer, account: Consumption, way: str, kills: int, seed: int)
 
 
 def report(name: str, account: Consumption, elapsed_s: float, way: str) -> list[str]:
-    """For people."""
+    """Return the report, for people."""
     lost = account.lost()
     lines = [
         f"{name}: {way}, {account.count:,} messages, {account.kills} kills, {elapsed_s:.0f} s",

@@ -55,7 +55,7 @@ class Block:
 
     @property
     def file(self) -> str | None:
-        """Where it is to be written, for those that are not run themselves."""
+        """Return the path to which to write the program, for blocks that are not run themselves."""
         named = _FILE.match(self.text) if self.language == "python" else None
         return named[1] if named is not None else None
 
@@ -158,7 +158,7 @@ def _pattern(expected: str) -> re.Pattern[str]:
 
 @contextlib.contextmanager
 def _within(directory: Path) -> Iterator[None]:
-    """In a directory, whose modules can be imported; what was imported from there is forgotten afterwards."""
+    """Run in a directory whose modules can be imported; modules imported from there are forgotten afterwards."""
     known = set(sys.modules)
     sys.path.insert(0, str(directory))
     try:

@@ -41,12 +41,12 @@ def start_engine() -> None:
 
 
 def owner() -> str:
-    """What this process writes into the label of its containers: process id and start time."""
+    """Return the label that this process gives its containers: process id and start time."""
     return f"{os.getpid()}-{_started(os.getpid())}"
 
 
 def _started(process_id: int) -> str:
-    """When a process started, in clock ticks since boot; "" when it is gone (or the system has no /proc)."""
+    """Return when a process started, in clock ticks since boot; "" if it is gone (or the system has no /proc)."""
     path = Path(f"/proc/{process_id}/stat")
     return path.read_text().rpartition(")")[2].split()[19] if path.exists() else ""
 

@@ -68,7 +68,7 @@ def read(connection: socket.socket) -> Frame | None:
 
 
 def read_exactly(connection: socket.socket, count: int) -> bytes | None:
-    """That many bytes; None when the connection ends before."""
+    """Return exactly this number of bytes; None if the connection ends before."""
     data = b""
     while len(data) < count:
         try:

@@ -1,4 +1,4 @@
-"""What the loads under kills have in common: numbered messages, a broker that is killed at random moments, an account.
+"""The common parts of loads under kills: numbered messages, a broker that is killed at random moments, an account.
 
 ``pop_load``, ``consume_load`` and ``timers_load`` say what is done with the messages, and what is counted.
 """
@@ -30,7 +30,7 @@ IDLE_S = 60.0
 
 
 class Account:
-    """What became of every message; loads add their own counts."""
+    """The fate of every message; loads add their own counts."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -53,7 +53,7 @@ class Account:
 
     @property
     def goes_on(self) -> bool:
-        """Whether something is missing that may still come."""
+        """Return whether something is missing that may still come."""
         return self.missing > 0 and time.monotonic() - self.changed_s < IDLE_S
 
     def lost(self) -> list[int]:

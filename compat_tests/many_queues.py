@@ -37,7 +37,7 @@ MAX_TOLD = 20
 
 
 class Load:
-    """What the connections share."""
+    """The state that the connections share."""
 
     def __init__(self, port: int, queues: int) -> None:
         self.address = ("127.0.0.1", port)

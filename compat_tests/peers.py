@@ -57,7 +57,7 @@ class Peer(Protocol):
     def start(self) -> None: ...
 
     def kill(self) -> None:
-        """As `kill -9`."""
+        """End the process as `kill -9` does."""
 
     def stop(self) -> None:
         """Orderly."""
@@ -253,7 +253,7 @@ class ApacheContainer:
 
     @property
     def broker_address(self) -> tuple[str, int]:
-        """Where the broker really listens."""
+        """Return the address on which the broker really listens."""
         return container_address(self._container), self._port
 
     def start(self) -> None:

@@ -23,7 +23,7 @@ _FAST = "-c", "shared_buffers=16MB", "-c", "max_connections=40", "-c", "max_wal_
 
 
 def program(name: str) -> str:
-    """Where a program of PostgreSQL is; Debian keeps those of the server out of the way."""
+    """Return the path of a program of PostgreSQL; Debian keeps the server's programs outside the PATH."""
     places = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     found = shutil.which(name, path=os.pathsep.join([*map(str, places), os.environ.get("PATH", "")]))
     assert found is not None, f"{name} is missing: .ci/install-postgresql brings it"
@@ -59,7 +59,7 @@ class PostgresServer:
         return self.directory / "data"
 
     def dsn(self, schema: str = "public") -> str:
-        """As ``gateway.transactionDatabase`` takes it."""
+        """Return the address in the form of ``gateway.transactionDatabase``."""
         return f"postgresql://gateway@127.0.0.1:{self.port}/postgres?options=-csearch_path%3D{schema}"
 
     def start(self) -> None:
@@ -78,7 +78,7 @@ class PostgresServer:
             time.sleep(0.05)  # noqa: TID251 - another process
 
     def kill(self) -> None:
-        """As a power failure of its machine would end it: all of its processes, at once."""
+        """End all processes of the server at once, as a power failure of its machine would."""
         assert self._process is not None
         self._process.send_signal(signal.SIGQUIT)  # "immediate": no checkpoint, recovery at the next start
         self._process.wait()

@@ -39,7 +39,7 @@ _instances = itertools.count()
 
 
 class Tally:
-    """Which numbers of a run were seen, and how often; nothing but the run's name and a number determines a message."""
+    """The numbers of a run that were seen, and how often; a message depends only on the run's name and a number."""
 
     def __init__(self, run: str) -> None:
         self._run = run
@@ -89,7 +89,7 @@ class Tally:
 
 @dataclass(slots=True)
 class Listener:
-    """What a push consumer does with a message: counts it, or fails on purpose."""
+    """The listener of a push consumer: counts each message, or fails on purpose."""
 
     tally: Tally
     options: Fields

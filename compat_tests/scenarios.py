@@ -1,4 +1,4 @@
-"""What must hold for any peer, as functions that raise AssertionError.
+"""The checks that must hold for any peer, as functions that raise AssertionError.
 
 The tests run them against good peers, and against deliberately bad ones to show that they notice.
 """

@@ -105,7 +105,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the server listens."""
+    """The address of the server."""
 
     broker: Address
     name_server: Address
@@ -206,7 +206,7 @@ def endless_queues(place: Place) -> Counter[str]:
 
 
 def many_queues(place: Place) -> Counter[str]:
-    """What is asked of the topic with the most queues."""
+    """Ask about the topic with the most queues; count the answers."""
     about = (RequestCode.GET_TOPIC_STATS_INFO, {"topic": "wide"}, b"")
     route = (RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "wide"}, b"")
     found = _ask(place.broker, *[_topic("wide", 65_536), *[about, _assignment("wide")] * 10])
@@ -399,7 +399,7 @@ def page_silence(place: Place) -> Counter[str]:
 
 
 def _page(place: Place) -> Counter[str]:
-    """What somebody else is answered there meanwhile."""
+    """Ask for a page there at the same time; count the answers."""
     with socket.create_connection(place.pages, timeout=ANSWER_S) as asker:
         asker.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
         return Counter([asker.recv(MIB).split(b" ")[1].decode()])
@@ -557,7 +557,7 @@ def lists_together(place: Place) -> Counter[str]:
 
 
 def held_pulls(place: Place) -> Counter[str]:
-    """As many pulls as may be held, which one message wakes, and then as many whose time is over together."""
+    """Hold as many pulls as allowed and wake them by one message; then hold as many whose time ends at once."""
     found: Counter[str] = Counter()
     held = 990
     for topic, wait_ms in (("held", 60_000), ("over", 15_000)):
@@ -588,7 +588,7 @@ def other_names(place: Place) -> Counter[str]:
 
 
 def time_spans(place: Place) -> Counter[str]:
-    """How long messages wait for a group: in a topic whose answer fills a frame, and in one that no frame holds."""
+    """Ask how long messages wait for a group: in a topic whose answer fills a frame, and in one that no frame holds."""
     found: Counter[str] = Counter()
     for topic, queues in (("filling", 49_152), ("wide", 65_536)):
         _ask(place.broker, _topic(topic, queues))
@@ -643,7 +643,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
 
 @dataclass(frozen=True)
 class Seen:
-    """What one kind did: memory is above that of the idle server, waits are the longest."""
+    """The results for one kind: memory above that of the idle server, and the longest waits."""
 
     kind: str
     waits_s: tuple[float, ...]
@@ -654,7 +654,7 @@ class Seen:
 
     @property
     def fault(self) -> str | None:
-        """What an honest client or the machine suffered, or None."""
+        """Return the harm that an honest client or the machine suffered, or None."""
         longest_s = LONGEST_BESIDE_LARGEST_S if self.kind in WITH_LARGEST_FRAMES else LONGEST_S
         if max(self.waits_s) > longest_s:
             return f"{self.kind}: others waited {max(self.waits_s):.2f} s, the limit is {longest_s} s"

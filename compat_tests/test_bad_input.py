@@ -119,7 +119,7 @@ def create_topic(topic: str) -> Frame:
 
 
 def closed(connection: socket.socket) -> bool:
-    """Whether the peer ends the connection without sending anything."""
+    """Return whether the peer ends the connection without sending anything."""
     try:
         return connection.recv(1) == b""
     except ConnectionResetError:

@@ -41,14 +41,14 @@ def refused(*arguments: str) -> str:
 
 
 def twisted_seconds() -> float:
-    """What an interpreter with nothing but Twisted's reactor takes: the pace of this machine."""
+    """Return the seconds that an interpreter with only Twisted's reactor takes: the pace of this machine."""
     begun = time.monotonic()
     subprocess.run([sys.executable, "-c", "import twisted.internet.epollreactor"], check=True)
     return time.monotonic() - begun
 
 
 def used_bytes(data: Path) -> int:
-    """What the files of a data directory in use take on the disk."""
+    """Return the disk space in bytes that the files of a data directory take."""
     used = 0
     for path in data.rglob("*"):
         # A configuration file is written under another name and renamed; it may be gone by now.

@@ -28,7 +28,7 @@ LATE_MS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What came, by the client's version and the level.
+    """The deliveries, by the client's version and the level.
 
     :param stalled_ms: the longest time that the disk and the processors took, in the meantime, for one byte.
     """

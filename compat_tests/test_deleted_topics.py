@@ -57,7 +57,7 @@ def read(nameserver: str, topic: str) -> dict[int, list[bytes]]:
 
 @pytest.fixture(scope="module")
 def directories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """As a kill leaves it, and as a stop does."""
+    """Return two directories: as a kill leaves it, and as a stop does."""
     root = tmp_path_factory.mktemp("deleted")
     data = root / "stopped"
     data.mkdir()

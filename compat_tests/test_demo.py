@@ -32,14 +32,14 @@ def rocketmq_gateway_settings() -> dict[str, str]:
 
 @pytest.fixture
 def spark() -> None:
-    """In CI it is installed by then; elsewhere whoever has not run `make setup-spark` goes without these tests."""
+    """Skip the tests if Spark is not installed (`make setup-spark`), except in CI."""
     if "CI" not in os.environ:
         pytest.importorskip("pyspark")
 
 
 @contextmanager
 def demo(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """It runs, in a process group of its own."""
+    """Run the demonstration in a process group of its own."""
     command = [sys.executable, "-m", "demo", "--output", str(folder / "out"), *arguments]
     process = subprocess.Popen(
         command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
@@ -54,7 +54,7 @@ def demo(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def containers() -> list[str]:
-    """Of demonstrations, running or not."""
+    """Return the containers of demonstrations, running or not."""
     with engine() as client:
         found = client.containers.list(all=True, filters={"name": "rocketmq-gateway-demo"}, ignore_removed=True)
         return [container.name for container in found]

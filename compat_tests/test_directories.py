@@ -109,7 +109,7 @@ class LightQueue:
         assert self._ask(15, {"commitOffset": str(offset), **self._names}).code == 0
 
     def committed(self) -> int:
-        """As it is known."""
+        """Return the committed offset, once it is known."""
         return int(self._ask(14, self._names).fields["offset"])
 
     def _ask(self, code: int, fields: dict[str, str]) -> Frame:

@@ -98,7 +98,7 @@ def ask_broker(nameserver: str, code: int, fields: dict[str, str]) -> frames.Fra
 
 
 def units(nameserver: str, count: int) -> list[dict[str, Any]]:
-    """What the broker says of the units of the queue."""
+    """Return the broker's answer about the units of the queue."""
     fields = {"topic": TOPIC, "queueId": "0", "index": "0", "count": str(count)}
     answer = ask_broker(nameserver, _QUERY_CONSUME_QUEUE, fields)
     body: dict[str, Any] = json.loads(answer.body)
@@ -107,7 +107,7 @@ def units(nameserver: str, count: int) -> list[dict[str, Any]]:
 
 
 def is_known(nameserver: str, group: str) -> bool:
-    """Whether the broker has heard of a member of a group, and so of what the group subscribes to."""
+    """Return whether the broker knows a member of a group, and so the group's subscriptions."""
     return ask_broker(nameserver, _GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group}).code == 0
 
 

@@ -53,7 +53,7 @@ def is_control(scene: Scene) -> bool:
 
 
 def table(scene: Scene, topic: str, expressions: Sequence[str]) -> dict[str, str]:
-    """By expression the numbers of the messages that pulls with it get, or the code of the refusal."""
+    """Return, by expression, the numbers of the messages that pulls get, or the code of the refusal."""
     got = scene.run("filter-table", topic=topic, group=f"g_{topic}", expressions=lines(expressions))
     return dict(zip(expressions, got.text("table").split("\n"), strict=True))
 

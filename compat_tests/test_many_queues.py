@@ -9,7 +9,7 @@ from compat_tests.many_queues import main
 
 @pytest.fixture(scope="session", autouse=True)
 def engine() -> None:
-    """In place of that of the other tests: none is needed."""
+    """Replace the fixture of the other tests: no engine is needed."""
 
 
 def test_no_pull_is_answered_with_messages_of_another_queue(capfd: pytest.CaptureFixture[str]) -> None:

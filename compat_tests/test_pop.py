@@ -74,7 +74,7 @@ def consumer(server: Peer, topic: str, wanted: str | Sql = "*") -> SimpleConsume
 
 
 def receive(consumer: SimpleConsumer, count: int, timeout_s: float = 20.0, **terms: float) -> list[PoppedMessage]:
-    """That many messages, or what came in time."""
+    """Return this number of messages, or those that came in time."""
     end = time.monotonic() + timeout_s
     got: list[PoppedMessage] = []
     while len(got) < count and time.monotonic() < end:

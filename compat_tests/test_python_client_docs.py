@@ -72,7 +72,7 @@ def database() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def dsn(database: PostgresServer, request: pytest.FixtureRequest) -> str:
-    """Of an empty schema."""
+    """Return the address of an empty schema."""
     schema = f"s{abs(hash(request.node.name))}"
     database.execute(f"CREATE SCHEMA {schema}")
     return database.dsn(schema)
@@ -90,7 +90,7 @@ def recipes(server: GatewayServer, dsn: str, tmp_path: Path) -> Path:
 
 
 def bodies(admin: AdminClient, topic: str) -> Counter[str]:
-    """What consumers can read of a topic."""
+    """Return the bodies that consumers can read in a topic."""
     try:
         stats = admin.topics.stats(topic)
     except RouteNotFound:

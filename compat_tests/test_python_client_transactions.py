@@ -72,7 +72,7 @@ def _has_broker(admin: AdminClient) -> bool:
 
 
 def bodies(admin: AdminClient, topic: str) -> Counter[str]:
-    """What consumers can read of a topic."""
+    """Return the bodies that consumers can read in a topic."""
     return Counter(
         admin.messages.by_offset(queue, offset).body.decode()
         for queue, holds in admin.topics.stats(topic).items()

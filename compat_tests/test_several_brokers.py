@@ -29,7 +29,7 @@ def gateway(tmp_path: Path) -> Iterator[GatewayProcess]:
 
 
 def broker_processes(gateway: GatewayProcess) -> dict[str, psutil.Process]:
-    """By name, as their command lines say."""
+    """Return the broker processes by name, as their command lines say."""
     found = {}
     for process in psutil.Process(gateway.pid).children():
         (name,) = (text for text in process.cmdline() if text.startswith("brokerName=mq-"))

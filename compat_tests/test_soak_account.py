@@ -21,7 +21,7 @@ STORED: tuple[Entry, ...] = ((0, 0, 0), (2, 0, 1), (4, 0, 2), (1, 1, 0), (3, 1, 
 
 @pytest.fixture(scope="session", autouse=True)
 def engine() -> None:
-    """In place of that of the other tests: none is needed."""
+    """Replace the fixture of the other tests: no engine is needed."""
 
 
 def read(account: Account, entries: Iterable[Entry], *, start: int = 0, ends: tuple[int, ...]) -> None:

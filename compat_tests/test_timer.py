@@ -50,7 +50,7 @@ APACHE_LATE_MS = 2_500
 
 @dataclass(slots=True)
 class Story:
-    """What happened at one directory."""
+    """The events at one directory."""
 
     first: str = ""
     late: Answer | None = None
@@ -197,7 +197,7 @@ def send_fields(topic: str, properties: Mapping[str, str]) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def stories(newest: JavaClient, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Story]:
-    """By the first broker's name."""
+    """Return the stories by the first broker's name."""
     root = tmp_path_factory.mktemp("timer")
     theirs, ours = root / "apache", root / "gateway"
     theirs.mkdir()

@@ -56,7 +56,7 @@ def kinds(scene: Scene) -> tuple[Kind, ...]:
 
 
 def received(scene: Scene, topic: str, committed: frozenset[int], **options: object) -> Answer:
-    """What a consumer gets: exactly the committed, once for each half message."""
+    """Return the messages that a consumer gets: exactly the committed ones, once for each half message."""
     got = scene.run(
         "consume-pull",
         topic=topic,

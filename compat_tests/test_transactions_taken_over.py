@@ -69,7 +69,7 @@ class Run:
         return {number for number in stored - decided if fate(number) is not Fate.NEVER}
 
     def is_quiet(self) -> bool:
-        """Whether everybody was asked who can tell, and has not been asked again for a while."""
+        """Return whether every producer that can tell was asked, and has not been asked again for a while."""
         if self.undecided():
             return False
         asked = [ms for number, event, ms in self.seen if event == Event.CHECKED and fate(number) is not Fate.NEVER]
@@ -109,7 +109,7 @@ def go_on(run: Run, first: Peer, second: Peer) -> None:
 
 
 def account_of(run: Run, client: JavaClient, nameserver: str, topic: str) -> Account:
-    """What is delivered, against what the producer said."""
+    """Return the account of the delivered messages against the producer's notes."""
     run.producer.stop()
     read = client.run("read-queues", ns=nameserver, group=f"reader_{topic}", topics=topic, runs="taken", timeout_s=60)
     assert (read["corrupt"], read.text("stuck")) == (0, ""), str(read)

@@ -276,7 +276,7 @@ def test_the_recorded_vectors_are_what_java_makes(java: JavaClient, request: pyt
 
 
 def decoded(java: JavaClient, kind: str, raw: bytes) -> dict[str, Any]:
-    """What the Java classes make of our bytes."""
+    """Return our bytes as the Java classes decode them."""
     return java.run("decode", kind=kind, hex=raw.hex()).fields
 
 

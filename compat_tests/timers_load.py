@@ -53,7 +53,7 @@ STORE = StoreSettings(
 
 @dataclass(slots=True)
 class Account:
-    """What became of the messages."""
+    """The fate of the messages."""
 
     peer: str
     kills: int
@@ -68,7 +68,7 @@ class Account:
     late_p99_ms: int
 
     def lines(self) -> list[str]:
-        """For people."""
+        """Return the lines of the account, for people."""
         return [
             f"{self.peer}: {self.acknowledged:,} acknowledged, {self.stored:,} stored, {self.kills} kills",
             f"  lost {self.lost}, doubled by the broker {self.doubled}, early {self.early}",

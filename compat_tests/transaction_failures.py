@@ -62,7 +62,7 @@ class Client:
             self._keep(frame)
 
     def wait_for_checks(self, count: int, seconds: float) -> list[tuple[float, Frame]]:
-        """What came until there are so many, or until the time is over."""
+        """Wait until this number of checks came, or until the time is over; return them."""
         end = time.monotonic() + seconds
         while len(self.checks) < count and (left := end - time.monotonic()) > 0:
             self._socket.settimeout(left)
@@ -273,7 +273,7 @@ def _cpu_s(pid: int) -> float:
 
 
 def _answers(address: tuple[str, int]) -> bool:
-    """Whether there is a broker, which may be starting."""
+    """Return whether there is a broker, which may be starting."""
     try:
         Client(address, "G_are_you_there").close()
     except (OSError, AssertionError):

@@ -42,7 +42,7 @@ SPAWN: Final = multiprocessing.get_context("spawn")
 
 @dataclass(frozen=True)
 class Round:
-    """What one round showed. Memory is above that of the idle server."""
+    """The result of one round. Memory is above that of the idle server."""
 
     peak_bytes: int
     after_bytes: int

@@ -34,7 +34,7 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What the first server left behind."""
+    """The directory and the facts that the first server left."""
 
     topic: str
     transactional: str

@@ -1,4 +1,4 @@
-"""What it is all for, in about two minutes: see what it prints.
+"""The demonstration of the gateway, in about two minutes.
 
     make demo        or, with the package [spark] installed: python -m demo [--seconds 15] [--output DIR]
 
@@ -99,7 +99,7 @@ def _trade(producers: Producers, orders: Orders, seconds: float) -> None:
 
 
 def _compare(spark: Any, query: Any, orders: Orders, output: Path) -> bool:
-    """Whether the archive has every committed order once, and nothing else."""
+    """Compare: the archive must have every committed order once, and nothing else."""
     archive = str(output / "archive")
     _say("the archive catches up …")
     _until(lambda: _archived(spark, query, archive) >= len(orders.committed), "the archive did not catch up")
@@ -116,7 +116,7 @@ def _compare(spark: Any, query: Any, orders: Orders, output: Path) -> bool:
 
 
 def totals(rows: Any) -> Any:
-    """How many orders each customer placed, and what they come to."""
+    """Return how many orders each customer placed, and their sum."""
     from pyspark.sql import functions as F  # noqa: N812
 
     ordered = rows.groupBy("value.customer").agg(F.count("*").alias("orders"), F.sum("value.total").alias("total"))
@@ -124,7 +124,7 @@ def totals(rows: Any) -> Any:
 
 
 def _archived(spark: Any, query: Any, archive: str) -> int:
-    """How many rows there are, after everything that is durable was written."""
+    """Return how many rows the archive has, once everything durable was written."""
     query.processAllAvailable()
     count: int = spark.read.parquet(archive).count()
     return count
@@ -171,7 +171,7 @@ def _say(text: str) -> None:
 
 
 def _has_windows() -> bool:
-    """Whether a browser has a window of its own; one in the terminal would have to be ended by hand."""
+    """Return whether a browser opens a window; a browser in the terminal would have to be ended by hand."""
     return sys.platform in ("darwin", "win32") or bool(os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"})
 
 

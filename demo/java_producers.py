@@ -31,7 +31,7 @@ KEPT_LINES = 20
 
 
 class JavaProducersMissingError(RuntimeError):
-    """They cannot be had here; the text is the reason, in one line."""
+    """Java's producers cannot run here; the text is the reason, in one line."""
 
 
 def build_image() -> str:
@@ -150,7 +150,7 @@ class JavaProducers:
 
 
 def _said(command: Sequence[str], timeout_s: float, failure: str) -> str:
-    """What a command prints; it is ended with all that it started when it takes too long, or this is interrupted.
+    """Return the output of a command. If it takes too long or is interrupted, it is ended with all its processes.
 
     :raises JavaProducersMissingError: it failed; the text is ``failure`` and its last line.
     """

@@ -1,4 +1,4 @@
-"""What the shop of the demonstration knows of its orders, which are transactions: a database, as it were."""
+"""The shop's knowledge of its orders, which are transactions; it stands for a database."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class Orders:
-    """What became of each order, by the id of its message. Several threads may note it."""
+    """The fate of each order, by the id of its message. Several threads may note it."""
 
     def __init__(self) -> None:
         self.committed: set[str] = set()
@@ -39,14 +39,14 @@ class Orders:
         (self.committed if is_committed else self.rolled_back).add(msg_id)
 
     def summary(self) -> str:
-        """What the producers did, in a line."""
+        """Return one line about the producers' work."""
         counts = (len(self.committed), len(self.rolled_back), len(self.forgotten))
         return "{:,} committed, {:,} rolled back, {:,} forgotten".format(*counts)
 
 
 @dataclass(frozen=True, slots=True)
 class Shop:
-    """Where orders are placed.
+    """The shop in which orders are placed.
 
     :param groups: of the producers, one for each.
     """

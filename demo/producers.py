@@ -1,4 +1,4 @@
-"""Who places the orders: Java's producers where they can be had, else Python's."""
+"""The producers that place the orders: in Java if possible, otherwise in Python."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from demo.python_producers import python_producers
 
 
 class Choice(StrEnum):
-    """Of the producers' language; ``AUTO``: Java, if it can be had."""
+    """The choice of the producers' language; ``AUTO``: Java, if it can run."""
 
     AUTO = "auto"
     JAVA = "java"
@@ -22,7 +22,7 @@ class Choice(StrEnum):
 
 
 class Producers(Protocol):
-    """They place orders when told to, and answer checks until they are closed."""
+    """The producers: they place orders on request, and answer checks until they are closed."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""What tests of several measuring programs share."""
+"""Fixtures that the tests of several measuring programs share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks import ceiling, run
 
 @pytest.fixture
 def sleeping(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """When a program kept the processors awake and when it no longer did; those of this machine are left alone."""
+    """Return the events: a program keeps processors awake, or lets them sleep. This machine's are left alone."""
     happened = []
 
     @contextmanager

@@ -13,7 +13,7 @@ from benchmarks.awake import awake
 
 @pytest.fixture
 def latency(tmp_path: Path) -> Path:
-    """What stands for the kernel's device."""
+    """Return a file in place of the kernel's device."""
     path = tmp_path / "latency"
     path.touch()
     return path
@@ -21,7 +21,7 @@ def latency(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def quickest(tmp_path: Path) -> Path:
-    """Of processors that can poll."""
+    """Return a file that names the quickest state of processors that can poll."""
     path = tmp_path / "name"
     path.write_text("POLL\n")
     return path

@@ -1,4 +1,4 @@
-"""What becomes of measurements of how far the client gets; the servers themselves are not started."""
+"""The evaluation of how far the client gets; the servers themselves are not started."""
 
 from __future__ import annotations
 

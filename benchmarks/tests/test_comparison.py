@@ -1,4 +1,4 @@
-"""What becomes of measured rounds: ratios of the same round, verdicts, and files that count together or do not."""
+"""The evaluation of measured rounds: ratios within a round, verdicts, and files that count together or not."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def document(apache: Rounds, gateway: Rounds, row: str = "sync-64", **changes: A
 
 @pytest.fixture
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """What the page says of documents."""
+    """Return a function that writes documents into a page, and returns the page's text."""
 
     def write(*documents: dict[str, Any], before: str = f"{page.BEGIN}\nold\n{page.END}\n") -> str:
         target = tmp_path / "page.md"

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def is_worse(results: Results, result: Result) -> bool:
-    """Whether the gateway fails where Apache RocketMQ passes."""
+    """Return whether the gateway fails where Apache RocketMQ passes."""
     control = results.get(result.client, result.feature, CONTROL)
     return result.peer == GATEWAY and not result.passed and control is not None and control.passed
 
@@ -85,7 +85,7 @@ def _stage(client: Client, peer_name: str) -> Iterator[Stage]:
 
 
 def reason_of(stage: Stage, client: Client, feature: Feature) -> str:
-    """Why the feature does not hold; empty when it does."""
+    """Return why the feature does not hold; empty if it holds."""
     try:
         feature.holds(replace(stage, topic_type=feature.topic_type if client.behind_proxy else ""))
     except (AssertionError, RocketMQError, OSError, KeyError) as error:

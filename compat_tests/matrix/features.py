@@ -316,7 +316,7 @@ def lite_topics(stage: Stage) -> None:
 
 
 def _in_lites(stage: Stage) -> int:
-    """How many messages of a run are in all lite topics but the last."""
+    """Return how many messages of a run are in all lite topics but the last."""
     return sum(number % LITES < LITES - 1 for number in range(stage.messages))
 
 
@@ -416,7 +416,7 @@ def members(stage: Stage, group: str) -> tuple[str, ...]:
 
 
 def consumed(stage: Stage, group: str, topic: str) -> int:
-    """How many messages the group has told to have consumed, when the topic is read from its beginning."""
+    """Return how many messages the group reports as consumed if the topic is read from its beginning."""
     try:
         queues = stage.admin.offsets.progress(group, topic).queues
     except RocketMQError:
@@ -425,7 +425,7 @@ def consumed(stage: Stage, group: str, topic: str) -> int:
 
 
 def stored(stage: Stage, topic: str) -> int:
-    """How many messages a topic has; none when there is no such topic."""
+    """Return how many messages a topic has; 0 if there is no such topic."""
     try:
         return sum(each.messages for each in stage.admin.topics.stats(topic).values())
     except RocketMQError:

@@ -1,4 +1,4 @@
-"""What cells were found to be, kept beside the documentation as JSON."""
+"""The results of cells, kept beside the documentation as JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Result:
 
 
 class Results:
-    """By client, feature and peer, each cell once: the newest."""
+    """The newest result of each cell, by client, feature and peer."""
 
     def __init__(self, results: list[Result]) -> None:
         self._results = {(each.client, each.feature, each.peer): each for each in results}
@@ -36,7 +36,7 @@ class Results:
         return sorted(self._results.values())
 
     def with_one(self, result: Result) -> Results:
-        """The same with one cell, new or in place of an older one."""
+        """Return the same results with one cell added or replaced."""
         return Results([*self._results.values(), result])
 
     def save(self, path: Path = STORED) -> None:
@@ -48,6 +48,6 @@ class Results:
 
 
 def load(path: Path = STORED) -> Results:
-    """What earlier runs found; nothing where there was none."""
+    """Return the results of earlier runs; none if there is no file."""
     rows = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     return Results([Result(**row) for row in rows])

@@ -1,4 +1,4 @@
-"""Where a cell is executed: a server, a client, and an administrator who makes topics and looks at what is stored."""
+"""The place where a cell is executed: server, client, and an administrator who makes topics and looks at the store."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _AGAIN_TIMEOUT_S = 60.0
 
 @dataclass(slots=True)
 class Findings:
-    """What came of a cut.
+    """The findings about a cut.
 
     :param told: the last line of the clients.
     :param back_s: how long after the cut was mended each stream was sent and received again.
@@ -74,7 +74,7 @@ class Clients:
         self._thread.start()
 
     def has_sent_and_received(self, more_than: dict[str, Any] | None = None) -> bool:
-        """Whether every stream got on since then."""
+        """Return whether every stream has sent and received since then."""
         assert self._process.poll() is None, self._log.read_text()[-4000:]
         streams = self.told.get("streams", {})
         before = more_than["streams"] if more_than else {}

@@ -1,4 +1,4 @@
-"""What became of numbered messages, for a number of readers; pure, and of a size that is fixed.
+"""The fate of numbered messages for a number of readers; pure, and of fixed size.
 
 Only the latest messages are remembered: an older one is judged when its place is needed, long after it should have
 arrived everywhere.
@@ -16,7 +16,7 @@ _MOST_COPIES = 250
 
 
 class Fate(IntEnum):
-    """What the producer knows of a message."""
+    """The producer's knowledge of a message."""
 
     NONE = 0
     UNCERTAIN = 1
@@ -56,7 +56,7 @@ class Account:
             return number
 
     def settle(self, number: int, fate: Fate) -> None:
-        """What came of a message; UNCERTAIN: its send failed."""
+        """Note the outcome of a send; UNCERTAIN: the send failed."""
         with self._lock:
             self._fates[number % len(self._fates)] = fate
             if fate is Fate.UNCERTAIN:
@@ -77,7 +77,7 @@ class Account:
 
     @property
     def readers(self) -> tuple[str, ...]:
-        """Who is counted."""
+        """Return the readers that are counted."""
         return tuple(self._copies)
 
     def forget(self, reader: str) -> None:

@@ -25,7 +25,7 @@ _PATIENCE_S = 60.0
 
 @dataclass(slots=True)
 class Report:
-    """What came of it."""
+    """The report of a run."""
 
     accounts: list[Account]
     samples: list[memory.Sample] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Report:
         return all(account.is_clean for account in self.accounts)
 
     def lines(self) -> list[str]:
-        """For people."""
+        """Return the lines of the report, for people."""
         lines = [
             f"{'stream':20}{'reader':12}{'sent':>10}{'failed':>8}{'received':>10}{'lost':>6}{'doubled':>8}{'flipped':>8}"
         ]

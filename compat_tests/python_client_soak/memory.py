@@ -1,4 +1,4 @@
-"""Whether memory grows: the slope of samples after a warm-up; pure but for reading a sample."""
+"""The growth of memory: the slope of samples after a warm-up; pure except for reading a sample."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Sample = tuple[float, float]
 
 
 def resident_kib() -> int:
-    """Of this process."""
+    """Return the resident memory of this process in KiB."""
     return int(Path("/proc/self/status").read_text().split("VmRSS:")[1].split()[0])
 
 

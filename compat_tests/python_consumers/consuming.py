@@ -1,4 +1,4 @@
-"""What the tests of consumers share: topics, settings, messages, and a listener that writes down what it sees."""
+"""The common parts of the tests of consumers: topics, settings, messages, and a listener that notes what it gets."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def send_in_order(producer: Producer, topic: str, queue: MessageQueue, count: in
 
 
 class Seen:
-    """What listeners were given; thread safe."""
+    """The messages that listeners got; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -116,7 +116,7 @@ def shares(consumers: Sequence[PushConsumer], topic: str) -> list[int]:
 
 
 def let_pop(server: Peer, topic: str, group: str) -> None:
-    """What ``mqadmin setConsumeMode`` does."""
+    """Let a group pop, as ``mqadmin setConsumeMode`` does."""
     with AdminClient(namesrv=server.nameserver) as admin:
         admin.groups.create(group)
 

@@ -157,7 +157,7 @@ class Account:
             self._check_delivery(*entry)
 
     def check_copies(self) -> None:
-        """What was read more than once must have been sent more than once.
+        """Check that messages that were read more than once were sent more than once.
 
         To be called when the clients were asked for their attempts *after* the reading: a client may repeat a send
         while somebody reads, and what it says before that does not count it.
@@ -225,7 +225,7 @@ class Account:
             newest[number % self._shards] = (number, place)
 
     def is_complete(self) -> bool:
-        """Whether every commit has been read, and the consumer has got all that was read so far."""
+        """Return whether every commit was read, and the consumer got all messages that were read so far."""
         if self._commits is not None and any(self._missing_commits(self._commits)):
             return False
         return all(

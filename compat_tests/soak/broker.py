@@ -114,7 +114,7 @@ class SoakedBroker(GatewayProcess):
         return sorted((self.data / "commitlog").glob("[0-9]*"))
 
     def made_files(self) -> int:
-        """How many files of log, queues and index there are; a roll makes one more."""
+        """Return how many files of log, queues and index there are; a roll makes one more."""
         return sum(len(names) for part in ("commitlog", "consumequeue", "index") for names in _names(self.data / part))
 
     def age(self, files: list[Path]) -> None:
@@ -125,7 +125,7 @@ class SoakedBroker(GatewayProcess):
                 os.utime(file, (moment, moment))
 
     def committed(self, topic: str, group: str, queue: int) -> int:
-        """How far a group is in a queue, as the broker says; −1 when it knows nothing."""
+        """Return the group's offset in a queue, as the broker says; −1 if the broker knows none."""
         fields = {"consumerGroup": group, "topic": topic, "queueId": str(queue)}
         answer = frames.ask(("127.0.0.1", self.broker_port), frames.request(QUERY_CONSUMER_OFFSET, fields))
         return int(answer.fields["offset"]) if answer is not None and answer.code == 0 else -1
@@ -148,7 +148,7 @@ def _are_free(*ports: int) -> bool:
 
 
 def _saved_offsets(path: Path) -> Mapping[str, Mapping[int, int]]:
-    """What a kill left in the file: whole, as it is replaced and never overwritten."""
+    """Return the offsets that a kill left in the file, which is whole, because it is replaced and never overwritten."""
     return ConsumerOffsetsFile.parse(path.read_bytes()).offset_table if path.exists() else {}
 
 

@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _is_compiled() -> bool:
-    """Whether both what the command starts and what this process would load is compiled."""
+    """Return whether both the code that the command starts and the code that this process would load are compiled."""
     version = subprocess.run([*gateway_command(), "version"], capture_output=True, text=True, check=True).stdout
     return IS_COMPILED and "compiled" in version
 

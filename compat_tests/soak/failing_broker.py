@@ -24,7 +24,7 @@ ORDER = Path(sys.argv[1])
 
 @click.group(cls=ToolCommands)
 def cli() -> None:
-    """As the command line of the gateway, with one command."""
+    """Run one command, as the command line of the gateway does."""
 
 
 @cli.command()

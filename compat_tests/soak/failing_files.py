@@ -31,7 +31,7 @@ MAX_UNSYNCED = 4096
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What shall fail, and when; see the module."""
+    """The order to fail: which calls fail, and when; see the module."""
 
     error: str
     operations: tuple[str, ...]
@@ -64,12 +64,12 @@ class Fired:
 
     @property
     def is_log(self) -> bool:
-        """Whether messages were concerned, and not only what can be derived from them."""
+        """Return whether messages were concerned, and not only derived data."""
         return "/commitlog/" in self.path
 
     @classmethod
     def read(cls, order: Path) -> Fired | None:
-        """What came of an order; None while nothing has."""
+        """Return what became of an order; None if nothing happened yet."""
         try:
             return cls(**json.loads(fired_path(order).read_text()))
         except FileNotFoundError:

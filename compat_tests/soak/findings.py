@@ -1,4 +1,4 @@
-"""What is wrong: counted by kind, with the first few of each in words."""
+"""The faults that were found: counted by kind, with the first few of each kind in words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SENTENCES_PER_KIND = 8
 
 
 class Wrong(StrEnum):
-    """What must not be."""
+    """The kinds of faults."""
 
     LOST = "lost"
     """Acknowledged (or read once), and not there."""
@@ -54,7 +54,7 @@ class Findings:
 
     @property
     def is_serious(self) -> bool:
-        """Whether going on would only blur what can still be seen in the store."""
+        """Return whether a continued run would only blur what the store still shows."""
         return any(kind is not Wrong.UNCLEAR for kind in self.counts)
 
     @property

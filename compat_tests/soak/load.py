@@ -117,7 +117,7 @@ class Load:
             self._client.stop(f"{self._tag}_{what}")
 
     def is_drained(self) -> bool:
-        """Whether the consumers were given everything, and every commit that was told is there."""
+        """Return whether the consumers got everything, and every reported commit is there."""
         return all(account.is_complete() for account in self.accounts.values())
 
     # -- looking ----------------------------------------------------------------------------------------------

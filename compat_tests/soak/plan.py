@@ -1,4 +1,4 @@
-"""What happens to the broker, when, and in which order: drawn from the seed alone. No I/O.
+"""The plan of a run: which faults the broker meets, when and in which order, drawn from the seed alone. No I/O.
 
 The same seed gives the same rounds on every machine; what the clients do in between is theirs.
 """
@@ -14,7 +14,7 @@ from compat_tests.soak.failing_files import CHANGES, Order
 
 
 class Fault(StrEnum):
-    """What happens in a round."""
+    """The fault of a round."""
 
     KILL = "kill"
     STOP = "stop"
@@ -24,7 +24,7 @@ class Fault(StrEnum):
 
 
 class Moment(StrEnum):
-    """When a kill comes."""
+    """The moment of a kill."""
 
     LOAD = "load"  # at any time
     ROLL = "roll"  # a file of the log, a queue or the index has just been made

@@ -75,7 +75,7 @@ class Progress:
         }
 
     def _compare_with_saved(self, committed: dict[tuple[str, int], int]) -> None:
-        """What was in the file when the broker was killed is the least a group may be at."""
+        """Check that each group is at least at the offset that was in the file when the broker was killed."""
         for stream in STREAMS:
             saved = self._broker.saved_offsets.get(f"{self._load.topic(stream)}@{self._load.group(stream)}", {})
             for queue, offset in saved.items():

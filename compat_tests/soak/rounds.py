@@ -1,4 +1,4 @@
-"""What is done to the broker in one round, by kind of fault. Each ends with a broker that serves on a healthy disk."""
+"""One round by kind of fault. Each round ends with a broker that serves on a healthy disk."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _disk_full(scene: Scene, round_: Round) -> str:
 
 
 def _start_on_full_disk(scene: Scene) -> None:
-    """It may serve what is there and refuse sends, or refuse to start; in both cases it says why."""
+    """Start a broker on a full disk: it serves and refuses sends, or refuses to start, and gives the reason."""
     broker = scene.broker
     try:
         broker.start()

@@ -28,7 +28,7 @@ _LONG_WAIT_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What to run. It ends after ``rounds``, or when ``minutes`` are over, whichever comes first."""
+    """The wanted run. It ends after ``rounds``, or when ``minutes`` are over, whichever comes first."""
 
     seed: int
     faults: Sequence[Fault]
@@ -46,7 +46,7 @@ class Wanted:
 
 @dataclass(slots=True)
 class Report:
-    """What a soak did and found."""
+    """The work and the findings of a soak."""
 
     wanted: Wanted
     findings: Findings
@@ -122,7 +122,7 @@ def _run(report: Report, scene: Scene, progress: Progress, begun: float, say: Ca
 
 
 def _read_what_is_there(scene: Scene) -> None:
-    """When clients do not get on, the reason is mostly that something is not there: look for it."""
+    """Read what is there: if clients do not get on, the reason is mostly a missing message."""
     if not scene.broker.alive():
         return
     try:

@@ -1,4 +1,4 @@
-"""What the Java clients do all the time: one topic, one sender and one consumer of each kind.
+"""The permanent load of the Java clients: one topic, one sender and one consumer of each kind.
 
 The pace is that of a quiet service, some thousand messages a second in all: enough that every kill comes in the
 middle of something, slow enough that a machine of two cores still has time for the broker.

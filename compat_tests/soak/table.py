@@ -1,4 +1,4 @@
-"""What a soak found, as one table."""
+"""The findings of a soak, as one table."""
 
 from __future__ import annotations
 

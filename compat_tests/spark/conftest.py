@@ -134,7 +134,7 @@ def table(spark: Any, rocketmq_gateway: GatewayForTest, tmp_path: Path) -> Table
 
 @pytest.fixture(scope="session")
 def rocketmq_gateway_settings() -> dict[str, str]:
-    """What is sent is durable soon, and files of the log are full soon; pending transactions stay pending."""
+    """Return settings under which messages are durable soon, log files are full soon, and transactions stay pending."""
     return {
         "flushIntervalCommitLog": "20",
         "flushCommitLogLeastPages": "0",

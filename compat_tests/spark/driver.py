@@ -121,7 +121,7 @@ class Driver:
 
     @property
     def has_answered(self) -> bool:
-        """Whether it answered, or died."""
+        """Return whether it answered, or died."""
         return not self._answers.empty()
 
     def kill(self) -> None:
@@ -186,7 +186,7 @@ class Driver:
 
 
 def submit_arguments(more_of_java: str = "") -> str:
-    """What ``PYSPARK_SUBMIT_ARGS`` says for a session of short queries."""
+    """Return ``PYSPARK_SUBMIT_ARGS`` for a session of short queries."""
     java = {f"spark.{part}.extraJavaOptions": _JAVA_OPTIONS + more_of_java for part in ("driver", "executor")}
     settings = {**_SETTINGS, **java}
     options = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
@@ -228,7 +228,7 @@ def _command(process: psutil.Process) -> str:
 
 
 class Orders:
-    """What the program can do."""
+    """The orders that the program can carry out."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark
@@ -240,7 +240,7 @@ class Orders:
         return _ended(start_archive(self._spark, options))
 
     def archived(self, path: str) -> dict[str, Any]:
-        """What is archived."""
+        """Return the archived messages."""
         rows = self._spark.read.parquet(path).select("msgId", "queueId", "queueOffset").collect()
         return {"rows": [list(row) for row in rows]}
 

@@ -33,7 +33,7 @@ _ORDER: Final = "die"
 
 
 class Point(Enum):
-    """Where the driver dies in the commit of a transactional batch."""
+    """The point at which the driver dies in the commit of a transactional batch."""
 
     STORED = "when all half messages are stored"
     DECIDING = "while its decision is written"
@@ -48,7 +48,7 @@ def die_at(checkpoint: Path, batch: int, point: Point) -> None:
 
 
 def is_planned(checkpoint: Path) -> bool:
-    """Whether it is to die, and has not."""
+    """Return whether the sink will die, and has not died yet."""
     return (checkpoint / _ORDER).exists()
 
 
@@ -58,15 +58,15 @@ def live(checkpoint: Path) -> None:
 
 
 class DyingSource(RocketMQDataSource):
-    """Of this name only the sink is used."""
+    """A source that is registered only because of its sink."""
 
     @classmethod
     def name(cls) -> str:
-        """What ``format`` takes."""
+        """Return the name for ``format``."""
         return FORMAT
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's
-        """For ``df.writeStream``."""
+        """Return the sink for ``df.writeStream``."""
         fields = [(field.name, field.dataType.simpleString()) for field in schema.fields]
         return DyingWriter(write_options(self.options), fields)
 

@@ -29,7 +29,7 @@ TRIALS = {"archive": ArchiveTrial, "sink": SinkTrial}
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a trial came to.
+    """The result of a trial.
 
     :param kills: how often what died, by its name.
     :param failure: empty when all of it holds.
@@ -82,7 +82,7 @@ def run_seed(driver: Driver, trial: str, seed: int) -> Outcome:
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
-    """Of many trials, in a few lines."""
+    """Return a few lines about many trials."""
     lines = []
     for trial in TRIALS:
         its = [outcome for outcome in outcomes if outcome.trial == trial]
@@ -119,7 +119,7 @@ class Report:
         self.outcomes = [Outcome(**json.loads(line)) for line in lines]
 
     def has(self, trial: str, seed: int) -> bool:
-        """Whether it is done."""
+        """Return whether the work is done."""
         return any((outcome.trial, outcome.seed) == (trial, seed) for outcome in self.outcomes)
 
     def add(self, outcome: Outcome) -> None:

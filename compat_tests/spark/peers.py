@@ -1,4 +1,4 @@
-"""What source and sink promise, asked of any server: this gateway, Apache RocketMQ 5.5.0 and older.
+"""The promises of source and sink, checked with any server: this gateway, Apache RocketMQ 5.5.0 and older.
 
     python -m compat_tests.spark.peers [gateway-host rocketmq-5.5.0 rocketmq-4.9.8]
 
@@ -65,7 +65,7 @@ class PeerSuite:
         self._until(lambda: self._count("spark_rows") == COUNT)
 
     def read(self) -> None:
-        """The same rows come back, each once, in as many tasks as wanted and from offsets in the middle."""
+        """Check that the same rows come back once, in as many tasks as wanted, and from offsets in the middle."""
         rows = self._read("spark_rows").collect()
         assert sorted(int(row.body) for row in rows) == list(range(COUNT))
         for row in rows:

@@ -112,7 +112,7 @@ class Query:
 
     @property
     def options(self) -> dict[str, str]:
-        """Of the source."""
+        """Return the options of the source."""
         fails = self._fails and self._goes_on_until is None
         return {
             "nameServer": self._world.nameserver, "subscribe": self.topic, "startingOffsets": "earliest",
@@ -174,7 +174,7 @@ class Query:
             time.sleep(0.1)  # noqa: TID251 - another process is waited for
 
     def batches_done(self) -> int:
-        """How many batches are done."""
+        """Return how many batches are done."""
         return len(self._files("commits"))
 
     def _files(self, folder: str) -> list[Path]:
@@ -212,7 +212,7 @@ def check(world: World, query: Query, log: str) -> tuple[int, int]:
 
 
 def _told(query: Query, log: str) -> set[Message]:
-    """What warnings and failures tell of."""
+    """Return the messages that warnings and failures name."""
     losses = list(query.losses)
     for line in log.splitlines():
         found = _SKIPPED.search(line)
@@ -234,7 +234,7 @@ def _queue(name: str) -> MessageQueue:
 
 
 def _known(planned: list[Checkpoint]) -> Iterator[Message]:
-    """What batches were to read, or knew of."""
+    """Return the messages that batches had to read, or knew of."""
     options = read_options(
         {"nameServer": "localhost:1", "subscribe": GOES_ON, "failOnDataLoss": "false"}, is_stream=True
     )

@@ -1,4 +1,4 @@
-"""What the trials with kills call a failure, without Spark and without a gateway."""
+"""The failures that the trials with kills find, tested without Spark and without a gateway."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When something dies in a run.
+    """The moment at which something dies in a run.
 
     :param pause_s: after the run began; or after there are so many new ``files`` of a batch.
     :param files: says what files there are of a kind.
@@ -95,7 +95,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What arrived, beside what had to."""
+    """The rows that arrived, beside the rows that had to arrive."""
 
     rows: int
     """That had to."""
@@ -192,7 +192,7 @@ class Trial(ABC):
         return self.watched()["a batch is planned"]()
 
     def dies_as_told(self) -> bool:
-        """Whether the driver was to die by itself, and did."""
+        """Return whether the driver was planned to die by itself, and did."""
         return False
 
     def kill_gateway(self, when: str) -> None:
@@ -238,7 +238,7 @@ class Trial(ABC):
 
 
 class Ledger:
-    """What became of each transaction, as its producer's database would know."""
+    """The fate of each transaction, as its producer's database would know it."""
 
     def __init__(self) -> None:
         self.outcomes: dict[str, TransactionState] = {}
@@ -295,7 +295,7 @@ class ArchiveTrial(Trial):
             yield producer
 
     def _transact(self, producer: TransactionProducer) -> None:
-        """Some transactions; now and then the gateway dies between two of them."""
+        """Carry out some transactions; now and then the gateway dies between two of them."""
         for number in range(TRANSACTIONS):
             if self.chance.random() < 0.01:
                 self.kill_gateway("between transactions")
@@ -422,7 +422,7 @@ def _batches(folder: Path) -> set[Path]:
 
 
 def _reason(failed: str) -> str:
-    """Of a page of Java, the line that says most."""
+    """Return the line of a Java stack trace that says most."""
     lines = [line for line in failed.splitlines() if line.strip()]
     telling = [line for line in lines if line.startswith(("gateway.", "Caused by"))]
     return (telling or lines)[-1 if telling else 0][:200]

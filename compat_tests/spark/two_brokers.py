@@ -43,7 +43,7 @@ class Process:
 
     @property
     def is_up(self) -> bool:
-        """Whether it was started and not ended."""
+        """Return whether the broker was started and not ended."""
         return self._process is not None
 
     def start(self) -> None:
@@ -174,12 +174,12 @@ class World:
         broker.store = ""
 
     def holds(self, message: Message) -> bool:
-        """Whether a message is still there."""
+        """Return whether a message is still there."""
         store, queue, _ = message
         return any(broker.store == store for broker in self.brokers if broker.name == queue.broker_name)
 
     def is_away(self, within_s: float) -> bool:
-        """Whether a broker is down, or was so a short time ago."""
+        """Return whether a broker is down, or was down a short time ago."""
         now = time.monotonic()
         return any(not broker.process.is_up or now - broker.down_at < within_s for broker in self.brokers)
 
@@ -188,7 +188,7 @@ class World:
         self.events.append(f"{time.monotonic() - self._begun:.1f} {event}")
 
     def ends(self, topic: str) -> dict[MessageQueue, int]:
-        """Where the queues of a topic end."""
+        """Return the ends of the queues of a topic."""
         return {
             MessageQueue(topic, broker.name, number): end
             for broker in self.brokers

@@ -24,7 +24,7 @@ _NUMBER_BITS = 31
 
 
 class Event(IntEnum):
-    """What a producer notes; the numbers are those of `RandomTransactions.java`, which knows the first five."""
+    """The event that a producer notes, by the numbers of `RandomTransactions.java`, which knows the first five."""
 
     STORED = 0
     COMMIT_SENT = 1
@@ -36,7 +36,7 @@ class Event(IntEnum):
 
 
 class End(StrEnum):
-    """What a half message may come to; each has exactly one."""
+    """The end of a half message; each has exactly one."""
 
     DELIVERED = "delivered once"
     ROLLED_BACK = "rolled back"
@@ -45,7 +45,7 @@ class End(StrEnum):
 
 
 class Wrong(StrEnum):
-    """What must not be."""
+    """The kinds of faults."""
 
     LOST = "committed and lost"
     DOUBLED = "delivered twice"
@@ -80,7 +80,7 @@ class Account:
         self._pending: list[int] = []
 
     def note(self, entries: Iterable[tuple[int, int, int]]) -> None:
-        """What producers saw, in any order: number, event, time."""
+        """Note the events that producers saw, in any order: number, event, time."""
         for number, event, at_ms in entries:
             if event == Event.STALLED:
                 self.stall(at_ms - number, at_ms)
@@ -92,7 +92,7 @@ class Account:
                 self.checks += 1
 
     def uncertain(self, begin_ms: int, end_ms: int) -> None:
-        """Who sent an outcome in this time cannot know whether it arrived: something was killed."""
+        """Note the time of a kill: a producer that sent an outcome then cannot know whether it arrived."""
         self._uncertain.append((begin_ms, end_ms))
 
     def stall(self, begin_ms: int, end_ms: int) -> None:
@@ -104,7 +104,7 @@ class Account:
 
     @property
     def stalled_ms(self) -> int:
-        """For how long anybody stood still."""
+        """Return the total time in milliseconds for which anybody stood still."""
         total, reached = 0, 0
         for begin, end in sorted(self._stalls):
             total += max(0, end - max(begin, reached))
@@ -121,7 +121,7 @@ class Account:
 
     @property
     def stored(self) -> int:
-        """How many half messages were acknowledged."""
+        """Return how many half messages were acknowledged."""
         return len(self._stored)
 
     @property
@@ -159,7 +159,7 @@ class Account:
             self._pending.append(number)
 
     def _may_be_untold(self, number: int) -> bool:
-        """Whether somebody was killed after the last that is known of it: the outcome may have left untold."""
+        """Return whether somebody was killed after the last that is known of it: the outcome may have left untold."""
         last_ms = max((_unpack(packed)[0] for packed in self._events if _unpack(packed)[1] == number), default=0)
         return any(last_ms <= end for _, end in self._uncertain)
 

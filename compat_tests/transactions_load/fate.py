@@ -1,4 +1,4 @@
-"""What becomes of a transaction by its number: the same arithmetic as `RandomTransactions.java`."""
+"""The fate of a transaction by its number: the same arithmetic as in `RandomTransactions.java`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MASK = (1 << 64) - 1
 
 
 class Fate(StrEnum):
-    """What the program that owns the transaction says in the end."""
+    """The final decision of the program that owns the transaction."""
 
     COMMIT = "commit"
     ROLLBACK = "roll back"

@@ -47,7 +47,7 @@ class NoProgress(Exception):  # noqa: N818 - a fact, told to the user
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What to run."""
+    """The wanted run."""
 
     transactions: int
     kills: int
@@ -62,7 +62,7 @@ class Wanted:
 
 @dataclass(slots=True)
 class Report:
-    """What came of it."""
+    """The report of a run."""
 
     wanted: Wanted
     account: Account
@@ -202,7 +202,7 @@ class _Scene:
 
 
 def _moments(wanted: Wanted) -> Iterator[tuple[int, Callable[[_Scene], None]]]:
-    """When what is killed: after how many transactions."""
+    """Return what is killed when: after how many transactions."""
     draw = random.Random(wanted.seed)
     deeds = [_Scene.kill_broker] * wanted.kills + [_Scene.kill_producer] * wanted.producer_kills
     draw.shuffle(deeds)

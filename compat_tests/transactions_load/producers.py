@@ -21,7 +21,7 @@ Entries = list[tuple[int, int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What all producers of a run do; ``more`` are further options of `RandomTransactions.java`."""
+    """The work of all producers of a run; ``more`` are further options of `RandomTransactions.java`."""
 
     nameserver: str
     topic: str
@@ -65,7 +65,7 @@ class Producer:
         )
 
     def look(self) -> Entries:
-        """What it noted since the last look.
+        """Return the notes since the last look.
 
         :raises AssertionError: it ended, though nobody told it to.
         """
@@ -77,7 +77,7 @@ class Producer:
         return list(_ENTRY.iter_unpack(base64.b64decode(page["entries"])))
 
     def kill(self) -> Entries:
-        """As `kill -9`; what it noted up to just before."""
+        """End the producer as `kill -9` does; return its notes until then."""
         assert self._client is not None
         seen = self.look()
         self._client.kill()

@@ -17,7 +17,7 @@ _STOP_S = 60.0
 
 
 class PythonProducer:
-    """The same as ``producers.Producer``, without Java and Docker."""
+    """A producer like ``producers.Producer``, without Java and Docker."""
 
     def __init__(self, work: Work, numbers: Iterator[int]) -> None:
         self._work = work
@@ -42,7 +42,7 @@ class PythonProducer:
             )
 
     def look(self) -> Entries:
-        """What it noted since the last look.
+        """Return the notes since the last look.
 
         :raises AssertionError: it failed, or was killed by somebody else.
         """
@@ -51,7 +51,7 @@ class PythonProducer:
         return self._entries()
 
     def kill(self) -> Entries:
-        """As `kill -9`; all that it noted: unlike a container's memory, its file is still there."""
+        """End the producer as `kill -9` does; return all its notes, because their file is still there."""
         assert self._process is not None
         self._process.kill()
         self._end()

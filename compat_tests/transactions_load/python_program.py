@@ -85,7 +85,7 @@ class Listener:
 
 
 def load_message(topic: str, run: str, number: int) -> Message:
-    """As ``Tally.message`` makes it, so that its readers know it."""
+    """Return a message in the form of ``Tally.message``, so that its readers know it."""
     key = f"{run}-{number}"
     body = key + "|"
     body += "".join(chr(ord("a") + length % 26) for length in range(len(body), _BODY_CHARS))

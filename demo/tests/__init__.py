@@ -1,1 +1,1 @@
-"""Of what can be said without Spark and without Docker; `compat_tests/test_demo.py` runs all of it."""
+"""Tests of the demonstration that need neither Spark nor Docker; `compat_tests/test_demo.py` runs all of it."""

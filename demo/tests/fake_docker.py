@@ -1,4 +1,4 @@
-"""What the tests put in Docker's place: its commands as far as the demonstration needs them, and a shop in a few lines.
+"""A stand-in for Docker: its commands as far as the demonstration needs them, and a shop in a few lines.
 
 FAKE_DOCKER is what goes wrong; every call is written down in FAKE_DOCKER_CALLS.
 """
@@ -29,7 +29,7 @@ def main(words: list[str]) -> int:
 
 
 def version() -> int:
-    """Of the engine."""
+    """Print the version of the engine."""
     if TROUBLE == "hangs":
         signal.pause()
     if TROUBLE == "no engine":

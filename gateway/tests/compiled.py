@@ -1,4 +1,4 @@
-"""Whether what is loaded is compiled: a long run that was meant to be must not be an interpreted one."""
+"""The check that loaded modules are compiled: a long compiled run must not run interpreted by mistake."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MODULES: list[str] = run_path(str(ROOT / "hatch_build.py"))["marked"](ROOT)
 
 
 def interpreted() -> list[str]:
-    """Those of them that are loaded from their source."""
+    """Return the modules that are loaded from their source."""
     names = [path.removesuffix(".py").replace("/", ".") for path in MODULES]
     return [name for name in names if str(import_module(name).__file__).endswith(".py")]
 

@@ -1,4 +1,4 @@
-"""What a test leaves open is given back when it ends: a process may have a thousand files open."""
+"""Clean-up of what a test leaves open, when the test ends: a process may have a thousand files open."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gateway.tests.left_open import given_back, stores_noted
 
 @pytest.fixture(scope="session", autouse=True)
 def noted_stores() -> Iterator[None]:
-    """In all tests."""
+    """Note the stores that are opened, in all tests."""
     with stores_noted():
         yield
 

@@ -1,4 +1,4 @@
-"""How the work of an operation grows when the tables that it walks are doubled.
+"""The growth of an operation's work when the tables that it walks are doubled.
 
 Processor time is compared with processor time, the least of several runs, so that a busy machine changes little.
 """

@@ -1,4 +1,4 @@
-"""What tests leave open as a kill would leave it: it is given back when the test ends, and nothing is flushed.
+"""Clean-up of objects that tests leave open as a kill would: freed when the test ends, and nothing is flushed.
 
 A store's lock, its checkpoint and its journals are descriptors that no collector of garbage closes.
 """

@@ -1,4 +1,4 @@
-"""Which test files have to be run with the compiled packages too: those that import a compiled module, by any way.
+"""The test files that have to run with the compiled packages too: those that import a compiled module, by any way.
 
     python -m gateway.tests.reach wire gateway/tests    prints their paths
 
@@ -59,7 +59,7 @@ def _module_of(name: str) -> str | None:
 
 @cache
 def source_of(module: str) -> ast.Module:
-    """What a module of ours consists of."""
+    """Return the source of a module of ours."""
     path = path_of(module)
     assert path is not None, module
     return ast.parse(path.read_text())
@@ -70,7 +70,7 @@ def _loads_later(package: str) -> bool:
 
 
 def _imported_names(tree: ast.Module, *, of_types: bool = False) -> list[str]:
-    """What is imported; ``of_types``: also what only those that check types import."""
+    """Return the imported names; ``of_types``: also those that only type checkers import."""
     names = []
     waiting: list[ast.AST] = [tree]
     while waiting:
@@ -86,7 +86,7 @@ def _imported_names(tree: ast.Module, *, of_types: bool = False) -> list[str]:
 
 
 def _named_in_texts(tree: ast.Module) -> list[str]:
-    """What texts name; a docstring is none."""
+    """Return the modules that texts name; docstrings do not count."""
     nodes = list(ast.walk(tree))
     docstrings = {node.value for node in nodes if isinstance(node, ast.Expr)}
     texts = [node.value for node in nodes if isinstance(node, ast.Constant) and node not in docstrings]
@@ -94,7 +94,7 @@ def _named_in_texts(tree: ast.Module) -> list[str]:
 
 
 def reaches_compiled(test_file: Path) -> bool:
-    """Whether a test file, given from the top of the repository, imports a compiled module, by any way."""
+    """Return whether a test file, given from the top of the repository, imports a compiled module, by any way."""
     waiting = [".".join(test_file.with_suffix("").parts)]
     seen: set[str] = set()
     while waiting:

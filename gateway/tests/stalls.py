@@ -1,4 +1,4 @@
-"""How long the machine itself made everybody wait, for tests that judge how late something was."""
+"""The time for which the machine itself made everybody wait, for tests that judge how late something was."""
 
 from __future__ import annotations
 

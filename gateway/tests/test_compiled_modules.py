@@ -1,4 +1,4 @@
-"""What the modules that `make accelerate` compiles must not do, as it would be something else than interpreted.
+"""The rules for modules that `make accelerate` compiles, because compiled code would behave otherwise.
 
 Why: docs/decisions/0023-compiled-is-not-interpreted.md.
 """
@@ -79,7 +79,7 @@ def nodes_of(module: str) -> Iterator[ast.AST]:
 
 
 def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
-    """What is within a function, or a part of one, but not in lambdas and generator expressions of it."""
+    """Return the nodes of a function, or of a part of one, without its lambdas and generator expressions."""
     for node in ast.iter_child_nodes(function):
         if not isinstance(node, ast.Lambda | ast.GeneratorExp):
             yield node

@@ -18,7 +18,7 @@ _TRIES = 4
 
 
 def growth_per_doubling(work: Callable[[Any], object], make: Callable[[int], Any], largest: int = 1 << 20) -> float:
-    """How much more processor time an input of twice the size takes; of several looks the one that is least.
+    """Return how much more processor time an input of twice the size takes: the least of several looks.
 
     :param work: takes an input and may fail in any way.
     :param make: gives the input of a size.

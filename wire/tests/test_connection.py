@@ -21,7 +21,7 @@ def frame_of(opaque: int, body: bytes = b"") -> bytes:
 
 
 def opaques(commands: list[RemotingCommand]) -> list[int]:
-    """Which commands these are."""
+    """Return the numbers of the commands."""
     return [command.opaque for command in commands]
 
 

@@ -66,7 +66,7 @@ def facts(command: RemotingCommand) -> dict[str, Any]:
 
 
 def json_frame(header: str | bytes, body: bytes = b"") -> bytes:
-    """What follows the length field of a frame with this JSON header."""
+    """Return the part of a frame with this JSON header that follows the length field."""
     raw = header.encode() if isinstance(header, str) else header
     return len(raw).to_bytes(4, "big") + raw + body
 

@@ -31,7 +31,7 @@ _MOST = 32
 
 
 class ConsumingBroker(ScriptedBroker):
-    """See the module. One broker, ``broker-a``, four queues in every topic."""
+    """One broker, ``broker-a``, with four queues in every topic; see the module."""
 
     def __init__(self, *, queues: int = 4) -> None:
         super().__init__(queues=queues)

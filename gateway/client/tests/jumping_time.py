@@ -27,7 +27,7 @@ class _Jumps(selectors.DefaultSelector):
 
 
 class JumpingLoop(asyncio.SelectorEventLoop):
-    """See the module; its time begins at 0."""
+    """An event loop whose time jumps and begins at 0; see the module."""
 
     def __init__(self) -> None:
         self._jumps = _Jumps()

@@ -48,7 +48,7 @@ class Stored(NamedTuple):
 
 
 class PoppingBroker(ConsumingBroker):
-    """See the module."""
+    """A broker from which clients pop; see the module."""
 
     def __init__(self) -> None:
         super().__init__(queues=1)

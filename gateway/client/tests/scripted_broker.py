@@ -47,7 +47,7 @@ def run(work: Coroutine[Any, Any, T], *, timeout: float = 20.0) -> T:
 
 
 class ScriptedBroker:
-    """See the module. Answers to a code are set with ``on``; None as an answer means silence."""
+    """A broker with scripted answers; ``on`` sets the answer to a code, and None means silence. See the module."""
 
     def __init__(self, *, name: str = "broker-a", queues: int = 4, tls: ssl.SSLContext | None = None) -> None:
         self.name = name

@@ -87,7 +87,7 @@ def vast(kind: str) -> bytes:
 
 
 def received(body: bytes, flags: int) -> list[ReceivedMessage]:
-    """What a pull of this body brings."""
+    """Return what a pull of this body brings."""
     return pulled_messages(record(0, body, sys_flag=flags), MessageQueue("t", "b", 0))[0]
 
 

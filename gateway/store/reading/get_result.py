@@ -24,7 +24,7 @@ class GetStatus(Enum):
 
 
 class GetResult:
-    """The outcome of a read. A plain class for speed, made for every pull: a frozen dataclass takes three times as long.
+    """The outcome of a read. A plain class for speed: every pull makes one, and a dataclass takes three times as long.
 
     ``bounds`` are the queue's minimum and maximum offset. ``parts`` are records in queue order, neighbours in the log
     joined; they are copies and stay valid when files are deleted. ``remark`` says what is wrong with a damaged message.

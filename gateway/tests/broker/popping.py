@@ -80,7 +80,7 @@ class Popped:
         )
 
     def entry(self, **changed: Any) -> dict[str, Any]:
-        """As in a batch of acknowledgements, which names one bit."""
+        """Return an entry of a batch of acknowledgements, which names one bit."""
         words = self.words
         bit = self.record.queue_offset - int(words[0])
         values: dict[str, Any] = {
@@ -117,7 +117,7 @@ def ack(broker: WholeBroker, client: Peer, message: Popped, **changed: Any) -> i
 
 
 def bodies(popped: list[Popped]) -> list[bytes]:
-    """What the messages say, sorted: queues come in any order."""
+    """Return the bodies of messages, sorted, because queues come in any order."""
     return sorted(message.record.body for message in popped)
 
 

@@ -1,4 +1,4 @@
-"""What the tests of sending share: short headers, batches, and refusals."""
+"""Common parts of the tests of sending: short headers, batches, and refusals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def refused(answer: RemotingCommand) -> tuple[int, str]:
 
 
 def short(header: Any) -> Any:
-    """The same header with one-letter names."""
+    """Return the same header with one-letter names."""
     names = type(header).__annotations__
     return ShortSendMessageRequest(**{name: getattr(header, name) for name in names})
 

@@ -61,7 +61,7 @@ class World:
 
     @property
     def groups(self) -> list[str]:
-        """As many groups as the size says."""
+        """Return as many groups as the size says."""
         return [f"group-{number}" for number in range(self.size)]
 
     def join(self) -> None:

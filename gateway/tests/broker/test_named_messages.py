@@ -1,4 +1,4 @@
-"""What a peer names by its place in the log: bodies are read when they are needed, and not in anybody's way."""
+"""Messages that a peer names by their place in the log: bodies are read only if needed, and hold up nobody."""
 
 from __future__ import annotations
 

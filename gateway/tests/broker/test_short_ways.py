@@ -60,7 +60,7 @@ class Talk:
 
 
 def _told(message: Any) -> str:
-    """What a record says but for the time at which it was stored and the port it came from."""
+    """Return the facts of a record, without its store time and the port from which it came."""
     shown = {name: getattr(message, name) for name in dir(message) if not name.startswith("_")}
     told = {name: value for name, value in shown.items() if not callable(value)}
     told["born_host"] = told["born_host"][0]
@@ -112,7 +112,7 @@ def hold(talk: Talk) -> None:
 
 
 def conversation(data: Path, ports: tuple[int, int], *, short_ways: bool) -> list[bytes]:
-    """What a server of its own answers."""
+    """Return the answers of a new server."""
     settings = {**HOUR, "gateway.shortWays": str(short_ways).lower(), "brokerName": "b", "flushDiskType": "SYNC_FLUSH"}
     with GatewayServer(data, settings=settings, port=ports[0], nameserver_port=ports[1]) as server:
         talk = Talk(server.broker)

@@ -98,7 +98,7 @@ def test_what_needs_no_server_loads_none(argument: str) -> None:
 
 
 def assert_runs(code: str) -> None:
-    """In a process of its own, which has loaded nothing yet."""
+    """Check that the code runs in a new process, which has loaded nothing yet."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

@@ -79,7 +79,7 @@ def serve(root: Path, wanted: TransactionStateStore, send: int = 0, database: st
 
 
 class _Now:
-    """What ``World.message`` asks of a world."""
+    """A stand-in for the world that ``World.message`` needs."""
 
     def now_ms(self) -> int:
         return wall_clock_ms()

@@ -1,4 +1,4 @@
-"""What commands print of others cannot move the cursor, forge a line or stop the command."""
+"""Printed texts of others: they cannot move the cursor, forge a line or stop the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What signals do to processes that really run: servers in a terminal, and commands that are clients."""
+"""The effect of signals on running processes: servers in a terminal, and commands that are clients."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_point_9_signals_leave_a_server_alone_and_the_end_of_its_terminal_stops_
 
 
 def until(terminal: int, text: bytes) -> bytes:
-    """What is written to a terminal up to the end of the line with ``text``."""
+    """Return the output of a terminal up to the end of the line with ``text``."""
     said = b""
     reader = select.poll()  # select.select refuses descriptors from 1,024 on
     reader.register(terminal, select.POLLIN)

@@ -71,7 +71,7 @@ def test_a_list_is_a_table_with_what_people_ask_for(broker: WholeBroker) -> None
 
 
 def shown(broker: WholeBroker, offset: int) -> dict[str, str]:
-    """What ``show`` prints of a half message, by name; a body's lines by its name."""
+    """Return the output of ``show`` for a half message, by name; the lines of a body by the body's name."""
     result = run("show", str(offset))
     assert result.exit_code == 0, result.output
     fields, _, body = result.stdout.partition("\nbody:\n")

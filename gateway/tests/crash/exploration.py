@@ -209,7 +209,7 @@ class Exploration:
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """Where and how a life was cut."""
+    """The moment and the kind of the cut of a life."""
 
     life: Life
     cut: int
@@ -219,7 +219,7 @@ class _Cut:
 
     @property
     def is_kill(self) -> bool:
-        """Whether it was the process that ended."""
+        """Return whether the cut ended the process."""
         return self.crash is Crash.KILL
 
 

@@ -33,7 +33,7 @@ class Shown:
 
 
 class Outcome(Enum):
-    """What a producer asked for."""
+    """The outcome that a producer asked for."""
 
     COMMIT = "commit"
     ROLL_BACK = "rollback"
@@ -89,11 +89,11 @@ class Table(Generic[Key, Value]):
         return self.values[key][-1] if key in self.values else None
 
     def numbers(self) -> dict[Key, int]:
-        """Of the values in memory: what a write that begins now brings to the disk."""
+        """Return the numbers of the values in memory, which a write that starts now brings to the disk."""
         return {key: len(values) - 1 for key, values in self.values.items()}
 
     def save(self, numbers: Mapping[Key, int]) -> None:
-        """These values are on disk, or later ones."""
+        """Note that these values, or later ones, are on disk."""
         for key, number in numbers.items():
             self.saved[key] = max(number, self.saved.get(key, 0))
 
@@ -102,7 +102,7 @@ class Table(Generic[Key, Value]):
         self.values[key], self.saved[key] = [value], 0
 
     def allowed(self, key: Key) -> list[Value | None]:
-        """What may be there after a crash."""
+        """Return the values that may be there after a crash."""
         values = self.values.get(key, [])
         return values[self.saved[key] :] if key in self.saved else [None, *values]
 
@@ -186,7 +186,7 @@ class Ledger:
             del self.shown[queue]
 
     def end_deletion(self, bodies: Mapping[QueueName, frozenset[bytes]]) -> None:
-        """They are gone for good."""
+        """Note that the files are gone for good."""
         for queue, gone in bodies.items():
             self.allowed[queue] -= gone
 

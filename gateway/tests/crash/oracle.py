@@ -64,7 +64,7 @@ class Recovered:
 
     @property
     def visible(self) -> Visible:
-        """For comparing."""
+        """Return the visible facts, for comparing."""
         return {
             queue: [(message.queue_offset, message.commit_log_offset, message.body) for message in messages]
             for queue, messages in self.seen.items()
@@ -369,7 +369,7 @@ def _asked(half: Half) -> str:
 
 
 def rebased(found: Recovered, ledger: Ledger) -> Ledger:
-    """What is promised from now on by a broker that goes on from an image: all that it shows, and nothing else."""
+    """Return the promises of a broker that goes on from an image: all that the image shows, and nothing else."""
     after = Ledger(ledger.now_ms)
     for queue, message in _all(found):
         end = message.commit_log_offset + message.total_size

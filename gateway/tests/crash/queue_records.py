@@ -1,4 +1,4 @@
-"""What a stored record is in the queue it was read from: light queues have offsets of their own, batches several."""
+"""The form of a stored record in each of its queues: light queues have their own offsets, batches several."""
 
 from __future__ import annotations
 

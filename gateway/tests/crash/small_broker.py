@@ -87,15 +87,15 @@ class Threads:
         self._done: deque[Callable[[], None]] = deque()
 
     def soon(self, function: Callable[[], None]) -> None:
-        """For the end of the turn."""
+        """Run work at the end of the turn."""
         self._turn.append(function)
 
     def in_log_thread(self, work: Callable[[], object], on_result: Callable[[Any], None]) -> None:
-        """For the log thread."""
+        """Run work for the log thread."""
         self._log_thread.append(lambda: _done(work, on_result))
 
     def in_pool(self, work: Callable[[], object], on_result: Callable[[Any], None]) -> None:
-        """For another thread."""
+        """Run work for another thread."""
         self._pool.append(lambda: _done(work, on_result))
 
     def turn(self) -> None:
@@ -135,7 +135,7 @@ class SilentProducer:
     remote = "127.0.0.1", 1
 
     def notify(self, code: int, header: object = None, body: bytes = b"") -> bool:
-        """See ``Asked``."""
+        """Implement ``Asked``."""
         return True
 
 
@@ -143,7 +143,7 @@ class SilentProducers:
     """One producer of every group."""
 
     def pick(self, group: str, exclude: Container[SilentProducer] = ()) -> SilentProducer | None:
-        """See ``ProducerChoice``."""
+        """Implement ``ProducerChoice``."""
         return None if _SILENT in exclude else _SILENT
 
 
@@ -151,7 +151,7 @@ _SILENT = SilentProducer()
 
 
 def bit_map_of(_topic: str, properties: Mapping[str, str]) -> bytes:
-    """What no other message has."""
+    """Return a bit map that no other message has."""
     return properties.get(PropertyName.KEYS, "").encode()
 
 
@@ -251,7 +251,7 @@ class SmallBroker:
         self.timers.arrived(results)
 
     def save_timers(self) -> None:
-        """What the job of the timer files does."""
+        """Save the timer files, as their job does."""
         work = self.timers.save()
         if work is not None:
             self.threads.in_pool(work, lambda _: None)

@@ -1,4 +1,4 @@
-"""Where a workload is played: one life of a broker on a disk that is recorded, and the facts that steps make."""
+"""The stage of a workload: one life of a broker on a recorded disk, and the facts that steps make."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Stage:
 
 
 class Steps:
-    """Some of the steps that workloads name: the public methods of a kind. Each may be played at any time."""
+    """A kind of steps that workloads name: its public methods. Each may be played at any time."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage

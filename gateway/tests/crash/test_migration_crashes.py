@@ -37,7 +37,7 @@ moves = pytest.mark.parametrize(
 
 
 def whole(image: Image, files: RecordingFiles, changes: int | None = None) -> Image:
-    """What is there after so many changes, if nothing is lost."""
+    """Return the state after a number of changes, if nothing is lost."""
     moment = Moment(image)
     for change in files.changes[:changes]:
         moment.pass_over(change)

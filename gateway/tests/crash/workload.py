@@ -1,4 +1,4 @@
-"""What may be done to a broker: a choice of steps, how often each comes, and the store's settings."""
+"""A workload: a choice of steps, how often each comes, and the store's settings."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class Clock:
 
 @dataclass
 class Sent:
-    """What was sent: its properties."""
+    """A sent message: its properties."""
 
     property_map: Mapping[str, str] = field(default_factory=dict)
 

@@ -29,5 +29,5 @@ class ReactorTurns(FilterTurns):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing waits for another turn."""
+        """Return whether nothing waits for another turn."""
         return not self._functions

@@ -1,4 +1,4 @@
-"""Who waits is told when its time is over, not before, at most a tick late, and in order; who left is not."""
+"""Deadlines: each waiter is notified after its time, at most a tick late, and in order; a waiter that left is not."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ ROLLBACK: Final = 12
 
 @dataclass
 class Report:
-    """What the honest clients found.
+    """The findings of the honest clients.
 
     :param waits_ms: by kind of request, how long each answer took.
     :param wrong: sentences about promises that were not kept.
@@ -70,7 +70,7 @@ class Report:
 
 
 class Account:
-    """What was acknowledged and what arrived; pure."""
+    """The acknowledged messages and the messages that arrived; pure."""
 
     def __init__(self) -> None:
         self.acknowledged: dict[str, bool] = {}

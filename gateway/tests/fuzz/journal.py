@@ -1,4 +1,4 @@
-"""What was sent, in order: kept to be sent again when something went wrong, and to find the least that does it."""
+"""The sent bytes in order: kept to send them again after a fault, and to find the shortest part that causes it."""
 
 from __future__ import annotations
 

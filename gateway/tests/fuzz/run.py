@@ -51,7 +51,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is asked of a run.
+    """The plan of a run.
 
     :param rate: requests of the fuzzer a second.
     :param out: where the journal and the log of a failed run go.
@@ -99,7 +99,7 @@ def serving(*, compiled: bool) -> Iterator[GatewayServer]:
 
 
 def addresses(server: GatewayServer) -> dict[Server, tuple[str, int]]:
-    """Where the two servers listen."""
+    """Return the addresses of the two servers."""
     return {
         Server.BROKER: ("127.0.0.1", int(server.broker.rpartition(":")[2])),
         Server.NAME_SERVER: ("127.0.0.1", int(server.nameserver.rpartition(":")[2])),
@@ -206,7 +206,7 @@ def _stopped(server: GatewayServer) -> int | None:
 
 
 def _verified(data: Path) -> list[str]:
-    """What ``store verify`` finds in the directory."""
+    """Return the findings of ``store verify`` in the directory."""
     with packages(compiled=False):
         done = subprocess.run(
             [sys.executable, "-P", "-m", "gateway.cli", "store", "verify", *_as_options(SETTINGS), str(data)],

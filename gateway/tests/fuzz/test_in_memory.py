@@ -68,7 +68,7 @@ class Attacked:
         self._peers: dict[Server, Peer] = {}
 
     def session(self) -> None:
-        """Some requests of one client."""
+        """Play some requests of one client."""
         is_binary = self.random.random() < 0.3
         if self.random.random() < 0.5:
             for _ in range(self.random.randint(1, 10)):
@@ -122,7 +122,7 @@ def test_no_request_brings_an_error(tmp_path: Path, log: io.StringIO, seed: int)
 
 @contextmanager
 def garbage() -> Iterator[list[object]]:
-    """What nobody knows any more, but for itself, at the end; the garbage collector rests meanwhile."""
+    """Return the garbage of a block, without the collector's own, at its end; the garbage collector rests meanwhile."""
     found: list[object] = []
     gc.collect()
     gc.disable()

@@ -1,4 +1,4 @@
-"""Whether the server kept its promises while it was fuzzed; pure."""
+"""The check that the server kept its promises while it was fuzzed; pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_SECOND_HALF: Final = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What an honest client may wait, in milliseconds; the longest wait of the machine itself is added."""
+    """The longest waits in milliseconds for an honest client; the longest wait of the machine itself is added."""
 
     longest_ms: float = 1_000.0
     p99_ms: float = 250.0

@@ -1,4 +1,4 @@
-"""What the server takes while it is fuzzed: memory, sockets, threads, log lines, read from outside."""
+"""The memory, sockets, threads and log lines of the server while it is fuzzed, read from outside."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WRONG_LINE: Final = re.compile(r" level=(?:error|critical) | traceback=")
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a process takes at one moment."""
+    """The resources of a process at one moment."""
 
     rss_bytes: int
     sockets: int
@@ -39,7 +39,7 @@ def taken_by(pid: int) -> Taken:
 
 
 def is_compiled(pid: int) -> bool:
-    """Whether a process has loaded compiled modules of ours."""
+    """Return whether a process has loaded compiled modules of the gateway."""
     maps = Path(f"/proc/{pid}/maps").read_text()
     return re.search(r"/(?:gateway|wire)/[^\n]*\.so|__mypyc[^\n]*\.so", maps) is not None
 

@@ -1,4 +1,4 @@
-"""What consumers want, as clients tell it."""
+"""The subscriptions of consumers, as clients report them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often the members of a group are told of its changes: small groups at once, large groups now and then."""
+"""The pace of notices to the members of a group: small groups at once, large groups now and then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What attributes say of lite topics."""
+"""The attributes of lite topics."""
 
 from __future__ import annotations
 

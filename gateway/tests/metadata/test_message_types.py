@@ -1,4 +1,4 @@
-"""What a message is, and which topics take it."""
+"""The types of messages, and the topics that take them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits to be read has a limit, and what was read makes room."""
+"""The limit of registrations that wait to be read, and the room that a finished reading makes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is registered, what that makes of the routes, and when it ends."""
+"""Registered brokers, the routes that follow, and the end of a registration."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ LONGEST_WAIT_S = 10
 
 
 class Reactor:
-    """Its turns are counted and take no time but for what ``on_turn`` does; the test says when the deputy looks."""
+    """A reactor whose turns are counted and take only the time of ``on_turn``; the test says when the deputy looks."""
 
     def __init__(self) -> None:
         self.looks: SimpleQueue[None] = SimpleQueue()

@@ -7,7 +7,7 @@ from gateway.reactor.log_thread import in_thread_pool
 
 
 class DirectReactor:
-    """Its threads work at once."""
+    """A reactor whose threads work at once."""
 
     def callInThread(self, work: Any, *arguments: Any) -> None:  # noqa: N802
         work(*arguments)

@@ -33,7 +33,7 @@ def memory_reactor() -> MemoryReactorClock:
 
 
 def failure_of(error: Exception) -> Failure:
-    """What Twisted passes around instead of an exception."""
+    """Return the failure object that Twisted uses for an exception."""
     return Failure(error)  # type: ignore[no-untyped-call]
 
 
@@ -74,7 +74,7 @@ class MemoryTransport(StringTransport):
 
     @property
     def reads(self) -> bool:
-        """Whether the other side is read."""
+        """Return whether the other side is read."""
         return bool(self.producerState == "producing")
 
 
@@ -104,7 +104,7 @@ class Peer:
         self.send_bytes(b"".join(map(build_frame, commands)))
 
     def received(self) -> list[RemotingCommand]:
-        """What was written to this peer since the last call."""
+        """Return the bytes written to this peer since the last call."""
         data = b"".join(self.transport.writes)
         self.transport.writes.clear()
         return self._connection.receive_data(data)

@@ -40,7 +40,7 @@ def of_connections() -> set[int]:
 
 @contextmanager
 def nothing_stays() -> Iterator[None]:
-    """What is made within is gone at its end, without a collection of garbage."""
+    """Check that objects made in the block are freed at its end, without a garbage collection."""
     gc.collect()
     before = of_connections()
     gc.disable()

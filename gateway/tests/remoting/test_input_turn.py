@@ -114,7 +114,7 @@ def test_a_client_known_to_be_quick_waits_for_one_heavy_request_at_most(server: 
 
 def test_a_request_that_waited_for_the_processor_is_not_costly() -> None:
     class BusyMachine(MemoryReactorClock):
-        """Its processor computes for somebody else most of the time."""
+        """A machine whose processor computes for another program most of the time."""
 
         def processor_seconds(self) -> float:
             return float(self.seconds()) / 100
@@ -132,7 +132,7 @@ def test_a_request_that_waited_for_the_processor_is_not_costly() -> None:
 
 def test_what_others_computed_before_makes_no_connection_costly() -> None:
     class Shared(MemoryReactorClock):
-        """Its processor has computed much for somebody else whenever it is asked."""
+        """A processor that has computed much for another program whenever it is asked."""
 
         computed_s = 0.0
 

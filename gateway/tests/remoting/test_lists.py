@@ -29,7 +29,7 @@ LARGE = b"x" * (2 << 20)
 
 
 class Rows:
-    """What a list is made of."""
+    """The rows of a list."""
 
 
 class Server:
@@ -88,7 +88,7 @@ class Server:
 
     @property
     def making(self) -> int:
-        """How many lists are under way: those that nobody has dropped."""
+        """Return how many lists are under way and not dropped."""
         return sum(not reading.called for reading in self.ending)
 
 

@@ -51,7 +51,7 @@ def server_on(reactor: Ports, *addresses: tuple[str, int]) -> RemotingServer:
 
 
 def finished(deferred: Deferred[None]) -> bool:
-    """Whether it has fired, also after waiting for others."""
+    """Return whether a Deferred has fired, also after waiting for others."""
     return bool(deferred.called) and not deferred.paused
 
 

@@ -41,7 +41,7 @@ def expected(failure: Failure) -> str:
 
 
 class Rows:
-    """What a work is made of."""
+    """The rows of a work."""
 
 
 class Peer:
@@ -63,7 +63,7 @@ class Peer:
 
 
 def awaited(turns: Turns, work: Work[str], peer: Peer | None = None, *, goes_on: bool = False) -> list[object]:
-    """What the work comes to; it is that of a peer of its own where none is given."""
+    """Return the result of the work; the work has its own peer if none is given."""
 
     async def wait() -> str:
         return await turns.run(work, peer or Peer(), goes_on=goes_on)

@@ -1,4 +1,4 @@
-"""What the package says of itself, and what building it needs."""
+"""The metadata of the package, and the needs of its build."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from gateway.tests.reach import main, reaches_compiled
 
 
 def forget() -> None:
-    """What was read of other sources."""
+    """Forget the sources that were read."""
     reach.imported.cache_clear()
     reach.source_of.cache_clear()
 

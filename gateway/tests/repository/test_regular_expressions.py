@@ -65,7 +65,7 @@ class Part(NamedTuple):
 
 
 def faults(pattern: str | bytes, flags: int = 0, *, searched: bool = False) -> list[str]:
-    """What makes the time of a pattern grow faster than its text."""
+    """Return the parts of a pattern whose time grows faster than the text."""
     tree = parser.parse(pattern, flags)
     found: list[str] = []
     parts = _parts(tree, tree.state, found)

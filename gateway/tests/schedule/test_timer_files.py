@@ -1,4 +1,4 @@
-"""What the files of the timer say while delivered messages are not on disk yet."""
+"""The files of the timer while delivered messages are not on disk yet."""
 
 from __future__ import annotations
 

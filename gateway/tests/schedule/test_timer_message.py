@@ -1,4 +1,4 @@
-"""When a message is due, how it waits and what it becomes."""
+"""The time of a message, the way in which it waits, and the message that it becomes."""
 
 from __future__ import annotations
 

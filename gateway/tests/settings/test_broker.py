@@ -1,4 +1,4 @@
-"""What follows from the settings of the broker."""
+"""Values that follow from the settings of the broker."""
 
 import pytest
 

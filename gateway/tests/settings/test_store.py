@@ -1,4 +1,4 @@
-"""What follows from the settings of the store."""
+"""Values that follow from the settings of the store."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Who brings much waits for themselves, and nobody waits for ever."""
+"""A fair line: a member with much work delays only itself, and nobody waits for ever."""
 
 from __future__ import annotations
 

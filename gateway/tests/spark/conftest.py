@@ -1,4 +1,4 @@
-"""These tests need the packages of the extra ``spark``; where those are not installed they are left out."""
+"""Fixtures of tests that need the packages of the extra ``spark``; without these packages the tests are left out."""
 
 from __future__ import annotations
 

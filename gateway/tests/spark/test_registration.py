@@ -1,4 +1,4 @@
-"""What a session needs is looked at before it is used."""
+"""The check of a session's needs before the session is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark calls first; nothing here connects."""
+"""The calls that Spark makes first; nothing here connects."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BODY = StructType([StructField("body", BinaryType()), StructField("queueOffset",
 
 
 def source(options: dict[str, str]) -> RocketMQDataSource:
-    """As Spark makes it: options whose names have lost their case."""
+    """Return a source as Spark makes it: the names of its options have lost their case."""
     return RocketMQDataSource(CaseInsensitiveDict(options))
 
 

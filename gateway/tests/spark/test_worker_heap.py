@@ -1,4 +1,4 @@
-"""What a worker has loaded is not looked at again by every collection; the driver's heap is left alone."""
+"""The objects that a worker has loaded are left out of later collections; the driver's heap is left alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gateway.spark.worker_heap import keep_what_is_loaded
 
 @pytest.fixture(autouse=True)
 def heap() -> Iterator[None]:
-    """As in a process that has not read yet."""
+    """Give a test the heap of a process that has not read yet."""
     worker_heap._keep_once.cache_clear()
     gc.unfreeze()
     yield

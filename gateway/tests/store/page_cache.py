@@ -19,7 +19,7 @@ def evict(paths: Iterable[Path]) -> None:
 
 
 def is_left_to_the_disk(read: Callable[[], object | None], evicted: Callable[[], object]) -> bool:
-    """Whether ``read`` once answers None to what ``evicted`` has just taken out of memory.
+    """Return whether ``read`` once answers None to what ``evicted`` has just taken out of memory.
 
     Linux asks the disk for missing pages also when the reader will not wait, and then looks for them again. A quick
     disk has answered by then, more often the busier the processors are: such a read has found all in memory. No disk

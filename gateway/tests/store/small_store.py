@@ -252,7 +252,7 @@ def bodies(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[byt
 
 
 def killed(directory: Path, number: int = 0) -> Path:
-    """What a kill of the process leaves: a copy of the directory as it is now."""
+    """Return a copy of the directory as it is now, which is what a kill of the process leaves."""
     copy = directory.with_name(f"{directory.name}-killed-{number}")
     shutil.copytree(directory, copy)
     return copy

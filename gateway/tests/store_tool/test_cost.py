@@ -1,4 +1,4 @@
-"""What ``store verify`` reads grows as the directory does: not with the product of log files and index files."""
+"""The bytes that ``store verify`` reads grow with the directory, not with log files times index files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was stored where: every answer of the store is compared with it."""
+"""The place of every stored message: every answer of the store is compared with it."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ EVER = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run does, and for how long."""
+    """The plan of a run, and its length."""
 
     seconds: float
     queues: int = 8000
@@ -156,7 +156,7 @@ class Stress:
             self.store.delete_topic(topic, self._reactor.in_thread, self._deleted)
 
     def _waiting_for(self, topic: str) -> bool:
-        """Whether messages of it may be on their way: they would be of neither life."""
+        """Return whether messages of the topic may be on their way: they would belong to neither life."""
         return not self._reactor.run_until(lambda: not self._waiting, 10)
 
     def _surveyed(self, survey: Survey | Failed) -> None:
@@ -197,7 +197,7 @@ class Stress:
         return name, self.account.known.get(name)
 
     def _some_offset(self, name: QueueName, queue: KnownQueue, random: Random) -> int:
-        """Of a message that readers see: senders may be told a moment before."""
+        """Return an offset of a message that readers see: senders may be answered a moment before."""
         count = self.store.max_offset(*name) - queue.first_offset
         return queue.first_offset + random.randrange(max(count, 1))
 
@@ -268,7 +268,7 @@ class Stress:
         self.account.count("looked up")
 
     def _statistics(self, random: Random) -> None:
-        """What brokers tell of topics."""
+        """Ask for the statistics of topics again and again."""
         for name, queue in list(self.account.known.items()):
             if self._stopped.is_set():
                 return

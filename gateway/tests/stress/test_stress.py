@@ -41,7 +41,7 @@ def stressed(tmp_path: Path) -> Stress:
 
 
 def again(stress: Stress) -> Account:
-    """The same account without what was found so far."""
+    """Return the same account without the findings so far."""
     account = Account(stress.account.names, Random(1))
     account.known, account.places = stress.account.known, stress.account.places
     return account

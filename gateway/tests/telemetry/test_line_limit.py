@@ -82,7 +82,7 @@ def calls_of(path: Path) -> Iterator[ast.Call]:
 
 @functools.cache
 def calls() -> list[tuple[Path, ast.Call]]:
-    """Those of all parts of the servers: reading them takes a second."""
+    """Return the calls of all parts of the servers: reading them takes a second."""
     return [(path, call) for path in SERVER_PARTS for call in calls_of(path)]
 
 

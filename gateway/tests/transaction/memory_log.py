@@ -22,7 +22,7 @@ Waiting = tuple[list[PutResult], Callable[[list[PutResult]], None]]
 
 
 class MemoryWalk:
-    """What ``LogWalk`` asks for."""
+    """A walk over a log in memory, with the members of ``LogWalk``."""
 
     def __init__(self, records: dict[int, bytes], start: int, limit: int) -> None:
         self._records = records
@@ -38,7 +38,7 @@ class MemoryWalk:
 
 
 class MemoryLog:
-    """What ``LogAccess`` asks for.
+    """A log in memory, with the members of ``LogAccess``.
 
     :param clock_ms: store times.
     """

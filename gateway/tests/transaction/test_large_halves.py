@@ -178,7 +178,7 @@ def test_a_long_page_is_put_together_in_turns(world: World) -> None:
 
 
 def shown_again(world: World, key: str) -> StoredMessage:
-    """What the log has of a half message with this key, without its body."""
+    """Return the log's half message with this key, without its body."""
     [place] = [half.commit_log_offset for half in world.log.messages(HALF_TOPIC) if half.unique_key == key]
     head = world.log.head_at(place)
     assert head is not None

@@ -1,4 +1,4 @@
-"""How outcomes are put together into appends, and which is refused."""
+"""The way in which outcomes are put together into appends, and the outcomes that are refused."""
 
 from __future__ import annotations
 

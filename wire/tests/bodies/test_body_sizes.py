@@ -1,4 +1,4 @@
-"""What a server reads at one go is small enough to be read at one go; what may be large is read in steps."""
+"""The sizes of bodies that a server reads in one piece; larger bodies are read in steps."""
 
 from __future__ import annotations
 

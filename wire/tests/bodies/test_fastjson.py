@@ -327,7 +327,7 @@ def test_a_client_may_name_hundreds_of_subscriptions_a_second_time() -> None:
 
 
 def values_of(value: Any) -> int:
-    """How many values this is, itself with them."""
+    """Return how many values this value is, itself included."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return 1 + sum(map(values_of, inner))
 
@@ -367,7 +367,7 @@ def test_references_are_copies_and_a_body_has_no_more_values_than_its_text_and_t
 
 
 def calls_during(action: Callable[[], object]) -> int:
-    """How many functions are called in it, those of C among them."""
+    """Return how many functions are called in a block, those of C included."""
     calls = 0
 
     def count(_frame: object, event: str, _argument: object) -> None:

@@ -52,7 +52,7 @@ def _log(numbers: random.Random, count: int) -> bytes:
 
 
 def _expected(data: bytes) -> tuple[int, Found]:
-    """By ``parse_record``, record by record: where the intact ones end, and their units."""
+    """Return the end of the intact records and their units, found by ``parse_record``, record by record."""
     at = 0
     found: Found = {}
     while at < len(data):

@@ -1,4 +1,4 @@
-"""Which header goes with which code: one list for requests, one for their responses. For tests that try every header.
+"""The header of each code: one list for requests, one for their responses. For tests that try every header.
 
 A code that is absent carries no ext fields of its own: its body says everything. A response is looked up by
 the code of its request.

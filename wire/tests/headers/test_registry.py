@@ -101,7 +101,7 @@ def test_a_header_read_from_a_frame_is_the_one_parsed_from_its_fields(cls: type[
 
 
 def outcome(read: Callable[[], Header]) -> Header | str:
-    """What reading gives, or the text of its error."""
+    """Return the result of reading, or the text of its error."""
     try:
         return read()
     except FieldError as error:

@@ -1,4 +1,4 @@
-"""How many messages a record stands for."""
+"""The number of messages for which a record stands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of known forms share: reading with and without them, and headers that are nearly of a form."""
+"""Common parts of the tests of known forms: reading with and without them, and headers that are nearly of a form."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def reading(reader: FormReader | None, text: bytes, declared: type[Header]) -> t
 
 
 def assert_read_as_ever(reader: FormReader, text: bytes, declared: type[Header]) -> None:
-    """With the reader a header says what it says without."""
+    """Check that a header reads the same with the reader and without it."""
     assert reading(reader, text, declared) == reading(None, text, declared)
 
 

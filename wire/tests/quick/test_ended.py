@@ -15,7 +15,7 @@ from wire.tests.quick.known_reading import assert_read_as_ever, changed
 def header(
     key: str = "0A0B", log: int = 684, half: int = 2, outcome: int = 8, check: str = "false", opaque: int = 27
 ) -> bytes:
-    """As the Java client writes it."""
+    """Return the header as the Java client writes it."""
     return (
         f'{{"code":37,"extFields":{{"producerGroup":"g0","bname":"vm","commitLogOffset":"{log}","topic":"Bench",'
         f'"msgId":"{key}","tranStateTableOffset":"{half}","commitOrRollback":"{outcome}","transactionId":"{key}",'

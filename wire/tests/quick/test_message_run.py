@@ -47,12 +47,12 @@ def alone(run: MessageRun, queue_offset: int, commit_log_offset: int, stored_at_
 
 
 def told(run: MessageRun) -> list[tuple[str, str | None, str | None, int]]:
-    """What is known of each message without its properties."""
+    """Return the facts of each message without its properties."""
     return [(key, form.keys, form.tag, form.code) for key, form in zip(run.unique_keys, run.forms, strict=True)]
 
 
 def found(run: MessageRun) -> list[tuple[str, str | None, str | None, int]]:
-    """The same, by the properties that each message is stored with."""
+    """Return the same facts, read from the properties with which each message is stored."""
     maps = [message.property_map for message in run.messages()]
     return [
         (map_.get("UNIQ_KEY", ""), map_.get("KEYS"), map_.get("TAGS"), tags_code(map_.get("TAGS"))) for map_ in maps

@@ -25,7 +25,7 @@ HALF = r"TRAN_MSG\u0001true\u0002"
 def header(
     key: str = "0A0B", queue: int | str = 1, born: int = 1795, opaque: int | str = 7, topic: str = "t", before: str = ""
 ) -> bytes:
-    """As the Java client writes it."""
+    """Return the header as the Java client writes it."""
     return (
         f'{{"code":310,"extFields":{{"a":"g","b":"{topic}","c":"TBW102","d":"4","e":"{queue}","f":"0","g":"{born}",'
         f'"h":"0","i":"{before}UNIQ_KEY\\u0001{key}\\u0002WAIT\\u0001true\\u0002","j":"0","k":"false","m":"false",'

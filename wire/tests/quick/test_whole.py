@@ -30,7 +30,7 @@ SENT = '{"code":310,"extFields":{"a":"g","b":"t","c":"T","d":"4","e":"1","f":"0"
 
 
 def outcome(read: Callable[[], Header]) -> Header | str:
-    """What reading gives, or the text of its error."""
+    """Return the result of reading, or the text of its error."""
     try:
         return read()
     except FieldError as error:
@@ -38,7 +38,7 @@ def outcome(read: Callable[[], Header]) -> Header | str:
 
 
 def facts(command: RemotingCommand) -> tuple[object, ...]:
-    """What a command says of itself, but for its fields."""
+    """Return the facts of a command, without its fields."""
     return (
         *(command.code, command.opaque, command.flag, command.language, command.version, command.remark),
         *(command.body, command.serialize_type),

@@ -17,7 +17,7 @@ class BrokerThread:
         self._thread = thread
 
     def put(self, topic: str, *bodies: bytes, queue_id: int = 0) -> None:
-        """See ``ConsumingBroker.put``."""
+        """Implement ``ConsumingBroker.put``."""
 
         async def on_loop() -> None:
             self.broker.put(topic, *bodies, queue_id=queue_id)

@@ -20,7 +20,7 @@ any_moment = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="it know
 
 
 class Interrupted(BaseException):
-    """What the handler of a signal raises."""
+    """The exception that the handler of a signal raises."""
 
 
 def interrupted(act: Callable[[], object]) -> Iterator[BaseException]:

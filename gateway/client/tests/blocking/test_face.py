@@ -44,7 +44,7 @@ class Core:
         self.calls.append("abandon")
 
     def unwatch(self) -> None:
-        """See ``Lifetime``."""
+        """Implement ``Lifetime``."""
 
     async def drop(self) -> None:
         self.calls.append("drop")

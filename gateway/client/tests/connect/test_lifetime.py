@@ -29,7 +29,7 @@ class Held(Lifetime):
 
 @pytest.fixture
 def warned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is warned of; an exception, as ``filterwarnings = error`` makes, would be lost in a destructor."""
+    """Return the warnings; an exception, as ``filterwarnings = error`` makes, would be lost in a destructor."""
     told: list[str] = []
     monkeypatch.setattr(warnings, "warn", lambda text, category, **_: told.append(f"{category.__name__}: {text}"))
     return told

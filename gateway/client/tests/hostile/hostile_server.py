@@ -103,7 +103,7 @@ _RECORD_FIELDS: Final = (
 
 
 class HostileServer(PoppingBroker):
-    """See the module.
+    """A server that gives bad answers; see the module.
 
     :param badly: the share of answers that are bad, 0 … 1; may be changed.
     """
@@ -177,7 +177,7 @@ class HostileServer(PoppingBroker):
     # --- misdeeds -------------------------------------------------------------------------------------------
 
     def other_fields(self, reply: RemotingCommand, command: RemotingCommand) -> RemotingCommand:
-        """Some fields have other values, are missing or are new."""
+        """Return the reply with some fields changed: other values, missing fields, new fields."""
         fields = dict(reply.ext_fields)
         declared = RESPONSE_HEADERS.get(RequestCode(command.code)) if command.code in set(RequestCode) else None
         names = [*fields, *(field.encode_name for field in msgspec.structs.fields(declared or _Nothing))]
@@ -269,7 +269,7 @@ class HostileServer(PoppingBroker):
         return build_frame(reply) * 2
 
     def damaged(self, reply: RemotingCommand, command: RemotingCommand) -> bytes:
-        """Some bytes of the frame are others."""
+        """Return the frame with some bytes changed."""
         data = bytearray(build_frame(reply))
         for _ in range(3):
             data[self._random.randrange(len(data))] = self._random.randrange(256)

@@ -254,7 +254,7 @@ def pulled(code: int, step: int, *, with_messages: bool = False) -> Callable[[Ho
 
 
 def plain(code: int, body: bytes = b"") -> Callable[[HostileServer, RemotingCommand], Reply]:
-    """The same answer each time."""
+    """Return the same answer each time."""
     return lambda _, request: request.response(code, "again", {}, body)
 
 

@@ -42,12 +42,12 @@ def found() -> dict[str, str]:
 
 
 def ready() -> dict[str, str]:
-    """Those of ``found`` that have what the client needs."""
+    """Return the Pythons of ``found`` that have what the client needs."""
     return {version: path for version, path in found().items() if version == _OWN or _packages(version).is_dir()}
 
 
 def missing() -> str:
-    """Which versions tests cannot run on here, for people; empty when there is none."""
+    """Return the versions on which tests cannot run here, for people; empty if there is none."""
     left = [
         f"{version} (run `make test-unit`, which installs what it needs)" if version in found() else version
         for version in SUPPORTED
@@ -67,7 +67,7 @@ def environment(version: str) -> dict[str, str]:
 
 
 def _candidates() -> Iterator[str]:
-    """Those of the environment variable first, then what ``.ci/install-python`` brought, ``PATH``, and pyenv."""
+    """Return Pythons: those of the environment variable first, then of ``.ci/install-python``, ``PATH``, and pyenv."""
     yield from filter(None, os.environ.get(VARIABLE, "").split(os.pathsep))
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     shims = str(pyenv / "shims")  # they are there for versions that are not switched on, too

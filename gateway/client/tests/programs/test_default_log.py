@@ -54,7 +54,7 @@ with broker_thread(queues=2) as server:
 
 
 def output_of(set_up: str) -> str:
-    """What the program writes to standard error."""
+    """Return what the program writes to standard error."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, set_up], capture_output=True, text=True, timeout=60, check=True
     )

@@ -1,4 +1,4 @@
-"""What `import gateway.client` gives, and what it must not load."""
+"""The names that `import gateway.client` gives, and the modules that it must not load."""
 
 import inspect
 import subprocess

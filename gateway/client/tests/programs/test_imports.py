@@ -1,4 +1,4 @@
-"""What is loaded with a client: not what few need. Modules are counted, not seconds, which a busy machine changes."""
+"""The modules that a client loads: none that only few need. A busy machine changes seconds, so modules are counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between Pythons, on each one of this machine: start and exit, forks, signals."""
+"""Differences between Pythons, on each Python of this machine: start and exit, forks, signals."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def running(version: str, program: str, *arguments: str, **variables: str) -> It
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[str, Counter[str]]:
-    """What a program wrote to standard error when it has ended, and which clients it says were not closed."""
+    """Return what an ended program wrote to standard error, and which clients it names as not closed."""
     try:
         _, errors = process.communicate(timeout=LONGEST_S)
     except subprocess.TimeoutExpired:

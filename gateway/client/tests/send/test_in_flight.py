@@ -1,4 +1,4 @@
-"""What is in flight is limited and waited for; sendings are stood in for by what counts of them."""
+"""The limits of sends in flight, and the wait for them; simple objects stand in for sends."""
 
 from __future__ import annotations
 

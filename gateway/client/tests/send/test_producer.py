@@ -1,4 +1,4 @@
-"""What a producer sends, and where to."""
+"""The requests that a producer sends, and their destination."""
 
 import asyncio
 

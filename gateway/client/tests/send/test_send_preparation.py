@@ -1,4 +1,4 @@
-"""What is made of messages before they are sent; that it is sent is tested with ``Producer``."""
+"""The preparation of messages before they are sent; the sending itself is tested with ``Producer``."""
 
 from __future__ import annotations
 

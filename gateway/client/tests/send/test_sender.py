@@ -1,4 +1,4 @@
-"""What a sender does for other clients than a producer; sending itself is tested with ``Producer``."""
+"""The services of a sender for other clients than a producer; the sending itself is tested with ``Producer``."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

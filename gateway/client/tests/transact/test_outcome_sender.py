@@ -29,7 +29,7 @@ def outcome(state: TransactionState = TransactionState.COMMIT, msg_id: str = "m1
 
 
 class Wire:
-    """Where outcomes go; fails as often as it is told to."""
+    """The destination of outcomes; fails as often as the test asks."""
 
     def __init__(self, *failures: RocketMQError) -> None:
         self.failures = list(failures)

@@ -11,7 +11,7 @@ from gateway.settings import Address, Settings
 
 
 def fault(port: int = 10911, /, **settings: Any) -> str | None:
-    """What is wrong, on a machine that has the address 10.0.0.5 besides its loopback ones."""
+    """Return the fault of an address, on a machine that has the address 10.0.0.5 besides its loopback ones."""
     own = {"127.0.0.1", "127.0.0.2", "10.0.0.5", "::1", "2001:db8::5", "2001:0db8::0005", "localhost", "mq.example.org"}
     made = Settings(**settings)
     address = fixed_address(made, port)

@@ -100,7 +100,7 @@ class Broker:
         self.reactor.tcpClients[-1][2].clientConnectionFailed(self.reactor.connectors[-1], failure_of(error))
 
     def take(self, server: Peer, seconds: float = 0) -> list[RemotingCommand]:
-        """What the name server got after some time."""
+        """Return what the name server got after some time."""
         self.reactor.advance(seconds)
         self.reactor.advance(0)
         return server.received()

@@ -1,4 +1,4 @@
-"""What clients ask for that cannot be: each is answered with its code, and no message is lost or doubled by it.
+"""Impossible requests of clients: each is answered with its code, and no message is lost or doubled by it.
 
 Expressions, delays, recalls, receipts, locks, resets and replies, one after the other. What each part refuses besides
 is in the tests of that part; here a whole broker is asked, and what it holds is looked at afterwards.

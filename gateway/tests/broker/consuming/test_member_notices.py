@@ -1,4 +1,4 @@
-"""When members of a consumer group are told to share out the queues anew, as they see it on their connections."""
+"""Notices to the members of a consumer group to share out the queues again, as the members see them."""
 
 from __future__ import annotations
 

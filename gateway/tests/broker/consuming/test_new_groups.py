@@ -76,7 +76,7 @@ class Start:
         return int(found.ext_fields["offset"])
 
     def _pulled(self, offset: int) -> list[bytes]:
-        """What comes of pulls, the first of which is held if there is nothing."""
+        """Return the answers to pulls; the first pull is held if there is no message."""
         got: list[bytes] = []
         is_first = True
         while True:

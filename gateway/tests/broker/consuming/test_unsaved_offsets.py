@@ -1,4 +1,4 @@
-"""What a client is told of an offset while the file of the offsets cannot be written."""
+"""Answers about an offset while the file of the offsets cannot be written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes in to topics and goes out to groups, over the last minute, hour and day."""
+"""Messages in to topics and out to groups, over the last minute, hour and day."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class LiteConsumer:
         assert self.broker.ask_all(self.peer, POP, header) == []
 
     def woken(self) -> list[Popped]:
-        """What the pop that waited has brought."""
+        """Return what the waiting pop has brought."""
         self.broker.turn()
         return [message for answer in self.peer.received() for message in popped_of(answer)]
 

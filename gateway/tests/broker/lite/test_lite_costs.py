@@ -1,4 +1,4 @@
-"""What lite topics cost: a change what it changes, long work in pieces, and what waits for all is kept once."""
+"""The costs of lite topics: each change costs what it changes, long work runs in pieces, shared facts are kept once."""
 
 from __future__ import annotations
 

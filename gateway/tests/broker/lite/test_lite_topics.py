@@ -602,7 +602,7 @@ def one_read_by_another_pop(broker: WholeBroker, consumer: LiteConsumer) -> None
 
 
 def is_ready(broker: WholeBroker) -> bool:
-    """Whether the client is told of that lite topic when it pops next."""
+    """Return whether the client gets that lite topic when it pops next."""
     (client,) = broker.parts.lite.subscriptions
     return queue_of("free") in client.ready
 

@@ -21,7 +21,7 @@ TURN_SECONDS = 1e-9
 
 
 class TurnReactor(MemoryReactorClock):
-    """What is asked for at once is for the next turn, as with a real reactor."""
+    """A reactor that runs a call without delay in the next turn, as a real reactor does."""
 
     def callLater(  # noqa: N802 (Twisted's name)
         self,
@@ -30,7 +30,7 @@ class TurnReactor(MemoryReactorClock):
         *args: object,
         **kw: object,
     ) -> IDelayedCall:
-        """See ``TimeSource``."""
+        """Implement ``TimeSource``."""
         return super().callLater(max(delay, TURN_SECONDS), callable, *args, **kw)
 
 
@@ -78,7 +78,7 @@ class Asker:
 
     @property
     def answers(self) -> int:
-        """How many answers that is."""
+        """Return how many answers these bytes are."""
         return len(_STATUS.findall(self.received))
 
     @property
@@ -88,7 +88,7 @@ class Asker:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the connection is open."""
+        """Return whether the connection is open."""
         return bool(self.transport.connected)
 
 

@@ -1,4 +1,4 @@
-"""What the tests of cold requests share."""
+"""Fixtures that the tests of requests share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators ask for when they need space: queue files of deleted messages, queues without a topic."""
+"""Requests of operators who need space: queue files of deleted messages, queues without a topic."""
 
 from __future__ import annotations
 

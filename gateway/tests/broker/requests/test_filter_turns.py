@@ -39,7 +39,7 @@ class TurnedBroker(WholeBroker):
         self.parts.filter_turns._soon = lambda function: self.ends.append(function)
 
     def clock(self) -> int:
-        """As that of other brokers; it fails as often as it is told to."""
+        """A clock like that of other brokers; fails as often as the test asks."""
         if self.clock_failures:
             self.clock_failures -= 1
             raise ZeroDivisionError("the clock is broken")
@@ -236,7 +236,7 @@ COMMITTING = {"sys_flag": PullFlag.SUBSCRIPTION | PullFlag.COMMIT_OFFSET, "commi
 
 
 def committed(broker: TurnedBroker) -> int:
-    """What the offset of the group is set to."""
+    """Return the offset of the group after a commit."""
     return broker.parts.offsets.query("group", "orders", 0)
 
 

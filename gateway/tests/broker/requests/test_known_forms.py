@@ -31,7 +31,7 @@ def _broker(path: Path, *, learns: bool = True, **changed: Any) -> WholeBroker:
 
 
 def _recognised(broker: WholeBroker, code: RequestCode = RequestCode.SEND_MESSAGE_V2) -> int:
-    """How many forms were of use."""
+    """Return how many forms were of use."""
     reader = broker.conversation.server.whole_headers[start_of(code)]
     assert isinstance(reader, FormReader)
     return len(reader._forms)

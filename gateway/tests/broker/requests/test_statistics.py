@@ -1,4 +1,4 @@
-"""Where queues and groups stand, as tools ask."""
+"""The ends of queues and the offsets of groups, as tools ask for them."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ Row = dict[str, Any]
 
 
 class Answer(NamedTuple):
-    """What a broker answers."""
+    """The answer of a broker."""
 
     code: int
     fields: Mapping[str, str]
@@ -360,7 +360,7 @@ def dead_letter_after_commit(way: Way) -> StoredMessage:
 def client_retry(
     way: Way, times: int = 1, topic: str = "", version: int = 479, more: Mapping[str, str] | None = None
 ) -> StoredMessage:
-    """As a Java consumer sends a message to the retry topic itself, when sending it back failed."""
+    """Send a message to the retry topic, as a Java consumer does when sending it back failed."""
     way.pulled(way.topic)  # which makes the group
     way.send(
         {"RETRY_TOPIC": way.topic, "DELAY": "1", **(more or {})},
@@ -491,7 +491,7 @@ WAYS: Final[dict[str, Callable[[Way], StoredMessage | Row]]] = {
 
 
 def deliveries(broker: Broker) -> dict[str, Row]:
-    """What a broker delivers, by way."""
+    """Return the deliveries of a broker, by way."""
     rows: dict[str, Row] = {}
     for number, (name, deliver) in enumerate(WAYS.items()):
         way = Way(broker, f"way {number}")
@@ -507,6 +507,6 @@ def deliveries(broker: Broker) -> dict[str, Row]:
 
 
 def recorded() -> dict[str, dict[str, Row]]:
-    """What Apache RocketMQ delivered, by version and way."""
+    """Return the deliveries of Apache RocketMQ, by version and way."""
     found: dict[str, dict[str, Row]] = json.loads(RECORDED.read_text())
     return found

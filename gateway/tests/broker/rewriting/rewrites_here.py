@@ -1,4 +1,4 @@
-"""How this broker rewrites messages, asked with the requests of ``rewrites``."""
+"""The rewriting of messages by this broker, asked with the requests of ``rewrites``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Asked:
 
 
 def delivered_here(directory: Path) -> dict[str, Row]:
-    """What this broker delivers, by way."""
+    """Return the deliveries of this broker, by way."""
     broker = WholeBroker(directory, message_delay_level="1s 1s 1s 1s 1s 1s", recall_message_enable=True)
     rows = deliveries(Asked(broker))
     broker.stop()

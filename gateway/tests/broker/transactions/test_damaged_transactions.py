@@ -176,7 +176,7 @@ def test_a_damaged_record_refuses_the_start_and_moves_no_progress(
 
 
 def stand_in(closed: Closed, topic: str, number: int) -> None:
-    """As ``store repair`` leaves a damaged record."""
+    """Replace a record by a stand-in, as ``store repair`` does with a damaged record."""
     place, size, _ = closed.unit(topic, number)
     data = (closed.directory / "commitlog" / FIRST_FILE).read_bytes()
     record = build_stand_in((topic, 0, number), place, size, parse_record(data, place).stored_at_ms)

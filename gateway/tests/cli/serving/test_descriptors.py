@@ -80,7 +80,7 @@ def descriptors(server: GatewayServer) -> int:
 
 
 def is_open(connection: socket.socket) -> bool:
-    """Whether the server has not closed it."""
+    """Return whether the server has not closed the connection."""
     connection.setblocking(False)
     try:
         return connection.recv(1) != b""

@@ -17,7 +17,7 @@ def loaded(*assignments: str) -> Loaded:
 
 
 def settings_of(member: BrokerMember, *, port: int | None = None) -> Loaded:
-    """What the broker's process reads out of its command line."""
+    """Return the settings that the broker's process reads from its command line."""
     command, supervised, *rest = member.arguments([Address("127.0.0.1", 9876), Address("other", 1)], port)
     assert (command, supervised, set(rest[::2])) == ("broker", "--supervised", {"--set"})
     return load_settings(Role.BROKER, assignments=rest[1::2])

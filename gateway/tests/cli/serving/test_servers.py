@@ -1,4 +1,4 @@
-"""Which servers a role has, and the name server with the face of a server."""
+"""The servers of each role, and the name server with the face of a server."""
 
 from __future__ import annotations
 

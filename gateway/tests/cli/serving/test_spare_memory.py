@@ -19,7 +19,7 @@ GARBAGE_BYTES = IDLE // GARBAGE_SHARE
 
 
 class Process:
-    """Its bytes, and what stays of them when memory is given back, garbage included."""
+    """A process: its bytes, and what stays of them when memory is given back, garbage included."""
 
     def __init__(self) -> None:
         self.bytes = self.needed = IDLE

@@ -1,4 +1,4 @@
-"""What a crash may leave on the disk, made from a log of changes.
+"""The states in which a crash may leave the disk, made from a log of changes.
 
 The model is that of POSIX, harsher than most file systems:
 
@@ -52,7 +52,7 @@ class Crash(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What arrived of a file's changes since its last sync.
+    """The part of a file's changes since its last sync that arrived.
 
     :param sizes: how many changes of its size.
     :param moments: for each sector, up to which change its content arrived.
@@ -98,7 +98,7 @@ class _Unsynced:
 
 
 class Moment:
-    """What is on the disk for sure at a moment of a log, and what is on its way; moves on change by change.
+    """The certain state of the disk at a moment of a log, and the changes on their way; moves on change by change.
 
     :param image: what was there before the log, all of it for sure.
     """
@@ -156,11 +156,11 @@ class Moment:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is on its way."""
+        """Return whether no change is on its way."""
         return not self._unsynced and not self._name_changes
 
     def choice(self, crash: Crash, random: Random) -> Choice:
-        """What arrives."""
+        """Return which changes arrive."""
         all_names = frozenset(range(len(self._name_changes)))
         lost = dict.fromkeys(self._unsynced, NONE_ARRIVED)
         if crash is Crash.KILL:
@@ -247,7 +247,7 @@ class Moment:
     # --- describing ----------------------------------------------------------------------------------------------
 
     def losses(self, choice: Choice) -> list[str]:
-        """What did not arrive, a line each."""
+        """Return what did not arrive, a line each."""
         arrived = {position for position, _ in self._arrived_names(choice.names)}
         lines = [str(change) for position, change in enumerate(self._name_changes) if position not in arrived]
         for inode, fate in choice.fates.items():
@@ -355,7 +355,7 @@ def _rename(names: dict[str, int], directories: dict[str, int], change: Change) 
 
 
 def _moves(change: Change, directory: str) -> bool:
-    """Whether a change renames a directory, and what is to be synced lies below one of its names."""
+    """Return whether a change renames a directory above something that has to be synced."""
     renames = change.kind is Kind.RENAME and change.inode < 0
     return renames and (_is_below(directory, change.path) or _is_below(directory, change.target))
 

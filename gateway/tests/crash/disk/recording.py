@@ -24,7 +24,7 @@ Entry = TypeVar("Entry")
 
 
 class Kind(Enum):
-    """What a change does."""
+    """The kind of a change."""
 
     MAKE = "make"
     WRITE = "write"
@@ -121,7 +121,7 @@ class Fault(NamedTuple):
     code: int = errno.EIO
 
     def error(self, path: str) -> OSError:
-        """What the call raises."""
+        """Return the error that the call raises."""
         return OSError(self.code, os.strerror(self.code), path)
 
 
@@ -162,7 +162,7 @@ class RecordingFiles(FileLayer, ConfigDisk):
     # --- descriptors ---------------------------------------------------------------------------------------------
 
     def open(self, path: Path, *, create: bool = False) -> int:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         name = str(path)
         inode = self._inodes.get(name)
         if inode is None:
@@ -179,25 +179,25 @@ class RecordingFiles(FileLayer, ConfigDisk):
         return fd
 
     def close(self, fd: int) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         del self._open[fd]
 
     def pread(self, fd: int, count: int, offset: int) -> bytes:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         return bytes(self._open[fd].data[offset : offset + count])
 
     sees_memory = True
 
     def pread_now(self, fd: int, count: int, offset: int) -> bytes | None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         data = self.pread(fd, count, offset)
         return data if len(data) == count else None
 
     def read_ahead(self, fd: int, offset: int, count: int) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
 
     def pwrite(self, fd: int, data: Buffer, offset: int) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         inode = self._open[fd]
         inode.modified_at_ms = now_ms = self._clock_ms()
         fault = self._take_fault("pwrite", inode.path)
@@ -210,18 +210,18 @@ class RecordingFiles(FileLayer, ConfigDisk):
             raise fault.error(inode.path)
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], offset: int) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         self.pwrite(fd, b"".join(buffers), offset)
 
     def truncate(self, fd: int, size: int) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         inode = self._open[fd]
         inode.modified_at_ms = now_ms = self._clock_ms()
         resize(inode.writable(), size)
         self.log(Change(Kind.TRUNCATE, inode.path, inode.number, size, at_ms=now_ms))
 
     def fdatasync(self, fd: int) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         inode = self._open[fd]
         if (fault := self._take_fault("fdatasync", inode.path)) is not None:
             self.log(Change(Kind.FAILED_SYNC, inode.path, inode.number))
@@ -237,22 +237,22 @@ class RecordingFiles(FileLayer, ConfigDisk):
         return fault
 
     def size(self, fd: int) -> int:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         return len(self._open[fd].data)
 
     def data_ranges(self, fd: int, start: int, end: int) -> Sequence[tuple[int, int]]:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         end = min(end, len(self._open[fd].data))
         return [(start, end)] if start < end else []
 
     def lock(self, fd: int) -> bool:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         return True
 
     # --- names ---------------------------------------------------------------------------------------------------
 
     def rename(self, source: Path, target: Path) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         old, new = str(source), str(target)
         if old in self._directories:
             self._log_name(Kind.RENAME, old, target=new)
@@ -266,7 +266,7 @@ class RecordingFiles(FileLayer, ConfigDisk):
         self._inodes[new] = inode
 
     def link(self, source: Path, target: Path) -> None:
-        """See ``ConfigDisk``."""
+        """Implement ``ConfigDisk``."""
         old, new = str(source), str(target)
         inode = self._inode(old)
         if new in self._inodes:
@@ -275,14 +275,14 @@ class RecordingFiles(FileLayer, ConfigDisk):
         self._inodes[new] = inode
 
     def unlink(self, path: Path) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         name = str(path)
         inode = self._inodes.pop(name, None)
         if inode is not None:
             self._log_name(Kind.UNLINK, name, inode.number)
 
     def make_directory(self, path: Path) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         name = str(path)
         if name in self._directories:
             return
@@ -293,21 +293,21 @@ class RecordingFiles(FileLayer, ConfigDisk):
         self._log_name(Kind.MAKE_DIRECTORY, name)
 
     def remove_directory(self, path: Path) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         name = str(path)
         if name in self._directories and not self.list(path):
             del self._directories[name]
             self._log_name(Kind.REMOVE_DIRECTORY, name)
 
     def fsync_directory(self, path: Path) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         name = str(path)
         if name not in self._directories:
             raise _missing(name)
         self.log(Change(Kind.SYNC_DIRECTORY, name))
 
     def list(self, path: Path) -> list[str]:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         name = str(path)
         if name in self._inodes:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
@@ -317,48 +317,48 @@ class RecordingFiles(FileLayer, ConfigDisk):
         return sorted(found[start:] for found in below if found.startswith(prefix) and "/" not in found[start:])
 
     def exists(self, path: Path) -> bool:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         name = str(path)
         return name in self._inodes or name in self._directories
 
     def kind(self, path: Path) -> EntryKind:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         name = str(path)
         if name in self._inodes:
             return EntryKind.FILE
         return EntryKind.DIRECTORY if name in self._directories else EntryKind.MISSING
 
     def modified_all(self, directory: Path, names: Sequence[str]) -> Sequence[int]:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         paths = [directory / name for name in names]
         return [self.modified_at_ms(path) if self.exists(path) else -1 for path in paths]
 
     def modified_at_ms(self, path: Path) -> int:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         name = str(path)
         directory = self._directories.get(name)
         return self._inode(name).modified_at_ms if directory is None else directory
 
     def disk_space(self, path: Path) -> DiskSpace:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         return self.space
 
     def system_run(self) -> str:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         return f"run {self.image.run}"
 
     # --- whole files, for the tables -----------------------------------------------------------------------------
 
     def file_size(self, path: Path) -> int:
-        """See ``ConfigDisk``."""
+        """Implement ``ConfigDisk``."""
         return len(self._inode(str(path)).data)
 
     def read(self, path: Path) -> bytes:
-        """See ``ConfigDisk``."""
+        """Implement ``ConfigDisk``."""
         return bytes(self._inode(str(path)).data)
 
     def write(self, path: Path, content: bytes) -> None:
-        """See ``ConfigDisk``."""
+        """Implement ``ConfigDisk``."""
         fd = self.open(path, create=True)
         try:
             self.truncate(fd, 0)
@@ -368,7 +368,7 @@ class RecordingFiles(FileLayer, ConfigDisk):
             self.close(fd)
 
     def copy(self, source: Path, target: Path) -> None:
-        """See ``ConfigDisk``."""
+        """Implement ``ConfigDisk``."""
         self.write(target, self.read(source))
 
     # --- inside --------------------------------------------------------------------------------------------------
@@ -381,7 +381,7 @@ class RecordingFiles(FileLayer, ConfigDisk):
 
 
 def overwrite(content: bytearray, offset: int, data: bytes) -> None:
-    """What a write does to a file."""
+    """Apply a write to the content of a file."""
     end = offset + len(data)
     if end > len(content):
         content.extend(bytes(end - len(content)))
@@ -389,7 +389,7 @@ def overwrite(content: bytearray, offset: int, data: bytes) -> None:
 
 
 def resize(content: bytearray, size: int) -> None:
-    """What a truncate does to a file."""
+    """Apply a truncate to the content of a file."""
     if size < len(content):
         del content[size:]
     else:
@@ -397,7 +397,7 @@ def resize(content: bytearray, size: int) -> None:
 
 
 def move_below(table: dict[str, Entry], old: str, new: str) -> None:
-    """What the rename of a directory does to names."""
+    """Apply the rename of a directory to names."""
     for name in [name for name in table if name == old or name.startswith(f"{old}/")]:
         table[new + name[len(old) :]] = table.pop(name)
 

@@ -46,11 +46,11 @@ class FileDatabase:
             self._files.fsync_directory(self._path.parent.parent)
 
     def close(self) -> None:
-        """See ``Database``."""
+        """Implement ``Database``."""
 
 
 def state_choice(root: Path, files: RecordingFiles, wanted: TransactionStateStore) -> StateChoice:
-    """What a broker of these tests uses."""
+    """Return the state store that a broker of these tests uses."""
     path = root / "transaction" / "rows"
     return StateChoice(
         root=root,

@@ -27,7 +27,7 @@ def contents(image: Image) -> dict[str, bytes]:
 
 
 def left(files: RecordingFiles, crash: Crash, seed: int = 0) -> dict[str, bytes]:
-    """What a crash at the end of a disk's log leaves."""
+    """Return what a crash at the end of a disk's log leaves."""
     moment = Moment(files.image)
     for change in files.changes:
         moment.pass_over(change)

@@ -131,7 +131,7 @@ def extension_written_over(patch: Patch) -> None:
 
 
 def torn_tail_stays(patch: Patch) -> None:
-    """What recovery cuts off the log stays in the file."""
+    """Leave in the file the bytes that recovery cuts off the log."""
     patch(MappedFile, "erase", lambda self, position: None)
 
 
@@ -160,7 +160,7 @@ def rebuild_trusts_the_checkpoint(patch: Patch) -> None:
 
 
 def a_queue_missing_in_the_list(patch: Patch) -> None:
-    """Of several queues that changed one is not in the journal's line."""
+    """Leave one of several changed queues out of the journal's line."""
     honest = ConsumeQueues.list_changed
 
     def forgetful(self: ConsumeQueues, commit_log_end: int) -> None:
@@ -257,7 +257,7 @@ def delay_level_ahead_of_its_messages(patch: Patch) -> None:
 
 
 def delay_level_ahead_of_the_disk(patch: Patch) -> None:
-    """With ASYNC_FLUSH a level's offset is saved before the messages it let go are on disk."""
+    """Save a level's offset with ASYNC_FLUSH before the messages that it let go are on disk."""
     patch(DelayService, "durable_offsets", DelayService.offsets)
 
 
@@ -325,7 +325,7 @@ def timer_log_synced_again(patch: Patch) -> None:
 
 
 def stored_as_far_as_appended(patch: Patch) -> None:
-    """What is on its way to a full disk counts as the log's end, before which nothing can be stored any more."""
+    """Count bytes on their way to a full disk as the log's end, so that nothing can be stored any more."""
     patch(MessageStore, "stored_end", MessageStore.max_commit_log_offset)
 
 

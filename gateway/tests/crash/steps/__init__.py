@@ -1,1 +1,1 @@
-"""What may be done to a broker, step by step; each step makes the facts that are promised."""
+"""The steps that can be played on a broker; each makes the facts that are promised."""

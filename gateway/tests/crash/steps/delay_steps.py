@@ -95,7 +95,7 @@ class DelaySteps(Steps):
         self._broker.save_timers()
 
     def tick(self) -> None:
-        """Some of the time until the next timer message."""
+        """Let some of the time until the next timer message pass."""
         milliseconds = self._random.choice((1, 40, 300, 1_000))
         self._stage.let_pass(milliseconds)
         self._broker.reactor.advance(milliseconds / 1_000)
@@ -111,7 +111,7 @@ class DelaySteps(Steps):
 
 
 def _due_ms(waiting: OutgoingMessage) -> int:
-    """When a timer message goes."""
+    """Return when a timer message is due."""
     return int(waiting.property_map[PropertyName.TIMER_DELIVER_MS])
 
 

@@ -15,7 +15,7 @@ LIGHT_QUEUES = ("%LMQ%x",), ("%LMQ%y",), ("%LMQ%x", "%LMQ%y"), ("%LMQ%y", "other
 
 
 class MessageSteps(Steps):
-    """What producers send."""
+    """The steps of producers."""
 
     def append(self) -> None:
         message = self._stage.message(self._random.choice(QUEUES))

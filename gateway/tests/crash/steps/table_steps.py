@@ -82,7 +82,7 @@ class TableSteps(Steps):
         self._persist_groups()
 
     def drop_group(self) -> None:
-        """With its offsets, as the request to delete a group does."""
+        """Delete a group with its offsets, as the request does."""
         name = self._random.choice(GROUPS)
         if self._broker.groups.get(name) is None:
             return
@@ -103,7 +103,7 @@ class TableSteps(Steps):
         self._broker.groups.persist(self._saved(lambda ledger: ledger.groups.save(numbers)))
 
     def delete_messages(self) -> None:
-        """Of a topic, with the offsets of its queues; whoever sends to it next makes it anew."""
+        """Delete a topic with the offsets of its queues; the next sender makes the topic again."""
         topic = self._random.choice(QUEUES)[0]
         self._broker.threads.run()
         self._stage.note_flushed()

@@ -17,7 +17,7 @@ from wire.message.properties import PropertyName
 
 
 class TransactionSteps(Steps):
-    """What transactional producers do; halves of earlier lives are among theirs."""
+    """The steps of transactional producers, also for half messages of earlier lives."""
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)

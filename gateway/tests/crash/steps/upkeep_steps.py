@@ -11,7 +11,7 @@ from gateway.tests.crash.stage import Steps
 
 
 class UpkeepSteps(Steps):
-    """What happens without a client."""
+    """The steps that happen without a client."""
 
     def turn(self) -> None:
         self._broker.threads.turn()
@@ -53,7 +53,7 @@ class UpkeepSteps(Steps):
         self._fail("fdatasync", self._random.choice(("/commitlog/", "/commitlog/", "/consumequeue/", "/checkpoint")))
 
     def fail_timer_file(self) -> None:
-        """But for half a write of the timer check: it is one sector, which is there as a whole or not."""
+        """Fail a timer file, but never half a write of the timer check, which is one sector."""
         operation, parts = self._random.choice(
             (
                 ("pwrite", ("/commitlog/", "/timerlog/", "/timerwheel")),

@@ -19,7 +19,7 @@ from wire.codes import ResponseCode
 
 
 class Connection(NamedTuple):
-    """Who waits, and where it is."""
+    """A waiting client and its place."""
 
     remote: tuple[str, int]
 

@@ -1,4 +1,4 @@
-"""When a lite topic has stayed long enough."""
+"""The time after which a lite topic expires."""
 
 from __future__ import annotations
 

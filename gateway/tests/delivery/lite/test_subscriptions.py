@@ -1,4 +1,4 @@
-"""Who subscribes to which lite topics."""
+"""The subscriptions of clients to lite topics."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Crowd:
         assert self.held.hold(pop) is Held.YES
 
     def looks(self, operation: Callable[[], None]) -> int:
-        """How many of those who wait are looked at."""
+        """Return how many waiting pops are looked at."""
         before = Line.looks
         operation()
         return Line.looks - before

@@ -1,4 +1,4 @@
-"""Where a group is while pops are under way: behind them, and where it was when one fails or a reset comes between."""
+"""The position of a group while pops are under way: after them, or as before if one fails or a reset comes between."""
 
 from __future__ import annotations
 

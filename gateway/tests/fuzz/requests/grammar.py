@@ -36,7 +36,7 @@ _ROW: Final = re.compile(r"^\| (\d+) \| \w+ \| (\S+) \| (\S+) \|", re.MULTILINE)
 
 
 class Server(StrEnum):
-    """Who is asked."""
+    """The server that is asked."""
 
     BROKER = "broker"
     NAME_SERVER = "nameserver"

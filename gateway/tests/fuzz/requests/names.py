@@ -1,4 +1,4 @@
-"""What the fuzzer writes where a name, a number or a text belongs: good ones of its own, edges, and bad ones."""
+"""Names, numbers and texts that the fuzzer writes: good ones of its own, edges, and bad ones."""
 
 from __future__ import annotations
 

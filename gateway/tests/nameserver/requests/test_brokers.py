@@ -1,4 +1,4 @@
-"""What brokers ask a name server."""
+"""Requests of brokers to a name server."""
 
 from __future__ import annotations
 
@@ -310,7 +310,7 @@ def start_large(peer: Peer, counter: int = 1, count: int = 5_000) -> list[Remoti
 
 
 def settled(server: RunningNameServer, peer: Peer) -> list[RemotingCommand]:
-    """What a peer was answered when nothing is left to do."""
+    """Return a peer's answers once nothing is left to do."""
     while any(call.getTime() <= server.reactor.seconds() for call in server.reactor.getDelayedCalls()):
         server.advance(0)
     return peer.received()

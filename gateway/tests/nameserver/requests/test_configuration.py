@@ -1,4 +1,4 @@
-"""What tools ask a name server about configuration."""
+"""Requests of tools to a name server about configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients ask a name server."""
+"""Requests of clients to a name server."""
 
 from __future__ import annotations
 

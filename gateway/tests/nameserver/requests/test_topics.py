@@ -1,4 +1,4 @@
-"""What tools ask a name server about topics."""
+"""Requests of tools to a name server about topics."""
 
 from __future__ import annotations
 

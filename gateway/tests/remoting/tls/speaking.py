@@ -66,7 +66,7 @@ class TlsPeer:
         self._opaque = 0
 
     def made(self) -> bytes:
-        """What this side wants to send."""
+        """Return the bytes that this side wants to send."""
         return self._outgoing.read()
 
     def take(self) -> None:

@@ -1,4 +1,4 @@
-"""What the first byte of a connection decides, in each mode."""
+"""The decision by the first byte of a connection, in each mode."""
 
 from __future__ import annotations
 

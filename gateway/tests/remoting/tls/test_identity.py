@@ -44,7 +44,7 @@ def serves(peer: TlsPeer) -> bool:
 
 
 def refused(conversation: Conversation, context: ssl.SSLContext) -> bool:
-    """Whether no request of such a client is answered."""
+    """Return whether no request of such a client is answered."""
     peer = TlsPeer(conversation.connect(), context)
     try:
         return not serves(peer.handshake())

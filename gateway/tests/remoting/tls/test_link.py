@@ -351,7 +351,7 @@ class Far:
         self.turn()
 
     def receive(self, count: int) -> list[bytes]:
-        """That many answers."""
+        """Return this number of answers."""
         connection = Connection()
         found: list[RemotingCommand] = []
         while len(found) < count:

@@ -49,7 +49,7 @@ def success(fields: Any = None, body: bytes = b"") -> Reply:
 
 
 class Network:
-    """What connections are made and what each code is answered with."""
+    """A network: the connections that are made, and the answer to each code."""
 
     def __init__(self) -> None:
         self.opened: list[str] = []

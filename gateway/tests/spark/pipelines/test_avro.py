@@ -70,7 +70,7 @@ def an_order() -> bytes:
 
 
 def read(schema: Any, *bodies: bytes | None) -> list[Any]:
-    """As a worker does, to which the reader has travelled."""
+    """Read bodies as a worker does, to which the reader was sent."""
     found = avro_schema(json.dumps(schema))
     reader = avro_reader(found, to_arrow_type(found.data_type, timezone="UTC"))
     worker = pickle.loads(cloudpickle.dumps(reader))

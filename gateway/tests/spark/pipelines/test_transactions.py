@@ -1,4 +1,4 @@
-"""Which brokers say in their topics how transactions ended."""
+"""The brokers whose topics say how transactions ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it costs to see that a queue is still the one that was read; what is seen is in ``test_micro_batches``."""
+"""The cost of seeing that a queue is still the one that was read; ``test_micro_batches`` tests the result."""
 
 from __future__ import annotations
 

@@ -710,7 +710,7 @@ def test_progress_reports_say_where_the_queues_end(cluster: PretendCluster) -> N
 
 
 class Driver:
-    """What Spark does: write a batch's end down, run the batch, note that it is done. It may die in between."""
+    """Spark's driver: writes down a batch's end, runs the batch, and notes that it is done. It may die in between."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream

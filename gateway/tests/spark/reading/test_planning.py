@@ -25,7 +25,7 @@ def options(**given: Any) -> ReadOptions:
 
 
 def stream_options(**given: Any) -> ReadOptions:
-    """The same of a stream."""
+    """Return the same options for a stream."""
     return _options(given, is_stream=True)
 
 
@@ -62,7 +62,7 @@ def test_a_batch_reads_one_store() -> None:
 
 def test_a_batch_over_given_offsets_asks_brokers_before_it_believes_what_it_remembers_of_their_stores() -> None:
     class Remembering(PretendCluster):
-        """It remembers the store of a broker that was emptied since, until it asks that one."""
+        """A client that remembers the store of a broker that was emptied since, until it asks that broker."""
 
         def _asked(self) -> None:
             self.stores[BROKER] = "two"

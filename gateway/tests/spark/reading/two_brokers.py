@@ -131,7 +131,7 @@ class World:
                 self._start(broker)
 
     def holds(self, message: Message) -> bool:
-        """Whether a message is still there."""
+        """Return whether a message is still there."""
         store, name, _ = message
         return self.brokers_by_name[name.broker_name].store == store
 
@@ -350,7 +350,7 @@ class Driver:
         return rows
 
     def _check_whole(self, start: Checkpoint, end: Checkpoint) -> None:
-        """What a batch was to read is read, or told of."""
+        """Check that each message that a batch had to read was read, or reported as lost."""
         for piece in self._plan.ranges(start, end):
             for offset in range(piece.start, piece.end):
                 message = piece.store, piece.queue, offset
@@ -402,5 +402,5 @@ class _Listener(logging.Handler):
 
 
 def through_json(checkpoint: Checkpoint) -> Checkpoint:
-    """As Spark keeps it."""
+    """Return the value after a way through JSON, as Spark keeps it."""
     return Checkpoint.parse(json.loads(json.dumps(checkpoint.to_json())))

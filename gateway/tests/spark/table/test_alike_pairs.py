@@ -15,7 +15,7 @@ from wire.message.properties import parse_properties
 
 
 def cut(raws: list[bytes]) -> AlikePairs | None:
-    """As they lie in records: with other bytes before and after each."""
+    """Return the strings as they lie in records: with other bytes before and after each."""
     table = np.frombuffer(b"".join(b"\x01" + raw + b"\xff" for raw in raws), np.uint8)
     return alike_pairs(table.reshape(len(raws), -1)[:, 1:-1])
 

@@ -1,4 +1,4 @@
-"""Which columns there are and which are wanted."""
+"""The columns of the table, and the columns of a schema."""
 
 from __future__ import annotations
 

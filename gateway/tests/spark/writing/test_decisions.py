@@ -1,4 +1,4 @@
-"""What was decided is read again whole, and tells what brokers are answered."""
+"""Decisions are read again whole, and say what brokers are answered."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Brokers(PretendBrokers):
         return answer
 
     def tell(self, _cluster: Any, _options: Any, halves: Halves, *, is_commit: bool) -> None:
-        """In place of ``tell_outcomes``."""
+        """Note the outcomes, in place of ``tell_outcomes``."""
         for broker, topic in halves.packed:
             for half in halves.of(broker, topic):
                 self.life.step()
@@ -97,7 +97,7 @@ class Task:
 
 
 class Driver:
-    """What Spark does with a sink: a batch again and again until it is done, a task again when it alone died."""
+    """Spark's driver: repeats a batch until it is done, and a task if the task alone died."""
 
     def __init__(self, checkpoint: str, brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
         given = {"nameServer": "a:1", "topic": "orders", "deliveryMode": "transactional"}

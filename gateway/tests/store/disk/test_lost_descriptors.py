@@ -62,14 +62,14 @@ class Queues:
         disk.losses.append(self.all._shared.open_files.clear)
 
     def undisturbed(self, read: Callable[[], bytes]) -> bytes:
-        """What is read while nobody lets anything go; the file stays open."""
+        """Return the bytes that are read while nobody closes anything; the file stays open."""
         losses, self.disk.losses = self.disk.losses, []
         data = read()
         self.disk.losses = losses
         return data
 
     def again(self) -> ConsumeQueues:
-        """As another start finds them."""
+        """Open the files as another start finds them."""
         other = Queues(self.disk, self.root).all
         assert other.load() == []
         return other
@@ -170,7 +170,7 @@ def read_extension_now(queues: Queues) -> None:
 
 
 def erase_extension(queues: Queues) -> None:
-    """What lies behind the last address that the queue has."""
+    """Erase what lies after the last address of the queue."""
     queue = extended(queues.all, 0, 3)
     queue.extension.write([ExtensionUnit(9, START_MS, b"lost")], queue)
     found = extended(queues.again(), 3, 1)

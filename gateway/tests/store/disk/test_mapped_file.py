@@ -22,7 +22,7 @@ class Files(FileLayer):
         self.failure: int | None = None
 
     def pwrite(self, fd: int, data: Buffer, offset: int) -> None:
-        """See ``FileLayer``."""
+        """Implement ``FileLayer``."""
         if self.failure is not None:
             raise OSError(self.failure, os.strerror(self.failure))
         self.written.append((offset, offset + len(data)))

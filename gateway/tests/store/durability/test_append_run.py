@@ -122,7 +122,7 @@ def left_by(
     batches: Sequence[OutgoingMessage],
     put_batch: Callable[[MessageStore, MessageRun], Sequence[PutOutcome]],
 ) -> list[object]:
-    """What is told of the batches, what is counted, and every byte they leave."""
+    """Return the notices about the batches, the counts, and every byte on disk."""
     clock = Clock()
     store = opened(directory, settings, clock=clock)
     left: list[object] = []

@@ -1,4 +1,4 @@
-"""What reaches the disk by interval, and what happens when a sync fails: nothing is acknowledged any more."""
+"""Syncs by interval, and a failed sync, after which nothing is acknowledged any more."""
 
 from __future__ import annotations
 

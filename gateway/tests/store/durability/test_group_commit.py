@@ -25,7 +25,7 @@ TIMEOUT_S = 5
 
 
 class Log:
-    """What a group commit tells; its clock is moved by hand.
+    """The log of a group commit, which notes the calls; its clock is moved by hand.
 
     :param makes_files: whether each batch has to make a file.
     """

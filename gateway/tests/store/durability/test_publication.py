@@ -1,4 +1,4 @@
-"""When senders are told, and what readers see by then; the file that is made ahead."""
+"""The moment at which senders are answered, and what readers see by then; the file that is made ahead."""
 
 from __future__ import annotations
 

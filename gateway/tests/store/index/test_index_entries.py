@@ -1,4 +1,4 @@
-"""Which entries messages get, and how they wait."""
+"""The entries that messages get, and the way in which entries wait."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ROW = struct.Struct(">iqq")
 
 @dataclass(frozen=True)
 class Keys:
-    """Of one message."""
+    """The keys of one message."""
 
     topic: str
     unique_key: str
@@ -38,7 +38,7 @@ class Keys:
     tag: str
 
     def hashes(self) -> list[int]:
-        """Of its entries, in their order."""
+        """Return the hashes of the entries, in their order."""
         keys = [self.unique_key, *self.words.split(" "), tag_key(self.tag) if self.tag else ""]
         return [index_key_hash(self.topic, key) for key in keys if key]
 

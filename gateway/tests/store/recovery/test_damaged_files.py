@@ -1,4 +1,4 @@
-"""What each kind of damage to each kind of file leads to: the exact error or remark, and what survives.
+"""Each kind of damage to each kind of file: the exact error or remark, and what survives.
 
 The store is made in tiny files: a log of four files, a queue ``T/0`` of three files with all even messages, a queue
 ``U/1`` of three files with the odd ones, keys ``k0`` …, one deleted topic.

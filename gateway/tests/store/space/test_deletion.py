@@ -313,7 +313,7 @@ def _gone_but_for_its_last_file(root: Path) -> dict[Path, bytes]:
 
 
 def _goes_on(root: Path, offset: int, disk: Callable[[], Disk]) -> None:
-    """Whether the queue goes on at an offset, also after several crashes."""
+    """Check that the queue goes on at an offset, also after several crashes."""
     for again in range(4):
         store = opened(root, disk=disk())
         assert (store.min_offset("Gone", 0), store.max_offset("Gone", 0)) == (offset, offset), again

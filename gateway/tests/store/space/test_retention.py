@@ -1,4 +1,4 @@
-"""Which files go, and when nothing more is taken: decisions as a table."""
+"""The files to delete, and the moment at which messages are refused: decisions as a table."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ BATCH = 200
 
 
 def _hashes(count: int) -> list[int]:
-    """As the gateway makes them: keys and tags in turn, some of each."""
+    """Return hashes as the gateway makes them: keys and tags in turn, some of each."""
     return [TAG_HASH if number // BATCH % 2 else number * 7919 for number in range(count)]
 
 
@@ -49,7 +49,7 @@ def _part(path: Path) -> IndexPart:
 
 @pytest.fixture(params=[1, 17, 64, 262_144])
 def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So many entries are read at a time."""
+    """Let the checks read this number of entries at a time."""
     monkeypatch.setattr(index_chains, "CHUNK_ENTRIES", request.param)
 
 

@@ -139,7 +139,7 @@ def _expected(content: bytes) -> tuple[dict[tuple[str, int], bytes], list[Entry]
 
 
 def _figures(content: bytes) -> tuple[list[int], int, int]:
-    """Where records start, how many of them no queue shows, and how many have a topic of over 127 bytes."""
+    """Return where records start, how many of them no queue shows, and how many have a topic of over 127 bytes."""
     positions, hidden, long_topics = [0], 0, 0
     while positions[-1] < len(content):
         message = parse_record(content, positions[-1])

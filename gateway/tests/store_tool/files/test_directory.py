@@ -1,4 +1,4 @@
-"""What is a store directory, and who has it open."""
+"""The check of what is a store directory, and of who has it open."""
 
 from __future__ import annotations
 

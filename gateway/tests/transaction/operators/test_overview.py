@@ -1,4 +1,4 @@
-"""What people are shown; the requests that ask for it are tested with a whole broker."""
+"""The figures that people are shown; the requests that ask for them are tested with a whole broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a transactional message looks like on its way."""
+"""The form of a transactional message on its way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is found at start, also in directories that Apache RocketMQ wrote."""
+"""The transactions that a start finds, also in directories that Apache RocketMQ wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a state store is told what: behind the log, in order, and again until it has it."""
+"""The updates of a state store: after the log, in order, and again until the state store has them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gateway.transaction.tables.transaction_tables import TransactionTables
 
 
 class Log:
-    """How far a log is written and on disk."""
+    """A log that knows how far it is written and on disk."""
 
     def __init__(self) -> None:
         self.max_commit_log_offset = self.flushed_offset = 0

@@ -1,4 +1,4 @@
-"""What can be said without a server; ``compat_tests/test_transaction_database.py`` has one."""
+"""The checks that need no server; ``compat_tests/test_transaction_database.py`` has one."""
 
 from __future__ import annotations
 

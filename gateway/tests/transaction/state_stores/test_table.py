@@ -47,7 +47,7 @@ def changes(first: int, end: int, *settled: int, base: int = 0) -> Changes:
 
 
 def pending(directory: Path, *, log_end: int = 10**9, end: int = 100) -> list[int]:
-    """What a table knows to be pending."""
+    """Return the half messages that a table knows to be pending."""
     states = table(directory)
     known = states.load(0, end, log_end)
     settled = {offset for offset, _ in known.settled}

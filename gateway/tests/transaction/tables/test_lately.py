@@ -1,4 +1,4 @@
-"""What was noted lately."""
+"""The table of latest notes."""
 
 from __future__ import annotations
 

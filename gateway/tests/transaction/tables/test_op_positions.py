@@ -1,4 +1,4 @@
-"""Which op records are still needed, against the plain definition."""
+"""The op records that are still needed, against the plain definition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of messages that a listener gets; thread safety is a lock, and not tested."""
+"""The trace of messages that a listener gets; thread safety is a lock, and not tested."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from wire.message.properties import parse_properties
 
 @pytest.fixture
 def exporter(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
-    """Where spans end up; the provider of the process is left as it was."""
+    """Return the exporter in which spans end up; the provider of the process is left as it was."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))

@@ -1,4 +1,4 @@
-"""Who is connected, as clients and tools ask."""
+"""Connected clients, as clients and tools ask for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of administration requests share."""
+"""Fixtures that the tests of rare requests share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def broker(tmp_path: Path) -> Iterator[WholeBroker]:
 
 
 def whole_broker(directory: Path, **changed: bool) -> WholeBroker:
-    """The same, not stopped afterwards."""
+    """Return the same broker, which is not stopped afterwards."""
     broker = WholeBroker(directory, default_topic_queue_nums=2, **changed)
     peer = broker.connect()
     for number in range(4):

@@ -1,4 +1,4 @@
-"""What the broker tells tools about itself."""
+"""The broker's answers about itself, for tools."""
 
 from __future__ import annotations
 

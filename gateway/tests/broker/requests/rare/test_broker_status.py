@@ -1,4 +1,4 @@
-"""What ``mqadmin brokerStatus`` shows of a whole broker."""
+"""The output of ``mqadmin brokerStatus`` for a whole broker."""
 
 from __future__ import annotations
 

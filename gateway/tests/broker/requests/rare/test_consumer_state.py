@@ -1,4 +1,4 @@
-"""What only running consumers know: the broker asks them."""
+"""Facts that only running consumers know: the broker asks the consumers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far groups are behind, what they subscribe to, what they may read."""
+"""The progress of groups, their subscriptions, and what they may read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tools are told of lite topics."""
+"""Answers to tools about lite topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where sends go, as tables: topic, queue, lite topic, priority, dead letters, and where a message waits before."""
+"""The place of each send, as tables: topic, queue, lite topic, priority, dead letters, and places to wait before."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def message(
 
 
 def is_whole(placed: OutgoingMessage) -> bool:
-    """Whether the two forms of its properties say the same."""
+    """Return whether the two forms of a message's properties are equal."""
     return parse_properties(placed.properties) == placed.property_map
 
 

@@ -1,4 +1,4 @@
-"""When a sender is answered: written, on disk, or not at all."""
+"""The moment at which a sender is answered: after the write, on disk, or never."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""With gateway.shortWays=false sends, batches and half messages need no quick part."""
+"""Sends, batches and half messages without any quick part (gateway.shortWays=false)."""
 
 from __future__ import annotations
 
