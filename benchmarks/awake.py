@@ -1,9 +1,9 @@
 """Processors that do not sleep while something is measured.
 
-A virtual machine's processor that has nothing to do may be given to others, and comes back when its host finds time. A
-server that always does something loses less of them, whatever is asked of it, than one that waits for requests. So that
-both are measured alike the kernel lets idle processors poll for work instead of halting them, as one would turn off the
-idle states of a machine of one's own. Its scheduler still takes such a processor for an idle one.
+The host of a virtual machine may give an idle processor to other guests, and the processor comes back late. A server
+that always has work loses less of its processors by this than a server that waits for requests. To measure both servers
+alike, the kernel lets idle processors poll for work instead of halting them, as a machine does whose idle states are
+turned off. The kernel's scheduler still counts such a processor as idle.
 """
 
 from __future__ import annotations

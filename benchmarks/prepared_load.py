@@ -124,7 +124,7 @@ class Outcome:
 
     @property
     def per_s(self) -> float:
-        """Answers a second."""
+        """The number of answers a second."""
         return self.answers / self.seconds
 
 

@@ -154,7 +154,7 @@ class Driver:
         return [worker for daemon in daemons for worker in _children(daemon)]
 
     def executors(self) -> list[psutil.Process]:
-        """The Java processes that run tasks, where the master has such."""
+        """Return the Java processes that run tasks; none if the master has no such processes."""
         return [each for each in self._children() if "CoarseGrainedExecutorBackend" in _command(each)]
 
     def close(self) -> None:

@@ -91,7 +91,7 @@ class Producer:
         self._client.stop("enough")
 
     def stop(self) -> None:
-        """Orderly, when it still runs."""
+        """Stop the producer in an orderly way, if it still runs."""
         if self._client is not None and self._running is not None and not self._running.done():
             self._client.stop("enough")
             self._client.stop("enough-checks")

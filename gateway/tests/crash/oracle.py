@@ -308,9 +308,9 @@ class Oracle:
                 )
 
     def deliver_all(self, found: Recovered) -> None:
-        """Let the time of all timer messages pass: then each is where it belongs, once, if it was not taken back.
+        """Let the time of all timer messages pass. Each must then be in its topic once, unless it was taken back.
 
-        :raises Violation: one is missing, or there twice, or there although it was taken back.
+        :raises Violation: a message is missing, is there twice, or is there although it was taken back.
         """
         broker = found.broker
         broker.start()

@@ -67,7 +67,7 @@ class Plan:
 
 @contextmanager
 def packages(*, compiled: bool) -> Iterator[None]:
-    """Let processes that are started within load the interpreted or the compiled packages."""
+    """Let processes that are started in the block load the interpreted, or the compiled, packages."""
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = str(ACCELERATED if compiled else ROOT)
     try:

@@ -68,7 +68,7 @@ def test_the_limit_counts_living_locks_only() -> None:
 
 
 class LocksAgainstModel(RuleBasedStateMachine):
-    """At most one living owner of each queue, whatever clients do and whenever memory is freed."""
+    """A model of locks: a queue has at most one living owner, whatever clients do and whenever memory is freed."""
 
     def __init__(self) -> None:
         super().__init__()

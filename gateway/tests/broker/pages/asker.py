@@ -68,7 +68,7 @@ class Asker:
         self._protocol.dataReceived(data)
 
     def ask(self, path: str = "/healthz", version: str = "1.1") -> None:
-        """Let a GET arrive."""
+        """Give the port the bytes of a GET request."""
         self.send(f"GET {path} HTTP/{version}\r\n\r\n".encode())
 
     @property

@@ -1,4 +1,4 @@
-"""A message that was stored again is delivered as Apache RocketMQ 5.5.0 delivers it, but for what is listed here."""
+"""A message that was stored again is delivered as Apache RocketMQ 5.5.0 delivers it, except where listed."""
 
 from __future__ import annotations
 

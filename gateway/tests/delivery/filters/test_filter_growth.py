@@ -1,4 +1,4 @@
-"""The time of every filter function grows in step with what it is given: texts of properties are those of peers."""
+"""The time of every filter function grows no faster than its input, because peers choose the texts of properties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream over two brokers that come and go: each offset is read once, and what is gone is told of by its numbers."""
+"""A stream over two brokers that come and go: each offset is read once, or its number is reported as lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outcomes are told until they are answered."""
+"""Outcomes are sent to brokers again until each is answered."""
 
 from __future__ import annotations
 

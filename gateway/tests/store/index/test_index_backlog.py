@@ -1,4 +1,4 @@
-"""Messages that wait for the index: found meanwhile, few or many of them, and when they are flushed."""
+"""Messages that wait for the index: searches find them while they wait, and a flush brings them to the disk."""
 
 from __future__ import annotations
 

@@ -204,8 +204,8 @@ def test_files_made_for_entries_that_a_kill_took_cost_only_what_came_since_the_l
 
 
 def test_files_that_a_start_deletes_are_gone_for_good_before_others_are_made(tmp_path: Path) -> None:
-    """Else a power failure brings them back, and a start rolls back the one that the checkpoint leads into: those
-    made in their place, which come behind it, are deleted then.
+    """Otherwise a power failure brings deleted files back. A start then rolls back the file that the checkpoint
+    names, and deletes all later files, also those made in place of the deleted ones.
     """
     directory = tmp_path / "s"
     store = opened(directory)
