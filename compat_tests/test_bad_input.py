@@ -6,6 +6,7 @@ unreadable frames with silence, and an offset inside a record with whatever stan
 
 from __future__ import annotations
 
+import re
 import socket
 import struct
 import threading
@@ -26,6 +27,9 @@ TOPIC_NOT_EXIST, NOT_FOUND, OFFSET_MOVED, QUERY_NOT_FOUND = 17, 19, 21, 22
 SUBSCRIPTION_NOT_EXIST, GROUP_NOT_EXIST, INVALID_PARAMETER = 24, 26, 29
 _TOPIC = "good_topic"
 _MIB = 1 << 20
+TLS_ALERT_BYTES = 7
+FATAL_TLS_ALERT = re.compile(rb"\x15\x03.\x00\x02\x02.", re.DOTALL)
+"""The alert of RFC 8446, 6, to a peer whose bytes begin like a handshake of TLS and are none."""
 
 GARBAGE = {
     "random": bytes((i * 73 + 41) % 256 for i in range(4096)),
@@ -119,11 +123,14 @@ def create_topic(topic: str) -> Frame:
 
 
 def closed(connection: socket.socket) -> bool:
-    """Return whether the peer ends the connection without sending anything."""
+    """Return whether the peer ends the connection without sending anything but a fatal alert of TLS."""
+    sent = b""
     try:
-        return connection.recv(1) == b""
+        while len(sent) <= TLS_ALERT_BYTES and (more := connection.recv(64)):
+            sent += more
     except ConnectionResetError:
-        return True
+        pass
+    return not sent or FATAL_TLS_ALERT.fullmatch(sent) is not None
 
 
 @pytest.mark.parametrize("port", ["broker", "nameserver"])
