@@ -75,7 +75,7 @@ class Metric(Series):
         """Yield the labelled series, or the plain number if there are none."""
         if not self._series:
             yield Sample(self.name, self.kind, (), self.value)
-        for labels, series in list(self._series.items()):
+        for labels, series in self._series.copy().items():  # other threads add series
             yield Sample(self.name, self.kind, labels, series.value)
 
 
@@ -129,7 +129,7 @@ class Histogram(Metric):
 
     def samples(self) -> Iterator[Sample]:
         """Yield the buckets, the sum and the count of each label set; a bucket includes the buckets below it."""
-        for labels, distribution in list(self._distributions.items()):
+        for labels, distribution in self._distributions.copy().items():  # other threads add some
             below = 0
             for bound, count in zip((*self.bounds, float("inf")), distribution.counts, strict=True):
                 below += count

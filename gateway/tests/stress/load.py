@@ -269,7 +269,10 @@ class Stress:
 
     def _statistics(self, random: Random) -> None:
         """Ask for the statistics of topics again and again."""
-        for name, queue in list(self.account.known.items()):
+        for name in self.account.names:
+            queue = self.account.known.get(name)  # the reactor's thread changes what is known, so nothing walks over it
+            if queue is None:
+                continue
             if self._stopped.is_set():
                 return
             self._stopped.wait(PAUSE_SECONDS)

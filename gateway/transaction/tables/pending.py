@@ -72,7 +72,7 @@ class Pending:
         The pages are chosen at the call.
         """
         first = after + 1
-        return _behind(sorted(page for page in self._pages.items() if page[0] >= first >> PAGE_BITS), first)
+        return _behind(sorted(page for page in self._pages.copy().items() if page[0] >= first >> PAGE_BITS), first)
 
     def add(
         self, offset: i64, place: tuple[i64, i32], stored_at_ms: i64, due_at_ms: i64, group: i32, topic: i32 = 0
@@ -187,7 +187,7 @@ class Pending:
 
         The pages are chosen at the call. The iteration may run in another thread while entries change.
         """
-        return _checked(sorted(self._pages.items()))
+        return _checked(sorted(self._pages.copy().items()))
 
     def schedule(self, offset: int, due_at_ms: int, checks: int) -> None:
         """Set when a half message may be checked next, and how often it was checked."""

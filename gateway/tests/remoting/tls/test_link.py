@@ -374,10 +374,8 @@ def test_answers_go_straight_to_the_socket_and_large_ones_arrive_whole() -> None
     assert type(channel._output) is SealedOutput
     far.ask(b"small")
     assert far.receive(1) == [b"small"]
-    far.tls.setblocking(True)
-    far.tls.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    far.tls.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
     body = bytes(range(256)) * 16_384  # 4 MiB
-    far.tls.setblocking(False)
     frame = build_frame(RemotingCommand(CODE, opaque=1, body=body))
     sent = 0
     while sent < len(frame):
