@@ -7,12 +7,12 @@ for zlib. The packages ``lz4`` and ``zstandard`` are imported at their first use
 from __future__ import annotations
 
 import importlib
-import threading
 import zlib
 from collections import deque
 from typing import Any, Final
 
 from gateway.client.errors import ConfigurationError, MessageRefused
+from gateway.client.lock import Lock
 from wire.message.flags import SysFlag
 
 MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
@@ -116,7 +116,7 @@ class Room:
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._held = 0
         self._given_back: deque[int] = deque()
 

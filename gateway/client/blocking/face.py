@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
@@ -29,11 +28,12 @@ class Face(Lifetime):
 
     def __init__(self, core: Client) -> None:
         from gateway.client.blocking.loop_thread import LoopThread  # loads asyncio, which an import does without
+        from gateway.client.lock import Lock
 
         super().__init__(core.name)
         self._core = core
         self._thread = LoopThread(core.name)
-        self._lock = threading.RLock()  # a signal's handler may close what its thread is starting or closing
+        self._lock = Lock()  # reentrant: a signal's handler may close what its thread is starting or closing
 
     def __enter__(self) -> Self:
         self.start()

@@ -18,6 +18,7 @@ from typing import Any, Final, Generic, TypeVar
 from gateway.client.blocking.waiting import Gate, ThreadFuture, start
 from gateway.client.connect.worker_threads import WorkerThreads
 from gateway.client.errors import ClientClosed, RequestTimeout
+from gateway.client.lock import Lock
 
 T = TypeVar("T")
 
@@ -40,7 +41,7 @@ class LoopThread:
         self._over = Gate()  # open when the thread ends
         # What was submitted before the loop was told to stop is there when it stops, and is cancelled then. Reentrant,
         # since the garbage collector may call ``leave`` in a thread that submits something.
-        self._ending = threading.RLock()
+        self._ending = Lock()
 
     @property
     def is_running(self) -> bool:

@@ -2,8 +2,9 @@
 
 The standard library's conditions, events and futures do not allow a signal whose handler raises, such as the handler
 of Ctrl-C. A signal at the start of ``Condition.wait`` becomes "cannot release un-acquired lock". A signal at the
-start of ``with condition`` leaves the condition locked for ever. ``Future`` and ``Event`` are made of conditions. A
-lock without Python code has no such moments, so threads of the user wait only for such locks.
+start of ``with condition`` leaves the condition locked for ever. ``Future`` and ``Event`` are made of conditions. From
+Python 3.14 on, ``with lock`` has such a moment as well. So threads of the user wait only for what is declared here,
+and for ``gateway.client.lock``.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
+
+from gateway.client.lock import Lock
 
 T = TypeVar("T")
-_ReentrantLock: Any = type(threading.RLock())
 
 LONGEST_WAIT_S: Final = 0.25
 """The seconds after which the main thread looks for signals again.
@@ -86,8 +88,8 @@ def start(thread: threading.Thread) -> None:
         raise error.__context__ from None
 
 
-class Condition(_ReentrantLock):  # type: ignore[misc]
-    """A condition with a reentrant lock. ``with`` locks and unlocks the condition without executing Python code."""
+class Condition(Lock):
+    """A condition with a reentrant lock."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -203,6 +203,52 @@ with Producer("p", namesrv=NAMESRV) as producer, consumer:
 ROUNDS = 20
 """Each has five signals."""
 
+INTERRUPTED_LOCK = """
+import random
+from gateway.client.blocking.waiting import Condition, ThreadFuture
+from gateway.client.lock import Lock
+
+
+class Interrupted(BaseException):
+    pass
+
+
+def interrupt(*_):
+    raise Interrupted
+
+
+def hold(lock):
+    while True:
+        with lock:
+            pass
+
+
+def look(future):
+    while True:
+        future.done()
+
+
+def depth(lock):
+    held = lock._release_save()
+    lock._acquire_restore(held)
+    return held[0]
+
+
+signal.signal(signal.SIGALRM, interrupt)
+chance = random.Random(36)
+for _ in range(int(sys.argv[2])):
+    future = ThreadFuture()
+    for act, on, lock in (hold, *[Lock()] * 2), (hold, *[Condition()] * 2), (look, future, future._condition):
+        with lock:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-6, 1e-4))
+                act(on)
+            except Interrupted:
+                pass
+            if depth(lock) != 1:
+                sys.exit(f"a signal during {act.__name__} leaves the {type(lock).__name__} locked")
+"""
+
 
 @contextmanager
 def running(version: str, program: str, *arguments: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
@@ -274,6 +320,13 @@ def test_a_signal_as_a_wait_begins_is_neither_lost_nor_late_and_does_no_harm(ver
         errors, forgotten = ended(process)
         assert process.returncode == 0, errors
     assert not forgotten
+
+
+@pytest.mark.parametrize("version", READY)
+def test_a_signal_as_a_lock_is_taken_leaves_it_as_it_was(version: str) -> None:
+    with running(version, INTERRUPTED_LOCK, "500") as process:
+        errors, _ = ended(process)
+        assert process.returncode == 0, errors
 
 
 def test_the_pythons_that_are_missing_are_named() -> None:
