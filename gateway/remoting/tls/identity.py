@@ -63,12 +63,10 @@ class Identity:
     """
 
     def __init__(self, settings: TlsSettings) -> None:
-        self._context = SSL.Context(SSL.TLS_SERVER_METHOD)
-        self._context.set_options(SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION | SSL.OP_CIPHER_SERVER_PREFERENCE)
-        self._context.set_mode(SSL.MODE_RELEASE_BUFFERS)
+        self._context = _context(SSL.TLS_SERVER_METHOD, settings)
+        self._context.set_options(SSL.OP_CIPHER_SERVER_PREFERENCE)
         self._context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
         self._context.set_session_id(SESSION_CONTEXT)
-        _allow(self._context, settings)
         if settings.tls_certificate:
             own = Pair("tls.server.", settings.tls_certificate, settings.tls_key, settings.tls_key_password)
             _present(self._context, own)
@@ -92,10 +90,7 @@ class CallerIdentity:
     """
 
     def __init__(self, settings: TlsSettings) -> None:
-        self._context = SSL.Context(SSL.TLS_CLIENT_METHOD)
-        self._context.set_options(SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION)
-        self._context.set_mode(SSL.MODE_RELEASE_BUFFERS)
-        _allow(self._context, settings)
+        self._context = _context(SSL.TLS_CLIENT_METHOD, settings)
         if settings.tls_own_certificate:
             own = Pair("tls.client.", settings.tls_own_certificate, settings.tls_own_key, settings.tls_own_key_password)
             _present(self._context, own)
@@ -131,6 +126,15 @@ def self_signed() -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
         not_valid_after=_FOREVER,
     ).add_extension(x509.SubjectAlternativeName(places), critical=False)
     return key, builder.sign(key, hashes.SHA256())
+
+
+def _context(method: int, settings: TlsSettings) -> SSL.Context:
+    """Return what holds on both sides: protocols, ciphers, and nothing that a peer could use to cost more."""
+    context = SSL.Context(method)
+    context.set_options(SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION)
+    context.set_mode(SSL.MODE_RELEASE_BUFFERS)
+    _allow(context, settings)
+    return context
 
 
 def _allow(context: SSL.Context, settings: TlsSettings) -> None:
