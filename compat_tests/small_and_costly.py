@@ -29,6 +29,7 @@ from typing import Any, Final, TypeAlias
 
 from compat_tests.unread_answers import (
     MIB,
+    SETTLE_S,
     Honest,
     Watch,
     pause,
@@ -52,7 +53,6 @@ LONGEST_S: Final = 0.5
 LONGEST_BESIDE_LARGEST_S: Final = 1.0
 """An honest wait beside a frame of the largest allowed size."""
 MOST_BYTES: Final = 400 * MIB
-SETTLE_S: Final = 3.0
 LARGEST: Final = 16 * MIB - 4_096
 """Bytes of a body that fits the largest frame."""
 MAX_CRC: Final = 0x7FFFFFFF

@@ -34,8 +34,12 @@ TOPIC: Final = "unread"
 GROUP: Final = "attack"
 LARGE_BYTES: Final = 4_000_000
 LARGE_MESSAGES: Final = 8
-SETTLE_S: Final = 3.0
-"""Time that the server has after the peers left, before its memory is looked at."""
+SETTLE_S: Final = 6.0
+"""Time that the server has after the peers left, before its memory is looked at.
+
+A server whose size does not change looks for free memory after four seconds only, and these may begin just before the
+peers leave.
+"""
 HONEST_EVERY_S: Final = 0.01
 SPAWN: Final = multiprocessing.get_context("spawn")
 
