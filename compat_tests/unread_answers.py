@@ -40,6 +40,8 @@ SETTLE_S: Final = 6.0
 A server whose size does not change looks for free memory after four seconds only, and these may begin just before the
 peers leave.
 """
+SETTINGS: Final = {"mappedFileSizeCommitLog": "67108864", "messageIndexEnable": "false"}
+"""The index of keys would grow with what the honest producer sends: by up to 4 KiB for each message."""
 HONEST_EVERY_S: Final = 0.01
 SPAWN: Final = multiprocessing.get_context("spawn")
 
@@ -237,7 +239,7 @@ def run(rounds: int, peers: int, pulls: int, hold_s: float) -> tuple[int, list[R
     :param hold_s: how long the peers stay after they have asked.
     """
     shown: list[Round] = []
-    with GatewayServer(settings={"mappedFileSizeCommitLog": "67108864"}) as server:
+    with GatewayServer(settings=SETTINGS) as server:
         host, _, port = server.broker.partition(":")
         address = (host, int(port))
         prepare(address)
