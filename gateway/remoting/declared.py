@@ -6,7 +6,37 @@ The declarations stand above the methods (``requests``), and ``Dispatch`` knows 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum, Flag, auto
+
+
+class Kind(Enum):
+    """The kinds of resources, with upstream's words."""
+
+    TOPIC = "Topic"
+    GROUP = "Group"
+    CLUSTER = "Cluster"
+
+
+class Action(Flag):
+    """The actions on a resource, with upstream's words."""
+
+    PUB = auto()
+    SUB = auto()
+    CREATE = auto()
+    UPDATE = auto()
+    DELETE = auto()
+    GET = auto()
+    LIST = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A need of a request: its sender must be allowed to do any one of ``actions`` on the resource of this name."""
+
+    kind: Kind
+    name: str
+    actions: Action
 
 
 class Right(Flag):
