@@ -29,7 +29,7 @@ from wire.headers.declare import Header
 from wire.headers.groups import UnregisterClientRequest
 
 if TYPE_CHECKING:
-    from gateway.client.connect.signing import RequestSigner
+    from wire.signature import RequestSigner
 
 _log = logging.getLogger(__name__)
 
@@ -390,6 +390,6 @@ def _client_id(settings: ClientSettings, ip: str) -> str:
 def _signer(settings: ClientSettings) -> RequestSigner | None:
     if settings.access_key is None or settings.secret_key is None:
         return None
-    from gateway.client.connect.signing import RequestSigner  # few sign, and all would load hashes
+    from wire.signature import RequestSigner  # few sign, and all would load hashes
 
     return RequestSigner(settings.access_key, settings.secret_key, settings.security_token)

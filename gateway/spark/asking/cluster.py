@@ -17,7 +17,6 @@ from gateway.client.blocking.waiting import pause
 from gateway.client.connect.answers import header_of, settings_of
 from gateway.client.connect.routes import TopicRoute, topic_route
 from gateway.client.connect.settings import TlsSettings
-from gateway.client.connect.signing import RequestSigner
 from gateway.client.connect.tls import tls_context
 from gateway.client.errors import (
     BrokerNotFound,
@@ -48,6 +47,7 @@ from wire.headers.offsets import (
     SearchOffsetRequest,
     UpdateConsumerOffsetRequest,
 )
+from wire.signature import RequestSigner
 
 IDLE_S: Final = 60.0
 """Seconds after which an unused connection is replaced: brokers close idle connections after 120 s."""

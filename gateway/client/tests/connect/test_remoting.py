@@ -10,12 +10,12 @@ import pytest
 
 from gateway.client.connect.remoting import Remoting
 from gateway.client.connect.settings import ClientSettings, TlsSettings
-from gateway.client.connect.signing import RequestSigner, signature
 from gateway.client.errors import ClientClosed, ConfigurationError, ConnectError, ConnectionLost, RequestTimeout
 from gateway.client.tests.scripted_broker import ScriptedBroker, run
 from wire.codes import LanguageCode, RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.groups import GetConsumerListByGroupRequest
+from wire.signature import RequestSigner, signature
 
 QUICK = ClientSettings(reconnect_backoff_min=0.01, reconnect_backoff_max=0.02, connect_timeout=2.0)
 HEARTBEAT = RequestCode.HEART_BEAT

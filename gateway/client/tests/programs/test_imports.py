@@ -31,7 +31,7 @@ def own(modules: set[str]) -> set[str]:
     return {module for module in modules if module.startswith(("gateway", "wire"))}
 
 
-FIRST_USE = ("gateway.client.connect.signing", "wire.bodies.topics")
+FIRST_USE = ("wire.signature", "wire.bodies.topics")
 """What even an asyncio client loads only when it signs, or has connected."""
 
 

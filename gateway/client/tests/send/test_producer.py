@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from gateway.client.connect.signing import signature
 from gateway.client.errors import (
     BrokerError,
     ConfigurationError,
@@ -23,6 +22,7 @@ from wire.headers.declare import build_header, parse_header
 from wire.headers.send import SendMessageResponse, ShortSendMessageRequest
 from wire.message.batch import parse_batch
 from wire.message.properties import parse_properties
+from wire.signature import signature
 
 
 def test_a_message_is_sent_as_java_sends_it() -> None:
