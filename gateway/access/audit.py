@@ -1,0 +1,237 @@
+"""The audit file: every refusal and every administrative change, one JSON object in each line.
+
+    {"time":"2026-05-04T10:11:12.345Z","event":"refused","account":"shop","host":"10.1.2.3","client":"10.1.2.3@7#1",
+     "code":310,"request":"SEND_MESSAGE_V2","resource":"Topic:orders","action":"Pub","rule":"no policy matches"}
+
+Entries wait in memory until ``tick`` or a change starts a write in a thread. Equal refusals that wait together are one
+line with ``times``, so a flood costs a line a second. What finds no room in memory or on the disk is counted; the next
+line that is written, ``{"event":"left out","times":7}``, tells how many entries are missing. A failed write never
+changes a decision about access.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from gateway.clock import Milliseconds, wall_clock_ms
+from gateway.in_thread import Failed, InThread
+from gateway.telemetry.logs import EventLog
+from wire.codes import request_code_name
+from wire.safe_text import safe_json
+
+log = EventLog("access")
+
+MAX_WAITING: Final = 1000
+"""The number of different refusals that wait for a write, and of changes; more are counted only."""
+MAX_CHARACTERS: Final = 256
+"""The number of characters of a text; what a peer sends may be longer."""
+REFUSED: Final = "refused"
+CHANGED: Final = "changed"
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One line; ``times`` counts equal refusals."""
+
+    time_ms: int
+    event: str
+    account: str
+    host: str
+    client: str
+    code: int
+    resource: str
+    action: str
+    rule: str
+    times: int = 1
+
+    def line(self) -> str:
+        facts: dict[str, object] = {
+            "time": _time_text(self.time_ms),
+            "event": self.event,
+            "account": self.account,
+            "host": self.host,
+            "client": self.client,
+            "code": self.code,
+            "request": request_code_name(self.code),
+            "resource": self.resource,
+            "action": self.action,
+            "rule": self.rule,
+        }
+        if self.times > 1:
+            facts["times"] = self.times
+        return safe_json({name: value for name, value in facts.items() if value != ""})
+
+
+class Audit:
+    """Writes the audit file of one server. All methods are for the reactor's thread.
+
+    :param max_bytes: the size from which a file is renamed to ``audit.jsonl.1``, that one to ``.2``, and so on.
+    :param files: the number of files, with the one that is being written; the oldest is overwritten.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        in_thread: InThread,
+        *,
+        max_bytes: int = 10_485_760,
+        files: int = 10,
+        clock_ms: Milliseconds = wall_clock_ms,
+    ) -> None:
+        self._file = _RotatedFile(path, max_bytes, files)
+        self._in_thread = in_thread
+        self._clock_ms = clock_ms
+        self._refusals: dict[tuple[str, str, int, str], _Entry] = {}
+        self._changes: list[_Entry] = []
+        self._writing = False
+        self._failing = False
+        self.left_out = 0
+        """The number of entries that are in no file and have not been told of in one."""
+
+    def refused(
+        self, account: str, host: str, code: int, resource: str, action: str, rule: str, client: str = ""
+    ) -> None:
+        """Note a refused request.
+
+        :param account: the name that the peer gave, whether or not there is such an account; "" for none.
+        :param resource: ``Topic:orders``; "" if the request did not get as far as that.
+        :param rule: the rule or the reason, never with a secret or a signature.
+        :param client: the client id, if it is known.
+        """
+        key = (account[:MAX_CHARACTERS], host, code, resource[:MAX_CHARACTERS])
+        known = self._refusals.get(key)
+        if known is not None:
+            known.times += 1
+        elif len(self._refusals) >= MAX_WAITING:
+            self.left_out += 1
+        else:
+            self._refusals[key] = self._entry(REFUSED, account, host, code, resource, action, rule, client)
+
+    def changed(
+        self, account: str, host: str, code: int, resource: str, action: str, rule: str, client: str = ""
+    ) -> None:
+        """Note an administrative change, and start to write it; the arguments are those of ``refused``."""
+        if len(self._changes) >= MAX_WAITING:
+            self.left_out += 1
+        else:
+            self._changes.append(self._entry(CHANGED, account, host, code, resource, action, rule, client))
+        self.tick()
+
+    def tick(self) -> None:
+        """Start to write what waits, unless a write is under way; to be called once a second."""
+        if not self._writing and (self._refusals or self._changes or self.left_out):
+            self._writing = True
+            batch, left_out = self._take()
+            lost = left_out + sum(entry.times for entry in batch)
+            self._in_thread(partial(self._file.write, batch, left_out), partial(self._written, lost))
+
+    def close(self) -> None:
+        """Write what waits; blocks, also for a write that is under way."""
+        batch, left_out = self._take()
+        if batch or left_out:
+            try:
+                self._file.write(batch, left_out)
+            except OSError as error:
+                self._written(left_out + sum(entry.times for entry in batch), Failed(error))
+
+    def _take(self) -> tuple[list[_Entry], int]:
+        batch = sorted([*self._refusals.values(), *self._changes], key=_time_of)
+        left_out, self.left_out = self.left_out, 0
+        self._refusals, self._changes = {}, []
+        return batch, left_out
+
+    def _written(self, lost: int, outcome: Failed | None) -> None:
+        self._writing = False
+        if outcome is None:
+            if self._failing:
+                log.info("audit file written again")
+            self._failing = False
+            return
+        self.left_out += lost
+        if not self._failing:
+            log.error("audit file not written; its entries are counted", file=self._file.path, fault=outcome.error)
+        self._failing = True
+
+    def _entry(
+        self, event: str, account: str, host: str, code: int, resource: str, action: str, rule: str, client: str
+    ) -> _Entry:
+        return _Entry(
+            self._clock_ms(),
+            event,
+            account[:MAX_CHARACTERS],
+            host,
+            client[:MAX_CHARACTERS],
+            code,
+            resource[:MAX_CHARACTERS],
+            action[:MAX_CHARACTERS],
+            rule[:MAX_CHARACTERS],
+        )
+
+
+class _RotatedFile:
+    """Appends lines to a file that only its owner may read; used by one thread at a time."""
+
+    def __init__(self, path: Path, max_bytes: int, files: int) -> None:
+        self.path = path
+        self._max_bytes = max_bytes
+        self._files = files
+        self._lock = Lock()
+
+    def write(self, entries: Iterable[_Entry], left_out: int) -> None:
+        """Append entries whole, or nothing.
+
+        :raises OSError: the disk is full, or the file cannot be written.
+        """
+        lines = [entry.line() for entry in entries]
+        if left_out:
+            lines.append(safe_json({"event": "left out", "times": left_out}))
+        text = "".join(f"{line}\n" for line in lines).encode()
+        with self._lock:
+            descriptor = self._opened()
+            try:
+                self._append(descriptor, text)
+                if os.fstat(descriptor).st_size >= self._max_bytes:
+                    self._rotate()
+            finally:
+                os.close(descriptor)
+
+    def _opened(self) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(self.path, flags, 0o600)
+        os.fchmod(descriptor, 0o600)
+        return descriptor
+
+    def _append(self, descriptor: int, text: bytes) -> None:
+        size = os.fstat(descriptor).st_size
+        if size and os.pread(descriptor, 1, size - 1) != b"\n":  # a crash cut the last line
+            text = b"\n" + text
+        try:
+            rest = text
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+        except OSError:
+            os.ftruncate(descriptor, size)
+            raise
+
+    def _rotate(self) -> None:
+        names = [self.path, *(self.path.with_name(f"{self.path.name}.{number}") for number in range(1, self._files))]
+        if self._files == 1:
+            os.truncate(self.path, 0)
+        for older, newer in zip(reversed(names[1:]), reversed(names[:-1]), strict=True):
+            if newer.exists():
+                newer.replace(older)
+
+
+def _time_of(entry: _Entry) -> int:
+    return entry.time_ms
+
+
+def _time_text(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

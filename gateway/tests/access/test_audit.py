@@ -1,0 +1,208 @@
+"""The audit file: what it holds, how floods are summed up, how it is rotated, and a disk that is full."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.access.audit import MAX_CHARACTERS, MAX_WAITING, Audit
+from gateway.in_thread import in_this_thread
+
+SEND = 310
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "audit.jsonl"
+
+
+@pytest.fixture
+def audit(path: Path) -> Audit:
+    return Audit(path, in_this_thread, clock_ms=lambda: 1_777_889_472_345)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def refuse(audit: Audit, topic: str = "orders", *, account: str = "shop") -> None:
+    audit.refused(account, "10.1.2.3", SEND, f"Topic:{topic}", "Pub", "no policy matches", "10.1.2.3@7#1")
+
+
+def test_a_refusal_tells_who_from_where_what_and_which_rule(audit: Audit, path: Path) -> None:
+    refuse(audit)
+    audit.tick()
+    assert lines(path) == [
+        {
+            "time": "2026-05-04T10:11:12.345Z",
+            "event": "refused",
+            "account": "shop",
+            "host": "10.1.2.3",
+            "client": "10.1.2.3@7#1",
+            "code": 310,
+            "request": "SEND_MESSAGE_V2",
+            "resource": "Topic:orders",
+            "action": "Pub",
+            "rule": "no policy matches",
+        }
+    ]
+
+
+def test_what_is_not_known_is_left_out_of_the_line(audit: Audit, path: Path) -> None:
+    audit.refused("", "10.1.2.3", 4711, "", "", "no account named")
+    audit.tick()
+    assert set(lines(path)[0]) == {"time", "event", "host", "code", "request", "rule"}
+
+
+def test_a_change_is_written_at_once_and_each_by_itself(audit: Audit, path: Path) -> None:
+    for _ in range(2):
+        audit.changed("root", "10.1.2.3", 3001, "User:shop", "Create", "Super")
+    assert [(line["event"], line["resource"]) for line in lines(path)] == [("changed", "User:shop")] * 2
+
+
+def test_only_the_owner_may_read_the_file(audit: Audit, path: Path) -> None:
+    path.touch(0o644)
+    path.chmod(0o644)
+    refuse(audit)
+    audit.tick()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_flood_is_one_line_for_each_account_host_code_and_resource(audit: Audit, path: Path) -> None:
+    for _ in range(500):
+        refuse(audit)
+        refuse(audit, "bills")
+    audit.tick()
+    refuse(audit)
+    audit.tick()
+    found = [(line["resource"], line.get("times")) for line in lines(path)]
+    assert found == [("Topic:orders", 500), ("Topic:bills", 500), ("Topic:orders", None)]
+
+
+def test_what_does_not_fit_is_counted_and_told_and_changes_have_room_of_their_own(audit: Audit, path: Path) -> None:
+    for number in range(MAX_WAITING + 7):
+        refuse(audit, account=f"guess-{number}")
+    audit.changed("root", "10.1.2.3", 3003, "User:shop", "Delete", "Super")
+    found = lines(path)
+    assert len(found) == MAX_WAITING + 2
+    assert [line["event"] for line in found].count("changed") == 1
+    assert found[-1] == {"event": "left out", "times": 7}
+
+
+def test_what_a_peer_sends_takes_little_room_and_breaks_no_line(audit: Audit, path: Path) -> None:
+    nasty = "\n\x1b[2J\u2028\ud800" + "x" * 100_000
+    audit.refused(nasty, "10.1.2.3", SEND, nasty, "Pub", nasty, nasty)
+    audit.tick()
+    assert path.stat().st_size < 10_000
+    assert all(32 <= byte < 127 for byte in path.read_bytes()[:-1])
+    assert len(lines(path)[0]["account"]) == MAX_CHARACTERS
+
+
+def test_nothing_is_written_while_nothing_happens(audit: Audit, path: Path) -> None:
+    audit.tick()
+    audit.close()
+    assert not path.exists()
+
+
+def test_refusals_during_a_write_share_the_next_one(path: Path) -> None:
+    waiting: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
+    audit = Audit(path, lambda work, done: waiting.append((work, done)))
+    refuse(audit)
+    audit.tick()
+    refuse(audit, "bills")
+    audit.tick()
+    assert len(waiting) == 1
+    in_this_thread(*waiting.pop())
+    audit.tick()
+    in_this_thread(*waiting.pop())
+    assert [line["resource"] for line in lines(path)] == ["Topic:orders", "Topic:bills"]
+
+
+def test_the_end_writes_what_waits(audit: Audit, path: Path) -> None:
+    refuse(audit)
+    audit.close()
+    assert len(lines(path)) == 1
+
+
+def test_files_are_rotated_by_size_and_the_oldest_goes(path: Path) -> None:
+    audit = Audit(path, in_this_thread, max_bytes=1, files=3)
+    for number in range(5):
+        refuse(audit, f"t{number}")
+        audit.tick()
+    assert {file.name for file in path.parent.iterdir()} == {"audit.jsonl.1", "audit.jsonl.2"}
+    assert [lines(path.with_name(f"audit.jsonl.{number}"))[0]["resource"] for number in (1, 2)] == [
+        "Topic:t4",
+        "Topic:t3",
+    ]
+
+
+def test_a_single_file_begins_anew(path: Path) -> None:
+    audit = Audit(path, in_this_thread, max_bytes=1, files=1)
+    refuse(audit)
+    audit.tick()
+    assert [file.name for file in path.parent.iterdir()] == ["audit.jsonl"]
+    assert path.read_bytes() == b""
+
+
+def test_a_line_that_a_crash_cut_does_not_spoil_the_next(audit: Audit, path: Path) -> None:
+    path.write_text('{"event":"refu')
+    refuse(audit)
+    audit.tick()
+    assert json.loads(path.read_text().splitlines()[1])["event"] == "refused"
+
+
+def test_a_full_disk_is_told_once_and_no_line_is_torn(
+    audit: Audit, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    write = os.write
+
+    def full(descriptor: int, data: bytes) -> int:
+        if len(data) < 100:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data[: len(data) - 50])
+
+    caplog.set_level(logging.INFO, "gateway.access")
+    refuse(audit)
+    audit.tick()
+    before = path.read_bytes()
+    monkeypatch.setattr(os, "write", full)
+    for _ in range(3):
+        refuse(audit)
+        audit.tick()
+    assert path.read_bytes() == before
+    monkeypatch.undo()
+    refuse(audit)
+    audit.tick()
+    assert [line["event"] for line in lines(path)] == ["refused", "refused", "left out"]
+    assert lines(path)[-1]["times"] == 3
+    assert [record.message for record in caplog.records] == [
+        "audit file not written; its entries are counted",
+        "audit file written again",
+    ]
+
+
+def test_a_file_that_cannot_be_made_stops_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    audit = Audit(tmp_path / "missing" / "audit.jsonl", in_this_thread)
+    refuse(audit)
+    audit.tick()
+    audit.close()
+    assert audit.left_out == 1
+    assert len(caplog.records) == 1
+
+
+def test_a_link_in_the_place_of_the_file_is_not_followed(audit: Audit, path: Path) -> None:
+    target = path.with_name("other")
+    target.write_text("mine\n")
+    path.symlink_to(target)
+    refuse(audit)
+    audit.tick()
+    assert target.read_text() == "mine\n"
+    assert audit.left_out == 1
