@@ -113,7 +113,7 @@ class BrokerService:
         self._server = RemotingServer(
             reactor, self._door, _listen_on(settings), settings, self._flush_group, in_thread=self._parts.in_thread
         )
-        self._client = RemotingClient(reactor, self._dispatch, settings, self._flush_group)
+        self._client = RemotingClient(reactor, self._dispatch, settings, self._flush_group, self._parts.in_thread)
         self._registration = self._make_registration(name_server)
         lateness = self._parts.registry.histogram(
             LATENESS, "Seconds by which periodic jobs were late", LATENESS_BOUNDS_S
@@ -157,6 +157,7 @@ class BrokerService:
         self._parts.start()
         self._upkeep.start()
         self._look_at_address()
+        self._client.startService()
         self._registration.startService()
         await self._first_registration()
         self._is_ready = True
@@ -236,7 +237,9 @@ class BrokerService:
 
         store = self._parts.store
         problems = {"healthz": lambda: store.failure, "readyz": lambda: store.refusal if self._is_ready else NOT_READY}
-        return MetricsServer(self._parts.registry, self._settings, self._reactor, problems, self._server.room)
+        return MetricsServer(
+            self._parts.registry, self._settings, self._reactor, problems, self._server.room, self._server.first_byte
+        )
 
 
 def _listen_on(settings: Settings) -> list[tuple[str, int]]:

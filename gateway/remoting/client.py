@@ -18,6 +18,7 @@ from twisted.internet.interfaces import IAddress, IConnector
 from twisted.internet.protocol import ClientFactory, connectionDone
 from twisted.python.failure import Failure
 
+from gateway.in_thread import InThread, in_this_thread
 from gateway.reactor.interface import NetworkReactor
 from gateway.remoting.answers.answer_room import AnswerRoom
 from gateway.remoting.answers.flush_group import FlushGroup
@@ -26,6 +27,7 @@ from gateway.remoting.input import Commands, IncompleteFrames, Input
 from gateway.remoting.input_turn import InputTurn
 from gateway.remoting.pending import CallFailed
 from gateway.remoting.protocol import RemotingProtocol
+from gateway.remoting.tls.renewal import Renewal
 from gateway.settings import Address, RemotingSettings
 from wire.command import RemotingCommand
 from wire.connection import Connection
@@ -52,6 +54,7 @@ class RemotingClient(Service):
     """The connections to other servers.
 
     :param commands: answers requests of those servers; a ``Dispatch`` without methods refuses all of them.
+    :param in_thread: looks at the files of TLS, and reads them when they are renewed.
     :raises SettingsError: a file of TLS cannot be used.
     """
 
@@ -61,6 +64,7 @@ class RemotingClient(Service):
         commands: Commands,
         settings: RemotingSettings,
         flush_group: FlushGroup | None = None,
+        in_thread: InThread = in_this_thread,
     ) -> None:
         self._reactor = reactor
         self._commands = commands
@@ -71,11 +75,13 @@ class RemotingClient(Service):
         self._room = AnswerRoom(reactor, self._flush_group, settings.unsent_bytes_total)
         self._peers: dict[Address, _Peer] = {}
         self._last_channel_id = 0
-        self._identity: CallerIdentity | None = None
+        self._identities: Renewal[CallerIdentity] | None = None
         if settings.calls_with_tls:
             from gateway.remoting.tls.identity import CallerIdentity
 
-            self._identity = CallerIdentity(settings)
+            files = (settings.tls_own_certificate, settings.tls_own_key, settings.tls_trusted_servers)
+            self._identities = Renewal(partial(CallerIdentity, settings), files, reactor, in_thread)
+            self._identities.identity()
 
     async def call(
         self,
@@ -104,8 +110,16 @@ class RemotingClient(Service):
             peer = self._peers[address] = _Peer(self, address, self._reactor)
         return await peer.open()
 
+    def startService(self) -> None:  # noqa: N802 (Twisted's name)
+        """Use renewed files of TLS from now on."""
+        super().startService()  # type: ignore[no-untyped-call]
+        if self._identities is not None:
+            self._identities.start()
+
     def stopService(self) -> Deferred[None]:  # noqa: N802 (Twisted's name)
         """Close all connections; later calls make new ones."""
+        if self._identities is not None:
+            self._identities.stop()
         peers, self._peers = self._peers, {}
         for peer in peers.values():
             peer.close()
@@ -127,17 +141,17 @@ class RemotingClient(Service):
 
     def encrypt(self, protocol: RemotingProtocol, own_input: Input, on_open: Callable[[], None]) -> Link | None:
         """Begin to encrypt a new connection, and return its link; None if connections are plain."""
-        if self._identity is None:
+        if self._identities is None:
             return None
         from gateway.remoting.tls.link import Link
 
         assert protocol.transport is not None
         assert protocol.channel is not None
         return Link(
-            self._identity.connection(),
+            self._identities.identity().connection(),
             protocol.transport,
             protocol.channel,
-            own_input,
+            own_input.received,
             self._input_turn,
             self._incomplete_frames,
             self._reactor.callLater,

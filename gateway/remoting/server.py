@@ -237,7 +237,7 @@ class ServerProtocol(RemotingProtocol):
         """Take the first read; where the later ones go is decided by the first byte."""
         assert self.channel is not None
         assert self.transport is not None
-        received = self._server.first_byte.receiver(data, self.channel, self._input, self.transport)
+        received = self._server.first_byte.receiver(data, self.channel, self._input.received, self.transport)
         self.dataReceived = received  # type: ignore[method-assign, assignment]
         received(data)
 

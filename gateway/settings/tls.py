@@ -131,6 +131,12 @@ class TlsSettings:
         marks=Mark.LIMIT,
     )
 
+    tls_pages_mode: TlsMode = setting(
+        TlsMode.DISABLED,
+        "gateway.metricsTlsMode",
+        "Whether the page of metrics speaks TLS, with the certificate of the other ports: as tls.server.mode.",
+    )
+
     @property
     def calls_with_tls(self) -> bool:
         """True if this process speaks TLS to name servers."""

@@ -19,6 +19,7 @@ from gateway.broker.pages.port import PagePort
 from gateway.errors import GatewayError
 from gateway.reactor.interface import TimeSource
 from gateway.remoting.answers.answer_room import AnswerRoom
+from gateway.remoting.tls.first_byte import FirstByte
 from gateway.settings import Settings
 from gateway.telemetry.exposition import CONTENT_TYPE, exposition_lines
 from gateway.telemetry.logs import EventLog
@@ -103,6 +104,7 @@ class MetricsServer:
 
     :param problems: functions by the names of their pages; each returns the present problem, or None.
     :param room: the room in which bytes count that peers have not taken.
+    :param first_byte: decides for each connection whether it is encrypted.
     """
 
     def __init__(
@@ -112,6 +114,7 @@ class MetricsServer:
         reactor: Any,
         problems: Mapping[str, Callable[[], str | None]],
         room: AnswerRoom,
+        first_byte: FirstByte,
     ) -> None:
         labels = {
             "cluster": settings.broker_cluster_name,
@@ -120,7 +123,8 @@ class MetricsServer:
         }
         pages = {f"/{name}": health_page(problem) for name, problem in problems.items()}
         pages["/metrics"] = FiguresPage(registry, labels, reactor)
-        self._pages = PagePort(pages, reactor, room, settings.reserved_descriptors)
+        self._pages = PagePort(pages, reactor, room, settings.reserved_descriptors, first_byte)
+        self._tls = first_byte.summary_of_pages
         self._settings = settings
         self._reactor = reactor
         self._port: Any = None
@@ -145,7 +149,7 @@ class MetricsServer:
                 f"the metrics cannot be served on {host}:{port}: {error.socketError}; "
                 "choose another port with metricsPromExporterPort, or metricsExporterType=DISABLE"
             ) from error
-        log.info("metrics served", address=f"{host}:{self.port}", path="/metrics")
+        log.info("metrics served", address=f"{host}:{self.port}", path="/metrics", tls=self._tls)
 
     async def stop(self) -> None:
         """Close the port and its connections."""

@@ -7,11 +7,12 @@ has a time limit: a peer that is slow to ask, or to take its answer, is cut off.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from enum import Enum, auto
 from http import HTTPStatus
 from typing import Any, Protocol
 
-from twisted.internet.interfaces import IDelayedCall
+from twisted.internet.interfaces import IDelayedCall, ITransport
 from twisted.internet.protocol import Protocol as Connection
 from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
@@ -21,6 +22,7 @@ from gateway.broker.pages.head import HEAD_END, LINE_END, MAX_HEAD_BYTES, PageRe
 from gateway.reactor.interface import TimeSource
 from gateway.remoting.answers.answer_room import AnswerRoom
 from gateway.remoting.answers.output import GONE, NO_OUTPUT, Output, output_for, send_without_delay
+from gateway.remoting.tls.first_byte import FirstByte
 from gateway.telemetry.logs import EventLog
 
 log = EventLog("pages")
@@ -47,6 +49,10 @@ class Owner(Protocol):
     @property
     def room(self) -> AnswerRoom:
         """The room in which bytes count that peers have not taken."""
+
+    @property
+    def first_byte(self) -> FirstByte:
+        """Decides whether a connection is encrypted."""
 
     def opened(self, connection: PageConnection) -> None:
         """Note a new connection; if there are too many connections, one of them is cut off."""
@@ -86,6 +92,7 @@ class PageConnection(Connection):
         self._output: Output = NO_OUTPUT
         self._timer: IDelayedCall | None = None
         self._next: IDelayedCall | None = None
+        self._when_closed: list[Callable[[object], None]] = []
 
     # --- what Twisted tells --------------------------------------------------------------------------------------
 
@@ -99,6 +106,13 @@ class PageConnection(Connection):
         self._owner.opened(self)
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
+        """Take the first read; where the later ones go is decided by the first byte."""
+        transport: Any = self.transport
+        received = self._owner.first_byte.receiver(data, self, self.received, transport, is_page=True)
+        self.dataReceived = received  # type: ignore[method-assign, assignment]
+        received(data)
+
+    def received(self, data: bytes) -> None:
         """Read on; after a refusal throw the bytes away."""
         if self._doing is _Doing.ENDING:
             self._thrown_away += len(data)
@@ -126,6 +140,7 @@ class PageConnection(Connection):
         self._output = NO_OUTPUT
         self.transport = GONE
         self._owner.closed(self)
+        self._tell_closed()
 
     # --- as a holder of bytes that a peer has not taken ----------------------------------------------------------
 
@@ -147,6 +162,55 @@ class PageConnection(Connection):
             self._owner.room.holds(self, 0)
             transport: Any = self.transport
             getattr(transport, "abortConnection", transport.loseConnection)()
+            self._tell_closed()
+
+    # --- as a connection that may be encrypted -------------------------------------------------------------------
+
+    @property
+    def closed(self) -> bool:
+        """True once the connection is closed."""
+        return self._doing is _Doing.GONE
+
+    @property
+    def remote(self) -> tuple[str, int]:
+        """The peer's address; the port is not known."""
+        return self.host, 0
+
+    @property
+    def remote_text(self) -> str:
+        """The peer as log lines name it."""
+        return self.host
+
+    @property
+    def unsent_bytes(self) -> int:
+        """The bytes that the kernel has not taken yet."""
+        return self._output.unsent_bytes
+
+    def encrypt(self, transport: ITransport) -> None:
+        """Write through a transport that encrypts."""
+        self._output.release()
+        self.transport = transport
+        self._output = output_for(transport, self._taken)
+
+    def write_own(self, data: bytes) -> None:
+        """Write bytes of the encryption itself."""
+        self._output.write_own(data)
+
+    def on_close(self, callback: Callable[[object], None]) -> None:
+        """Call back once when the connection closes."""
+        self._when_closed.append(callback)
+
+    def close(self, reason: str, *, is_logged: bool = False) -> None:
+        """Close after everything is written."""
+        if not is_logged:
+            log.info("connection to the pages closed", remote=self.host, reason=reason)
+        transport: Any = self.transport
+        transport.loseConnection()
+
+    def _tell_closed(self) -> None:
+        callbacks, self._when_closed = self._when_closed, []
+        for callback in callbacks:
+            callback(self)
 
     # --- a request and its answer --------------------------------------------------------------------------------
 

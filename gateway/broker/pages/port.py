@@ -19,6 +19,7 @@ from gateway.broker.pages.connection import PageConnection
 from gateway.reactor.interface import TimeSource
 from gateway.remoting.answers.answer_room import AnswerRoom
 from gateway.remoting.descriptors import takes_reserve
+from gateway.remoting.tls.first_byte import FirstByte
 from gateway.telemetry.logs import EventLog
 
 log = EventLog("pages")
@@ -38,15 +39,22 @@ class PagePort(Factory):
     :param pages: pages by path, with the slash.
     :param room: the room in which bytes count that peers have not taken.
     :param reserved_descriptors: how many descriptors are kept for files.
+    :param first_byte: decides for each connection whether it is encrypted.
     """
 
     noisy = False
 
     def __init__(
-        self, pages: Mapping[str, Page], reactor: TimeSource, room: AnswerRoom, reserved_descriptors: int
+        self,
+        pages: Mapping[str, Page],
+        reactor: TimeSource,
+        room: AnswerRoom,
+        reserved_descriptors: int,
+        first_byte: FirstByte,
     ) -> None:
         self.reactor = reactor
         self.room = room
+        self.first_byte = first_byte
         self._pages = dict(pages)
         self._reserved_descriptors = reserved_descriptors
         self._open: dict[PageConnection, None] = {}

@@ -10,14 +10,14 @@ settings name files, protocols or ciphers, which have to be right before a port 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.in_thread import InThread
 from gateway.reactor.interface import TimeSource
-from gateway.remoting.channel import Channel
-from gateway.remoting.input import IncompleteFrames, Input
+from gateway.remoting.input import IncompleteFrames
 from gateway.remoting.input_turn import InputTurn
+from gateway.remoting.tls.renewal import Renewal
 from gateway.settings.remoting import RemotingSettings
 from gateway.settings.tls import TlsMode, TlsSettings
 from gateway.telemetry.logs import EventLog
@@ -26,17 +26,21 @@ if TYPE_CHECKING:
     from twisted.internet.interfaces import ITransport
 
     from gateway.remoting.tls.identity import Identity
-    from gateway.remoting.tls.renewal import Renewal
+    from gateway.remoting.tls.link import Encrypted, Received
 
 log = EventLog("tls")
 
 HANDSHAKE: Final = 0x16
 """The first byte of a TLS connection: the content type of a handshake record (RFC 8446, 5.1); never change."""
-HOW_TO_ENCRYPT = "let the client use TLS (Java: -Dtls.enable=true), or serve both with tls.server.mode=permissive"
-HOW_TO_PERMIT = "switch TLS off in the client, or allow it here with tls.server.mode=permissive"
 
-Received = Callable[[bytes], None]
-"""A function that takes the bytes of each read."""
+
+class Served(NamedTuple):
+    """The languages of a kind of port, and the words for its clients."""
+
+    mode: TlsMode
+    setting: str
+    client: str
+    """The way in which clients speak TLS."""
 
 
 class FirstByte:
@@ -57,65 +61,74 @@ class FirstByte:
         self._reactor = reactor
         self._turn = turn
         self._incomplete_frames = incomplete_frames
-        self._mode = settings.tls_mode
-        self._identity: Identity | None = None
-        self._renewal: Renewal | None = None
-        if self._mode is not TlsMode.DISABLED and _must_be_checked(settings):
-            from gateway.remoting.tls.renewal import Renewal
-
-            self._renewal = Renewal(settings, reactor, in_thread, self._use)  # sees what changes from here on
-            self._load()
+        self._requests = Served(settings.tls_mode, "tls.server.mode", "Java: -Dtls.enable=true")
+        self._pages = Served(settings.tls_pages_mode, "gateway.metricsTlsMode", "https")
+        is_used = {self._requests.mode, self._pages.mode} != {TlsMode.DISABLED}
+        files = (settings.tls_certificate, settings.tls_key, settings.tls_authorities) if is_used else ()
+        self._renewal = Renewal(partial(_identity, settings), files, reactor, in_thread)
+        if is_used and _must_be_checked(settings):
+            self._renewal.identity()
 
     def start(self) -> None:
         """Use renewed files from now on."""
-        if self._renewal is not None:
-            self._renewal.start()
+        self._renewal.start()
 
     def stop(self) -> None:
         """Look at no files any more."""
-        if self._renewal is not None:
-            self._renewal.stop()
+        self._renewal.stop()
 
     @property
     def summary(self) -> str:
         """The mode, and where the certificate comes from."""
-        if self._mode is TlsMode.DISABLED:
-            return self._mode.value
-        return f"{self._mode.value} ({self._settings.tls_certificate or 'self-signed'})"
+        return self._summary(self._requests)
 
-    def receiver(self, data: bytes, channel: Channel, own_input: Input, transport: ITransport) -> Received:
-        """Return the function that takes this first read of a connection, and every later one."""
+    @property
+    def summary_of_pages(self) -> str:
+        """The same of the port of the pages."""
+        return self._summary(self._pages)
+
+    def receiver(
+        self, data: bytes, channel: Encrypted, received: Received, transport: ITransport, *, is_page: bool = False
+    ) -> Received:
+        """Return the function that takes this first read of a connection, and every later one.
+
+        :param received: takes the plain bytes.
+        """
+        served = self._pages if is_page else self._requests
         is_tls = data[0] == HANDSHAKE
-        if channel.closed or (not is_tls and self._mode is not TlsMode.ENFORCING):
-            return own_input.received
+        if channel.closed or (not is_tls and served.mode is not TlsMode.ENFORCING):
+            return received
+        both = f"serve both with {served.setting}={TlsMode.PERMISSIVE}"
         if not is_tls:
-            return _refuse(channel, "plain connection refused: only TLS is served", HOW_TO_ENCRYPT)
-        if self._mode is TlsMode.DISABLED:
-            return _refuse(channel, "TLS connection refused: TLS is switched off", HOW_TO_PERMIT)
-        identity = self._identity or self._load()
+            advice = f"let the client use TLS ({served.client}), or {both}"
+            return _refuse(channel, "plain connection refused: only TLS is served", advice)
+        if served.mode is TlsMode.DISABLED:
+            advice = f"switch TLS off in the client, or {both}"
+            return _refuse(channel, "TLS connection refused: TLS is switched off", advice)
+        identity = self._renewal.identity()
         from gateway.remoting.tls.link import Link
 
         return Link(
             identity.connection(),
             transport,
             channel,
-            own_input,
+            received,
             self._turn,
             self._incomplete_frames,
             self._reactor.callLater,
             self._settings.tls_handshake_timeout_ms,
         ).received
 
-    def _load(self) -> Identity:
-        from gateway.remoting.tls.identity import Identity
+    def _summary(self, served: Served) -> str:
+        if served.mode is TlsMode.DISABLED:
+            return served.mode.value
+        return f"{served.mode.value} ({self._settings.tls_certificate or 'self-signed'})"
 
-        identity = Identity(self._settings)
-        self._use(identity)
-        return identity
 
-    def _use(self, identity: Identity) -> None:
-        """Present this identity on new connections."""
-        self._identity = identity
+def _identity(settings: TlsSettings) -> Identity:
+    from gateway.remoting.tls.identity import Identity
+
+    return Identity(settings)
 
 
 def _must_be_checked(settings: TlsSettings) -> bool:
@@ -129,7 +142,7 @@ def _must_be_checked(settings: TlsSettings) -> bool:
     )
 
 
-def _refuse(channel: Channel, event: str, advice: str) -> Received:
+def _refuse(channel: Encrypted, event: str, advice: str) -> Received:
     log.warning(event, remote=channel.remote_text, advice=advice)
     channel.close(event, is_logged=True)
     return _drop

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from OpenSSL import SSL
 from twisted.internet.interfaces import IConsumer, IDelayedCall, ITransport
 
 from gateway.errors import forget_frames
-from gateway.remoting.channel import Channel
-from gateway.remoting.input import IncompleteFrames, Input
+from gateway.remoting.input import IncompleteFrames
 from gateway.remoting.input_turn import TURN_S, InputTurn
 from gateway.telemetry.logs import EventLog
 
@@ -39,11 +38,51 @@ RECORD_BYTES: Final = 16_384
 """The most that a record holds (RFC 8446, 5.1); never change."""
 
 
+Received = Callable[[bytes], None]
+"""A function that takes the bytes of each read."""
+
+
+class Encrypted(Protocol):
+    """The part of a connection that a link needs: of a ``Channel``, or of a connection to the pages."""
+
+    @property
+    def closed(self) -> bool:
+        """True once the connection is closed, or closes."""
+
+    @property
+    def remote(self) -> tuple[str, int]:
+        """The peer's address and port."""
+
+    @property
+    def remote_text(self) -> str:
+        """The peer as log lines name it."""
+
+    @property
+    def unsent_bytes(self) -> int:
+        """The bytes that the kernel has not taken yet."""
+
+    def encrypt(self, transport: ITransport) -> None:
+        """Write through this transport from now on; nothing was written before."""
+
+    def write_own(self, data: bytes) -> None:
+        """Write bytes of TLS itself."""
+
+    def on_close(self, callback: Callable[[object], None]) -> None:
+        """Call back once when the connection closes."""
+
+    def close(self, reason: str, *, is_logged: bool = False) -> None:
+        """Close after all gathered bytes have been written."""
+
+    def drop(self, reason: str) -> None:
+        """Close at once."""
+
+
 class Link:
     """The transport of a channel whose peer speaks TLS.
 
     :param connection: OpenSSL's side of the connection.
     :param raw: the transport of the encrypted bytes.
+    :param plain_received: takes the decrypted bytes.
     :param on_open: called once after the handshake.
     """
 
@@ -51,11 +90,11 @@ class Link:
         "_channel",
         "_connection",
         "_incomplete_frames",
-        "_input",
         "_is_open",
         "_kept",
         "_on_open",
         "_overhead_bytes",
+        "_plain_received",
         "_timer",
         "_turn",
         "_waits",
@@ -66,8 +105,8 @@ class Link:
         self,
         connection: SSL.Connection,
         raw: ITransport,
-        channel: Channel,
-        own_input: Input,
+        channel: Encrypted,
+        plain_received: Received,
         turn: InputTurn,
         incomplete_frames: IncompleteFrames,
         call_later: Callable[..., IDelayedCall],
@@ -79,7 +118,7 @@ class Link:
         self._on_open = on_open
         self._connection = connection
         self._channel = channel
-        self._input = own_input
+        self._plain_received = plain_received
         self._turn = turn
         self._incomplete_frames = incomplete_frames
         self._is_open = False
@@ -168,7 +207,7 @@ class Link:
         if parts:
             data = parts[0] if len(parts) == 1 else b"".join(parts)
             self._overhead_bytes -= len(data)
-            self._input.received(data)
+            self._plain_received(data)
         if not parts or self._overhead_bytes > MAX_OWED_BYTES:
             self._overhead_bytes = 0
             self._write_own()
@@ -199,7 +238,7 @@ class Link:
         forget_frames(error)
         self._channel.close(event, is_logged=True)
 
-    def _end_handshake(self, _: Channel) -> None:
+    def _end_handshake(self, _: object) -> None:
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._timer = None
@@ -225,11 +264,13 @@ class Link:
 
     def loseConnection(self) -> None:  # noqa: N802 (Twisted's name)
         """Tell the peer that nothing follows, and close after everything is written."""
-        if self._is_open:
-            with suppress(SSL.Error):
-                self._connection.shutdown()
-        self.raw.write(self._kept + self._made())
+        self._say_end()
         self.raw.loseConnection()
+
+    def loseWriteConnection(self) -> None:  # noqa: N802 (Twisted's name)
+        """Tell the peer that nothing follows, and go on reading."""
+        self._say_end()
+        cast(Any, self.raw).loseWriteConnection()
 
     def abortConnection(self) -> None:  # noqa: N802 (Twisted's name)
         """Close at once."""
@@ -250,6 +291,13 @@ class Link:
     def unregisterProducer(self) -> None:  # noqa: N802 (Twisted's name)
         """Forget the producer."""
         cast(IConsumer, self.raw).unregisterProducer()
+
+    def _say_end(self) -> None:
+        if self._is_open:
+            with suppress(SSL.Error):
+                self._connection.shutdown()
+        self.raw.write(self._kept + self._made())
+        self._kept = b""
 
     def _made(self, expected_bytes: int = RECORD_BYTES) -> bytes:
         """Return what OpenSSL has made to be sent."""

@@ -1,55 +1,60 @@
 """Renewed certificates: the files are looked at twice a second, and read again when one of them changed.
 
-New connections get the new certificate; open ones go on. Files that do not fit together are normal for a moment, while
-one is written after the other: the server goes on with what it has, and warns if they stay so. Upstream:
+New connections get what the files have now; open ones go on. Files that do not fit together are normal for a moment,
+while one is written after the other: what was read before stays in use, with a warning if they stay so. Upstream:
 ``FileWatchService``, which misses a new certificate for the same key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from gateway.errors import SettingsError
 from gateway.in_thread import Failed, InThread
 from gateway.reactor.interface import TimeSource
 from gateway.settings.declare import with_home
-from gateway.settings.tls import TlsSettings
 from gateway.telemetry.logs import EventLog
 
 if TYPE_CHECKING:
     from twisted.internet.interfaces import IDelayedCall
-
-    from gateway.remoting.tls.identity import Identity
 
 log = EventLog("tls")
 
 LOOKS_EVERY_S: Final = 0.5
 """The seconds between two looks at the files."""
 
+T = TypeVar("T")
 Stamps = tuple[tuple[int, int, int] | None, ...]
 """For each file the time of its last change, its size and its number; None if it is not there."""
 
 
-class Renewal:
-    """Looks at the files of one server's identity.
+class Renewal(Generic[T]):
+    """One side of TLS connections as its files have it: read when first needed, and again when the files change.
 
-    :param use: called with each new identity.
+    :param make: reads the files; in a thread when they changed.
+    :param names: of the files; empty ones are no files.
     """
 
-    def __init__(
-        self, settings: TlsSettings, reactor: TimeSource, in_thread: InThread, use: Callable[[Identity], None]
-    ) -> None:
-        names = (settings.tls_certificate, settings.tls_key, settings.tls_authorities)
+    def __init__(self, make: Callable[[], T], names: Iterable[str], reactor: TimeSource, in_thread: InThread) -> None:
+        self._make = make
         self._files = [Path(with_home(name)) for name in names if name]
-        self._settings = settings
         self._reactor = reactor
         self._in_thread = in_thread
-        self._use = use
-        self._used = self._tried = self._stamps()
+        self._identity: T | None = None
+        self._used = self._tried = self._stamps()  # sees what changes from here on
         self._fault = ""
         self._next: IDelayedCall | None = None
+
+    def identity(self) -> T:
+        """Return what new connections use.
+
+        :raises SettingsError: it is needed for the first time, and a file cannot be used.
+        """
+        if self._identity is None:
+            self._identity = self._make()
+        return self._identity
 
     def start(self) -> None:
         """Look at the files from now on, if there are any."""
@@ -65,20 +70,18 @@ class Renewal:
     def _look(self) -> None:
         self._in_thread(self._read, self._came)
 
-    def _came(self, found: Identity | Failed | None) -> None:
+    def _came(self, found: T | Failed | None) -> None:
         if self._next is None:  # stopped meanwhile
             return
         if isinstance(found, Failed):
             log.error("files of TLS not looked at", failure=found.error)
         elif found is not None:
-            log.info("certificate renewed", file=self._settings.tls_certificate or self._settings.tls_authorities)
-            self._use(found)
+            log.info("certificate renewed", file=self._files[0])
+            self._identity = found
         self.start()
 
-    def _read(self) -> Identity | None:
+    def _read(self) -> T | None:
         """Return the new identity if the files changed and fit; in a thread."""
-        from gateway.remoting.tls.identity import Identity
-
         stamps = self._stamps()
         if stamps == self._tried:
             if self._fault:  # they have stayed so
@@ -89,7 +92,7 @@ class Renewal:
         if stamps == self._used:
             return None
         try:
-            found = Identity(self._settings)
+            found = self._make()
         except SettingsError as error:
             self._fault = str(error)
             return None

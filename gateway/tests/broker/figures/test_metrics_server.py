@@ -17,13 +17,15 @@ from gateway.remoting.answers.answer_room import AnswerRoom
 from gateway.remoting.answers.flush_group import FlushGroup
 from gateway.settings import Settings
 from gateway.telemetry.metrics import Registry
+from gateway.tests.broker.pages.asker import first_byte
 from gateway.tests.remoting.conversation import memory_reactor
 
 SETTINGS = replace(Settings(), broker_name="broker-a", broker_cluster_name="c1", metrics_prom_exporter_port=5_557)
 
 
 def made(reactor: Any, registry: Registry, problems: Mapping[str, Callable[[], str | None]]) -> MetricsServer:
-    return MetricsServer(registry, SETTINGS, reactor, problems, AnswerRoom(reactor, FlushGroup(reactor), 1 << 20))
+    room = AnswerRoom(reactor, FlushGroup(reactor), 1 << 20)
+    return MetricsServer(registry, SETTINGS, reactor, problems, room, first_byte(reactor, SETTINGS))
 
 
 def fetched(site: Any, request: bytes) -> bytes:

@@ -11,8 +11,13 @@ from twisted.internet.testing import MemoryReactorClock
 
 from gateway.broker.pages.answers import Page
 from gateway.broker.pages.port import PagePort
+from gateway.in_thread import in_this_thread
 from gateway.remoting.answers.answer_room import AnswerRoom
 from gateway.remoting.answers.flush_group import FlushGroup
+from gateway.remoting.input import IncompleteFrames
+from gateway.remoting.input_turn import InputTurn
+from gateway.remoting.tls.first_byte import FirstByte
+from gateway.settings import RemotingSettings
 from gateway.tests.remoting.conversation import MemoryTransport
 
 ROOM_BYTES = 1 << 20
@@ -92,14 +97,25 @@ class Asker:
         return bool(self.transport.connected)
 
 
+def first_byte(reactor: MemoryReactorClock, settings: RemotingSettings) -> FirstByte:
+    """What decides whether a connection is encrypted."""
+    turn = InputTurn(reactor, FlushGroup(reactor))
+    return FirstByte(settings, reactor, turn, IncompleteFrames(1 << 28), in_this_thread)
+
+
 class Served:
     """A port with these pages, and its time."""
 
-    def __init__(self, room_bytes: int = ROOM_BYTES, **pages: Page) -> None:
+    def __init__(self, room_bytes: int = ROOM_BYTES, settings: RemotingSettings | None = None, **pages: Page) -> None:
         self.reactor = TurnReactor()  # type: ignore[no-untyped-call]
         self.room = AnswerRoom(self.reactor, FlushGroup(self.reactor), room_bytes)
+        self.first_byte = first_byte(self.reactor, settings or RemotingSettings())
         self.port = PagePort(
-            {f"/{name}": page for name, page in pages.items()}, self.reactor, self.room, reserved_descriptors=16
+            {f"/{name}": page for name, page in pages.items()},
+            self.reactor,
+            self.room,
+            reserved_descriptors=16,
+            first_byte=self.first_byte,
         )
 
     def asker(self, host: str = "192.0.2.1", takes: int = 1 << 30) -> Asker:

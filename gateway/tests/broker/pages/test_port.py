@@ -43,7 +43,6 @@ def large(answered: Answered) -> None:
         (b"GET /healthz HTTP/1.1\r\nContent-Length: 99999999999", 413),
         (b"GET /healthz HTTP/1.1\r\nTransfer-Encoding: chunked", 413),
         (b"PRI * HTTP/2.0", 400),
-        (b"\x16\x03\x01", 400),
     ],
 )
 def test_point_4_a_request_with_a_body_is_refused_by_its_header_and_nothing_of_it_is_kept(

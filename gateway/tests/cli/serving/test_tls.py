@@ -8,12 +8,14 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from gateway.client import LitePullConsumer, LitePullSettings, Message, Producer, ProducerSettings, TlsSettings
-from gateway.client.testing.server import GatewayServer
+from gateway.client.testing.server import GatewayServer, free_port
 from gateway.tests.remoting.tls.speaking import Signed, signed, trusting, verifying
 from wire.bodies.fastjson import parse_json
 from wire.codes import RequestCode
@@ -172,3 +174,31 @@ def test_a_file_that_is_missing_ends_the_start_before_a_port_opens(tmp_path: Pat
         "Error: tls.server.certPath=/no/cert.pem: cannot read /no/cert.pem: "
     )
     assert "listening" not in done.stderr
+
+
+@pytest.mark.parametrize("mode", ["enforcing", "permissive"])
+def test_a_scraper_reads_the_metrics_over_tls(tmp_path: Path, authority: Signed, mode: str) -> None:
+    own, port = signed(tmp_path, "own", by=authority), free_port()
+    settings = {
+        "tls.server.certPath": str(own.certificate_file),
+        "tls.server.keyPath": str(own.key_file),
+        "metricsExporterType": "PROM",
+        "metricsPromExporterPort": str(port),
+        "gateway.metricsTlsMode": mode,
+    }
+    with GatewayServer(settings=settings) as server:
+        with urlopen(f"https://localhost:{port}/metrics", timeout=10, context=verifying(authority)) as page:
+            assert b"rocketmq_" in page.read()
+        for path in ("healthz", "readyz"):
+            with urlopen(f"https://localhost:{port}/{path}", timeout=10, context=verifying(authority)) as page:
+                assert page.read() == b"ok\n"
+        with pytest.raises(URLError, match="CERTIFICATE_VERIFY_FAILED"):
+            urlopen(f"https://localhost:{port}/metrics", timeout=10, context=ssl.create_default_context())
+        if mode == "permissive":
+            with urlopen(f"http://localhost:{port}/readyz", timeout=10) as page:
+                assert page.read() == b"ok\n"
+        else:
+            with pytest.raises((URLError, ConnectionError)):
+                urlopen(f"http://localhost:{port}/readyz", timeout=10)
+            assert "plain connection refused: only TLS is served" in server.log.read_text()
+        assert f'path=/metrics tls="{mode} ({own.certificate_file})"' in server.log.read_text()

@@ -12,7 +12,7 @@ from twisted.internet.error import ConnectionLost
 
 from gateway.errors import SettingsError
 from gateway.remoting.channel import Channel
-from gateway.remoting.client import ConnectFailed, RemotingClient
+from gateway.remoting.client import LONGEST_REST_S, ConnectFailed, RemotingClient
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.protocol import RemotingProtocol
 from gateway.settings import Address, RemotingSettings
@@ -31,13 +31,24 @@ class Wire:
     def __init__(self, talk: Conversation, **settings: Any) -> None:
         self.talk = talk
         self.client = RemotingClient(talk.reactor, Dispatch(), RemotingSettings(**settings))
+        self.client.startService()
+        self.connect()
+
+    def connect(self) -> None:
+        """Make a connection."""
         self.opened = outcome(self.client.channel(SERVER))
-        self.near = cast(Any, talk.reactor.tcpClients.pop()[2].buildProtocol(None))
+        self.near = cast(Any, self.talk.reactor.tcpClients.pop()[2].buildProtocol(None))
         self.transport = MemoryTransport(IPv4Address("TCP", "192.0.2.7", 50_000), IPv4Address("TCP", *SERVER))
         self.transport.protocol = cast(RemotingProtocol, self.near)
-        self.far: Peer = talk.connect()
+        self.far: Peer = self.talk.connect()
         self.near.makeConnection(self.transport)
         self.carry()
+
+    def again(self) -> None:
+        """Make a new connection, after the address has rested."""
+        self.near.transport.loseConnection()
+        self.talk.reactor.advance(LONGEST_REST_S)
+        self.connect()
 
     def carry(self) -> None:
         """Move bytes until both are silent."""
@@ -137,6 +148,59 @@ def test_files_that_cannot_be_used_end_the_start(tmp_path: Path) -> None:
         with pytest.raises(SettingsError, match=said):
             RemotingClient(talk.reactor, Dispatch(), RemotingSettings(**TRUE, **settings))
         RemotingClient(talk.reactor, Dispatch(), RemotingSettings(**settings))  # nobody uses them
+
+
+def test_renewed_files_are_used_by_the_next_connection_and_the_open_one_goes_on(tmp_path: Path) -> None:
+    old, new = signed(tmp_path, "old"), signed(tmp_path, "new")
+    caller, server = signed(tmp_path, "caller", by=old), signed(tmp_path, "server", by=old)
+    asking = {"tls_client_certificates": ClientCertificates.REQUIRE}
+    first = enforcing(**files_of(server), tls_authorities=str(old.certificate_file), **asking)
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_bytes(old.certificate_file.read_bytes())
+    wire = Wire(
+        first,
+        **TRUE,
+        tls_trusted_servers=str(trusted),
+        tls_own_certificate=str(caller.certificate_file),
+        tls_own_key=str(caller.key_file),
+    )
+    assert wire.asks() == b"called"
+    trusted.write_bytes(new.certificate_file.read_bytes())
+    signed(tmp_path, "caller", by=new)
+    first.reactor.advance(1)
+    assert wire.asks() == b"called"
+    other = tmp_path / "renewed"
+    other.mkdir()
+    renewed = files_of(signed(other, "server", by=new))
+    wire.talk = Conversation(
+        echoing()[0],
+        first.reactor,
+        tls_mode=TlsMode.ENFORCING,
+        tls_authorities=str(new.certificate_file),
+        **renewed,
+        **asking,
+    )
+    wire.talk.reactor.tcpServers.reverse()
+    wire.again()
+    assert wire.asks() == b"called"
+    wire.client.stopService()
+    wire.talk.server.stopService()
+    first.server.stopService()
+    first.reactor.advance(1)
+    assert "Renewal" not in str(first.reactor.getDelayedCalls())
+
+
+def test_renewed_files_that_cannot_be_used_change_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    authority = signed(tmp_path, "authority")
+    server = signed(tmp_path, "server", by=authority)
+    wire = Wire(enforcing(**files_of(server)), **TRUE, tls_trusted_servers=str(authority.certificate_file))
+    authority.certificate_file.write_bytes(b"no certificate")
+    with caplog.at_level(logging.WARNING):
+        wire.talk.reactor.pump([0.5] * 6)
+    assert caplog.messages == ["files of TLS changed and cannot be used; the earlier ones stay in use"]
+    assert wire.asks() == b"called"
+    wire.again()
+    assert wire.asks() == b"called"
 
 
 def test_a_call_whose_handshake_does_not_end_leaves_nothing() -> None:
