@@ -76,7 +76,7 @@ class Producer(Client, Member):
         """The name of the group, without the namespace."""
         self._sender: Sender | None = None
         self._trace: TraceSender | None = None
-        self._replies: dict[str, asyncio.Future[ReceivedMessage]] = {}
+        self._replies: dict[str, asyncio.Future[ReceivedMessage | None]] = {}
         self._asked_topics: set[str] = set()
         wait = self.settings.send_msg_timeout
         self.plain = SendOptions(timeout=wait, retries=self.settings.retry_times_when_send_failed)
@@ -116,7 +116,7 @@ class Producer(Client, Member):
             return
         for future in self._replies.values():
             if not future.done():
-                future.set_exception(ClientClosed(self.name, "was closed before the reply came"))
+                future.set_result(None)
         instance = self._instance
         if instance is None or self._sender is None:
             return
@@ -234,8 +234,8 @@ class Producer(Client, Member):
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + timeout
         correlation_id = os.urandom(16).hex()
-        reply: asyncio.Future[ReceivedMessage] = loop.create_future()
-        self._replies[correlation_id] = reply
+        coming: asyncio.Future[ReceivedMessage | None] = loop.create_future()
+        self._replies[correlation_id] = coming
         try:
             async with asyncio.timeout_at(ends_at):
                 await self._greet_brokers_of(message.topic)
@@ -246,7 +246,7 @@ class Producer(Client, Member):
                     more_properties=request_properties(correlation_id, instance.client_id, round(timeout * 1000)),
                 )
                 await (await sender.submit(message, options))
-                return await reply
+                reply = await coming
         except TimeoutError as error:
             if isinstance(error, RocketMQError):
                 raise
@@ -254,6 +254,9 @@ class Producer(Client, Member):
             raise RequestTimeout(what, "the broker", timeout) from error
         finally:
             self._replies.pop(correlation_id, None)
+        if reply is None:
+            raise ClientClosed(self.name, "was closed before the reply came")
+        return reply
 
     async def reply(self, request: ReceivedMessage, body: bytes, *, timeout: float | None = None) -> SendResult:
         """Reply to a message that was sent with ``request``; for consumers.
