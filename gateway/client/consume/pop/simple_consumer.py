@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.member import Answer
@@ -104,8 +104,8 @@ class SimpleConsumer(GroupConsumer):
                 return found
             left = end - loop.time()
             await self._start_pops(max_messages, hidden, max(0.0, left))
-            done, _ = await asyncio.wait(self._held.values(), return_when=asyncio.FIRST_COMPLETED)
-            self._collect(done)
+            await asyncio.wait(self._held.values(), return_when=asyncio.FIRST_COMPLETED)
+            self._collect()
             if not self._left and loop.time() >= end:
                 return []
 
@@ -164,14 +164,14 @@ class SimpleConsumer(GroupConsumer):
                 work = self._running_pops().pop(source, subscription, most, hidden=hidden, hold=hold)
                 self._held[source] = asyncio.create_task(work, name=f"pop of {source.topic}")
 
-    def _collect(self, done: Collection[asyncio.Task[list[PoppedMessage]]]) -> None:
+    def _collect(self) -> None:
+        """Take what the finished pops brought; what comes after a failure waits for the next ``receive``."""
         for source, task in list(self._held.items()):
-            if task in done:
+            if task.done():
                 del self._held[source]
-        for task in done:
-            if task.cancelled():
-                raise ClientClosed(self.name, "was closed")
-            self._left += task.result()
+                if task.cancelled():
+                    raise ClientClosed(self.name, "was closed")
+                self._left += task.result()
 
     async def _sources(self) -> list[MessageQueue]:
         instance = self._running_instance()

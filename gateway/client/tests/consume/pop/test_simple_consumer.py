@@ -174,6 +174,28 @@ def test_a_busy_broker_and_an_empty_one_bring_nothing_and_a_refusal_is_raised(mo
     run(scenario())
 
 
+def test_refusals_lose_nothing_that_another_source_gives_at_the_same_time() -> None:
+    async def scenario() -> None:
+        all_asked = asyncio.Barrier(3)
+
+        async def answer(request: RemotingCommand) -> RemotingCommand:
+            await all_asked.wait()
+            if request.ext_fields["topic"] != "t":
+                return request.response(ResponseCode.SYSTEM_ERROR, "not now")
+            return popped(request, record(5, b"a"))
+
+        async with ConsumingBroker() as broker:
+            broker.on(RequestCode.POP_MESSAGE, answer)
+            async with SimpleConsumer("g", settings(broker), subscriptions={"s": "*", "t": "*", "u": "*"}) as consumer:
+                for _ in range(2):
+                    with pytest.raises(BrokerError, match="not now"):
+                        await consumer.receive(timeout=5)
+                    broker.on(RequestCode.POP_MESSAGE, lambda _: None)
+                assert [message.body for message in await consumer.receive(timeout=0)] == [b"a"]
+
+    run(scenario())
+
+
 def test_a_topic_that_does_not_exist_is_an_error_when_it_is_the_only_one() -> None:
     async def scenario() -> None:
         async with ConsumingBroker() as broker:
