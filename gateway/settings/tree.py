@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from gateway.settings.access import AccessSettings
 from gateway.settings.addresses import interface_expected
 from gateway.settings.broker import BrokerSettings
 from gateway.settings.declare import Range, setting, with_home
@@ -80,6 +81,7 @@ SECTIONS = {
     "metricsExporterType": "Metrics",
     "rejectTransactionMessage": "Transactions",
     "gateway.nameserverPort": "Name server",
+    "aclEnable": "Accounts and rights",
     "tls.server.mode": "TLS",
     "bindAddress": "Connections",
     "gateway.logLevel": "Process",
@@ -113,6 +115,7 @@ class ProcessSettings:
 class Settings(
     ProcessSettings,
     RemotingSettings,
+    AccessSettings,
     NameServerSettings,
     BrokerTransactionSettings,
     MetricsSettings,
@@ -129,10 +132,25 @@ class Settings(
             return Path(with_home(self.kv_config_path))
         return self.store_path_root_dir / "namesrv" / "kvConfig.json"
 
+    @property
+    def access_json(self) -> Path:
+        """The file of users and policies."""
+        return Path(with_home(self.access_file)) if self.access_file else self._in_store("config", "access.json")
+
+    @property
+    def audit_log(self) -> Path:
+        """The file of refusals and changes of accounts."""
+        return Path(with_home(self.audit_file)) if self.audit_file else self._in_store("audit.jsonl")
+
+    def _in_store(self, *names: str) -> Path:
+        return self.store_path_root_dir.joinpath(*names)
+
     def in_effect(self) -> dict[str, str]:
         """Return the effective values of settings that may be left empty, by attribute."""
         return {
             "store_path_commit_log": str(self.commit_log_directory),
             "kv_config_path": str(self.kv_config_file),
+            "access_file": str(self.access_json),
+            "audit_file": str(self.audit_log),
             "metrics_prom_exporter_host": self.metrics_prom_exporter_host or self.bind_address,
         }

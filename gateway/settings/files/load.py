@@ -20,12 +20,14 @@ from gateway.errors import SettingsError
 from gateway.settings.broker import BrokerRole
 from gateway.settings.declare import (
     ENVIRONMENT_PREFIX,
+    MASK,
     OWN_PREFIX,
     Declaration,
+    Mark,
     declarations,
     environment_name,
 )
-from gateway.settings.files import tls_keys, together
+from gateway.settings.files import access_keys, tls_keys, together
 from gateway.settings.files.apache_keys import NO_SLAVES, REFUSED, apache_keys, is_honoured, without_effect
 from gateway.settings.files.properties import parse_properties_file
 from gateway.settings.files.written import WrittenSetting
@@ -96,6 +98,7 @@ def load_settings(
     tls_file = tls_keys.tls_file([*first, *later])
     entries = [*first, *(read_file(tls_file) if tls_file is not None else ()), *later]
     tls_keys.check_names(entries, tls_file)
+    access_keys.check_classes(entries)
     known = declarations(Settings)
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
@@ -108,7 +111,7 @@ def load_settings(
             continue
         values[declaration.attribute] = _read(declaration, entry)
         sources[declaration.key] = entry.source
-    wanted = Settings(**values)
+    wanted = access_keys.beside_configuration(Settings(**values), config_file)
     settings, changes = (wanted, []) if role is Role.NAMESERVER else together.in_order(wanted, sources)
     _check_together(settings, sources, role)
     notices = [
@@ -116,6 +119,7 @@ def load_settings(
         *(_both(settings, sources, limits) for limits in _told_of(settings, role)),
         *_of_roles(settings, sources, role),
         *tls_keys.notices(settings),
+        *access_keys.notices(settings, sources),
         *_without_effect(kept.values()),
     ]
     sources |= {change.keys[1]: f"follows {change.keys[0]}" for change in changes}
@@ -140,7 +144,9 @@ def read_file(path: Path) -> list[WrittenSetting]:
 
 
 def read_environment(environment: Mapping[str, str], role: Role) -> list[WrittenSetting]:
-    """Return ``ROCKETMQ_GATEWAY_…`` variables, and Apache's ``NAMESRV_ADDR`` for a broker without our name server.
+    """Return ``ROCKETMQ_GATEWAY_…`` variables, and two of Apache's.
+
+    ``ROCKETMQ_HOME`` is for every role, ``NAMESRV_ADDR`` for a broker without our name server.
 
     ``serve`` brings its own name server. A developer's shell may name a shared name server for clients, and then a
     broker on a laptop must not join that cluster.
@@ -148,6 +154,8 @@ def read_environment(environment: Mapping[str, str], role: Role) -> list[Written
     entries: list[WrittenSetting] = []
     if role is Role.BROKER and environment.get("NAMESRV_ADDR"):
         entries.append(WrittenSetting("namesrvAddr", environment["NAMESRV_ADDR"], "environment NAMESRV_ADDR"))
+    if environment.get("ROCKETMQ_HOME"):
+        entries.append(WrittenSetting("rocketmqHome", environment["ROCKETMQ_HOME"], "environment ROCKETMQ_HOME"))
     ours = {name: text for name, text in environment.items() if name.startswith(ENVIRONMENT_PREFIX)}
     if ours:
         keys = {environment_name(key): key for key in (*apache_keys(), *declarations(Settings))}
@@ -182,11 +190,11 @@ def _read(declaration: Declaration, entry: WrittenSetting) -> object:
     try:
         return declaration.read(entry.text)
     except ValueError as expected:
-        raise _wrong(entry, str(expected)) from None
+        raise _wrong(entry, str(expected), MASK if Mark.SECRET in declaration.marks else entry.text) from None
 
 
-def _wrong(entry: WrittenSetting, expected: str) -> SettingsError:
-    text = _PASSWORD.sub(r"\1***", entry.text)
+def _wrong(entry: WrittenSetting, expected: str, text: str) -> SettingsError:
+    text = _PASSWORD.sub(r"\1***", text)
     shown = text if len(text) <= 80 else f"{text[:80]}…"
     return SettingsError(f"{entry.key}={shown!r} ({entry.source}): expected {expected}")
 
@@ -197,7 +205,7 @@ def _refuse(entry: WrittenSetting) -> None:
     if reason is not None:
         raise SettingsError(f"{entry.key}={entry.text.strip()} ({entry.source}): {reason}")
     if (entry.key, "true") in REFUSED and text != "false":
-        raise _wrong(entry, "false")
+        raise _wrong(entry, "false", entry.text)
 
 
 def _without_effect(entries: Iterable[WrittenSetting]) -> Iterator[str]:
@@ -208,7 +216,7 @@ def _without_effect(entries: Iterable[WrittenSetting]) -> Iterator[str]:
         place = f"{entry.key} ({entry.source})"
         if apache is None:
             yield f"{place}: unknown setting, kept without effect{_did_you_mean(entry.key)}"
-        elif is_honoured(apache, entry.text):
+        elif is_honoured(apache, entry.text) or entry.key in access_keys.STOCK_CLASSES:
             continue
         elif entry.text.strip() == apache.default:
             repeated.append(place)
@@ -251,6 +259,7 @@ def _check_together(settings: Settings, sources: Mapping[str, str], role: Role) 
     if found is not None:
         raise SettingsError(_both(settings, sources, found))
     tls_keys.check_together(settings, sources)
+    access_keys.check_together(settings, sources)
 
 
 def _both(settings: Settings, sources: Mapping[str, str], conflict: together.Conflict) -> str:
