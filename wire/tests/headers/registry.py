@@ -12,6 +12,7 @@ from typing import Final
 
 from wire.codes import RequestCode
 from wire.headers import (
+    access,
     admin,
     groups,
     lite,
@@ -114,6 +115,16 @@ REQUEST_HEADERS: Final[Mapping[RequestCode, type[Header]]] = MappingProxyType(
         RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC: topics.CreateTopicRequest,
         RequestCode.QUERY_MESSAGE: pull.QueryMessageRequest,
         RequestCode.VIEW_MESSAGE_BY_ID: pull.ViewMessageRequest,
+        RequestCode.AUTH_CREATE_USER: access.UserRequest,
+        RequestCode.AUTH_UPDATE_USER: access.UserRequest,
+        RequestCode.AUTH_DELETE_USER: access.UserRequest,
+        RequestCode.AUTH_GET_USER: access.UserRequest,
+        RequestCode.AUTH_LIST_USER: access.ListUsersRequest,
+        RequestCode.AUTH_CREATE_ACL: access.AclRequest,
+        RequestCode.AUTH_UPDATE_ACL: access.AclRequest,
+        RequestCode.AUTH_DELETE_ACL: access.DeleteAclRequest,
+        RequestCode.AUTH_GET_ACL: access.AclRequest,
+        RequestCode.AUTH_LIST_ACL: access.ListAclsRequest,
     }
 )
 

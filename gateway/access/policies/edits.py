@@ -1,0 +1,228 @@
+"""Changes of users and policies, as the requests 3001 to 3010 ask for them, with upstream's codes and texts.
+
+Each function returns all users as they are after the change. Only a Super user makes, changes or deletes a Super user.
+Words that upstream overlooks, such as a misspelt action, are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from enum import StrEnum
+from typing import TypeVar
+
+from gateway.access.policies.policy import Entry, EntryError, PolicyType
+from gateway.access.policies.resources import Resource, is_name
+from gateway.access.policies.users import MAX_PASSWORD, TooManyError, User, Users, UserStatus, UserType
+from gateway.errors import RequestRefused
+from gateway.settings.declare import MASK
+from wire.bodies.access import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
+from wire.codes import ResponseCode
+
+W = TypeVar("W", bound=StrEnum)
+
+SUBJECT = "user"
+"""The only kind of subject, in small letters."""
+NOT_BY_SUPER = "The super user can only be update by super user"
+
+
+def create_user(users: Users, name: str | None, wanted: UserInfo, *, by_super: bool) -> Users:
+    """Add a user.
+
+    :raises RequestRefused: there is one of that name, a word is wrong, or only a Super user may add this one.
+    """
+    name = _present(name)
+    kind = _word(UserType, wanted.user_type, "userType") or UserType.NORMAL
+    status = _word(UserStatus, wanted.user_status, "userStatus") or UserStatus.ENABLE
+    if kind is UserType.SUPER and not by_super:
+        raise _refused("The super user can only be create by super user", ResponseCode.SYSTEM_ERROR)
+    password = _password(wanted.password)
+    if password is None:
+        raise _refused("password can not be blank")
+    if name in users:
+        raise _refused("The user is existed")
+    if not is_name(name):
+        raise _refused(f"The username {name[:64]!r} is too long, or has characters that cannot be seen")
+    return _with(users, User(name, password, kind, status))
+
+
+def update_user(users: Users, name: str | None, wanted: UserInfo, *, by_super: bool) -> Users:
+    """Change what ``wanted`` names of a user.
+
+    :raises RequestRefused: there is none, a word is wrong, or only a Super user may do this.
+    """
+    name = _present(name)
+    kind = _word(UserType, wanted.user_type, "userType")
+    status = _word(UserStatus, wanted.user_status, "userStatus")
+    if kind is UserType.SUPER and not by_super:
+        raise _refused(NOT_BY_SUPER, ResponseCode.SYSTEM_ERROR)
+    password = _password(wanted.password)
+    user = users.get(name)
+    if user is None:
+        raise _refused("The user is not exist")
+    if user.is_admin and not by_super:
+        raise _refused(NOT_BY_SUPER)
+    return users.with_user(
+        replace(user, password=password or user.password, type=kind or user.type, status=status or user.status)
+    )
+
+
+def delete_user(users: Users, name: str | None, *, by_super: bool) -> Users:
+    """Delete a user and its policies; a user that is not there is no error.
+
+    :raises RequestRefused: only a Super user may delete this one.
+    """
+    user = users.get(name or "")
+    if not (name or "").strip():
+        raise _refused("username can not be blank")
+    if user is None:
+        return users
+    if user.is_admin and not by_super:
+        raise _refused(NOT_BY_SUPER)
+    return users.without(user.name)
+
+
+def merge_acl(users: Users, subject: str | None, wanted: AclInfo) -> Users:
+    """Add entries to a user's policies; an entry takes the place of all that have its resource.
+
+    :raises RequestRefused: the subject is no user, or an entry is wrong.
+    """
+    name = user_of(wanted.subject or subject)
+    if not wanted.policies:
+        raise _refused("The body of acl is null")
+    merged = [(policy_type(policy.policy_type), _entries(policy)) for policy in wanted.policies]
+    user = users.get(name)
+    if user is None:
+        raise _refused(f"The subject of User:{name} is not exist.")
+    policies = dict(user.policies)
+    for kind, entries in merged:
+        replaced = {entry.resource for entry in entries}
+        kept = (entry for entry in policies.get(kind, ()) if entry.resource not in replaced)
+        policies[kind] = (*kept, *entries)
+    return _with(users, user.with_policies(policies))
+
+
+def delete_acl(users: Users, subject: str | None, kind: str | None, resource: str | None) -> Users:
+    """Delete the entries of one resource in one policy, or both policies of a user if no resource is named.
+
+    :raises RequestRefused: the subject is no user, or has no policies.
+    """
+    user = _user(users, subject)
+    if not user.policies:
+        raise _refused("The acl is not exist.")
+    if not resource:
+        return users.with_user(user.with_policies({}))
+    named = Resource.parse(resource)
+    if named is None:
+        raise _refused(f"The resource is null. {resource[:64]!r} is not TYPE:NAME, TYPE:PREFIX*, TYPE:* or *")
+    of = policy_type(kind)
+    left = tuple(entry for entry in user.policies.get(of, ()) if entry.resource != named)
+    return users.with_user(user.with_policies({**user.policies, of: left}))
+
+
+def user_info(user: User, *, with_password: bool) -> UserInfo:
+    """Return a user for an answer; the password is masked unless it was asked for."""
+    password = user.password if with_password else MASK
+    return UserInfo(username=user.name, password=password, user_type=user.type, user_status=user.status)
+
+
+def acl_of(users: Users, subject: str | None) -> AclInfo | None:
+    """Return the policies of a user for an answer, None if it has none.
+
+    :raises RequestRefused: the subject is no user.
+    """
+    return acl_info(_user(users, subject))
+
+
+def acl_info(user: User, resource_filter: str | None = None) -> AclInfo | None:
+    """Return the policies of a user with the entries whose resource contains a text, None if there are none."""
+    wanted = resource_filter or ""
+    policies = [
+        PolicyInfo(kind, entries)
+        for kind, found in user.policies.items()
+        if (entries := [_entry_info(entry) for entry in found if wanted in str(entry.resource)])
+    ]
+    return AclInfo(f"User:{user.name}", policies) if policies else None
+
+
+def user_of(subject: str | None) -> str:
+    """Return the name of the user in ``User:NAME``.
+
+    :raises RequestRefused: the text names no user.
+    """
+    kind, _, name = (subject or "").partition(":")
+    if not kind.strip():
+        raise _refused("The subject is null.")
+    if kind.lower() != SUBJECT or not name:
+        text = "An system error occurred, please try again later."
+        raise _refused(f"{text} The subject {kind[:64]!r} is not User:NAME", ResponseCode.SYSTEM_ERROR)
+    return name
+
+
+def policy_type(text: str | None) -> PolicyType:
+    """Return the type of a policy; Custom if it is left out.
+
+    :raises RequestRefused: the word is another.
+    """
+    return _word(PolicyType, text, "policyType") or PolicyType.CUSTOM
+
+
+def _user(users: Users, subject: str | None) -> User:
+    user = users.get(user_of(subject))
+    if user is None:
+        raise _refused("The subject is not exist.")
+    return user
+
+
+def _entries(policy: PolicyInfo) -> tuple[Entry, ...]:
+    if not policy.entries:
+        raise _refused("The policy entries is empty.")
+    try:
+        return tuple(Entry.of(info.resource, info.actions, info.source_ips, info.decision) for info in policy.entries)
+    except EntryError as error:
+        raise _refused(str(error)) from None
+
+
+def _entry_info(entry: Entry) -> PolicyEntryInfo:
+    return PolicyEntryInfo(str(entry.resource), entry.actions, entry.sources or None, entry.decision)
+
+
+def _with(users: Users, user: User) -> Users:
+    try:
+        return users.with_user(user)
+    except TooManyError as error:
+        raise _refused(str(error)) from None
+
+
+def _present(name: str | None) -> str:
+    if not name or not name.strip():
+        raise _refused("The username is blank", ResponseCode.INVALID_PARAMETER)
+    return name
+
+
+def _password(text: str | None) -> str | None:
+    """Return a password, None if there is none."""
+    if text is None or not text.strip():
+        return None
+    if text == MASK:
+        raise _refused(f"{MASK} stands for a password that is not shown (gateway.passwordReaders): give the password")
+    if len(text) > MAX_PASSWORD:
+        raise _refused(f"the password is longer than {MAX_PASSWORD} characters")
+    return text
+
+
+def _word(words: type[W], text: str | None, member: str) -> W | None:
+    if text is None or not text.strip():
+        return None
+    found = _known(words, text)
+    if found is None:
+        raise _refused(f"{member} {text[:64]!r} is not {' or '.join(words)}", ResponseCode.INVALID_PARAMETER)
+    return found
+
+
+def _known(words: Iterable[W], text: str) -> W | None:
+    return next((word for word in words if word.lower() == text.strip().lower()), None)
+
+
+def _refused(text: str, code: ResponseCode = ResponseCode.NO_PERMISSION) -> RequestRefused:
+    return RequestRefused(code, text)

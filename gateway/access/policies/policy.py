@@ -1,0 +1,165 @@
+"""Policies: which of a user's entries decides about a need.
+
+The order is that of Apache RocketMQ 5.5.0. Entries of the Custom policy are looked at first; if none of them fits,
+those of the Default policy. An entry fits if its resource covers the needed one, one of its actions is needed, and the
+peer's address is one of its sources. Of the entries that fit, the best decides: ``Topic:orders`` before ``Topic:ord*``
+before ``Topic:o*`` before ``Topic:*`` before ``*``, and Deny before Allow for the same resource. Without an entry that
+fits the answer is no. 5.3.0 to 5.3.3 preferred shorter prefixes, and Allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gateway.access.model import Verdict
+from gateway.access.policies.resources import Pattern, Resource, address_of, network_of
+from gateway.remoting.declared import Action, Need
+
+NO_MATCH = "no matched policies"
+"""The rule of a refusal that no entry caused, in upstream's words."""
+EVERY = "All"
+ACTIONS = {word.lower(): word for word in (EVERY, *(str(action.name).capitalize() for action in Action))}
+"""The words of actions by their form in small letters."""
+
+
+class PolicyType(StrEnum):
+    """The two policies that a user may have."""
+
+    CUSTOM = "Custom"
+    DEFAULT = "Default"
+
+
+class Decision(StrEnum):
+    """The decisions of an entry."""
+
+    ALLOW = "Allow"
+    DENY = "Deny"
+
+
+class EntryError(ValueError):
+    """An entry that cannot be; the text begins with upstream's words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a policy.
+
+    :param actions: words of ``ACTIONS``.
+    :param sources: addresses and networks from which the entry holds; none: it holds from everywhere.
+    """
+
+    resource: Resource
+    actions: tuple[str, ...]
+    sources: tuple[str, ...]
+    decision: Decision
+
+    @classmethod
+    def of(
+        cls, resource: str | None, actions: Sequence[str] | None, sources: Sequence[str] | None, decision: str | None
+    ) -> Entry:
+        """Return the entry of these texts; words may be in any case.
+
+        :raises EntryError: one of the texts is wrong.
+        """
+        known = Resource.parse((resource or "").strip())
+        if known is None:
+            raise EntryError(f"The resource is null. {_quoted(resource)} is not TYPE:NAME, TYPE:PREFIX*, TYPE:* or *")
+        decided = DECISIONS.get((decision or "").strip().lower())
+        if decided is None:
+            raise EntryError(f"The decision is null or illegal. {_quoted(decision)} is not Allow or Deny")
+        return cls(known, _actions(actions or ()), _sources(sources or ()), decided)
+
+    @property
+    def mask(self) -> int:
+        """The actions as the value of their flags."""
+        flags = Action if EVERY in self.actions else (Action[word.upper()] for word in self.actions)
+        return sum(action.value for action in flags)
+
+    def holds_from(self, host: str) -> bool:
+        """Return whether the entry holds for a peer with this address."""
+        if not self.sources:
+            return True
+        address = address_of(host)
+        networks = map(network_of, self.sources)
+        return address is not None and any(network is not None and address in network for network in networks)
+
+    def __str__(self) -> str:
+        sources = f" from {','.join(self.sources)}" if self.sources else ""
+        return f"{self.resource} {self.decision} {','.join(self.actions)}{sources}"
+
+
+_Masked = tuple[int, Entry]
+DECISIONS = {decision.lower(): decision for decision in Decision}
+
+
+class Ranked:
+    """The entries of one policy, found by resource: the cost does not grow with their number."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._literal: dict[tuple[str, str], list[_Masked]] = {}
+        self._prefixed: dict[tuple[str, str], list[_Masked]] = {}
+        self._any: dict[str, list[_Masked]] = {}
+        for entry in sorted(entries, key=lambda entry: entry.decision is Decision.ALLOW):
+            kind, name, pattern = entry.resource.kind, entry.resource.name, entry.resource.pattern
+            if pattern is Pattern.ANY:
+                found = self._any.setdefault(kind, [])
+            else:
+                table = self._literal if pattern is Pattern.LITERAL else self._prefixed
+                found = table.setdefault((kind, name), [])
+            found.append((entry.mask, entry))
+        self._lengths = sorted({len(name) for _, name in self._prefixed}, reverse=True)
+
+    def best(self, need: Need, host: str) -> Entry | None:
+        """Return the entry that decides about a need, None if no entry fits."""
+        wanted = need.actions.value
+        for entries in self._covering(need.kind.value, need.name):
+            for mask, entry in entries:
+                if mask & wanted and entry.holds_from(host):
+                    return entry
+        return None
+
+    def _covering(self, kind: str, name: str) -> Iterator[Sequence[_Masked]]:
+        """Yield the entries of each resource that covers the needed one, best resource first."""
+        yield self._literal.get((kind, name), ())
+        for length in self._lengths:
+            if length <= len(name):
+                yield self._prefixed.get((kind, name[:length]), ())
+        yield self._any.get(kind, ())
+        yield self._any.get("", ())
+
+
+def judged(policies: Sequence[tuple[PolicyType, Ranked]], need: Need, host: str) -> Verdict:
+    """Decide about a need; the first policy with an entry that fits decides."""
+    for kind, ranked in policies:
+        entry = ranked.best(need, host)
+        if entry is not None:
+            return Verdict(entry.decision is Decision.ALLOW, f"{kind} {entry}")
+    return Verdict(False, NO_MATCH)
+
+
+def _actions(texts: Sequence[str]) -> tuple[str, ...]:
+    words = [text.strip() for text in texts if text and text.strip()]
+    if not words:
+        raise EntryError("The actions is empty. Name at least one of " + ", ".join(ACTIONS.values()))
+    for word in words:
+        if word.lower() == "any":
+            raise EntryError("The actions can not be Any. All stands for every action")
+        if word.lower() not in ACTIONS:
+            raise EntryError(f"The actions is empty. {_quoted(word)} is none of {', '.join(ACTIONS.values())}")
+    return tuple(dict.fromkeys(ACTIONS[word.lower()] for word in words))
+
+
+def _sources(texts: Sequence[str]) -> tuple[str, ...]:
+    sources = tuple(text.strip() for text in texts)
+    for source in sources:
+        if not source:
+            raise EntryError("The source ip is empty. Leave it out to allow every address")
+        if network_of(source) is None:
+            raise EntryError(f"The source ip is invalid. {_quoted(source)} is no IP address and no CIDR network")
+    return sources
+
+
+def _quoted(text: str | None) -> str:
+    return repr((text or "")[:64])

@@ -1,0 +1,120 @@
+"""Users: accounts whose rights are policies. A Super user may do everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property
+
+from gateway.access.model import Verdict
+from gateway.access.policies.policy import Entry, PolicyType, Ranked, judged
+from gateway.errors import GatewayError
+from gateway.remoting.declared import Need
+
+MAX_USERS = 100_000
+MAX_ENTRIES = 200_000
+"""The most entries of all users."""
+MAX_PASSWORD = 1_024
+"""The most characters of a password."""
+
+
+class UserType(StrEnum):
+    """The kinds of users."""
+
+    SUPER = "Super"
+    NORMAL = "Normal"
+
+
+class UserStatus(StrEnum):
+    """The states of a user."""
+
+    ENABLE = "enable"
+    DISABLE = "disable"
+
+
+@dataclass(frozen=True)
+class User:
+    """A user with its policies; implements ``Account``."""
+
+    name: str
+    password: str = field(repr=False)
+    type: UserType = UserType.NORMAL
+    status: UserStatus = UserStatus.ENABLE
+    policies: Mapping[PolicyType, tuple[Entry, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def secret(self) -> bytes:
+        """The key of signatures; never shown."""
+        return self.password.encode()
+
+    @property
+    def is_admin(self) -> bool:
+        """True for a Super user."""
+        return self.type is UserType.SUPER
+
+    @property
+    def is_enabled(self) -> bool:
+        """True if the user may log in."""
+        return self.status is UserStatus.ENABLE
+
+    @property
+    def entry_count(self) -> int:
+        """The number of entries of both policies."""
+        return sum(map(len, self.policies.values()))
+
+    def judge(self, need: Need, host: str) -> Verdict:
+        """Decide whether the user has one of the needed actions; a Super user has all of them."""
+        if self.type is UserType.SUPER:
+            return Verdict(True, "Super user")
+        return judged(self._ranked, need, host)
+
+    @cached_property
+    def _ranked(self) -> list[tuple[PolicyType, Ranked]]:
+        return [(kind, Ranked(self.policies[kind])) for kind in PolicyType if kind in self.policies]
+
+    def with_policies(self, policies: Mapping[PolicyType, tuple[Entry, ...]]) -> User:
+        """Return the user with other policies; a policy without entries is left out."""
+        return replace(self, policies={kind: policies[kind] for kind in PolicyType if policies.get(kind)})
+
+
+class TooManyError(GatewayError):
+    """More users or entries than a server keeps."""
+
+
+class Users(Mapping[str, User]):
+    """All users by name; never changed: ``with_user`` and ``without`` return others."""
+
+    def __init__(self, users: dict[str, User] | None = None, entry_count: int | None = None) -> None:
+        self._users = {} if users is None else users
+        self._entry_count = (
+            sum(user.entry_count for user in self._users.values()) if entry_count is None else entry_count
+        )
+        if len(self._users) > MAX_USERS:
+            raise TooManyError(f"more than {MAX_USERS} users")
+        if self._entry_count > MAX_ENTRIES:
+            raise TooManyError(f"more than {MAX_ENTRIES} entries of policies")
+
+    def __getitem__(self, name: str) -> User:
+        return self._users[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._users)
+
+    def __len__(self) -> int:
+        return len(self._users)
+
+    def with_user(self, user: User) -> Users:
+        """Return all users with this one, in the place of one with its name.
+
+        :raises TooManyError: they would be too many, or their entries.
+        """
+        before = self._users.get(user.name)
+        entry_count = self._entry_count + user.entry_count - (before.entry_count if before else 0)
+        return Users({**self._users, user.name: user}, entry_count)
+
+    def without(self, name: str) -> Users:
+        """Return all users but the one of this name."""
+        users = dict(self._users)
+        gone = users.pop(name)
+        return Users(users, self._entry_count - gone.entry_count)
