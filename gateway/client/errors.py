@@ -27,6 +27,7 @@ later. ``outcome_unknown``: the broker may have done what was asked.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -214,18 +215,86 @@ _KNOWN_CODES = frozenset(int(code) for code in ResponseCode)
 
 
 class AclError(BrokerError):
-    """The server refuses the caller: no key or a wrong key, a wrong signature, or a missing permission."""
+    """The server refuses the caller: no key or a wrong key, a wrong signature, or a missing permission.
+
+    The texts of all generations of Apache RocketMQ are understood; what a text does not tell is "".
+    """
 
     @property
     def retriable(self) -> bool:  # type: ignore[override]
         """Always False: the next try uses the same keys."""
         return False
 
+    @property
+    def account(self) -> str:
+        """The access key or user name that was refused."""
+        return self._found[1]
+
+    @property
+    def resource(self) -> str:
+        """The topic, group or cluster: ``"Topic:orders"``."""
+        return self._found[2]
+
+    @property
+    def rule(self) -> str:
+        """The rule or the lack of one that decided: ``"no matched policies"``."""
+        return self._found[3]
+
+    @property
+    def _found(self) -> tuple[str, str, str, str]:
+        """The advice, and the account, the resource and the rule."""
+        for pattern, advice in _ACL_TEXTS:
+            match = pattern.search(self.remark)
+            if match is not None:
+                told = match.groupdict()
+                kind, name = told.get("kind") or "", told.get("name") or ""
+                resource = f"{kind[:1].upper()}{kind[1:]}:{name}" if name else ""
+                return advice, told.get("account") or "", resource, told.get("rule") or ""
+        return "Check 'access_key' and 'secret_key', and what this key may do with the topic and the group", "", "", ""
+
     def __str__(self) -> str:
-        return (
-            f"{super().__str__()}. Check 'access_key' and 'secret_key' (the signature is wrong when only the secret "
-            f"differs) and what this key may do with the topic and the group"
-        )
+        advice, account, resource, _ = self._found
+        advice = advice.format(account=account or "the account", resource=resource or "the resource")
+        return f"{super().__str__()}. {advice}. The next try would be refused as well"
+
+
+# What refusals of Apache RocketMQ say, 5.x (code 16) before 4.x (code 1), with what to do.
+_ACL_TEXTS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(
+            r"User:(?P<account>\S{1,255}) has no permission to access "
+            r"(?P<kind>[A-Za-z]{1,20}):(?P<name>\S{1,255}) from \S{1,60}, (?P<rule>[^.]{1,300})"
+        ),
+        "Let the server's administrator allow {account} that on {resource} (mqadmin createAcl), or use other keys",
+    ),
+    (
+        re.compile(r"User:(?P<account>\S{1,255}) (?:is )?not found"),
+        "The server has no user {account}: see 'access_key', or create it",
+    ),
+    (re.compile(r"User:(?P<account>\S{1,255}) is disabled"), "The server's administrator can enable {account} again"),
+    (
+        re.compile(r"(?i:check signature failed)(?: for accessKey=(?P<account>[^\s,]{1,255}))?"),
+        "The server knows the account, but not with this 'secret_key' (or 'security_token')",
+    ),
+    (
+        re.compile(r"username cannot be null|No accessKey is configured"),
+        "The server asks for keys: set 'access_key' and 'secret_key', or 'credentials_file'",
+    ),
+    (
+        re.compile(r"No acl config for (?P<account>[^\s,]{1,255})"),
+        "The server has no account {account}: see 'access_key', or add it",
+    ),
+    (
+        re.compile(r"(?P<rule>No default permission) for (?P<kind>topic|group):(?P<name>[^\s,]{1,255})"),
+        "Let the server's administrator add {resource} to the account (mqadmin updateAclConfig), or use other keys",
+    ),
+    (
+        re.compile(
+            r"(?P<rule>Need admin permission) for request code=\d{1,10}, but accessKey=(?P<account>[^\s,]{1,255})"
+        ),
+        "Use the keys of an account with admin: true for this call",
+    ),
+)
 
 
 class NotANameServer(BrokerError):
@@ -240,14 +309,16 @@ class NotANameServer(BrokerError):
 
 # Words of Apache RocketMQ's refusals: 4.x AclException, 5.x authentication and authorization. A topic that must not be
 # written is refused with NO_PERMISSION as well, in other words.
-_ACL_WORDS = ("aclexception", "signature", "username", "accesskey", "authenticat", "authoriz", "no permission to")
+_ACL_WORDS = re.compile(
+    r"aclexception|signature|username|accesskey|authenticat|authoriz|no permission to"
+    r"|user:\S{1,255} (?:is )?(?:not found|disabled)"
+)
 _ACL_CODES = frozenset((ResponseCode.NO_PERMISSION, ResponseCode.SYSTEM_ERROR))
 
 
 def broker_error(code: int, remark: str | None, address: str) -> BrokerError:
     """Return the error for an answer: an ``AclError`` if the server's words say that access was refused."""
-    text = (remark or "").lower()
-    if code in _ACL_CODES and any(word in text for word in _ACL_WORDS):
+    if code in _ACL_CODES and _ACL_WORDS.search((remark or "").lower()):
         return AclError(code, remark, address)
     return BrokerError(code, remark, address)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, TypeVar
 
+from gateway.client.connect.credentials import Credentials, read_credentials
 from gateway.client.connect.settings import ClientSettings, TlsSettings
 from gateway.client.errors import ConfigurationError
 from gateway.client.message_queue import MessageQueue
@@ -28,8 +29,8 @@ from wire.message.tags import TagExpression, parse_tag_expression
 T = TypeVar("T")
 
 _COMMON: Final = (
-    "nameServer", "accessKey", "secretKey", "securityToken", "useTLS", "tls.caFile", "tls.certFile", "tls.keyFile",
-    "tls.keyPassword", "tls.verify", "tls.checkHostName", "rocketmq.client.connectTimeout",
+    "nameServer", "accessKey", "secretKey", "securityToken", "credentialsFile", "useTLS", "tls.caFile", "tls.certFile",
+    "tls.keyFile", "tls.keyPassword", "tls.verify", "tls.checkHostName", "rocketmq.client.connectTimeout",
     "rocketmq.client.requestTimeout", "rocketmq.client.addressMap", "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
 )  # fmt: skip
@@ -371,8 +372,6 @@ def _access(given: _Given) -> Access:
     name_server = given.get("nameServer")
     if name_server is None:
         raise OptionRefused("nameServer is required: the addresses of the name servers, like 'host:9876;other:9876'")
-    if (given.get("accessKey") is None) != (given.get("secretKey") is None):
-        raise OptionRefused("accessKey and secretKey belong together: give both or neither")
     address_map = given.json("rocketmq.client.addressMap") or {}
     if not isinstance(address_map, dict):
         raise OptionRefused('rocketmq.client.addressMap takes JSON like {"172.17.0.2:10911":"localhost:10911"}')
@@ -387,12 +386,27 @@ def _access(given: _Given) -> Access:
         request_timeout_s=given.duration_s("rocketmq.client.requestTimeout", 3.0),
         tries=given.count("fetchOffset.numRetries", most=1000) or 3,
         retry_s=given.milliseconds_s("fetchOffset.retryIntervalMs", 10),
-        access_key=given.get("accessKey"),
-        secret_key=given.get("secretKey"),
-        security_token=given.get("securityToken"),
+        keys=_keys(given),
         tls=_tls(given),
         address_map=tuple(sorted(address_map.items())),
     )
+
+
+def _keys(given: _Given) -> Credentials | None:
+    """Return the keys of the options, or of the driver's file, so that workers need no file."""
+    access_key, secret_key, file = (given.get(name) for name in ("accessKey", "secretKey", "credentialsFile"))
+    if (access_key is None) != (secret_key is None):
+        raise OptionRefused("accessKey and secretKey belong together: give both or neither")
+    if access_key is not None and secret_key is not None:
+        if file is not None:
+            raise OptionRefused("credentialsFile and accessKey are both given: keep one of them")
+        return Credentials(access_key, secret_key, given.get("securityToken"))
+    if file is None:
+        return None
+    try:
+        return read_credentials(file)
+    except ConfigurationError as error:
+        raise OptionRefused(f"credentialsFile is {error.value!r}; it must be {error.limit}") from error
 
 
 def _tls(given: _Given) -> TlsSettings | None:

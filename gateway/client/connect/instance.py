@@ -388,8 +388,8 @@ def _client_id(settings: ClientSettings, ip: str) -> str:
 
 
 def _signer(settings: ClientSettings) -> RequestSigner | None:
-    if settings.access_key is None or settings.secret_key is None:
+    if settings.access_key is None and settings.credentials_file is None:
         return None
-    from wire.signature import RequestSigner  # few sign, and all would load hashes
+    from gateway.client.connect.credentials import signer_of  # few sign, and all would load hashes
 
-    return RequestSigner(settings.access_key, settings.secret_key, settings.security_token)
+    return signer_of(settings)

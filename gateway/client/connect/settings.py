@@ -35,6 +35,7 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
     "ROCKETMQ_ACCESS_KEY": "access_key",
     "ROCKETMQ_SECRET_KEY": "secret_key",
     "ROCKETMQ_SECURITY_TOKEN": "security_token",
+    "ROCKETMQ_CREDENTIALS_FILE": "credentials_file",
     "ROCKETMQ_NAMESPACE": "namespace",
     "ROCKETMQ_INSTANCE_NAME": "instance_name",
     "ROCKETMQ_TLS": "tls",
@@ -84,6 +85,8 @@ class ClientSettings:
     """The key that signs requests; never sent."""
     security_token: str | None = field(default=None, repr=False)
     """The token that is sent with temporary keys."""
+    credentials_file: str | None = None
+    """A file with the keys, such as Java's ``~/key``, read when the client starts; not used with ``access_key``."""
     namespace: str = ""
     """The prefix of the names of topics and groups: ``namespace%topic``."""
     instance_name: str = ""

@@ -17,7 +17,7 @@ from gateway.client.consume.subscriptions import Sql, Subscription, subscription
 from gateway.client.errors import ClientClosed
 from gateway.client.names import with_namespace
 
-_HIDDEN: Final = ("secret_key", "access_key", "security_token", "tls")
+_HIDDEN: Final = ("secret_key", "access_key", "security_token", "credentials_file", "tls")
 """The settings that tools do not see."""
 
 

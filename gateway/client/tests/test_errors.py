@@ -69,13 +69,69 @@ def test_an_unknown_code_is_shown_as_it_is() -> None:
     [
         (ResponseCode.SYSTEM_ERROR, "org.apache.rocketmq.acl.common.AclException: Check signature failed", AclError),
         (ResponseCode.NO_PERMISSION, "AuthenticationException: username cannot be null.", AclError),
+        (ResponseCode.NO_PERMISSION, "User:shop is not found.", AclError),
+        (ResponseCode.NO_PERMISSION, "User:shop not found.", AclError),
+        (ResponseCode.NO_PERMISSION, "User:shop is disabled.", AclError),
         (ResponseCode.NO_PERMISSION, "the topic[orders] sending message is forbidden", BrokerError),
+        (ResponseCode.SYSTEM_ERROR, "push reply message fail, channel of <c> not found.", BrokerError),
         (ResponseCode.SYSTEM_ERROR, "boom", BrokerError),
         (ResponseCode.SYSTEM_ERROR, None, BrokerError),
     ],
 )
 def test_refusals_of_access_are_told_from_others(code: int, remark: str | None, kind: type[BrokerError]) -> None:
     assert type(broker_error(code, remark, "b:10911")) is kind
+
+
+_OF_4X = "org.apache.rocketmq.acl.common.AclException: {}, org.apache.rocketmq.acl.plain.Judge.validate(Judge.java:1)"
+_OF_5X = "User:shop has no permission to access Topic:orders from 127.0.0.1, {}."
+
+
+@pytest.mark.parametrize(
+    ("code", "remark", "told", "advice"),
+    [
+        (16, _OF_5X.format("no matched policies"), ("shop", "Topic:orders", "no matched policies"), "createAcl"),
+        (16, _OF_5X.format("the decision is deny"), ("shop", "Topic:orders", "the decision is deny"), "createAcl"),
+        (16, "User:shop is not found.", ("shop", "", ""), "no user shop"),
+        (16, "User:shop is disabled.", ("shop", "", ""), "enable shop"),
+        (16, "check signature failed.", ("", "", ""), "'secret_key'"),
+        (16, "username cannot be null.", ("", "", ""), "'credentials_file'"),
+        (16, "parse authorization context error.", ("", "", ""), "'access_key'"),
+        (1, _OF_4X.format("No acl config for shop"), ("shop", "", ""), "no account shop"),
+        (1, _OF_4X.format("Check signature failed for accessKey=shop"), ("shop", "", ""), "'secret_key'"),
+        (1, _OF_4X.format("No accessKey is configured"), ("", "", ""), "'access_key'"),
+        (
+            1,
+            _OF_4X.format("No default permission for topic:orders"),
+            ("", "Topic:orders", "No default permission"),
+            "Topic:orders",
+        ),
+        (
+            1,
+            _OF_4X.format("No default permission for group:%RETRY%g"),
+            ("", "Group:%RETRY%g", "No default permission"),
+            "updateAclConfig",
+        ),
+        (
+            1,
+            _OF_4X.format("Need admin permission for request code=17, but accessKey=shop is not"),
+            ("shop", "", "Need admin permission"),
+            "admin: true",
+        ),
+    ],
+)
+def test_a_refusal_names_account_resource_and_rule_and_what_to_do(
+    code: int, remark: str, told: tuple[str, str, str], advice: str
+) -> None:
+    error = broker_error(code, remark, "b:10911")
+    assert isinstance(error, AclError)
+    assert (error.account, error.resource, error.rule) == told
+    assert remark in str(error)
+    assert advice in str(error).replace(remark, "")
+    assert not error.retriable
+
+
+def test_an_account_with_braces_harms_no_text() -> None:
+    assert "no user {0.__class__}:" in str(AclError(16, "User:{0.__class__} is not found.", "b:1"))
 
 
 def test_a_timeout_says_whether_it_was_sent() -> None:

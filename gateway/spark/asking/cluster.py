@@ -10,11 +10,12 @@ import os
 import ssl
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
 from gateway.client.blocking.waiting import pause
 from gateway.client.connect.answers import header_of, settings_of
+from gateway.client.connect.credentials import Credentials
 from gateway.client.connect.routes import TopicRoute, topic_route
 from gateway.client.connect.settings import TlsSettings
 from gateway.client.connect.tls import tls_context
@@ -47,7 +48,6 @@ from wire.headers.offsets import (
     SearchOffsetRequest,
     UpdateConsumerOffsetRequest,
 )
-from wire.signature import RequestSigner
 
 IDLE_S: Final = 60.0
 """Seconds after which an unused connection is replaced: brokers close idle connections after 120 s."""
@@ -79,9 +79,7 @@ class Access:
     request_timeout_s: float = 3.0
     tries: int = 3
     retry_s: float = 0.01
-    access_key: str | None = None
-    secret_key: str | None = field(default=None, repr=False)
-    security_token: str | None = field(default=None, repr=False)
+    keys: Credentials | None = None
     tls: TlsSettings | None = None
     address_map: tuple[tuple[str, str], ...] = ()
 
@@ -135,12 +133,7 @@ class Cluster:
         self._addresses: dict[str, str] = {}
         self._stores: dict[str, tuple[BlockingConnection, str]] = {}
         self._tls: ssl.SSLContext | None = tls_context(access.tls) if access.tls is not None else None
-        signer = (
-            RequestSigner(access.access_key, access.secret_key, access.security_token)
-            if access.access_key is not None and access.secret_key is not None
-            else None
-        )
-        self._sign = signer.sign if signer is not None else None
+        self._sign = access.keys.signer().sign if access.keys is not None else None
         self._pause = pause
 
     # --- name servers ---------------------------------------------------------------------------------------

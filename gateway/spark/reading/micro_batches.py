@@ -38,7 +38,7 @@ from gateway.spark.reading.planning import (
     subscribed_queues,
     with_stores,
 )
-from gateway.spark.reading.pulls import RETRIABLE
+from gateway.spark.reading.pulls import is_passing
 
 log = logging.getLogger(__name__)
 
@@ -419,5 +419,5 @@ class MicroBatches:
 def _may_pass(error: RocketMQError) -> bool:
     """Return whether a repeated question may succeed."""
     if isinstance(error, BrokerError):
-        return error.code in RETRIABLE
+        return is_passing(error)
     return isinstance(error, ConnectError | RequestTimeout | BrokerNotFound)

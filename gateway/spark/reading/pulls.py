@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.client.connect.answers import header_of
-from gateway.client.errors import BrokerError, BrokerNotFound, ConnectError, RequestTimeout, RocketMQError, broker_error
+from gateway.client.errors import (
+    AclError,
+    BrokerError,
+    BrokerNotFound,
+    ConnectError,
+    RequestTimeout,
+    RocketMQError,
+    broker_error,
+)
 from gateway.spark.asking.cluster import Cluster
 from gateway.spark.asking.connection import BlockingConnection, pull_request
 from gateway.spark.errors import DataLoss
@@ -37,10 +45,14 @@ _LOOK_AGAIN: Final = 256
 _PAUSE_S: Final = 0.1
 _NOT_THERE_TRIES: Final = 5
 """The number of times a broker must report nothing at an offset that it had counted, before the reader believes it."""
-RETRIABLE: Final = (
+_PASSING: Final = (
     ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.GO_AWAY, ResponseCode.SYSTEM_ERROR,
 )  # fmt: skip
-"""Answers of a broker that is starting, stopping or overloaded."""
+
+
+def is_passing(error: BrokerError) -> bool:
+    """Return whether the answer is that of a broker that is starting, stopping or overloaded."""
+    return error.code in _PASSING and not isinstance(error, AclError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +267,7 @@ class Pulls:
         """
         if isinstance(error, BrokerError) and error.code == ResponseCode.TOPIC_NOT_EXIST:
             return self._skipped(offset, self._work.end, f"the topic is gone ({error})")
-        if isinstance(error, BrokerError) and error.code not in RETRIABLE:
+        if isinstance(error, BrokerError) and not is_passing(error):
             raise error
         now = self._now()
         if self._failing_since is None:

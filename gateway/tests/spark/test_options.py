@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import pytest
 
+from gateway.client.connect.credentials import Credentials
 from gateway.client.message_queue import MessageQueue
 from gateway.spark.errors import OptionRefused
 from gateway.spark.options import (
@@ -42,6 +44,18 @@ def test_options_travel_to_the_workers() -> None:
     assert pickle.loads(pickle.dumps(options)) == options
     assert hash(options.access) == hash(pickle.loads(pickle.dumps(options.access)))
     assert "secret" not in repr(options.access).replace("secret_key", "")
+
+
+def test_the_driver_reads_the_file_of_the_keys_and_nothing_shows_them(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text("AccessKey=shop\nSecretKey=very-secret\nSecurityToken=very-secret-token\n")
+    for options in (
+        read_options({**TOPIC, "credentialsFile": str(file)}, is_stream=False),
+        write_options({**PLACE, "topic": "t", "credentialsFile": str(file)}),
+    ):
+        assert options.access.keys == Credentials("shop", "very-secret", "very-secret-token")
+        assert "very-secret" not in repr(options)
+        assert pickle.loads(pickle.dumps(options)) == options, "the workers need no file"
 
 
 def test_names_of_the_old_connector_are_known() -> None:
@@ -81,6 +95,8 @@ def test_names_of_the_old_connector_are_known() -> None:
         ({**TOPIC, "subExpression": "||"}, "no tag expression"),
         ({**TOPIC, "expressionType": "xpath"}, "one of tag, sql92"),
         ({**TOPIC, "accessKey": "k"}, "belong together"),
+        ({**TOPIC, "credentialsFile": "/none"}, "credentialsFile is '/none'; it must be a readable file"),
+        ({**TOPIC, "credentialsFile": "/none", "accessKey": "k", "secretKey": "s"}, "keep one of them"),
         ({**TOPIC, "commitOffsetsToBroker": "true"}, "needs consumerGroup"),
         ({**TOPIC, "rocketmq.client.addressMap": "x"}, "not JSON"),
         ({**TOPIC, "rocketmq.client.addressMap": '{"a:1":"b"}'}, "rocketmq.client.addressMap is 'b'"),

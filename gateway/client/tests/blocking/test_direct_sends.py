@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gateway.client import BrokerError, Message, Producer, ProducerSettings, RequestTimeout
+from gateway.client import AclError, BrokerError, Message, Producer, ProducerSettings, RequestTimeout
 from gateway.client.blocking import direct_sends
 from gateway.client.blocking.direct_sends import DirectSends
 from gateway.client.blocking.loop_thread import LoopThread
@@ -87,6 +87,14 @@ def test_what_will_not_get_better_is_told(scene: Scene) -> None:
     scene.broker.answer(SEND, 4711, "never heard of")
     with pytest.raises(BrokerError, match="4711"):
         scene.producer.send(MESSAGE)
+
+
+def test_a_refusal_of_access_is_asked_for_once(scene: Scene) -> None:
+    scene.broker.answer(SEND, ResponseCode.NO_PERMISSION, "User:shop is disabled.")
+    before = len(scene.broker.asked(SEND))
+    with pytest.raises(AclError, match="enable shop"):
+        scene.producer.send(MESSAGE)
+    assert len(scene.broker.asked(SEND)) == before + 1
 
 
 def test_a_connection_that_breaks_while_waiting_is_made_again(scene: Scene) -> None:

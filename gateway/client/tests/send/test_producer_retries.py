@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway.client.errors import (
+    AclError,
     BrokerError,
     ConnectError,
     NotSent,
@@ -34,6 +35,27 @@ def test_a_retriable_answer_is_tried_again_with_the_same_id(code: int) -> None:
             assert result.status is SendStatus.SEND_OK
             ids = {parse_properties(header.properties or "")["UNIQ_KEY"] for header in sent(broker)}
             assert (len(sent(broker)), ids) == (3, {result.msg_id})
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("code", "remark"),
+    [
+        (
+            ResponseCode.NO_PERMISSION,
+            "User:shop has no permission to access Topic:t from 127.0.0.1, no matched policies.",
+        ),
+        (ResponseCode.SYSTEM_ERROR, "org.apache.rocketmq.acl.common.AclException: No acl config for shop, a.B.c(B:1)"),
+    ],
+)
+def test_a_refusal_of_access_is_final_though_java_tries_again(code: int, remark: str) -> None:
+    async def test() -> None:
+        async with ScriptedBroker() as broker, producer_at(broker) as producer:
+            broker.answer(SEND, code, remark)
+            with pytest.raises(AclError) as caught:
+                await producer.send(MESSAGE)
+            assert (caught.value.account, len(sent(broker))) == ("shop", 1)
 
     run(test())
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gateway.client.connect.credentials import Credentials
 from gateway.client.errors import (
     BrokerError,
     BrokerNotFound,
@@ -259,7 +260,7 @@ def test_progress_is_shown_to_the_broker(network: Network) -> None:
 
 
 def test_requests_are_signed_with_the_keys() -> None:
-    cluster = Cluster(Access(name_servers=("ns:1",), access_key="k", secret_key="s"))
+    cluster = Cluster(Access(name_servers=("ns:1",), keys=Credentials("k", "s")))
     command = RemotingCommand(1, ext_fields={})
     assert cluster._sign is not None
     cluster._sign(command)

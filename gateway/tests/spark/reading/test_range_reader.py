@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -129,10 +130,18 @@ def test_a_broker_that_does_not_come_back_is_an_error(cluster: PretendCluster) -
     assert cluster.forgotten > 10
 
 
-def test_a_refusal_is_an_error_at_once(cluster: PretendCluster) -> None:
-    cluster.faults.append(RemotingCommand(ResponseCode.NO_PERMISSION, flag=1, remark="reading is forbidden"))
-    with pytest.raises(BrokerError, match="reading is forbidden"):
+@pytest.mark.parametrize(
+    ("code", "remark"),
+    [
+        (ResponseCode.NO_PERMISSION, "reading is forbidden"),
+        (ResponseCode.SYSTEM_ERROR, "org.apache.rocketmq.acl.common.AclException: No acl config for shop, a.B(B:1)"),
+    ],
+)
+def test_a_refusal_is_an_error_at_once(cluster: PretendCluster, code: int, remark: str) -> None:
+    cluster.faults.append(RemotingCommand(code, flag=1, remark=remark))
+    with pytest.raises(BrokerError, match=re.escape(remark)):
         offsets(cluster, 0, 100)
+    assert not cluster.forgotten, "it was not tried again"
 
 
 def test_a_topic_that_is_deleted_while_it_is_read_is_a_loss(cluster: PretendCluster) -> None:
