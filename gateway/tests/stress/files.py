@@ -69,18 +69,19 @@ def _units(folder: Path) -> Iterator[tuple[int, int, int, int]]:
 
 def check_index(directory: Path, shape: IndexShape, account: Account) -> int:
     """Compare each index entry with the keys of its message, and look for each message; how many were compared."""
-    log, found = LogFiles(directory), set()
+    log, found = LogFiles(directory), set[int]()
     for path in sorted((directory / "index").iterdir()):
         data = path.read_bytes() if is_index_name(path.name) else b""
         for number in range(FIRST_ENTRY, IndexHead.parse(data[:HEAD_BYTES]).next_entry if data else 0):
             key_hash, offset, _, _ = ENTRY.unpack_from(data, shape.entry_position(number))
             record = log.record(offset)
             if record is not None:
-                found.add((key_hash, offset))
+                found.add(offset << 32 | key_hash)
                 if key_hash not in _hashes(record):
                     account.complain(f"{path.name} entry {number}: {record.topic} {record.body[:40]!r} has no such key")
-    for number, ((topic, _), offset, _) in account.places.items():
-        if log.record(offset) is not None and (index_key_hash(topic, f"u{number}"), offset) not in found:
+    for number, (_, offset, _) in account.places.items():
+        topic, _ = account.name_of(number)
+        if log.record(offset) is not None and offset << 32 | index_key_hash(topic, f"u{number}") not in found:
             account.complain(f"message {number} of {topic} at {offset} is not in the index")
     return len(found)
 

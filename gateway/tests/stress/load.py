@@ -32,6 +32,8 @@ PAUSE_SECONDS = 0.0005
 HOUR_MS = 3_600_000
 KEPT_BYTES = 48 * 1024 * 1024
 """Of the log: what lies before is deleted as expired."""
+MOST_BYTES = 256 * 1024 * 1024
+"""Of the log: nothing is written beyond, until the deletion has followed. It flushes all queues first."""
 SETTINGS = StoreSettings(
     flush_disk_type=FlushDiskType.ASYNC_FLUSH,
     mapped_file_size_commit_log=4 * 1024 * 1024,
@@ -42,6 +44,7 @@ SETTINGS = StoreSettings(
     max_message_size=4096,
     file_ahead_bytes=1024 * 1024,
     disk_measured_bytes=0,
+    delete_file_batch_max=MOST_BYTES,
 )
 SHAPE = IndexShape(SETTINGS.max_hash_slot_num, SETTINGS.max_index_num)
 EVER = 1 << 60
@@ -69,7 +72,7 @@ class Stress:
         per_topic = max(plan.queues // 100, 1)
         names = [(f"T{number // per_topic}", number % per_topic) for number in range(plan.queues)]
         self._short_lived = [topic for topic in dict.fromkeys(topic for topic, _ in names) if topic.endswith("7")]
-        self.account = Account(names, Random(plan.seed))
+        self.account = Account(names, plan.seed)
         self._reactor = Reactor(4)
         self._stopped = Event()
         self._waiting = 0
@@ -100,8 +103,8 @@ class Stress:
                 thread.join()
         if not reactor.run_until(lambda: not self._waiting, 60):
             account.complain("messages are still on their way after a minute")
-        if not reactor.run_until(lambda: not self._deleting, 60):
-            account.complain("files are still being deleted after a minute")
+        if not reactor.run_until(lambda: not self._deleting, 600):
+            account.complain("files are still being deleted after ten minutes")
         idle: list[bool] = []
         store.when_idle(partial(idle.append, True))
         reactor.run_until(lambda: bool(idle), 60)
@@ -120,7 +123,7 @@ class Stress:
         begun = time.monotonic()
         next_deletion = begun + min(seconds / 4, 1)
         while (now := time.monotonic()) < begun + seconds:
-            if self._waiting < MAX_WAITING:
+            if self._waiting < MAX_WAITING and self._kept_bytes() < MOST_BYTES:
                 self._waiting += 1
                 self.store.append_all([self.account.new_message() for _ in range(BATCH)], self._stored)
             self._read_now()
@@ -128,6 +131,9 @@ class Stress:
             if now >= next_deletion:
                 next_deletion = now + min(seconds / 4, 1)
                 self._delete()
+
+    def _kept_bytes(self) -> int:
+        return self.store.max_commit_log_offset - self.store.min_commit_log_offset
 
     def _stored(self, results: object) -> None:
         self._waiting -= 1
@@ -146,6 +152,7 @@ class Stress:
     def _delete(self) -> None:
         if self._deleting:  # or they would pile up on a slow disk, and the log with them
             return
+        self.account.forget(self.store.min_commit_log_offset - KEPT_BYTES)
         self._deleting += 1
         survey = self.store.deletion.survey(wall_clock_ms() + 100 * HOUR_MS, asked=True)
         self._reactor.in_thread(survey, self._surveyed)
@@ -218,17 +225,15 @@ class Stress:
                     return
                 self.account.compare(name, queue, found, found.queue_offset)
         elif self.store.min_offset(*name) <= offset < self.store.max_offset(*name) and not queue.is_deleted:
-            self.account.complain(f"{name} at {offset} of {len(queue.numbers)}: {result} {result.remark}")
+            self.account.complain(f"{name} at {offset} of {queue.next_offset}: {result} {result.remark}")
 
     def _read_whole(self, name: QueueName, queue: KnownQueue) -> None:
         """All that is left of a queue, one message after the other."""
         offset = self.store.min_offset(*name)
-        while offset < queue.first_offset + len(queue.numbers):
+        while offset < queue.next_offset:
             result = self.store.get_messages(*name, offset, 32, 1 << 20)
             if result.status is not GetStatus.FOUND:
-                self.account.complain(
-                    f"{name} at {offset} of {len(queue.numbers)} in the end: {result} {result.remark}"
-                )
+                self.account.complain(f"{name} at {offset} of {queue.next_offset} in the end: {result} {result.remark}")
                 return
             records = parse_records(b"".join(result.parts))
             for number, found in enumerate(records, offset):
@@ -249,23 +254,22 @@ class Stress:
 
     def _look_up(self, random: Random) -> None:
         """A message by its unique key."""
-        places = self.account.places
-        number = random.randrange(len(places) or 1)
-        place = places.get(number)
-        if place is None:
+        account, store = self.account, self.store
+        first = random.choice((0, account.oldest))
+        number = random.randrange(first, max(account.made, first + 1))
+        topic, queue_id = account.name_of(number)
+        place = account.places.get(number)
+        if place is None and number >= account.oldest:
             self._stopped.wait(0.01)
             return
-        (topic, queue_id), offset, queue_offset = place
-        queue = self.account.known.get((topic, queue_id))
-        if queue is None or queue.number_at(queue_offset) != number:
-            return  # its topic was deleted
-        if queue_offset >= self.store.max_offset(topic, queue_id):
-            return  # readers do not see it yet
-        found = [number_of(message.body) for message in self.store.query_by_key(topic, f"u{number}", 4, 0, EVER)]
-        is_kept = offset >= self.store.min_commit_log_offset and not queue.is_deleted
-        if found != [number] and (found or is_kept):
-            self.account.complain(f"message {number} of {topic} at {offset} is looked up as {found}")
-        self.account.count("looked up")
+        if place is not None and (place[0].is_deleted or place[2] >= store.max_offset(topic, queue_id)):
+            return  # its topic was deleted, or readers do not see it yet
+        found = [number_of(message.body) for message in store.query_by_key(topic, f"u{number}", 4, 0, EVER)]
+        is_kept = place is not None and place[1] >= store.min_commit_log_offset and not place[0].is_deleted
+        is_right = (found == [number] and place is not None) or (not found and not is_kept)
+        if not is_right:
+            account.complain(f"message {number} of {topic}, {place}, is looked up as {found}")
+        account.count("looked up")
 
     def _statistics(self, random: Random) -> None:
         """Ask for the statistics of topics again and again."""
@@ -279,7 +283,7 @@ class Stress:
             first = self.store.min_offset(*name)
             units = self.store.queue_units(*name, first, 3)
             stored_ms = self.store.earliest_stored_at_ms(*name)
-            is_there = self.store.min_offset(*name) == first < queue.first_offset + len(queue.numbers)
+            is_there = self.store.min_offset(*name) == first < queue.next_offset
             if stored_ms < 0 and is_there and not queue.is_deleted:
                 self.account.complain(f"{name}: no store time of {first}, units {units.hex()}")
             self.account.count("statistics")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from random import Random
 
 import pytest
 from click.testing import CliRunner
@@ -42,7 +41,7 @@ def stressed(tmp_path: Path) -> Stress:
 
 def again(stress: Stress) -> Account:
     """Return the same account without the findings so far."""
-    account = Account(stress.account.names, Random(1))
+    account = Account(stress.account.names, stress.plan.seed)
     account.known, account.places = stress.account.known, stress.account.places
     return account
 
@@ -86,6 +85,18 @@ def test_a_message_in_the_place_of_another_is_found(stressed: Stress) -> None:
     assert account.complaint_count == 2
     assert account.complaints[0].startswith(f"{name} at 0: message ")
     assert number_of(b"T 0 17 ...") == 17
+
+
+def test_the_account_forgets_messages_that_were_deleted_long_ago_and_a_read_of_one_is_found(stressed: Stress) -> None:
+    account = again(stressed)
+    limit = sorted(offset for _, offset, _ in account.places.values())[len(account.places) // 2]
+    account.forget(limit)
+    assert account.oldest == account.counts["forgotten"] > 0
+    assert sum(len(queue.numbers) for queue in account.known.values()) == len(account.places)
+    assert min(offset for _, offset, _ in account.places.values()) == limit
+    check_units(stressed.directory, account)
+    assert account.complaint_count == account.counts["forgotten"]
+    assert "in place of None" in account.complaints[0]
 
 
 def test_the_command_says_what_was_done(tmp_path: Path) -> None:
