@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.metadata.names import HALF_TOPIC
+from gateway.tests.store.small_store import killed, message, put
 from gateway.tests.store_tool.small_directory import fill, run
 
 
@@ -40,6 +42,33 @@ def test_an_unknown_topic_ends_an_inspection(tmp_path: Path) -> None:
     result = run("inspect", tmp_path / "data", "--topic", "stocks")
     assert result.exit_code == 2
     assert "has no topic stocks; did you mean stock?" in result.stderr
+
+
+def test_a_name_that_only_the_log_has_after_a_kill_is_known(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    store = fill(data, close=False)
+    put(store, message(b"new", topic="new", queue_id=4))
+    put(store, message(b"another queue", topic="orders", queue_id=3))
+    put(store, message(b"half", topic=HALF_TOPIC))
+    put(store, message(b"gone", topic="gone"))
+    store.delete_topic("gone")
+    directory = killed(data)
+    store.close()
+    for arguments, body in (
+        (["--topic", "new"], "new"),
+        (["--topic", "new", "--queue", "4"], "new"),
+        (["--topic", "orders", "--queue", "3"], "another queue"),
+        (["--queue", "3"], "another queue"),
+        (["--topic", HALF_TOPIC, "--system"], "half"),
+    ):
+        result = run("dump", directory, *arguments)
+        assert (result.exit_code, result.stdout.count("\n")) == (0, 1), (arguments, result.stderr)
+        assert f'"body":"{body}"' in result.stdout.replace(": ", ":")
+    assert run("inspect", directory, "--topic", "new").exit_code == 0
+    for wrong in (["--topic", "newer"], ["--topic", "gone"], ["--topic", "new", "--queue", "5"], ["--queue", "9"]):
+        result = run("dump", directory, *wrong)
+        assert (result.exit_code, result.stdout) == (2, ""), wrong
+    assert "has no topic gone" in run("inspect", directory, "--topic", "gone").stderr
 
 
 def test_a_lost_queue_is_still_found_by_a_scan(tmp_path: Path) -> None:
