@@ -1,4 +1,4 @@
-"""One request to a running broker over a plain socket, for commands, which need no reactor.
+"""One request to a running broker over a socket, for commands, which need no reactor.
 
 The calls block, with a time limit on every step.
 """
@@ -6,8 +6,10 @@ The calls block, with a time limit on every step.
 from __future__ import annotations
 
 import socket
+import ssl
 from typing import Self
 
+from gateway.cli.tls_options import HINT_PLAIN, HINT_TLS, HINT_TRUST
 from gateway.errors import GatewayError
 from gateway.settings.addresses import Address
 from wire.codes import RequestCode, ResponseCode
@@ -41,14 +43,19 @@ class BrokerUnreachable(GatewayError):  # noqa: N818 (a state of the network)
 
 
 class BrokerCall:
-    """A connection to one broker."""
+    """A connection to one broker.
 
-    def __init__(self, address: Address) -> None:
+    :param tls: encrypts it.
+    """
+
+    def __init__(self, address: Address, tls: ssl.SSLContext | None = None) -> None:
         self._address = address
+        self._tls = tls
         self._socket: socket.socket | None = None
         self._connection = Connection()
         self._waiting: list[RemotingCommand] = []
         self._opaque = 0
+        self._was_answered = False
 
     def __enter__(self) -> Self:
         host, port = self._address.host, self._address.port
@@ -59,6 +66,13 @@ class BrokerCall:
                 f"no broker answers at {self._address}: {error.strerror or error}. "
                 "Is it running? --broker HOST:PORT names another one"
             ) from error
+        if self._tls is not None:
+            try:
+                self._socket = self._tls.wrap_socket(self._socket, server_hostname=host)
+            except OSError as error:
+                self._socket.close()
+                hint = HINT_TRUST if isinstance(error, ssl.SSLCertVerificationError) else HINT_TLS
+                raise BrokerUnreachable(f"no TLS with {self._address}: {_reason(error)}; {hint}") from error
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -82,7 +96,8 @@ class BrokerCall:
                 f"the broker at {self._address} did not answer {code.name} within {TIMEOUT_S:g} s"
             ) from error
         except (OSError, RemoteError) as error:
-            raise BrokerUnreachable(f"the connection to {self._address} failed: {error}") from error
+            hint = "" if self._tls is not None or self._was_answered else f"; {HINT_PLAIN}"
+            raise BrokerUnreachable(f"the connection to {self._address} failed: {_reason(error)}{hint}") from error
         if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise BrokerRefused(
                 answer.code,
@@ -103,4 +118,12 @@ class BrokerCall:
             data = self._socket.recv(READ_BYTES)
             if not data:
                 raise ConnectionResetError("closed by the other side")
+            self._was_answered = True
             self._waiting = self._connection.receive_data(data)
+
+
+def _reason(error: Exception) -> str:
+    """Return the cause in a few words, without the place in OpenSSL's source."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message
+    return (isinstance(error, ssl.SSLError) and error.reason) or str(error) or type(error).__name__

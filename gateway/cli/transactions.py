@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from gateway.cli.broker_option import Broker, broker_option
 from gateway.cli.options import gathered
 from gateway.cli.output import RepeatedErrors, say, say_json, say_lines
 from gateway.readable import duration_text, moment_text
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from wire.codes import RequestCode
     from wire.headers.declare import Header
 
-DEFAULT_BROKER = "127.0.0.1:10911"
 PAGE = 200
 MAX_KEYS_CHARACTERS = 40
 MAX_BODY_CHARACTERS = 4_000
@@ -33,14 +32,6 @@ MAX_BODY_CHARACTERS = 4_000
 MAX_INT64 = 2**63 - 1
 """The largest number that a request carries."""
 
-_broker = click.option(
-    "-b",
-    "--broker",
-    metavar="HOST:PORT",
-    default=DEFAULT_BROKER,
-    show_default=True,
-    help="The broker's remoting port. A loopback address unless gateway.operatorAccess=EVERYWHERE.",
-)
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 _reason = click.option("--reason", metavar="TEXT", help="Why, for the audit log.")
 
@@ -72,7 +63,7 @@ class Action:
 
     ids: Sequence[str]
     operator: str
-    broker: str
+    broker: Broker
     as_json: bool
 
     def run(self, code: RequestCode, header: Callable[..., Header], **fields: str | None) -> None:
@@ -84,7 +75,7 @@ class Action:
 
         results: list[dict[str, Any]] = []
         errors = RepeatedErrors("ID")
-        with _calling(self.broker) as call:
+        with self.broker.calling() as call:
             for id_ in self.ids:
                 try:
                     entry = _ask(call, code, header(id=id_, operator=self.operator, **fields))
@@ -113,12 +104,12 @@ def acting(command: Callable[..., None]) -> Callable[..., None]:
     """Add ID..., --operator, --broker and --json, which the command gets as its ``Action``."""
 
     @wraps(command)
-    def with_action(ids: Sequence[str], operator: str | None, broker: str, as_json: bool, **more: Any) -> None:
+    def with_action(ids: Sequence[str], operator: str | None, broker: Broker, as_json: bool, **more: Any) -> None:
         command(Action(ids, operator or _login(), broker, as_json), **more)
 
     who = click.option("--operator", metavar="NAME", help="Who decides, for the audit log (default: your login).")
     which = click.argument("ids", metavar="ID...", nargs=-1, required=True)
-    return which(who(_broker(_json(with_action))))
+    return which(who(broker_option(_json(with_action))))
 
 
 @click.group(
@@ -175,10 +166,10 @@ uncounted, until one connects. LAST PRODUCER: who was asked last, or who sent th
     "--after", type=click.IntRange(-1, MAX_INT64), default=-1, metavar="ID", help="Begin behind this half offset."
 )
 @click.option("--given-up", is_flag=True, help="Those in TRANS_CHECK_MAX_TIME_TOPIC instead of the pending ones.")
-@_broker
+@broker_option
 @_json
 @gathered("wanted", _Wanted)
-def list_(wanted: _Wanted, limit: int, broker: str, as_json: bool) -> None:
+def list_(wanted: _Wanted, limit: int, broker: Broker, as_json: bool) -> None:
     """List pending half messages, the oldest first."""
     from msgspec.structs import asdict
 
@@ -188,7 +179,7 @@ def list_(wanted: _Wanted, limit: int, broker: str, as_json: bool) -> None:
 
     found: list[ListedTransaction] = []
     next_after: int | None = wanted.after
-    with _calling(broker) as call:
+    with broker.calling() as call:
         while next_after is not None and len(found) < limit:
             header = ListTransactionsRequest(
                 producer_group=wanted.group,
@@ -228,16 +219,16 @@ Times are UTC. The body is printed as text if it is UTF-8, otherwise as base64.
 """
 )
 @click.argument("id_", metavar="ID")
-@_broker
+@broker_option
 @_json
-def show(id_: str, broker: str, as_json: bool) -> None:
+def show(id_: str, broker: Broker, as_json: bool) -> None:
     """Show one half message in full."""
     from msgspec.structs import asdict
 
     from wire.codes import RequestCode
     from wire.headers.transaction import ShowTransactionRequest
 
-    with _calling(broker) as call:
+    with broker.calling() as call:
         entry = _ask(call, RequestCode.GATEWAY_SHOW_TRANSACTION, ShowTransactionRequest(id=id_))
         body = _body(call, entry)
     if as_json:
@@ -349,9 +340,9 @@ Counts are since the broker's start. The same figures are served to Prometheus w
 """
 )
 @click.option("--groups", type=click.IntRange(0, 1_000), default=20, show_default=True, help="Groups shown.")
-@_broker
+@broker_option
 @_json
-def stats(groups: int, broker: str, as_json: bool) -> None:
+def stats(groups: int, broker: Broker, as_json: bool) -> None:
     """Figures of all transactions, and the groups with the most pending ones."""
     from msgspec.structs import asdict
 
@@ -359,7 +350,7 @@ def stats(groups: int, broker: str, as_json: bool) -> None:
     from wire.codes import RequestCode
     from wire.headers.transaction import TransactionStatisticsRequest
 
-    with _calling(broker) as call:
+    with broker.calling() as call:
         body = call.ask(RequestCode.GATEWAY_TRANSACTION_STATISTICS, TransactionStatisticsRequest(max_num=groups))
     found = TransactionStatistics.parse(body)
     if as_json:
@@ -369,19 +360,6 @@ def stats(groups: int, broker: str, as_json: bool) -> None:
 
 
 # -- asking -------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _calling(broker: str) -> Iterator[BrokerCall]:
-    from gateway.cli.broker_call import BrokerCall
-    from gateway.settings.addresses import parse_address
-
-    try:
-        address = parse_address(broker)
-    except ValueError as error:
-        raise click.BadParameter(f"{broker!r} is not one HOST:PORT", param_hint="--broker") from error
-    with BrokerCall(address) as call:
-        yield call
 
 
 def _ask(call: BrokerCall, code: RequestCode, header: Header) -> ListedTransaction:

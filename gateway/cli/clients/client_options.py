@@ -8,13 +8,19 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from gateway.cli.options import gathered
+from gateway.cli.tls_options import TlsOptions, tls_options
 from gateway.errors import GatewayError
 
+if TYPE_CHECKING:
+    from gateway.client import ClientSettings
+
 DEFAULT_NAME_SERVER = "127.0.0.1:9876"
+S = TypeVar("S", bound="ClientSettings")
 EARLIEST, LATEST = "earliest", "latest"
 _AGE = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 _UNIT_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -39,8 +45,20 @@ class Begin(click.ParamType[str | datetime]):
         return moment if moment.tzinfo is not None else moment.astimezone()
 
 
-def name_server_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``-n``; the variable ``NAMESRV_ADDR`` may replace the option."""
+class Servers(NamedTuple):
+    """The servers of a client, and how it speaks with them."""
+
+    nameserver: str
+    tls: TlsOptions
+
+    def settings(self, kind: type[S], **changes: Any) -> S:
+        """Return the settings of a client: from the options, the environment and ``changes``."""
+        return kind.from_env(namesrv=self.nameserver, tls=self.tls.settings(), **changes)
+
+
+def name_servers_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``-n``, or ``NAMESRV_ADDR``, and the options of TLS, which the command gets as ``servers``."""
+    command = tls_options(gathered("servers", Servers)(command))
     return click.option(
         "-n",
         "--nameserver",

@@ -13,8 +13,9 @@ from gateway.cli.clients.client_options import (
     EARLIEST,
     LATEST,
     Begin,
+    Servers,
     client_errors,
-    name_server_option,
+    name_servers_option,
     shows_progress,
 )
 from gateway.cli.clients.live_rate import LiveRate
@@ -78,11 +79,16 @@ What was printed is committed: another run of the group goes on behind it. Tags 
 @click.option("--idle", type=click.FloatRange(0.1), metavar="SECONDS", help="Stop when nothing came for so long.")
 @click.option("--all-properties", is_flag=True, help="Those of the protocol, too.")
 @filter_options
-@name_server_option
+@name_servers_option
 @gathered("joining", _Joining)
 @gathered("printing", _Printing)
 def consume(
-    topic: str, joining: _Joining, sql: str | None, printing: _Printing, conditions: Conditions, nameserver: str
+    topic: str,
+    joining: _Joining,
+    sql: str | None,
+    printing: _Printing,
+    conditions: Conditions,
+    servers: Servers,
 ) -> None:
     """Print the messages of TOPIC that a consumer group gets."""
     if sql is not None and conditions.tag is not None:
@@ -92,8 +98,8 @@ def consume(
     begin = joining.begin
     wanted = conditions.filter(with_tags=False)
     with client_errors():
-        settings = LitePullSettings.from_env(
-            namesrv=nameserver,
+        settings = servers.settings(
+            LitePullSettings,
             auto_commit=False,
             pull_batch_size=BATCH,
             consume_from_where=_consume_from(begin),

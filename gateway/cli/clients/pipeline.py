@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli.clients.client_options import client_errors, name_server_option
+from gateway.cli.clients.client_options import Servers, client_errors, name_servers_option
 from gateway.cli.output import say
 from gateway.client.blocking.waiting import pause
 from gateway.spark.pipelines.commands import pipeline
@@ -27,19 +27,24 @@ DEFAULT_GROUP = "spark-rocketmq-producer"
 @click.option("--group", default=DEFAULT_GROUP, show_default=True, help="The sink's producerGroup.")
 @click.option("--topic", "topics", multiple=True, help="A topic the sink writes to; may be repeated.")
 @click.option("--seconds", type=click.FloatRange(min=0), help="End after so long (default: Ctrl-C).")
-@name_server_option
-def answer_checks(checkpoint: str, group: str, topics: tuple[str, ...], seconds: float | None, nameserver: str) -> None:
+@name_servers_option
+def answer_checks(
+    checkpoint: str, group: str, topics: tuple[str, ...], seconds: float | None, servers: Servers
+) -> None:
     """Answer for half messages of a sink with deliveryMode=transactional, from the decisions in its CHECKPOINT.
 
     Half messages of tasks and tries that do not count are rolled back, and half messages that count are committed.
     Without this command such half messages wait, which only makes the list of pending transactions longer.
     """
-    from gateway.client import TransactionProducer
+    from gateway.client import TransactionProducer, TransactionSettings
     from gateway.spark.writing.decisions import Decisions
 
     checker = DecisionChecker(Decisions(checkpoint))
-    producer = TransactionProducer(group, checker, namesrv=nameserver, topics=topics)
-    with client_errors(), producer, suppress(KeyboardInterrupt):
+    with (
+        client_errors(),
+        TransactionProducer(group, checker, servers.settings(TransactionSettings), topics=topics),
+        suppress(KeyboardInterrupt),
+    ):
         pause(seconds)
     say(", ".join(f"{count} {name}" for name, count in sorted(checker.counts.items())) or "nothing was asked")
 

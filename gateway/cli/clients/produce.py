@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import click
 
-from gateway.cli.clients.client_options import client_errors, name_server_option
+from gateway.cli.clients.client_options import Servers, client_errors, name_servers_option
 from gateway.cli.clients.live_rate import LiveRate
 from gateway.cli.clients.message_filter import property_pair
 from gateway.cli.options import gathered
@@ -70,10 +70,17 @@ Many lines that fail in the same way are one summary.
 @click.option("--property", "properties", metavar="NAME=VALUE", multiple=True, help="Added to each message.")
 @click.option("--rate", type=click.FloatRange(0, min_open=True), metavar="N", help="At most N messages a second.")
 @click.option("--quiet", is_flag=True, help="Do not print what was sent.")
-@name_server_option
+@name_servers_option
 @gathered("source", _Source)
 @gathered("additions", _Additions)
-def produce(topic: str, source: _Source, group: str, additions: _Additions, quiet: bool, nameserver: str) -> None:
+def produce(
+    topic: str,
+    source: _Source,
+    group: str,
+    additions: _Additions,
+    quiet: bool,
+    servers: Servers,
+) -> None:
     """Send a message to TOPIC for each line."""
     from gateway.client import Producer, ProducerSettings
     from gateway.client.names import check_topic
@@ -84,7 +91,7 @@ def produce(topic: str, source: _Source, group: str, additions: _Additions, quie
     progress = LiveRate(time.monotonic, sys.stderr, "messages sent", total=total)
     with client_errors(), _opened(file) as lines:
         check_topic(topic)
-        settings = ProducerSettings.from_env(namesrv=nameserver)
+        settings = servers.settings(ProducerSettings)
         with Producer(group, settings) as producer:
             sending = _Sending(producer, progress, quiet=quiet)
             is_whole = False

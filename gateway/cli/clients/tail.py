@@ -17,8 +17,9 @@ from gateway.cli.clients.client_options import (
     EARLIEST,
     LATEST,
     Begin,
+    Servers,
     client_errors,
-    name_server_option,
+    name_servers_option,
     shows_progress,
 )
 from gateway.cli.clients.live_rate import LiveRate
@@ -79,20 +80,25 @@ queue. Tags and the other conditions are looked at here, after the messages came
 @click.option("--count", "most", type=click.IntRange(1), metavar="N", help="Stop after N lines.")
 @click.option("--all-properties", is_flag=True, help="Those of the protocol, too.")
 @filter_options
-@name_server_option
+@name_servers_option
 @gathered("start", _Start)
 @gathered("printing", _Printing)
 def tail(
-    topic: str, start: _Start, no_follow: bool, printing: _Printing, conditions: Conditions, nameserver: str
+    topic: str,
+    start: _Start,
+    no_follow: bool,
+    printing: _Printing,
+    conditions: Conditions,
+    servers: Servers,
 ) -> None:
     """Print messages of TOPIC as they come, or those that are there."""
-    from gateway.client import AdminClient, LitePullConsumer, LitePullSettings
+    from gateway.client import AdminClient, ClientSettings, LitePullConsumer, LitePullSettings
     from gateway.client.admin.admin_messages import TOOLS_GROUP
 
     wanted = conditions.filter()
     with client_errors():
-        settings = LitePullSettings.from_env(namesrv=nameserver, auto_commit=False, pull_batch_size=BATCH)
-        with AdminClient(namesrv=nameserver) as admin:
+        settings = servers.settings(LitePullSettings, auto_commit=False, pull_batch_size=BATCH)
+        with AdminClient(servers.settings(ClientSettings)) as admin:
             spans = _spans(admin, topic, start)
         with LitePullConsumer(TOOLS_GROUP, settings) as consumer:
             _seek(consumer, spans)

@@ -129,7 +129,7 @@ class BrokerConnection(asyncio.Protocol):
         self.is_paused = False
         """True while so many bytes are unsent that writers should wait for ``drained``."""
         self._resumed: asyncio.Future[None] | None = None
-        self._received_at = 0.0
+        self._made_at = self._received_at = 0.0
         self._scan_timer: asyncio.TimerHandle | None = None
         self._scans_at = _NEVER
         self._retired = False
@@ -233,7 +233,7 @@ class BrokerConnection(asyncio.Protocol):
         self._transport = transport
         transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
         self.is_open = True
-        self._received_at = self._loop.time()
+        self._made_at = self._received_at = self._loop.time()
 
     def data_received(self, data: bytes) -> None:
         """Implement ``asyncio.Protocol.data_received``."""
@@ -277,8 +277,7 @@ class BrokerConnection(asyncio.Protocol):
         self._out.clear()
         self._wire.discard()
         if self._failure is None:
-            cause = str(exc) or type(exc).__name__ if exc is not None else "closed by the other side"
-            self._failure = ConnectionLost(self.address, cause, advertised_by=self._advertised_by)
+            self._failure = ConnectionLost(self.address, self._cause(exc), advertised_by=self._advertised_by)
         if self._scan_timer is not None:
             self._scan_timer.cancel()
             self._scan_timer = None
@@ -291,6 +290,14 @@ class BrokerConnection(asyncio.Protocol):
         self._lost(self)
 
     # --- inside ---------------------------------------------------------------------------------------------
+
+    def _cause(self, error: Exception | None) -> str:
+        """Return why the connection ended; a server of TLS alone closes plain connections unread."""
+        cause = "closed by the other side" if error is None else str(error) or type(error).__name__
+        was_heard = self._received_at > self._made_at
+        if was_heard or self._transport is None or self._transport.get_extra_info("ssl_object") is not None:
+            return cause
+        return f"{cause} before it sent anything (does the server speak TLS only? tls=True, or ROCKETMQ_TLS=true)"
 
     def _flush(self) -> None:
         out = self._out

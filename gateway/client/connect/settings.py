@@ -38,7 +38,14 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
     "ROCKETMQ_CREDENTIALS_FILE": "credentials_file",
     "ROCKETMQ_NAMESPACE": "namespace",
     "ROCKETMQ_INSTANCE_NAME": "instance_name",
-    "ROCKETMQ_TLS": "tls",
+}
+TLS: Final = "ROCKETMQ_TLS"
+TLS_ENVIRONMENT: Final[Mapping[str, str]] = {
+    "ROCKETMQ_TLS_CA_FILE": "ca_file",
+    "ROCKETMQ_TLS_CERT_FILE": "cert_file",
+    "ROCKETMQ_TLS_KEY_FILE": "key_file",
+    "ROCKETMQ_TLS_KEY_PASSWORD": "key_password",
+    "ROCKETMQ_TLS_VERIFY": "verify",
 }
 
 
@@ -151,7 +158,8 @@ class ClientSettings:
     def from_env(cls, **changes: Any) -> Self:
         """Return settings from the environment (``ENVIRONMENT``), replaced by ``changes`` where given.
 
-        ``NAMESRV_ADDR`` is read as Apache RocketMQ reads it; ``ROCKETMQ_TLS`` takes ``true`` and ``false``.
+        ``NAMESRV_ADDR`` is read as Apache RocketMQ reads it; ``ROCKETMQ_TLS`` takes ``true`` and ``false``, and
+        ``ROCKETMQ_TLS_CA_FILE`` and its kin are those of ``TlsSettings``.
 
         :raises ConfigurationError: a value is not usable.
         """
@@ -159,7 +167,9 @@ class ClientSettings:
         for variable, key in ENVIRONMENT.items():
             text = os.environ.get(variable)
             if text:
-                values[key] = _true_or_false(variable, text) if key == "tls" else text
+                values[key] = text
+        if "tls" not in changes:
+            values["tls"] = tls_of(os.environ)
         return cls(**{**values, **changes})
 
     @classmethod
@@ -223,6 +233,23 @@ def _check_address(key: str, address: str) -> None:
     match = _ADDRESS.fullmatch(address)
     if match is None or not 0 < int(match[2]) < 65_536:
         raise ConfigurationError(key, address, "addresses like 'host:9876', separated by ';'")
+
+
+def tls_of(environment: Mapping[str, str]) -> bool | TlsSettings:
+    """Return the encryption that the environment asks for; a variable of ``TLS_ENVIRONMENT`` asks for it, too.
+
+    :raises ConfigurationError: a variable is neither true nor false.
+    """
+    texts: dict[str, Any] = {
+        key: environment[variable] for variable, key in TLS_ENVIRONMENT.items() if environment.get(variable)
+    }
+    wish = environment.get(TLS)
+    if wish and not _true_or_false(TLS, wish):
+        return False
+    if not texts:
+        return bool(wish)
+    verify = _true_or_false("ROCKETMQ_TLS_VERIFY", texts.pop("verify", "true"))
+    return TlsSettings(**texts, verify=verify)
 
 
 def _true_or_false(variable: str, text: str) -> bool:

@@ -1,0 +1,53 @@
+"""The option ``--broker`` with those of TLS, for commands that ask a running broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from gateway.cli.options import gathered
+from gateway.cli.tls_options import TlsOptions, tls_options
+
+if TYPE_CHECKING:
+    from gateway.cli.broker_call import BrokerCall
+
+DEFAULT_BROKER = "127.0.0.1:10911"
+
+
+class Broker(NamedTuple):
+    """The broker to ask, and how."""
+
+    broker: str = DEFAULT_BROKER
+    tls: TlsOptions = TlsOptions()
+
+    @contextmanager
+    def calling(self) -> Iterator[BrokerCall]:
+        """Connect for the length of a block.
+
+        :raises GatewayError: nobody is reached, or a file of TLS cannot be used.
+        """
+        from gateway.cli.broker_call import BrokerCall
+        from gateway.settings.addresses import parse_address
+
+        try:
+            address = parse_address(self.broker)
+        except ValueError as error:
+            raise click.BadParameter(f"{self.broker!r} is not one HOST:PORT", param_hint="--broker") from error
+        with BrokerCall(address, self.tls.context()) as call:
+            yield call
+
+
+def broker_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``-b`` and the options of TLS, which the command gets as a ``Broker``."""
+    command = tls_options(gathered("broker", Broker)(command))
+    return click.option(
+        "-b",
+        "--broker",
+        metavar="HOST:PORT",
+        default=DEFAULT_BROKER,
+        show_default=True,
+        help="The broker's remoting port. A loopback address unless gateway.operatorAccess=EVERYWHERE.",
+    )(command)
