@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from gateway.access.policies.policy import Entry, EntryError, PolicyType
 from gateway.access.policies.resources import Resource, is_name
-from gateway.access.policies.users import MAX_PASSWORD, TooManyError, User, Users, UserStatus, UserType
+from gateway.access.policies.users import TooManyError, User, Users, UserStatus, UserType, password_fault
 from gateway.errors import RequestRefused
 from gateway.settings.declare import MASK
 from wire.bodies.access import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
@@ -204,10 +204,9 @@ def _password(text: str | None) -> str | None:
     """Return a password, None if there is none."""
     if text is None or not text.strip():
         return None
-    if text == MASK:
-        raise _refused(f"{MASK} stands for a password that is not shown (gateway.passwordReaders): give the password")
-    if len(text) > MAX_PASSWORD:
-        raise _refused(f"the password is longer than {MAX_PASSWORD} characters")
+    fault = password_fault(text)
+    if fault is not None:
+        raise _refused(fault)
     return text
 
 

@@ -11,6 +11,7 @@ from gateway.access.model import Verdict
 from gateway.access.policies.policy import Entry, PolicyType, Ranked, judged
 from gateway.errors import GatewayError
 from gateway.remoting.declared import Need
+from gateway.settings.declare import MASK
 
 MAX_USERS = 100_000
 MAX_ENTRIES = 200_000
@@ -76,6 +77,15 @@ class User:
     def with_policies(self, policies: Mapping[PolicyType, tuple[Entry, ...]]) -> User:
         """Return the user with other policies; a policy without entries is left out."""
         return replace(self, policies={kind: policies[kind] for kind in PolicyType if policies.get(kind)})
+
+
+def password_fault(password: str) -> str | None:
+    """Return what is wrong with a password, None if nothing is."""
+    if not password.strip():
+        return "password can not be blank"
+    if password == MASK:
+        return f"{MASK} stands for a password that is not shown (gateway.passwordReaders): give the password"
+    return f"the password is longer than {MAX_PASSWORD} characters" if len(password) > MAX_PASSWORD else None
 
 
 class TooManyError(GatewayError):

@@ -1,0 +1,164 @@
+"""The users of a server: in memory for every request, and in one JSON file that people and requests change.
+
+The file is looked at twice a second, so a change by hand is used within a second; a file that cannot be used changes
+nothing. A change by a request is on disk before it counts: on a full disk it is refused, and nothing is different. All
+work with the file is done in a thread, one work at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gateway.access.policies.users import User, Users
+from gateway.access.policies.users_file import Seen, UsersFile
+from gateway.errors import GatewayError, RequestRefused
+from gateway.in_thread import Failed, InThread
+from gateway.metadata.saved.config_disk import ConfigDisk
+from gateway.reactor.interface import TimeSource
+from gateway.telemetry.logs import EventLog
+from wire.codes import ResponseCode
+
+if TYPE_CHECKING:
+    from twisted.internet.interfaces import IDelayedCall
+
+log = EventLog("access")
+
+LOOKS_EVERY_S: Final = 0.5
+"""The seconds between two looks at the file."""
+
+Edit = Callable[[Users], Users]
+"""A change: returns all users as they are after it, or raises ``RequestRefused``."""
+Done = Callable[[Users | Failed], None]
+
+
+class KeptUsers:
+    """The users of one file; implements ``Accounts``. Used on one thread only.
+
+    :param in_thread: runs all work with the file.
+    """
+
+    def __init__(self, path: Path, in_thread: InThread, disk: ConfigDisk | None = None) -> None:
+        self._file = UsersFile(path, disk)
+        self._in_thread = in_thread
+        self._seen = Seen(Users())
+        self._waiting: list[tuple[Edit, Done]] = []
+        self._working = False
+        self._next: IDelayedCall | None = None
+
+    @property
+    def users(self) -> Users:
+        """All users as they are now."""
+        return self._seen.users
+
+    def find(self, access_key: str) -> User | None:
+        """Return the user of a name, None if there is none."""
+        return self._seen.users.get(access_key)
+
+    def unsigned(self, host: str, access_key: str | None) -> str | None:  # noqa: ARG002
+        """Return None: every request of a user is signed."""
+        return None
+
+    def load(self, made: Iterable[User] = ()) -> None:
+        """Read the file and wait for it; a missing file has no users.
+
+        :param made: users that are added, and written, if there are none of their names.
+        :raises GatewayError: the file cannot be read, or not be written.
+        """
+        seen = self._file.read(self._seen)
+        if seen.fault:
+            raise GatewayError(f"users cannot be read: {seen.fault}; repair the file")
+        users = seen.users
+        for user in made:
+            if user.name not in users:
+                users = users.with_user(user)
+                log.info("user added", user=user.name, type=user.type, file=self._file.path)
+        if users is not seen.users:
+            try:
+                seen = self._file.write(users)
+            except OSError as error:
+                raise GatewayError(
+                    f"users cannot be written to {self._file.path}: {error.strerror or error}"
+                ) from error
+        self._seen = seen
+
+    def start(self, reactor: TimeSource) -> None:
+        """Look at the file from now on."""
+        self._next = reactor.callLater(LOOKS_EVERY_S, self._look, reactor)
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._next is not None and self._next.active():
+            self._next.cancel()
+        self._next = None
+
+    def change(self, edit: Edit, done: Done) -> None:
+        """Change the users; ``done`` gets all users when they are on disk, or the reason why nothing changed.
+
+        Changes that come while others are written share the next write.
+        """
+        self._waiting.append((edit, done))
+        self._work()
+
+    def _look(self, reactor: TimeSource) -> None:
+        if not self._working:
+            self._working = True
+            before = self._seen
+            self._in_thread(lambda: self._file.read(before), self._looked)
+        self.start(reactor)
+
+    def _looked(self, seen: Seen | Failed) -> None:
+        self._working = False
+        if isinstance(seen, Failed):
+            log.error("file of users not looked at", file=self._file.path, failure=seen.error)
+        else:
+            self._seen = seen
+        self._work()
+
+    def _work(self) -> None:
+        """Begin to make the changes that wait, unless a work is under way."""
+        if self._working or not self._waiting:
+            return
+        self._working = True
+        changes, self._waiting = self._waiting, []
+        before = self._seen
+
+        def changed(result: tuple[Seen, list[Users | Failed]] | Failed) -> None:
+            self._working = False
+            outcomes: list[Users | Failed] = [result] * len(changes) if isinstance(result, Failed) else result[1]
+            if not isinstance(result, Failed):
+                self._seen = result[0]
+            for (_, done), outcome in zip(changes, outcomes, strict=True):
+                done(outcome)
+            self._work()
+
+        self._in_thread(lambda: self._changed(before, [edit for edit, _ in changes]), changed)
+
+    # -- in a thread ----------------------------------------------------------------------------------------
+
+    def _changed(self, before: Seen, edits: list[Edit]) -> tuple[Seen, list[Users | Failed]]:
+        """Make changes one after the other and write them at once, after what people changed meanwhile."""
+        seen = self._file.read(before)
+        if seen.fault:
+            refused = _refused(f"nothing is changed while the file of users cannot be used: {seen.fault}")
+            return seen, [Failed(refused)] * len(edits)
+        users, outcomes = seen.users, list[Users | Failed]()
+        for edit in edits:
+            try:
+                users = edit(users)
+                outcomes.append(users)
+            except RequestRefused as error:
+                outcomes.append(Failed(error))
+        if users is seen.users:
+            return seen, outcomes
+        try:
+            return self._file.write(users), outcomes
+        except OSError as error:
+            log.error("users not written", file=self._file.path, reason=str(error))
+            refused = _refused(f"nothing is changed: the file of users cannot be written ({error.strerror or error})")
+            return seen, [Failed(refused)] * len(edits)
+
+
+def _refused(text: str) -> RequestRefused:
+    return RequestRefused(ResponseCode.SYSTEM_ERROR, text)

@@ -1,0 +1,118 @@
+"""The file of users on disk: read if it changed, and replaced as a whole. Only its owner reads it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from gateway.access.policies.access_file import AccessFileError, build_users, parse_users
+from gateway.access.policies.users import Users
+from gateway.metadata.saved.config_disk import ConfigDisk
+from gateway.telemetry.logs import EventLog
+
+log = EventLog("access")
+
+MAX_FILE_BYTES: Final = 134_217_728
+"""The largest file of users that is read."""
+
+Stamp = tuple[int, int, int, int, int]
+
+
+class PrivateDisk(ConfigDisk):
+    """A disk whose new files only their owner reads: they have passwords, because signatures are checked with them."""
+
+    mode = 0o600
+
+
+class Seen(NamedTuple):
+    """The users as the file had them when it was looked at last.
+
+    ``fault`` says why the file cannot be used since then, and is empty if it can. ``is_told`` is True if the fault is
+    in the log.
+    """
+
+    users: Users
+    stamp: Stamp | None = None
+    fault: str = ""
+    is_told: bool = False
+
+
+class UsersFile:
+    """The file; both methods block and may run in any thread, one at a time."""
+
+    def __init__(self, path: Path, disk: ConfigDisk | None = None) -> None:
+        self.path = path
+        self._disk = PrivateDisk() if disk is None else disk
+
+    def read(self, before: Seen) -> Seen:
+        """Return the users of the file if it changed; if it cannot be used, those that were there before."""
+        stamp: Stamp | None = None
+        try:
+            stamp = _stamp(self.path)
+            if stamp == before.stamp and not before.fault:
+                return before
+            users = self._parsed(stamp)
+        except FileNotFoundError:
+            if before.stamp is not None:
+                log.warning("the file of users is gone; the users stay", file=self.path)
+            return Seen(before.users)
+        except OSError as error:
+            return self._unusable(before, stamp, error.strerror or str(error))
+        except AccessFileError as error:
+            return self._unusable(before, stamp, str(error))
+        self._warn_of_readers(stamp)
+        if before.stamp is not None:
+            log.info("users read again", file=self.path, users=len(users))
+        return Seen(users, stamp)
+
+    def write(self, users: Users) -> Seen:
+        """Replace the file, or the file that a link of this name leads to.
+
+        :raises OSError: the old content is still there.
+        """
+        target = Path(os.path.realpath(self.path))
+        temporary = target.with_name(f"{target.name}.tmp")
+        self._disk.make_directory(target.parent)
+        self._disk.unlink(temporary)  # it may have been left with other permissions
+        try:
+            self._disk.write(temporary, build_users(users))
+            stamp = _stamp(temporary)
+            self._disk.rename(temporary, target)
+        except OSError:
+            self._disk.unlink(temporary)
+            raise
+        try:
+            self._disk.fsync_directory(target.parent)
+        except OSError as error:  # the file has its new content, so the change is in force
+            log.error("the name of the file of users is not on disk", file=target, reason=str(error))
+        return Seen(users, stamp)
+
+    def _unusable(self, before: Seen, stamp: Stamp | None, reason: str) -> Seen:
+        """Keep the users; the fault is told if it stayed, because nobody is in the middle of writing the file then."""
+        fault = f"{self.path}: {reason}"
+        stayed = (stamp, fault) == (before.stamp, before.fault)
+        if stayed and not before.is_told:
+            log.error("users changed and cannot be used; the earlier ones stay", fault=fault)
+        return Seen(before.users, stamp, fault, stayed)
+
+    def _parsed(self, stamp: Stamp) -> Users:
+        if stamp[1] > MAX_FILE_BYTES:
+            raise AccessFileError(1, f"the file is larger than {MAX_FILE_BYTES} bytes")
+        return parse_users(self._disk.read(self.path))
+
+    def _warn_of_readers(self, stamp: Stamp) -> None:
+        mode, owner = stamp[3:]
+        if mode & 0o077 or owner not in (0, os.geteuid()):
+            log.warning(
+                "others may read or change the file of users",
+                file=self.path,
+                mode=f"{mode & 0o777:o}",
+                owner=owner,
+                advice=f"give it mode 600 and the owner {os.geteuid()}",
+            )
+
+
+def _stamp(path: Path) -> Stamp:
+    found = path.stat()
+    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode, found.st_uid

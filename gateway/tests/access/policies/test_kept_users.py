@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.task import Clock
+
+from gateway.access.policies.access_file import build_users, parse_users
+from gateway.access.policies.edits import create_user, delete_user
+from gateway.access.policies.kept_users import KeptUsers
+from gateway.access.policies.users import User, Users, UserType
+from gateway.access.policies.users_file import PrivateDisk
+from gateway.errors import GatewayError, RequestRefused
+from gateway.in_thread import Failed, in_this_thread
+from gateway.tests.access.policies.sample_users import HERE, ORDERS, user
+from wire.bodies.access import UserInfo
+
+ROOT = User("root", "root-password", UserType.SUPER)
+PASSWORD = UserInfo(password="abc")
+
+
+class Threads:
+    """Work that waits until the test runs it."""
+
+    def __init__(self) -> None:
+        self.works: list[Callable[[], None]] = []
+
+    def __call__(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self.works.append(partial(in_this_thread, work, done))
+
+    def run_one(self) -> None:
+        """Run the work that waits longest."""
+        self.works.pop(0)()
+
+
+class FullDisk(PrivateDisk):
+    """A disk that is full as long as the test says so."""
+
+    full = False
+
+    def write(self, path: Path, content: bytes) -> None:
+        super().write(path, content[:10] if self.full else content)
+        if self.full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The place of the file, in a folder that is not there yet."""
+    return tmp_path / "config" / "access.json"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """The time of the looks."""
+    return Clock()
+
+
+@pytest.fixture
+def kept(path: Path, clock: Clock) -> Iterator[KeptUsers]:
+    """Users with anna in their file, which is looked at."""
+    path.parent.mkdir()
+    write(path, Users({"anna": user("Topic:orders Pub Allow")}))
+    kept = KeptUsers(path, in_this_thread)
+    kept.load()
+    kept.start(clock)
+    yield kept
+    kept.stop()
+    assert not clock.getDelayedCalls()
+
+
+def write(path: Path, users: Users | bytes) -> None:
+    """Write the file as a person does."""
+    path.write_bytes(users if isinstance(users, bytes) else build_users(users))
+    path.chmod(0o600)
+
+
+def create(name: str) -> Callable[[Users], Users]:
+    """The change that adds a user."""
+    return lambda users: create_user(users, name, PASSWORD, by_super=False)
+
+
+def refusal(outcome: Users | Failed) -> str:
+    """The text of a refusal."""
+    assert isinstance(outcome, Failed)
+    assert isinstance(outcome.error, RequestRefused)
+    return outcome.error.remark
+
+
+def test_a_missing_file_has_no_users_and_is_not_made(path: Path) -> None:
+    kept = KeptUsers(path, in_this_thread)
+    kept.load()
+
+    assert kept.find("anna") is None
+    assert not path.exists()
+
+
+def test_users_of_the_settings_are_made_once_and_written_for_the_owner_only(path: Path) -> None:
+    KeptUsers(path, in_this_thread).load([ROOT])
+    kept = KeptUsers(path, in_this_thread)
+    kept.load([User("root", "another password", UserType.SUPER), User("inner", "x", UserType.SUPER)])
+
+    assert kept.users == {"root": ROOT, "inner": User("inner", "x", UserType.SUPER)}
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_users_are_found_by_their_names_and_always_sign(kept: KeptUsers) -> None:
+    found = kept.find("anna")
+
+    assert found is not None
+    assert found.judge(ORDERS, HERE).allowed
+    assert kept.unsigned(HERE, "anna") is None
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"users": 1}'])
+def test_no_start_with_a_file_that_cannot_be_used(path: Path, content: bytes) -> None:
+    path.parent.mkdir()
+    write(path, content)
+
+    with pytest.raises(GatewayError, match=f"{path}: line 1: "):
+        KeptUsers(path, in_this_thread).load([ROOT])
+    assert path.read_bytes() == content
+
+
+def test_no_start_if_the_first_user_cannot_be_written(path: Path) -> None:
+    disk = FullDisk()
+    disk.full = True
+    with pytest.raises(GatewayError, match=r"users cannot be written to .*: No space left on device"):
+        KeptUsers(path, in_this_thread, disk).load([ROOT])
+
+
+def test_a_change_by_hand_is_used_within_a_second(kept: KeptUsers, path: Path, clock: Clock) -> None:
+    write(path, Users({"bert": User("bert", "b")}))
+    clock.advance(0.5)
+
+    assert list(kept.users) == ["bert"]
+
+
+def test_a_broken_file_keeps_the_last_good_one_and_says_why_once(
+    kept: KeptUsers, path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(path, b'{"users": [\n}')
+    for _ in range(4):
+        clock.advance(0.5)
+
+    assert list(kept.users) == ["anna"]
+    (record,) = caplog.records
+    assert f"{path}: line 2: JSON is malformed" in record.facts["fault"]  # type: ignore[attr-defined]
+
+    write(path, Users({"bert": User("bert", "b")}))
+    clock.advance(0.5)
+    assert list(kept.users) == ["bert"]
+
+
+def test_a_half_written_file_is_not_told(
+    kept: KeptUsers, path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    whole = build_users(Users({"bert": User("bert", "b")}))
+    write(path, whole[:20])
+    clock.advance(0.5)
+    write(path, whole)
+    clock.advance(0.5)
+
+    assert list(kept.users) == ["bert"]
+    assert not caplog.records
+
+
+def test_a_file_that_is_gone_keeps_the_users_and_the_next_change_writes_them(
+    kept: KeptUsers, path: Path, clock: Clock
+) -> None:
+    path.unlink()
+    clock.advance(0.5)
+    assert list(kept.users) == ["anna"]
+
+    kept.change(create("bert"), lambda _: None)
+    assert list(parse_users(path.read_bytes())) == ["anna", "bert"]
+
+
+def test_a_file_that_cannot_be_read_keeps_the_users(
+    kept: KeptUsers, path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    path.unlink()
+    path.mkdir()
+    for _ in range(3):
+        clock.advance(0.5)
+
+    assert list(kept.users) == ["anna"]
+    assert [record.facts["fault"] for record in caplog.records] == [f"{path}: Is a directory"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o602])
+def test_a_file_that_others_may_read_or_change_is_used_with_a_warning(
+    kept: KeptUsers, path: Path, clock: Clock, caplog: pytest.LogCaptureFixture, mode: int
+) -> None:
+    caplog.set_level(logging.WARNING)
+    path.chmod(mode)
+    for _ in range(3):
+        clock.advance(0.5)
+
+    (record,) = caplog.records
+    assert record.facts["mode"] == f"{mode:o}"  # type: ignore[attr-defined]
+    kept.change(create("bert"), lambda _: None)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_change_is_on_disk_before_it_counts(path: Path) -> None:
+    threads, outcomes = Threads(), list[Users | Failed]()
+    kept = KeptUsers(path, threads)
+    kept.change(create("bert"), outcomes.append)
+    assert (kept.find("bert"), outcomes) == (None, [])
+
+    threads.run_one()
+    assert outcomes == [kept.users]
+    assert parse_users(path.read_bytes()) == kept.users == {"bert": User("bert", "abc")}
+
+
+def test_changes_that_come_together_share_a_write_and_each_gets_its_own_outcome(path: Path) -> None:
+    threads, outcomes = Threads(), list[Users | Failed]()
+    kept = KeptUsers(path, threads)
+    for edit in (create("a"), create("b"), create("b"), lambda users: delete_user(users, "a", by_super=False)):
+        kept.change(edit, outcomes.append)
+    assert len(threads.works) == 1
+
+    threads.run_one()
+    threads.run_one()
+    assert not threads.works
+    assert list(kept.users) == ["b"]
+    assert [isinstance(outcome, Failed) for outcome in outcomes] == [False, False, True, False]
+    assert refusal(outcomes[2]) == "The user is existed"
+
+
+def test_a_change_by_hand_is_not_lost_to_a_change_by_request(kept: KeptUsers, path: Path) -> None:
+    write(path, Users({"carl": User("carl", "c")}))
+    kept.change(create("bert"), lambda _: None)
+
+    assert list(parse_users(path.read_bytes())) == ["carl", "bert"]
+
+
+def test_nothing_is_changed_over_a_broken_file(kept: KeptUsers, path: Path) -> None:
+    outcomes: list[Users | Failed] = []
+    write(path, b"{")
+    kept.change(create("bert"), outcomes.append)
+
+    assert "nothing is changed while the file of users cannot be used" in refusal(outcomes[0])
+    assert (path.read_bytes(), list(kept.users)) == (b"{", ["anna"])
+
+
+def test_a_full_disk_refuses_a_change_and_nothing_is_different(path: Path) -> None:
+    disk, outcomes = FullDisk(), list[Users | Failed]()
+    kept = KeptUsers(path, in_this_thread, disk)
+    kept.load([ROOT])
+    before = path.read_bytes()
+
+    disk.full = True
+    kept.change(create("bert"), outcomes.append)
+    assert "(No space left on device)" in refusal(outcomes[0])
+    assert dict(kept.users) == {"root": ROOT}
+    assert (path.read_bytes(), [*path.parent.iterdir()]) == (before, [path])
+
+    disk.full = False
+    kept.change(create("bert"), outcomes.append)
+    assert list(parse_users(path.read_bytes())) == ["root", "bert"]
+
+
+def test_a_link_stays_one(path: Path, tmp_path: Path) -> None:
+    target = tmp_path / "elsewhere.json"
+    path.parent.mkdir()
+    path.symlink_to(target)
+    write(target, Users())
+    kept = KeptUsers(path, in_this_thread)
+    kept.load([ROOT])
+
+    assert path.is_symlink()
+    assert list(parse_users(target.read_bytes())) == ["root"]
+
+
+def test_a_failing_change_of_another_kind_is_answered_as_well(path: Path) -> None:
+    outcomes: list[Users | Failed] = []
+    kept = KeptUsers(path, in_this_thread)
+    kept.change(lambda users: users.without("nobody"), outcomes.append)
+    kept.change(create("bert"), outcomes.append)
+
+    assert isinstance(outcomes[0], Failed)
+    assert list(kept.users) == ["bert"]
