@@ -16,7 +16,7 @@ from gateway.broker.parts import BrokerParts, Surroundings
 from gateway.broker.request_loader import load_requests
 from gateway.in_thread import in_this_thread
 from gateway.nameserver.service import NameServer
-from gateway.remoting.declared import Size
+from gateway.remoting.declared import ADMIN, Size
 from gateway.remoting.dispatch import Dispatch, Entry
 from gateway.settings import Settings
 from wire.codes import RequestCode as Code
@@ -102,9 +102,13 @@ answers REQUEST_CODE_NOT_SUPPORTED (3) with the code's name in the remark. *–*
 refused in the same way. One-way requests are never answered. Names with GATEWAY are the gateway's own requests, for its
 command line (decision 0009).
 
-*Right* is what the sender needs: *publish* to the topic, *subscribe* to it, *consume* with the group, *admin* of the
-cluster, *operator* as `gateway.operatorAccess` says; *none* is needed for the rest. Until there is access control only
-*operator* is checked. *Answer*: *large* answers wait for room, *lists* are made a few at a time.
+*Right* is what the sender's account needs while access control is on. A cell names the resource, the header field with
+its name, and the actions, of which one is enough. *Cluster* is the server's own unless a field names it. A request
+without a field that is not marked *if given* needs Update of the cluster. In a field for topics, `%RETRY%g` stands for
+the group g, and Pub then for Sub. *In the body*: judged entry by entry. *Any account*: a right signature is enough.
+*Admin*: administrators only; so it is for every code that no server here answers. *Operator*: an administrator, from
+where `gateway.operatorAccess` says, which is checked without access control too. *Answer*: *large* answers wait for
+room, *lists* are made a few at a time.
 
 | code | name | broker | name server | right | answer |
 |---|---|---|---|---|---|
@@ -129,9 +133,8 @@ def page() -> str:
 
 def _needs(entry: Entry | None) -> str:
     if entry is None:
-        return "– | –"
-    rights = ", ".join(str(right.name).lower() for right in entry.right) or "none"
-    return f"{rights} | {'–' if entry.size is Size.SMALL else entry.size.value}"
+        return f"{ADMIN} | –"
+    return f"{entry.right} | {'–' if entry.size is Size.SMALL else entry.size.value}"
 
 
 def _answer(implemented: bool, addressed: bool) -> str:

@@ -7,9 +7,10 @@
 
 from __future__ import annotations
 
+from gateway.access.guard import Guard
 from gateway.errors import RequestRefused
 from gateway.remoting.channel import Channel
-from gateway.remoting.declared import Right
+from gateway.remoting.declared import Right, Who
 from gateway.remoting.dispatch import Dispatch, Request
 from gateway.settings.addresses import is_loopback
 from gateway.settings.transaction import BrokerTransactionSettings, OperatorAccess
@@ -45,19 +46,24 @@ class Door:
 class RequestAdmission:
     """The admission rule of one broker.
 
-    Until there is access control everybody has every right but one. The exception is the right to look at transactions
-    and to settle them: ``gateway.operatorAccess`` says from which hosts operators may do so.
+    Without access control everybody has every right but one. The exception is the right to look at transactions and to
+    settle them: ``gateway.operatorAccess`` says from which hosts operators may do so.
+
+    :param guard: judges every request; None without access control.
     """
 
-    def __init__(self, settings: BrokerTransactionSettings) -> None:
+    def __init__(self, settings: BrokerTransactionSettings, guard: Guard | None = None) -> None:
         self._access = settings.operator_access
+        self._guard = guard
 
     def admit(self, request: Request, right: Right) -> None:
         """Let a request through; every request passes here before its header is read.
 
-        :raises RequestRefused: NO_PERMISSION: the sender lacks the right.
+        :raises RequestRefused: the sender lacks the right.
         """
-        if right is Right.OPERATOR:
+        if self._guard is not None:
+            self._guard.admit(request, right)
+        if right.who is Who.OPERATOR:
             self._admit_operator(request)
 
     def _admit_operator(self, request: Request) -> None:

@@ -112,9 +112,12 @@ def revive_topic(cluster: str) -> str:
     return f"{SYSTEM_TOPIC_PREFIX}REVIVE_LOG_{cluster}"
 
 
+REPLY_TOPIC_ENDING: Final = "_REPLY_TOPIC"
+
+
 def reply_topic(cluster: str) -> str:
     """Return the topic through which answers of request-reply calls are sent."""
-    return f"{cluster}_REPLY_TOPIC"
+    return cluster + REPLY_TOPIC_ENDING
 
 
 def _fault(kind: str, name: str, limit: int) -> str | None:

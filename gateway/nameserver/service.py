@@ -12,6 +12,7 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 
+from gateway.access.guard import Guard
 from gateway.clock import Milliseconds
 from gateway.in_thread import InThread
 from gateway.nameserver.addresses import BrokerAddress, as_seen
@@ -37,6 +38,7 @@ class NameServer(Service):
 
     :param in_thread: runs the writes of the key-value file; see ``gateway.metadata.saved.write_behind``.
     :param near_brokers: True if brokers that register from a loopback address are reached wherever this name server is.
+    :param guard: judges every request; None without access control.
     :raises GatewayError: the key-value file cannot be read.
     """
 
@@ -48,13 +50,14 @@ class NameServer(Service):
         in_thread: InThread,
         *,
         near_brokers: bool = False,
+        guard: Guard | None = None,
     ) -> None:
         self._turns = Turns(reactor)
         self.routes = RouteTable(
             settings,
             in_turns=self._turns.begin,
         )
-        self.dispatch = Dispatch()
+        self.dispatch = Dispatch() if guard is None else Dispatch(guard.admit)
         self.kv_config = KvConfig(settings.kv_config_file, in_thread)
         self._settings = settings
         self._clock_ms = clock_ms

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, Flag, auto
+from typing import Final
 
 
 class Kind(Enum):
@@ -39,21 +40,98 @@ class Need:
     actions: Action
 
 
-class Right(Flag):
-    """The rights that the sender of a request must have; a request may need several."""
+class Who(Enum):
+    """The senders of a request, before its header and body are looked at."""
 
-    NONE = 0
-    """Everybody may send the request."""
-    PUBLISH = auto()
-    """Send messages to the topic that the request names."""
-    SUBSCRIBE = auto()
-    """Read the topic that the request names."""
-    CONSUME = auto()
-    """Act as a member of the group that the request names."""
-    ADMIN = auto()
-    """Read and change what belongs to the whole cluster."""
-    OPERATOR = auto()
-    """Look at transactions and settle them; ``gateway.operatorAccess`` says who may."""
+    EVERYBODY = "everybody"
+    """Nobody has to show an account."""
+    ACCOUNT = "any account"
+    """Every account may send the request, if it has the rights on the resources that the request names."""
+    ADMIN = "admin"
+    """Administrators alone may send the request."""
+    OPERATOR = "operator"
+    """Operators look at transactions and settle them; ``gateway.operatorAccess`` says from where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A header field that names a resource, and the actions of which the sender must be allowed to do any one.
+
+    :param field: the wire name; "" for the server's own cluster, which no field names.
+    :param optional: True if a request without the field needs nothing here; otherwise such a request needs Update of
+        the cluster. A field for a cluster stands for the server's own if it is absent.
+    :param separator: the text between several names in the field; "" if the field has one name.
+    :param except_ending: names with this ending need nothing.
+    """
+
+    kind: Kind
+    field: str
+    actions: Action
+    optional: bool = False
+    separator: str = ""
+    except_ending: str = ""
+
+    def __str__(self) -> str:
+        actions = "/".join(str(action.name).title() for action in self.actions)
+        field = f" `{self.field}`" if self.field else ""
+        ending = f" (not for names that end in {self.except_ending})" if self.except_ending else ""
+        return f"{self.kind.value}{field} {actions}{' if given' if self.optional else ''}{ending}"
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """The right that the sender of a request must have.
+
+    :param named: the resources that the header names; the sender needs every one of them.
+    :param in_body: what the method itself asks for, entry by entry (``Request.allows``), as people read it.
+    """
+
+    who: Who
+    named: tuple[Named, ...] = ()
+    in_body: str = ""
+
+    def __str__(self) -> str:
+        parts = [*map(str, self.named), *([f"in the body: {self.in_body}"] if self.in_body else [])]
+        return "; ".join(parts if parts and self.who is Who.ACCOUNT else [self.who.value, *parts])
+
+
+EVERYBODY: Final = Right(Who.EVERYBODY)
+ACCOUNT: Final = Right(Who.ACCOUNT)
+ADMIN: Final = Right(Who.ADMIN)
+OPERATOR: Final = Right(Who.OPERATOR)
+
+PUB: Final = Action.PUB
+SUB: Final = Action.SUB
+CREATE: Final = Action.CREATE
+UPDATE: Final = Action.UPDATE
+DELETE: Final = Action.DELETE
+GET: Final = Action.GET
+
+
+CLUSTER_GET: Final = Right(Who.ACCOUNT, (Named(Kind.CLUSTER, "", GET),))
+CLUSTER_UPDATE: Final = Right(Who.ACCOUNT, (Named(Kind.CLUSTER, "", UPDATE),))
+
+
+def needs(*named: Named, in_body: str = "") -> Right:
+    """Return the right of every account that may do what it asks for with the resources."""
+    return Right(Who.ACCOUNT, named, in_body)
+
+
+def on_topic(
+    actions: Action, field: str = "topic", *, optional: bool = False, separator: str = "", except_ending: str = ""
+) -> Named:
+    """Return a field that names a topic."""
+    return Named(Kind.TOPIC, field, actions, optional, separator, except_ending)
+
+
+def on_group(actions: Action, field: str = "consumerGroup", *, optional: bool = False, separator: str = "") -> Named:
+    """Return a field that names a consumer group."""
+    return Named(Kind.GROUP, field, actions, optional, separator)
+
+
+def on_cluster(actions: Action, field: str = "") -> Named:
+    """Return the server's own cluster, or a field that may name another one."""
+    return Named(Kind.CLUSTER, field, actions)
 
 
 class Size(Enum):

@@ -21,7 +21,7 @@ from twisted.python.failure import Failure
 
 from gateway.errors import RequestRefused, forget_frames
 from gateway.remoting.channel import Channel
-from gateway.remoting.declared import Right, Size
+from gateway.remoting.declared import ADMIN, Need, Right, Size
 from gateway.remoting.descriptors import NO_DESCRIPTOR
 from gateway.remoting.lists import Lists
 from gateway.telemetry.logs import EventLog
@@ -47,18 +47,49 @@ class Answer:
     remark: str | None = None
 
 
+class Caller(Protocol):
+    """The account of a request's sender."""
+
+    def allows(self, request: Request, need: Need, /) -> bool:
+        """Return whether the account has a right; a refusal is logged."""
+
+    def require(self, request: Request, need: Need, /) -> None:
+        """Return if the account has a right.
+
+        :raises RequestRefused: the account lacks the right.
+        """
+
+
 class Request:
     """One command that came in, with the methods that answer it.
 
     A plain class for speed, with slots: one is made for each message sent and pulled.
     """
 
-    __slots__ = ("answered", "channel", "command")
+    __slots__ = ("answered", "caller", "channel", "command")
 
     def __init__(self, channel: Channel, command: RemotingCommand) -> None:
         self.channel = channel
         self.command = command
+        self.caller: Caller | None = None
         self.answered = command.flag & ONEWAY_FLAG != 0
+
+    def allows(self, *needs: Need) -> bool:
+        """Return whether the sender has all these rights; for entries of a body, of which others may be carried out."""
+        if self.caller is not None:
+            for need in needs:
+                if not self.caller.allows(self, need):
+                    return False
+        return True
+
+    def require(self, *needs: Need) -> None:
+        """Return if the sender has all these rights.
+
+        :raises RequestRefused: the sender lacks one of them.
+        """
+        if self.caller is not None:
+            for need in needs:
+                self.caller.require(self, need)
 
     def answer(self, code: int, header: Header | None = None, body: bytes = b"", remark: str | None = None) -> None:
         """Answer with a declared header; ignored if one-way, already answered or the channel is closed."""
@@ -220,17 +251,19 @@ class Dispatch:
             try:
                 entry = entries.get(command.code)
                 if entry is None:
-                    entry = self._late_entry(command.code)
+                    entry = self._late_entry(request)
                 admit(request, entry.right)
                 entry.begin(request)
             except Exception as error:  # noqa: BLE001 - the one place where any failure becomes an answer
                 self._refuse(request, error)
 
-    def _late_entry(self, code: int) -> Entry:
+    def _late_entry(self, request: Request) -> Entry:
         """Find a request that is not loaded yet; skip groups that cannot be loaded.
 
-        :raises RequestRefused: REQUEST_CODE_NOT_SUPPORTED, there is no such request.
+        :raises RequestRefused: REQUEST_CODE_NOT_SUPPORTED, there is no such request; or the sender is no admin, who
+            alone is told so.
         """
+        code = request.command.code
         failure: Exception | None = None
         for load in list(self._late):
             try:
@@ -242,6 +275,7 @@ class Dispatch:
             entry = self._entries.get(code)
             if entry is not None:
                 return entry
+        self._admit(request, ADMIN)
         raise failure or RequestRefused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, _not_supported(code))
 
     def _is_change(self, request: Request) -> bool:

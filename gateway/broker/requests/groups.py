@@ -16,7 +16,7 @@ from gateway.broker.requests.paging import page
 from gateway.errors import RequestRefused
 from gateway.metadata.attributes import GROUP_ATTRIBUTES, changed_attributes
 from gateway.metadata.names import check_group_name
-from gateway.remoting.declared import Right, Size
+from gateway.remoting.declared import CLUSTER_GET, CREATE, DELETE, GET, Kind, Need, Size, needs, on_group
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import table_text
 from gateway.remoting.requests import answers, answers_in_turns
@@ -37,17 +37,17 @@ MAX_RETRY_QUEUES = 1_024
 class GroupRequests(DeskRequests):
     """Requests about subscription groups."""
 
-    @answers(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, Right.ADMIN)
+    @answers(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, needs(in_body="Group Create"))
     async def create(self, request: Request, _header: None) -> Answer:
         """Create or change one group."""
-        return await self._put([SubscriptionGroupConfig.parse(request.command.body)])
+        return await self._put(request, [SubscriptionGroupConfig.parse(request.command.body)])
 
-    @answers(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, None, Right.ADMIN)
+    @answers(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, None, needs(in_body="Group Create of each entry"))
     async def create_list(self, request: Request, _header: None) -> Answer:
         """Create or change several groups: all of them or, if one is wrong, none."""
-        return await self._put(SubscriptionGroupList.parse(request.command.body).configs)
+        return await self._put(request, SubscriptionGroupList.parse(request.command.body).configs)
 
-    @answers(RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteSubscriptionGroupRequest, Right.ADMIN)
+    @answers(RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteSubscriptionGroupRequest, needs(on_group(DELETE, "groupName")))
     async def delete(self, _request: Request, header: DeleteSubscriptionGroupRequest) -> Answer:
         """Delete a group, and its offsets if the request asks for that; a missing group is no error."""
         check_group_name(header.group_name)
@@ -59,7 +59,7 @@ class GroupRequests(DeskRequests):
         return Answer()
 
     @answers_in_turns(
-        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GetAllSubscriptionGroupRequest, Right.ADMIN, Size.LIST
+        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GetAllSubscriptionGroupRequest, CLUSTER_GET, Size.LIST
     )
     def table(self, _request: Request, header: GetAllSubscriptionGroupRequest) -> Work[Answer]:
         """Answer with all groups, or with a page of them."""
@@ -74,7 +74,7 @@ class GroupRequests(DeskRequests):
         body = SubscriptionGroupTable(configs=text, data_version=version, forbidden_table=forbidden_text)
         return Answer(header=GetAllSubscriptionGroupResponse(total_group_num=total), body=body.build())
 
-    @answers(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GetSubscriptionGroupConfigRequest, Right.ADMIN)
+    @answers(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GetSubscriptionGroupConfigRequest, needs(on_group(GET, "group")))
     def config(self, _request: Request, header: GetSubscriptionGroupConfigRequest) -> Answer:
         """Answer with one group's configuration; a missing group is created where automatic creation is allowed."""
         config = self._desk.groups.find(header.group)
@@ -84,7 +84,7 @@ class GroupRequests(DeskRequests):
             )
         return Answer(body=config.build())
 
-    async def _put(self, configs: Sequence[SubscriptionGroupConfig]) -> Answer:
+    async def _put(self, request: Request, configs: Sequence[SubscriptionGroupConfig]) -> Answer:
         if not 0 < len(configs) <= MAX_GROUPS_PER_REQUEST:
             raise RequestRefused(
                 ResponseCode.INVALID_PARAMETER,
@@ -92,6 +92,7 @@ class GroupRequests(DeskRequests):
             )
         wanted = []
         for config in configs:
+            request.require(Need(Kind.GROUP, config.group_name, CREATE))
             _check(config)
             current = self._desk.groups.get(config.group_name)
             attributes = changed_attributes(

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from msgspec.structs import replace
+
+from gateway.access.needs import allowed_topics, consumer_needs
 from gateway.broker.desk import Desk, DeskRequests
 from gateway.delivery.filters.message_filter import is_tag_type
 from gateway.delivery.filters.sql92 import ExpressionError
@@ -15,11 +18,11 @@ from gateway.delivery.filters.subscribed import (
     check_expression_type,
     compiled,
 )
-from gateway.remoting.declared import Right
+from gateway.remoting.declared import ACCOUNT, SUB, Kind, Need, needs, on_group
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import answers
 from wire.bodies.consumers import CheckClientRequest
-from wire.bodies.heartbeat import HeartbeatData
+from wire.bodies.heartbeat import ConsumerData, HeartbeatData
 from wire.bodies.subscriptions import SubscriptionData
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.groups import HeartbeatResponse, UnregisterClientRequest
@@ -32,7 +35,11 @@ class HeartbeatRequests(DeskRequests):
         super().__init__(desk)
         self._property_filter_enabled = desk.settings.enable_property_filter
 
-    @answers(RequestCode.HEART_BEAT, None, Right.NONE)
+    @answers(
+        RequestCode.HEART_BEAT,
+        None,
+        needs(in_body="Group Sub and Topic Sub of each entry"),
+    )
     def heartbeat(self, request: Request, _header: None) -> Answer:
         """Register the client and its groups.
 
@@ -42,6 +49,8 @@ class HeartbeatRequests(DeskRequests):
         """
         command = request.command
         data = HeartbeatData.parse(command.body)
+        if request.caller is not None:
+            data = _allowed(request, data)
         moved = self._desk.heartbeats.receive(request.channel, command.language, command.version, data)
         if self._property_filter_enabled:
             left = MAX_HEARTBEAT_CHARACTERS
@@ -53,7 +62,7 @@ class HeartbeatRequests(DeskRequests):
             )
         )
 
-    @answers(RequestCode.UNREGISTER_CLIENT, UnregisterClientRequest, Right.NONE)
+    @answers(RequestCode.UNREGISTER_CLIENT, UnregisterClientRequest, needs(on_group(SUB, optional=True)))
     def unregister(self, request: Request, header: UnregisterClientRequest) -> Answer:
         """Remove the client from the groups that it names."""
         self._desk.heartbeats.unregister(
@@ -61,7 +70,7 @@ class HeartbeatRequests(DeskRequests):
         )
         return Answer()
 
-    @answers(RequestCode.CHECK_CLIENT_CONFIG, None, Right.NONE)
+    @answers(RequestCode.CHECK_CLIENT_CONFIG, None, ACCOUNT)
     def check_client_config(self, request: Request, _header: None) -> Answer | None:
         """Answer whether the broker can evaluate the filter that a push consumer is about to subscribe with."""
         subscription = CheckClientRequest.parse(request.command.body).subscription
@@ -83,3 +92,22 @@ class HeartbeatRequests(DeskRequests):
             request.answer(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark=str(error))
         else:
             request.answer(ResponseCode.SUCCESS)
+
+
+def _allowed(request: Request, data: HeartbeatData) -> HeartbeatData:
+    """Return a heartbeat without the groups and topics that its sender may not consume.
+
+    :raises RequestRefused: the heartbeat has consumers, and the sender may be none of them.
+    """
+    consumers: list[ConsumerData] = []
+    for consumer in data.consumers:
+        group = consumer.group
+        if request.allows(Need(Kind.GROUP, group, SUB)):
+            topics = allowed_topics(request, group, (subscription.topic for subscription in consumer.subscriptions))
+            subscriptions = [one for one in consumer.subscriptions if one.topic in topics]
+            if subscriptions or not consumer.subscriptions:
+                consumers.append(replace(consumer, subscriptions=subscriptions))
+    if data.consumers and not consumers:
+        first = data.consumers[0]
+        request.require(*consumer_needs(first.group, [one.topic for one in first.subscriptions]))
+    return replace(data, consumers=consumers)

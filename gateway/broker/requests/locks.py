@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from gateway.access.needs import allowed_topics
 from gateway.broker.desk import DeskRequests
 from gateway.errors import RequestRefused
 from gateway.membership.heartbeats import MAX_CLIENT_ID_CHARACTERS
-from gateway.remoting.declared import Right
+from gateway.remoting.declared import SUB, Kind, Need, needs
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import list_text
 from gateway.remoting.requests import answers
@@ -24,7 +25,7 @@ MAX_QUEUES_PER_REQUEST = 16_384
 class LockRequests(DeskRequests):
     """Answers LOCK_BATCH_MQ (41) and UNLOCK_BATCH_MQ (42)."""
 
-    @answers(RequestCode.LOCK_BATCH_MQ, None, Right.CONSUME)
+    @answers(RequestCode.LOCK_BATCH_MQ, None, needs(in_body="Group Sub, and Topic Sub of each queue"))
     async def lock(self, request: Request, _header: None) -> Answer:
         """Claim queues or renew the claims; the answer names the queues that the client owns now.
 
@@ -33,9 +34,11 @@ class LockRequests(DeskRequests):
         """
         body = LockBatchRequest.parse(request.command.body)
         _check(body)
+        request.require(Need(Kind.GROUP, body.consumer_group, SUB))
+        topics = allowed_topics(request, body.consumer_group, (queue.topic for queue in body.queues))
         granted: list[MessageQueue] = []
         if self._desk.groups.get(body.consumer_group) is not None:
-            wanted = [queue for queue in body.queues if self._exists(queue)]
+            wanted = [queue for queue in body.queues if queue.topic in topics and self._exists(queue)]
             granted = self._desk.locks.lock(body.consumer_group, body.client_id, wanted)
         text: Any = await self._desk.turns.run(
             list_text("granted locks", (queue.to_json() for queue in granted)), request.channel
@@ -46,11 +49,12 @@ class LockRequests(DeskRequests):
         topic = self._desk.topics.get(queue.topic)
         return topic is not None and 0 <= queue.queue_id < max(topic.read_queue_nums, topic.write_queue_nums)
 
-    @answers(RequestCode.UNLOCK_BATCH_MQ, None, Right.CONSUME)
+    @answers(RequestCode.UNLOCK_BATCH_MQ, None, needs(in_body="Group Sub"))
     def unlock(self, request: Request, _header: None) -> Answer:
         """Give back the queues that the client itself has claimed."""
         body = UnlockBatchRequest.parse(request.command.body)
         _check(body)
+        request.require(Need(Kind.GROUP, body.consumer_group, SUB))
         self._desk.locks.unlock(body.consumer_group, body.client_id, body.queues)
         return Answer()
 

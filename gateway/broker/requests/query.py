@@ -10,13 +10,14 @@ import msgspec
 
 from gateway.broker.desk import DeskRequests
 from gateway.errors import RequestRefused
-from gateway.remoting.declared import Right, Size
+from gateway.remoting.declared import GET, SUB, Kind, Need, Size, needs, on_topic
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import answers
 from gateway.store.index.index_entries import KeyKind
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import RecordError
 from wire.headers.pull import QueryMessageRequest, QueryMessageResponse, ViewMessageRequest
+from wire.message.record import parse_records
 from wire.message.record_check import check_record
 
 MAX_ANSWER_BYTES = 8 << 20
@@ -40,7 +41,7 @@ _NOTHING = Found(b"", 0, 0)
 class QueryMessages(DeskRequests):
     """Answers QUERY_MESSAGE (12) and VIEW_MESSAGE_BY_ID (33)."""
 
-    @answers(RequestCode.QUERY_MESSAGE, QueryMessageRequest, Right.SUBSCRIBE, Size.LARGE)
+    @answers(RequestCode.QUERY_MESSAGE, QueryMessageRequest, needs(on_topic(SUB | GET)), Size.LARGE)
     async def query(self, request: Request, header: QueryMessageRequest) -> Answer:
         """Answer with the newest records that have the key and were stored between two times, in log order.
 
@@ -67,13 +68,20 @@ class QueryMessages(DeskRequests):
             body=found.records,
         )
 
-    @answers(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest, Right.SUBSCRIBE, Size.LARGE)
+    @answers(
+        RequestCode.VIEW_MESSAGE_BY_ID,
+        ViewMessageRequest,
+        needs(on_topic(GET), in_body="Topic Get of the message"),
+        Size.LARGE,
+    )
     async def view(self, request: Request, header: ViewMessageRequest) -> Answer:
         """Answer with the record at an offset of the commit log; message ids contain this offset."""
         offset = header.offset
         record = await self._desk.cold_reads.result(lambda: self._desk.store.record_at(offset), request.channel)
         if record is None:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
+        if request.caller is not None:
+            request.require(*(Need(Kind.TOPIC, message.topic, GET) for message in parse_records(bytes(record))))
         return Answer(body=bytes(record))
 
     def _found(self, header: QueryMessageRequest, count: int) -> Found:

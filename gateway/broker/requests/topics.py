@@ -17,7 +17,7 @@ from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
 from gateway.errors import RequestRefused
 from gateway.metadata.attributes import changed_attributes
 from gateway.metadata.names import check_topic_name
-from gateway.remoting.declared import Right, Size
+from gateway.remoting.declared import CLUSTER_GET, CREATE, DELETE, GET, Kind, Need, Size, needs, on_topic
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import table_text
 from gateway.remoting.requests import answers, answers_in_turns
@@ -40,7 +40,7 @@ FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 class TopicRequests(DeskRequests):
     """Requests about topics."""
 
-    @answers(RequestCode.UPDATE_AND_CREATE_TOPIC, CreateTopicRequest, Right.ADMIN)
+    @answers(RequestCode.UPDATE_AND_CREATE_TOPIC, CreateTopicRequest, needs(on_topic(CREATE)))
     async def create(self, _request: Request, header: CreateTopicRequest) -> Answer:
         """Create or change one topic."""
         self._check_name(header.topic)
@@ -59,7 +59,7 @@ class TopicRequests(DeskRequests):
         await saved(self._desk.topics.persist, f"topic {header.topic}")
         return Answer()
 
-    @answers(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, None, Right.ADMIN)
+    @answers(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, None, needs(in_body="Topic Create of each entry"))
     async def create_list(self, request: Request, _header: None) -> Answer:
         """Create or change several topics: all of them or, if one is wrong, none."""
         configs = CreateTopicList.parse(request.command.body).configs
@@ -70,6 +70,7 @@ class TopicRequests(DeskRequests):
             )
         wanted = []
         for config in configs:
+            request.require(Need(Kind.TOPIC, config.topic_name, CREATE))
             self._check_name(config.topic_name)
             _check_config(config)
             wanted.append(replace(config, attributes=self._attributes(config.topic_name, config.attributes)))
@@ -77,7 +78,7 @@ class TopicRequests(DeskRequests):
         await saved(self._desk.topics.persist, f"{len(configs)} topics")
         return Answer()
 
-    @answers(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest, Right.ADMIN)
+    @answers(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest, needs(on_topic(DELETE)))
     async def delete(self, _request: Request, header: DeleteTopicRequest) -> Answer:
         """Delete a topic with its messages and every group's offsets; a missing topic is no error.
 
@@ -100,7 +101,7 @@ class TopicRequests(DeskRequests):
             await saved(self._desk.topics.persist, f"deletion of topic {header.topic}")
         return Answer()
 
-    @answers_in_turns(RequestCode.GET_ALL_TOPIC_CONFIG, GetAllTopicConfigRequest, Right.ADMIN, Size.LIST)
+    @answers_in_turns(RequestCode.GET_ALL_TOPIC_CONFIG, GetAllTopicConfigRequest, CLUSTER_GET, Size.LIST)
     def table(self, _request: Request, header: GetAllTopicConfigRequest) -> Work[Answer]:
         """Answer with all topics, or with a page of them."""
         table, version = self._desk.topics.table(), self._desk.topics.data_version
@@ -112,7 +113,7 @@ class TopicRequests(DeskRequests):
         text: Any = yield from table_text(what, members, advice=advice)
         return Answer(header=answer, body=TopicConfigTable(configs=text, data_version=version).build())
 
-    @answers(RequestCode.GET_TOPIC_CONFIG, GetTopicConfigRequest, Right.ADMIN)
+    @answers(RequestCode.GET_TOPIC_CONFIG, GetTopicConfigRequest, needs(on_topic(GET)))
     def config(self, _request: Request, header: GetTopicConfigRequest) -> Answer:
         """Answer with one topic's configuration."""
         config = self._desk.topics.get(header.topic)
@@ -120,7 +121,7 @@ class TopicRequests(DeskRequests):
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {header.topic}")
         return Answer(body=config.build())
 
-    @answers(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, None, Right.ADMIN, Size.LIST)
+    @answers(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, None, CLUSTER_GET, Size.LIST)
     def system_topics(self, _request: Request, _header: None) -> Answer:
         """Answer with the topics that belong to the broker itself."""
         return Answer(body=TopicList(self._desk.topics.system_topics()).build())

@@ -25,7 +25,7 @@ from gateway.nameserver.route_table import (
     RouteTable,
 )
 from gateway.remoting.channel import Channel
-from gateway.remoting.declared import Right
+from gateway.remoting.declared import GET, UPDATE, needs, on_cluster
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import Requests, answers
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
@@ -85,7 +85,7 @@ class BrokerRequests(Requests):
         self._told: dict[BrokerAddress, tuple[bytes, DataVersion]] = {}
         self._left_out = Repeats(clock_ms)
 
-    @answers(RequestCode.REGISTER_BROKER, RegisterBrokerRequest, Right.ADMIN)
+    @answers(RequestCode.REGISTER_BROKER, RegisterBrokerRequest, needs(on_cluster(UPDATE, "clusterName")))
     async def register_broker(self, request: Request, header: RegisterBrokerRequest) -> Answer:
         """Take in a broker and its topics, but nothing of a broker that left while its registration was read."""
         _check_names(header)
@@ -191,7 +191,7 @@ class BrokerRequests(Requests):
             self._told.clear()
         self._told[address] = digest, version
 
-    @answers(RequestCode.UNREGISTER_BROKER, UnRegisterBrokerRequest, Right.ADMIN)
+    @answers(RequestCode.UNREGISTER_BROKER, UnRegisterBrokerRequest, needs(on_cluster(UPDATE, "clusterName")))
     def unregister_broker(self, request: Request, header: UnRegisterBrokerRequest) -> Answer:  # noqa: ARG002
         """Forget a broker; an unknown broker is not an error."""
         address = self._address(header.broker_addr)
@@ -201,7 +201,7 @@ class BrokerRequests(Requests):
             log.info("broker unregistered", broker=header.broker_name, address=header.broker_addr)
         return Answer()
 
-    @answers(RequestCode.QUERY_DATA_VERSION, QueryDataVersionRequest, Right.ADMIN)
+    @answers(RequestCode.QUERY_DATA_VERSION, QueryDataVersionRequest, needs(on_cluster(GET, "clusterName")))
     def query_data_version(self, request: Request, header: QueryDataVersionRequest) -> Answer:
         """Answer whether a broker has to send its topics again; if not, the request counts as a heartbeat."""
         theirs = DataVersion.parse(request.command.body)
@@ -213,13 +213,13 @@ class BrokerRequests(Requests):
         body = b"" if ours is None else ours.build()
         return Answer(header=QueryDataVersionResponse(changed=changed), body=body)
 
-    @answers(RequestCode.BROKER_HEARTBEAT, BrokerHeartbeatRequest, Right.ADMIN)
+    @answers(RequestCode.BROKER_HEARTBEAT, BrokerHeartbeatRequest, needs(on_cluster(UPDATE, "clusterName")))
     def heartbeat(self, request: Request, header: BrokerHeartbeatRequest) -> Answer:  # noqa: ARG002
         """Note that a broker is alive; the request is mostly one-way."""
         self._routes.heartbeat(self._address(header.broker_addr), self._clock_ms())
         return Answer()
 
-    @answers(RequestCode.GET_BROKER_MEMBER_GROUP, GetBrokerMemberGroupRequest, Right.ADMIN)
+    @answers(RequestCode.GET_BROKER_MEMBER_GROUP, GetBrokerMemberGroupRequest, needs(on_cluster(GET, "clusterName")))
     def member_group(self, request: Request, header: GetBrokerMemberGroupRequest) -> Answer:
         """Answer with the addresses of the brokers that share a name."""
         addresses = self._routes.group_addresses(header.cluster_name, header.broker_name, request.channel.local[0])

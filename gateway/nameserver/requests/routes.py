@@ -14,7 +14,7 @@ from gateway.clock import Milliseconds
 from gateway.errors import RequestRefused
 from gateway.nameserver.kv_config import ORDER_NAMESPACE, KvConfig
 from gateway.nameserver.route_table import RouteTable
-from gateway.remoting.declared import Right, Size
+from gateway.remoting.declared import ACCOUNT, CLUSTER_GET, Size
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import list_text, table_text
 from gateway.remoting.requests import Requests, answers, answers_in_turns
@@ -49,7 +49,7 @@ class RouteRequests(Requests):
         self._clock_ms = clock_ms
         self._ready_at_ms = clock_ms() + settings.wait_seconds_for_service * 1_000
 
-    @answers(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest, Right.NONE)
+    @answers(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest, ACCOUNT)
     def route(self, request: Request, header: GetRouteInfoRequest) -> Answer | Deferred[Answer]:
         """Answer with the queues and brokers of a topic."""
         if self._settings.need_wait_for_service and self._clock_ms() < self._ready_at_ms:
@@ -82,7 +82,7 @@ class RouteRequests(Requests):
         yield
         return Answer(body=replace(route, queue_datas=queues, broker_datas=brokers).build(standard=standard))
 
-    @answers_in_turns(RequestCode.GET_BROKER_CLUSTER_INFO, None, Right.ADMIN, Size.LIST)
+    @answers_in_turns(RequestCode.GET_BROKER_CLUSTER_INFO, None, CLUSTER_GET, Size.LIST)
     def cluster_info(self, request: Request, _header: None) -> Work[Answer]:
         """Answer with all brokers, by name and by cluster."""
         info = self._routes.cluster_info(request.channel.local[0])

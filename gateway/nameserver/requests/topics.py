@@ -11,7 +11,7 @@ from gateway.errors import RequestRefused
 from gateway.metadata.names import check_topic_name
 from gateway.nameserver.registration_reader import RegistrationReader
 from gateway.nameserver.route_table import RouteTable
-from gateway.remoting.declared import Right, Size
+from gateway.remoting.declared import CLUSTER_GET, CLUSTER_UPDATE, DELETE, GET, Size, needs, on_cluster, on_topic
 from gateway.remoting.dispatch import Answer, Outcome, Request
 from gateway.remoting.long_lists import list_text
 from gateway.remoting.requests import Requests, answers, answers_in_turns
@@ -49,35 +49,37 @@ class RouteTopicRequests(Requests):
         self.turns = turns
         self._settings = settings
 
-    @answers_in_turns(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None, Right.ADMIN, Size.LIST)
+    @answers_in_turns(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None, CLUSTER_GET, Size.LIST)
     def all_topics(self, _request: Request, _header: None) -> Work[Answer]:
         """Answer with the names of all topics."""
         if not self._settings.enable_all_topic_list:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "disable (enableAllTopicList)")
         return (yield from _topic_list(self._routes.topics()))
 
-    @answers_in_turns(RequestCode.GET_TOPICS_BY_CLUSTER, GetTopicsByClusterRequest, Right.ADMIN, Size.LIST)
+    @answers_in_turns(
+        RequestCode.GET_TOPICS_BY_CLUSTER, GetTopicsByClusterRequest, needs(on_cluster(GET, "cluster")), Size.LIST
+    )
     def topics_of_cluster(self, _request: Request, header: GetTopicsByClusterRequest) -> Work[Answer]:
         """Answer with the topics that the brokers of one cluster serve."""
         return self._listed(self._routes.topics_of_cluster(header.cluster))
 
-    @answers_in_turns(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS, None, Right.ADMIN, Size.LIST)
+    @answers_in_turns(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS, None, CLUSTER_GET, Size.LIST)
     def system_topics(self, request: Request, _header: None) -> Work[Answer]:
         """Answer with the names of clusters and brokers, and with the address of one broker for further questions."""
         topics, address = self._routes.system_topics(request.channel.local[0])
         return (yield from _topic_list(topics, address))
 
-    @answers_in_turns(RequestCode.GET_UNIT_TOPIC_LIST, None, Right.ADMIN, Size.LIST)
+    @answers_in_turns(RequestCode.GET_UNIT_TOPIC_LIST, None, CLUSTER_GET, Size.LIST)
     def unit_topics(self, _request: Request, _header: None) -> Work[Answer]:
         """Answer with the topics that have the unit flag."""
         return self._listed(self._routes.topics_with_flags(TopicFlag.UNIT))
 
-    @answers_in_turns(RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST, None, Right.ADMIN, Size.LIST)
+    @answers_in_turns(RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST, None, CLUSTER_GET, Size.LIST)
     def unit_subscription_topics(self, _request: Request, _header: None) -> Work[Answer]:
         """Answer with the topics that have unit subscriptions."""
         return self._listed(self._routes.topics_with_flags(TopicFlag.UNIT_SUBSCRIPTION))
 
-    @answers_in_turns(RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, None, Right.ADMIN, Size.LIST)
+    @answers_in_turns(RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, None, CLUSTER_GET, Size.LIST)
     def unit_subscription_only_topics(self, _request: Request, _header: None) -> Work[Answer]:
         """Answer with the topics that have unit subscriptions but not the unit flag."""
         return self._listed(self._routes.topics_with_flags(TopicFlag.UNIT_SUBSCRIPTION, TopicFlag.UNIT))
@@ -87,7 +89,7 @@ class RouteTopicRequests(Requests):
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "disable (enableTopicList)")
         return (yield from _topic_list((yield from topics)))
 
-    @answers(RequestCode.DELETE_TOPIC_IN_NAMESRV, DeleteTopicFromNamesrvRequest, Right.ADMIN)
+    @answers(RequestCode.DELETE_TOPIC_IN_NAMESRV, DeleteTopicFromNamesrvRequest, needs(on_topic(DELETE)))
     def delete_topic(self, request: Request, header: DeleteTopicFromNamesrvRequest) -> Outcome:
         """Forget a topic; an unknown topic is not an error."""
         return self._reader.in_order(request, lambda: self._delete_topic(request, header))
@@ -97,7 +99,7 @@ class RouteTopicRequests(Requests):
         log.info("topic deleted", topic=header.topic, remote=request.channel.remote_text)
         return Answer()
 
-    @answers(RequestCode.REGISTER_TOPIC_IN_NAMESRV, RegisterTopicRequest, Right.ADMIN)
+    @answers(RequestCode.REGISTER_TOPIC_IN_NAMESRV, RegisterTopicRequest, CLUSTER_UPDATE)
     def register_topic(self, request: Request, header: RegisterTopicRequest) -> Outcome:
         """Add the queues of one topic before its broker registers the next time."""
         check_topic_name(header.topic)
@@ -110,7 +112,7 @@ class RouteTopicRequests(Requests):
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, refusal)
         return Answer()
 
-    @answers(RequestCode.WIPE_WRITE_PERM_OF_BROKER, WipeWritePermOfBrokerRequest, Right.ADMIN)
+    @answers(RequestCode.WIPE_WRITE_PERM_OF_BROKER, WipeWritePermOfBrokerRequest, CLUSTER_UPDATE)
     def wipe_permission(self, request: Request, header: WipeWritePermOfBrokerRequest) -> Outcome:
         """Take the write permission from a broker, so that producers avoid the broker."""
         return self._reader.in_order(request, lambda: self._wipe_permission(request, header))
@@ -120,7 +122,7 @@ class RouteTopicRequests(Requests):
         log.info("write permission wiped", broker=header.broker_name, topics=count, remote=request.channel.remote_text)
         return Answer(header=WipeWritePermOfBrokerResponse(wipe_topic_count=count))
 
-    @answers(RequestCode.ADD_WRITE_PERM_OF_BROKER, AddWritePermOfBrokerRequest, Right.ADMIN)
+    @answers(RequestCode.ADD_WRITE_PERM_OF_BROKER, AddWritePermOfBrokerRequest, CLUSTER_UPDATE)
     def add_permission(self, request: Request, header: AddWritePermOfBrokerRequest) -> Outcome:
         """Give the write permission back to a broker, so that producers use the broker again."""
         return self._reader.in_order(request, lambda: self._add_permission(request, header))

@@ -9,7 +9,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from gateway.errors import RequestRefused
-from gateway.remoting.declared import Right, Size
+from gateway.remoting.declared import ADMIN, EVERYBODY, OPERATOR, PUB, SUB, Right, Size, needs, on_group, on_topic
 from gateway.remoting.dispatch import Admit, Answer, Dispatch, Request, answer_failures
 from gateway.tests.remoting.conversation import Conversation, Peer, request
 from wire.codes import RequestCode, ResponseCode
@@ -17,6 +17,10 @@ from wire.command import RemotingCommand
 from wire.errors import BodyError
 from wire.frame import MAX_FRAME_BYTES, build_frame
 from wire.headers.declare import Header, Int32
+
+PUBLISH = needs(on_topic(PUB))
+SUBSCRIBE = needs(on_topic(SUB))
+CONSUME = needs(on_group(SUB))
 
 CODE = RequestCode.GET_MIN_OFFSET
 
@@ -36,7 +40,7 @@ def talking(dispatch: Dispatch) -> Peer:
 
 def answering(method: object) -> Peer:
     dispatch = Dispatch()
-    dispatch.answers(CODE, QueueRequest, method, Right.NONE)  # type: ignore[call-overload]
+    dispatch.answers(CODE, QueueRequest, method, EVERYBODY)  # type: ignore[call-overload]
     return talking(dispatch)
 
 
@@ -60,7 +64,7 @@ def test_a_method_may_answer_later_by_a_coroutine() -> None:
         return Answer(body=await ready)
 
     conversation = Conversation()
-    conversation.dispatch.answers(CODE, QueueRequest, method, Right.NONE)
+    conversation.dispatch.answers(CODE, QueueRequest, method, EVERYBODY)
     peer = conversation.connect()
     assert peer.ask_all(CODE, fields=FIELDS) == []
     ready.callback(b"late")
@@ -70,14 +74,14 @@ def test_a_method_may_answer_later_by_a_coroutine() -> None:
 
 def test_a_method_without_header_class_gets_none() -> None:
     dispatch = Dispatch()
-    dispatch.answers(CODE, None, lambda request, header: Answer(remark=repr(header)), Right.NONE)
+    dispatch.answers(CODE, None, lambda request, header: Answer(remark=repr(header)), EVERYBODY)
     assert talking(dispatch).ask(CODE).remark == "None"
 
 
 def test_a_direct_method_answers_when_it_likes_and_only_once() -> None:
     kept: list[Request] = []
     conversation = Conversation()
-    conversation.dispatch.answers_directly(CODE, kept.append, Right.NONE)
+    conversation.dispatch.answers_directly(CODE, kept.append, EVERYBODY)
     peer = conversation.connect()
     assert peer.ask_all(CODE) == []
     (held,) = kept
@@ -94,14 +98,14 @@ def test_a_built_frame_is_an_answer_too() -> None:
         request.send_parts([build_frame(request.command.response(0, "parts"))])
 
     dispatch = Dispatch()
-    dispatch.answers_directly(CODE, method, Right.NONE)
+    dispatch.answers_directly(CODE, method, EVERYBODY)
     assert talking(dispatch).ask(CODE).remark == "parts"
 
 
 def test_an_answer_goes_nowhere_when_the_peer_has_left() -> None:
     kept: list[Request] = []
     conversation = Conversation()
-    conversation.dispatch.answers_directly(CODE, kept.append, Right.NONE)
+    conversation.dispatch.answers_directly(CODE, kept.append, EVERYBODY)
     peer = conversation.connect()
     peer.ask_all(CODE)
     peer.leave()
@@ -116,7 +120,7 @@ def test_a_oneway_request_is_never_answered(code: int) -> None:
         raise RequestRefused(ResponseCode.NO_PERMISSION, "no")
 
     dispatch = Dispatch()
-    dispatch.answers(CODE, None, method, Right.NONE)
+    dispatch.answers(CODE, None, method, EVERYBODY)
     assert talking(dispatch).ask_all(code, oneway=True) == []
 
 
@@ -169,7 +173,7 @@ def test_a_bug_is_answered_and_its_traceback_logged_once(caplog: pytest.LogCaptu
 
     caplog.set_level(logging.ERROR)
     dispatch = Dispatch()
-    dispatch.answers_directly(CODE, method, Right.NONE)
+    dispatch.answers_directly(CODE, method, EVERYBODY)
     peer = talking(dispatch)
     for _ in range(2):
         answer = peer.ask(CODE)
@@ -186,7 +190,7 @@ def test_one_failing_request_does_not_stop_the_others_of_its_read() -> None:
         request.answer(ResponseCode.SUCCESS)
 
     dispatch = Dispatch()
-    dispatch.answers_directly(CODE, method, Right.NONE)
+    dispatch.answers_directly(CODE, method, EVERYBODY)
     peer = talking(dispatch)
     peer.send(request(CODE, opaque=1), request(CODE, opaque=2))
     assert [(answer.opaque, answer.code) for answer in peer.received()] == [(1, 1), (2, 0)]
@@ -207,13 +211,13 @@ def test_an_unasked_response_is_ignored() -> None:
 
 def test_a_code_has_one_method() -> None:
     dispatch = Dispatch()
-    dispatch.answers_directly(CODE, lambda request: None, Right.NONE)
+    dispatch.answers_directly(CODE, lambda request: None, EVERYBODY)
     with pytest.raises(ValueError, match="GET_MIN_OFFSET already has a method"):
-        dispatch.answers(CODE, None, lambda request, header: None, Right.NONE)
+        dispatch.answers(CODE, None, lambda request, header: None, EVERYBODY)
 
 
 def refuse_everybody(request: Request, right: Right) -> None:
-    raise RequestRefused(ResponseCode.NO_PERMISSION, f"{right.name} for {request.command.code}")
+    raise RequestRefused(ResponseCode.NO_PERMISSION, f"{right} for {request.command.code}")
 
 
 class RareRequests:
@@ -221,7 +225,7 @@ class RareRequests:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the code."""
-        dispatch.answers(RequestCode.GET_MAX_OFFSET, QueueRequest, answer_nothing, Right.OPERATOR)
+        dispatch.answers(RequestCode.GET_MAX_OFFSET, QueueRequest, answer_nothing, OPERATOR)
 
 
 def answer_nothing(request: Request, header: QueueRequest) -> Answer:
@@ -231,12 +235,12 @@ def answer_nothing(request: Request, header: QueueRequest) -> Answer:
 def declaring(admit: Admit) -> Dispatch:
     """Make a dispatch with a request of each kind."""
     dispatch = Dispatch(admit)
-    dispatch.answers_directly(RequestCode.SEND_MESSAGE, lambda request: request.answer(0), Right.PUBLISH)
-    dispatch.answers_directly(RequestCode.POP_MESSAGE, lambda request: request.answer(0), Right.CONSUME, Size.LARGE)
-    dispatch.answers(CODE, QueueRequest, answer_nothing, Right.SUBSCRIBE)
-    dispatch.answers(RequestCode.QUERY_MESSAGE, QueueRequest, answer_nothing, Right.SUBSCRIBE, Size.LARGE)
-    dispatch.answers(RequestCode.GET_ALL_TOPIC_CONFIG, QueueRequest, answer_nothing, Right.ADMIN, Size.LIST)
-    dispatch.answers(RequestCode.CLONE_GROUP_OFFSET, QueueRequest, answer_nothing, Right.NONE, Size.CHANGING_LIST)
+    dispatch.answers_directly(RequestCode.SEND_MESSAGE, lambda request: request.answer(0), PUBLISH)
+    dispatch.answers_directly(RequestCode.POP_MESSAGE, lambda request: request.answer(0), CONSUME, Size.LARGE)
+    dispatch.answers(CODE, QueueRequest, answer_nothing, SUBSCRIBE)
+    dispatch.answers(RequestCode.QUERY_MESSAGE, QueueRequest, answer_nothing, SUBSCRIBE, Size.LARGE)
+    dispatch.answers(RequestCode.GET_ALL_TOPIC_CONFIG, QueueRequest, answer_nothing, ADMIN, Size.LIST)
+    dispatch.answers(RequestCode.CLONE_GROUP_OFFSET, QueueRequest, answer_nothing, EVERYBODY, Size.CHANGING_LIST)
     dispatch.loads_late([RareRequests])
     return dispatch
 
@@ -245,13 +249,13 @@ def test_every_request_passes_admission_before_its_header_is_read() -> None:
     dispatch = declaring(refuse_everybody)
     peer = talking(dispatch)
     for code, right in {
-        RequestCode.SEND_MESSAGE: "PUBLISH",
-        RequestCode.POP_MESSAGE: "CONSUME",
-        CODE: "SUBSCRIBE",
-        RequestCode.QUERY_MESSAGE: "SUBSCRIBE",
-        RequestCode.GET_ALL_TOPIC_CONFIG: "ADMIN",
-        RequestCode.CLONE_GROUP_OFFSET: "NONE",
-        RequestCode.GET_MAX_OFFSET: "OPERATOR",
+        RequestCode.SEND_MESSAGE: "Topic `topic` Pub",
+        RequestCode.POP_MESSAGE: "Group `consumerGroup` Sub",
+        CODE: "Topic `topic` Sub",
+        RequestCode.QUERY_MESSAGE: "Topic `topic` Sub",
+        RequestCode.GET_ALL_TOPIC_CONFIG: "admin",
+        RequestCode.CLONE_GROUP_OFFSET: "everybody",
+        RequestCode.GET_MAX_OFFSET: "operator",
     }.items():
         answer = peer.ask(code, fields={})
         assert (answer.code, answer.remark) == (ResponseCode.NO_PERMISSION, f"{right} for {int(code)}")
@@ -274,7 +278,7 @@ def test_rare_requests_are_loaded_once_when_the_first_code_comes_that_nobody_ans
         return RareRequests()
 
     dispatch = Dispatch()
-    dispatch.answers(CODE, QueueRequest, answer_nothing, Right.NONE)
+    dispatch.answers(CODE, QueueRequest, answer_nothing, EVERYBODY)
     dispatch.loads_late([load])
     peer = talking(dispatch)
     assert (peer.ask(CODE, fields=FIELDS).code, loads) == (ResponseCode.SUCCESS, [])
@@ -292,7 +296,7 @@ def test_what_cannot_be_loaded_now_is_loaded_for_a_later_request_and_the_rest_on
             made.append("others")
 
         def register(self, dispatch: Dispatch) -> None:
-            dispatch.answers(CODE, QueueRequest, answer_nothing, Right.NONE)
+            dispatch.answers(CODE, QueueRequest, answer_nothing, EVERYBODY)
 
     def rare() -> RareRequests:
         if no_descriptor:
@@ -328,7 +332,7 @@ def test_requests_that_cannot_be_loaded_keep_nobody_from_those_that_can() -> Non
 def test_the_entries_are_all_requests_that_are_answered() -> None:
     entries = declaring(refuse_everybody).entries()
     assert [entry.code for entry in entries] == sorted(entry.code for entry in entries)
-    assert (RequestCode.GET_MAX_OFFSET, Right.OPERATOR, Size.SMALL) in [
+    assert (RequestCode.GET_MAX_OFFSET, OPERATOR, Size.SMALL) in [
         (entry.code, entry.right, entry.size) for entry in entries
     ]
 
@@ -351,6 +355,6 @@ def test_what_stops_a_request_that_waited_is_its_answer(error: Exception, code: 
         answer_failures(request, fail)
 
     dispatch = Dispatch()
-    dispatch.answers_directly(CODE, method, Right.NONE)
+    dispatch.answers_directly(CODE, method, EVERYBODY)
     answer = talking(dispatch).ask(CODE)
     assert (answer.code, (answer.remark or "")[: len(remark)]) == (code, remark)

@@ -18,7 +18,7 @@ from gateway.remoting.answers.answer_room import AnswerRoom
 from gateway.remoting.answers.output import Output, SocketOutput
 from gateway.remoting.channel import Channel
 from gateway.remoting.client import RemotingClient
-from gateway.remoting.declared import Right
+from gateway.remoting.declared import EVERYBODY
 from gateway.remoting.dispatch import Dispatch, Request
 from gateway.remoting.input import Input
 from gateway.remoting.protocol import RemotingProtocol
@@ -63,7 +63,7 @@ class NumberedTransport(tcp.Connection):
 
 def answered_with(size: int) -> Dispatch:
     dispatch = Dispatch()
-    dispatch.answers_directly(CODE, lambda asked: asked.answer(0, body=bytes(size)), Right.NONE)
+    dispatch.answers_directly(CODE, lambda asked: asked.answer(0, body=bytes(size)), EVERYBODY)
     return dispatch
 
 

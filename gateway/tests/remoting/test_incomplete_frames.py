@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from gateway.remoting.declared import Right
+from gateway.remoting.declared import EVERYBODY
 from gateway.remoting.dispatch import Dispatch, Request
 from gateway.tests.remoting.conversation import Conversation, Peer, request
 from wire.codes import RequestCode, ResponseCode
@@ -92,7 +92,7 @@ def test_a_channel_closed_by_its_own_request_holds_nothing_of_the_next() -> None
         received.answer(ResponseCode.SUCCESS)
         received.channel.close("enough")
 
-    dispatch.answers_directly(CODE, hang_up, Right.NONE)
+    dispatch.answers_directly(CODE, hang_up, EVERYBODY)
     conversation = limited(dispatch)
     conversation.connect().send_bytes(FRAME + FRAME[:500])
     assert held(conversation) == 0

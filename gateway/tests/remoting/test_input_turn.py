@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from twisted.internet.testing import MemoryReactorClock
 
-from gateway.remoting.declared import Right
+from gateway.remoting.declared import EVERYBODY
 from gateway.remoting.dispatch import Dispatch, Request
 from gateway.remoting.input import COMMAND_BYTES
 from gateway.remoting.input_turn import MAX_LEFT, QUICK_READS, TURN_S
@@ -27,7 +27,7 @@ class Server:
 
     def __init__(self, reactor: MemoryReactorClock | None = None, **settings: Any) -> None:
         dispatch = Dispatch()
-        dispatch.answers_directly(CODE, self._carry_out, Right.NONE)
+        dispatch.answers_directly(CODE, self._carry_out, EVERYBODY)
         self.conversation = Conversation(dispatch, reactor, **settings)
         self.done: list[int] = []
 

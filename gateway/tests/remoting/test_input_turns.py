@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.remoting.declared import Right
+from gateway.remoting.declared import EVERYBODY
 from gateway.remoting.dispatch import Dispatch, Request
 from gateway.remoting.input_turn import QUICK_READS
 from gateway.tests.remoting.conversation import Conversation, request
@@ -22,8 +22,8 @@ class Server:
 
     def __init__(self) -> None:
         dispatch = Dispatch()
-        dispatch.answers_directly(COSTLY, self._costly, Right.NONE)
-        dispatch.answers_directly(QUICK, lambda request: request.answer(ResponseCode.SUCCESS), Right.NONE)
+        dispatch.answers_directly(COSTLY, self._costly, EVERYBODY)
+        dispatch.answers_directly(QUICK, lambda request: request.answer(ResponseCode.SUCCESS), EVERYBODY)
         self.conversation = Conversation(dispatch)
         self.body = b""
         self.done = 0

@@ -8,7 +8,7 @@ import weakref
 import pytest
 from twisted.internet.defer import Deferred
 
-from gateway.remoting.declared import Right, Size
+from gateway.remoting.declared import EVERYBODY, Size
 from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.remoting.lists import (
     LISTS_AT_ONCE,
@@ -41,8 +41,8 @@ class Server:
         self.ending: list[Deferred[bytes]] = []
         self.changed: list[int] = []
         dispatch = Dispatch()
-        dispatch.answers(CODE, None, self.list, Right.NONE, Size.LIST)
-        dispatch.answers(CHANGE, None, self.change, Right.NONE, Size.CHANGING_LIST)
+        dispatch.answers(CODE, None, self.list, EVERYBODY, Size.LIST)
+        dispatch.answers(CHANGE, None, self.change, EVERYBODY, Size.CHANGING_LIST)
         self.conversation = Conversation(dispatch)
 
     async def list(self, request: Request, _header: None) -> Answer:
@@ -213,7 +213,7 @@ def test_lists_that_are_made_at_once_share_the_turns() -> None:
         return Answer()
 
     dispatch = Dispatch()
-    dispatch.answers(CODE, None, at_once, Right.NONE, Size.LIST)
+    dispatch.answers(CODE, None, at_once, EVERYBODY, Size.LIST)
     conversation = Conversation(dispatch)
     peer = conversation.connect()
     ask(peer, 2 * LISTS_AT_ONCE)

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from gateway.remoting.declared import Right
+from gateway.remoting.declared import EVERYBODY
 from gateway.remoting.dispatch import Dispatch, Request
 from gateway.tests.remoting.conversation import Conversation, request
 from wire.codes import RequestCode, ResponseCode
@@ -22,7 +22,7 @@ def echoing() -> Dispatch:
     def echo(received: Request) -> None:
         received.answer(ResponseCode.SUCCESS, body=received.command.body)
 
-    dispatch.answers_directly(CODE, echo, Right.NONE)
+    dispatch.answers_directly(CODE, echo, EVERYBODY)
     return dispatch
 
 
@@ -118,7 +118,7 @@ def test_of_waiting_requests_those_without_an_answer_outlive_their_connection() 
         carried_out.append(received.command.opaque)
         received.answer(ResponseCode.SUCCESS, body=bytes(8_192))
 
-    dispatch.answers_directly(CODE, answer, Right.NONE)
+    dispatch.answers_directly(CODE, answer, EVERYBODY)
     peer = Conversation(dispatch, unsent_bytes_limit=1 << 20).connect()
     peer.transport.full()
     peer.send(*(request(CODE, opaque=opaque, flag=ONEWAY_FLAG * (opaque % 10 == 9)) for opaque in range(200)))

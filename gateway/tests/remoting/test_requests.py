@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from gateway.errors import RequestRefused
-from gateway.remoting.declared import Right, Size
+from gateway.remoting.declared import ADMIN, EVERYBODY, SUB, Size, needs, on_group, on_topic
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import Requests, answers, answers_directly, answers_in_turns
 from gateway.remoting.turns import Turns, Work
 from gateway.tests.remoting.conversation import Conversation
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.declare import Header
+
+SUBSCRIBE = needs(on_topic(SUB))
+CONSUME = needs(on_group(SUB))
 
 
 class TopicRequest(Header):
@@ -22,25 +25,25 @@ class Declaring(Requests):
     def __init__(self, turns: Turns) -> None:
         self.turns = turns
 
-    @answers(RequestCode.GET_TOPIC_CONFIG, TopicRequest, Right.ADMIN)
+    @answers(RequestCode.GET_TOPIC_CONFIG, TopicRequest, ADMIN)
     def parsed(self, request: Request, header: TopicRequest) -> Answer:
         """Answer with the topic."""
         return Answer(remark=header.topic)
 
-    @answers_in_turns(RequestCode.GET_ALL_TOPIC_CONFIG, None, Right.ADMIN, Size.LIST)
+    @answers_in_turns(RequestCode.GET_ALL_TOPIC_CONFIG, None, ADMIN, Size.LIST)
     def in_turns(self, request: Request, header: None) -> Work[Answer]:
         """Answer after two pieces."""
         yield
         return Answer(remark="made in pieces")
 
-    @answers_in_turns(RequestCode.GET_ALL_CONSUMER_OFFSET, None, Right.NONE)
+    @answers_in_turns(RequestCode.GET_ALL_CONSUMER_OFFSET, None, EVERYBODY)
     def refused(self, request: Request, header: None) -> Work[Answer]:
         """Refuse after a piece."""
         yield
         raise RequestRefused(ResponseCode.NO_PERMISSION, "no")
 
-    @answers_directly(RequestCode.PULL_MESSAGE, Right.SUBSCRIBE, Size.LARGE)
-    @answers_directly(RequestCode.LITE_PULL_MESSAGE, Right.CONSUME)
+    @answers_directly(RequestCode.PULL_MESSAGE, SUBSCRIBE, Size.LARGE)
+    @answers_directly(RequestCode.LITE_PULL_MESSAGE, CONSUME)
     def direct(self, request: Request) -> None:
         """Answer by the request."""
         request.answer(ResponseCode.SUCCESS, remark=str(request.command.code))
@@ -51,11 +54,11 @@ def test_each_method_is_registered_for_its_codes_as_it_declares_them() -> None:
     Declaring(Turns(conversation.reactor)).register(conversation.dispatch)
     declared = {(entry.code, entry.right, entry.size) for entry in conversation.dispatch.entries()}
     assert declared == {
-        (RequestCode.GET_TOPIC_CONFIG, Right.ADMIN, Size.SMALL),
-        (RequestCode.GET_ALL_TOPIC_CONFIG, Right.ADMIN, Size.LIST),
-        (RequestCode.GET_ALL_CONSUMER_OFFSET, Right.NONE, Size.SMALL),
-        (RequestCode.PULL_MESSAGE, Right.SUBSCRIBE, Size.LARGE),
-        (RequestCode.LITE_PULL_MESSAGE, Right.CONSUME, Size.SMALL),
+        (RequestCode.GET_TOPIC_CONFIG, ADMIN, Size.SMALL),
+        (RequestCode.GET_ALL_TOPIC_CONFIG, ADMIN, Size.LIST),
+        (RequestCode.GET_ALL_CONSUMER_OFFSET, EVERYBODY, Size.SMALL),
+        (RequestCode.PULL_MESSAGE, SUBSCRIBE, Size.LARGE),
+        (RequestCode.LITE_PULL_MESSAGE, CONSUME, Size.SMALL),
     }
 
 

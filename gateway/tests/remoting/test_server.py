@@ -14,7 +14,7 @@ from twisted.internet.testing import MemoryReactorClock
 from gateway.errors import GatewayError
 from gateway.remoting import descriptors
 from gateway.remoting import server as server_module
-from gateway.remoting.declared import Right
+from gateway.remoting.declared import EVERYBODY
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.server import RemotingServer
 from gateway.tests.remoting.conversation import SETTINGS, Conversation, MemoryTransport, request
@@ -222,7 +222,7 @@ def test_a_request_that_needs_a_file_where_none_can_be_opened_is_refused_as_busy
     def open_file(_asked: object) -> None:
         raise OSError(errno.EMFILE, "Too many open files", "/data/index/1")
 
-    dispatch.answers_directly(CODE, open_file, Right.NONE)
+    dispatch.answers_directly(CODE, open_file, EVERYBODY)
     answer = Conversation(dispatch).connect().ask(CODE)
     assert answer.code == ResponseCode.SYSTEM_BUSY
     assert "/data/index/1" in (answer.remark or "")

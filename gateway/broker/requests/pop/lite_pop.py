@@ -23,7 +23,7 @@ from gateway.delivery.pop.receipts import NORMAL, ORDER_REVIVE_QUEUE
 from gateway.errors import RequestRefused
 from gateway.metadata.groups import Groups
 from gateway.metadata.lite_attributes import bound_topic, is_parent
-from gateway.remoting.declared import Right, Size
+from gateway.remoting.declared import SUB, Size, needs, on_group, on_topic
 from gateway.remoting.dispatch import Request, answer_failures, wait_for_room
 from gateway.remoting.requests import answers_directly
 from gateway.store.reading.get_result import GetStatus
@@ -58,7 +58,7 @@ class PopLite(DeskRequests):
         super().__init__(desk)
         self._taking = PopTaking(desk, self._finished, lambda _: None, self._give_up)
 
-    @answers_directly(RequestCode.POP_LITE_MESSAGE, Right.SUBSCRIBE | Right.CONSUME, Size.LARGE)
+    @answers_directly(RequestCode.POP_LITE_MESSAGE, needs(on_group(SUB), on_topic(SUB)), Size.LARGE)
     def pop(self, request: Request) -> None:
         """Check a pop, take messages, and answer or hold."""
         header = read_header(PopLiteMessageRequest, request.command)

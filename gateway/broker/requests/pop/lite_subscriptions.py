@@ -14,13 +14,14 @@ from typing import Final
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
+from gateway.access.needs import consumer_needs
 from gateway.broker.desk import Desk, DeskRequests
 from gateway.broker.requests.pop.lite_pop import check_bound
 from gateway.delivery.lite.subscriptions import LiteClient
 from gateway.errors import RequestRefused
 from gateway.metadata.lite_attributes import is_wildcard, resets_on_unsubscribe
 from gateway.remoting.channel import Channel
-from gateway.remoting.declared import Right
+from gateway.remoting.declared import needs
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import answers
 from gateway.remoting.turns import ENTRIES_PER_TURN, Turns, Work, fail
@@ -120,7 +121,7 @@ class LiteSubscriptionRequests(DeskRequests):
         super().__init__(desk)
         self._lines: dict[Channel, _Line] = {}
 
-    @answers(RequestCode.LITE_SUBSCRIPTION_CTL, None, Right.SUBSCRIBE | Right.CONSUME)
+    @answers(RequestCode.LITE_SUBSCRIPTION_CTL, None, needs(in_body="Group Sub and Topic Sub of each entry"))
     def change(self, request: Request, _header: None) -> Deferred[Answer]:
         """Carry out the changes of a request one after the other, up to the first that is refused.
 
@@ -181,6 +182,7 @@ class LiteSubscriptionRequests(DeskRequests):
             raise _illegal(f"action {action[:32]!r} is none of {', '.join(SubscriptionAction)}")
         if not 0 < len(client_id) <= MAX_NAME_CHARACTERS:
             raise _illegal(f"a client id has 1 to {MAX_NAME_CHARACTERS} characters")
+        request.require(*consumer_needs(group, [change.topic]))
         await pace.step()
         subscriptions = self._desk.lite.subscriptions
         if action == SubscriptionAction.COMPLETE_REMOVE:

@@ -31,7 +31,7 @@ from gateway.delivery.pop.receipts import (
     start_offset_info,
 )
 from gateway.errors import RequestRefused
-from gateway.remoting.declared import Right, Size
+from gateway.remoting.declared import SUB, Size, needs, on_group, on_topic
 from gateway.remoting.dispatch import Request, answer_failures, wait_for_room
 from gateway.remoting.requests import answers_directly
 from gateway.store.reading.get_result import GetStatus
@@ -69,7 +69,7 @@ class PopMessage(DeskRequests):
         self._sources = PopSources(desk.topics, desk.groups, desk.settings, desk.random_below, unread)
         self._taking = PopTaking(desk, self._finished, self._was_read)
 
-    @answers_directly(RequestCode.POP_MESSAGE, Right.SUBSCRIBE | Right.CONSUME, Size.LARGE)
+    @answers_directly(RequestCode.POP_MESSAGE, needs(on_group(SUB), on_topic(SUB)), Size.LARGE)
     def pop(self, request: Request) -> None:
         """Check a pop, take messages, and answer or hold; in a later turn if filters have used up the current turn."""
         header = read_header(PopMessageRequest, request.command)

@@ -9,12 +9,13 @@ out again since. A receipt that is used twice is not refused. Upstream: ``AckMes
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
 
+from gateway.access.needs import consumer_needs
 from gateway.broker.desk import Desk
 from gateway.delivery.pop.check_points import CheckPoint
 from gateway.delivery.pop.check_points import Key as PointKey
@@ -24,7 +25,7 @@ from gateway.delivery.pop.receipts import ORDER_REVIVE_QUEUE, Receipt, parse_rec
 from gateway.delivery.pop.revive_log import state_of
 from gateway.errors import RequestRefused
 from gateway.in_thread import Failed
-from gateway.remoting.declared import Right
+from gateway.remoting.declared import SUB, needs, on_group, on_topic
 from gateway.remoting.dispatch import Request, answer_failures
 from gateway.remoting.requests import Requests, answers_directly
 from wire.bodies.pop import BatchAck, BatchAckMessage
@@ -80,7 +81,7 @@ class PopAcks(Requests):
 
     # -- one ------------------------------------------------------------------------------------------------
 
-    @answers_directly(RequestCode.ACK_MESSAGE, Right.SUBSCRIBE | Right.CONSUME)
+    @answers_directly(RequestCode.ACK_MESSAGE, needs(on_group(SUB), on_topic(SUB)))
     def ack(self, request: Request) -> None:
         """Acknowledge one message."""
         header = read_header(AckMessageRequest, request.command)
@@ -141,7 +142,7 @@ class PopAcks(Requests):
 
     # -- many -----------------------------------------------------------------------------------------------
 
-    @answers_directly(RequestCode.BATCH_ACK_MESSAGE, Right.SUBSCRIBE | Right.CONSUME)
+    @answers_directly(RequestCode.BATCH_ACK_MESSAGE, needs(in_body="Group Sub and Topic Sub of each entry"))
     def ack_batch(self, request: Request) -> None:
         """Acknowledge messages of any topics and groups; unknown messages are skipped, as upstream."""
         batch = BatchAckMessage.parse(request.command.body)
@@ -155,7 +156,7 @@ class PopAcks(Requests):
             )
         named: list[tuple[BatchAck, list[int]]] = []
         count = 0
-        for entry in batch.acks:
+        for entry in _allowed(request, batch.acks):
             named.append((entry, entry.offsets()))
             count += len(named[-1][1])
             if count > MAX_BATCH_MESSAGES:
@@ -218,7 +219,7 @@ class PopAcks(Requests):
 
     # -- hiding ---------------------------------------------------------------------------------------------
 
-    @answers_directly(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, Right.SUBSCRIBE | Right.CONSUME)
+    @answers_directly(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, needs(on_group(SUB), on_topic(SUB)))
     def change(self, request: Request) -> None:
         """Change the time at which a message becomes visible again."""
         header = read_header(ChangeInvisibleTimeRequest, request.command)
@@ -394,6 +395,20 @@ def _answer(request: Request, stored: bool) -> None:
         _succeed(request)
     else:
         request.answer(ResponseCode.SERVICE_NOT_AVAILABLE, remark="the store takes nothing now: not acknowledged")
+
+
+def _allowed(request: Request, entries: Sequence[BatchAck]) -> Sequence[BatchAck]:
+    """Return the entries whose group and topic the sender may consume.
+
+    :raises RequestRefused: the sender may consume none of them.
+    """
+    if request.caller is None:
+        return entries
+    pairs = {(entry.group, entry.topic) for entry in entries}
+    allowed = {pair for pair in pairs if request.allows(*consumer_needs(pair[0], [pair[1]]))}
+    if not allowed:
+        request.require(*consumer_needs(entries[0].group, [entries[0].topic]))
+    return [entry for entry in entries if (entry.group, entry.topic) in allowed]
 
 
 def _succeed(request: Request) -> None:

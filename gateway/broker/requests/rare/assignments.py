@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gateway.access.needs import consumer_needs
 from gateway.broker.awaiting import saved
 from gateway.broker.desk import Desk, DeskRequests
 from gateway.delivery.assignment import OrderedQueues, assigned, assigned_for_pop
 from gateway.errors import RequestRefused
 from gateway.metadata.names import RETRY_TOPIC_PREFIX
-from gateway.remoting.declared import Right, Size
+from gateway.remoting.declared import CLUSTER_GET, GET, SUB, UPDATE, Size, needs
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import list_text, table_of_texts, table_text
 from gateway.remoting.requests import answers, answers_in_turns
@@ -44,13 +45,14 @@ class Assignments(DeskRequests):
         self._default_share = desk.settings.default_pop_share_queue_num
         self._balances = desk.settings.server_load_balancer_enable
 
-    @answers(RequestCode.QUERY_ASSIGNMENT, None, Right.SUBSCRIBE | Right.CONSUME)
+    @answers(RequestCode.QUERY_ASSIGNMENT, None, needs(in_body="Group Sub/Get and Topic Sub/Get"))
     async def query(self, request: Request, _header: None) -> Answer:
         """Answer with the queues of one client; with no queues if the broker cannot say.
 
         A client that gets no queues keeps those that it has.
         """
         asked = QueryAssignmentRequest.parse(request.command.body)
+        request.require(*consumer_needs(asked.consumer_group, [asked.topic], SUB | GET))
         mode = self._mode(asked.topic, asked.consumer_group)
         queues = await self._queues(asked.topic)
         return await self._desk.turns.run(self._answer(asked, mode, queues), request.channel)
@@ -97,10 +99,11 @@ class Assignments(DeskRequests):
             return assigned_for_pop(asked.strategy_name, clients, asked.client_id, queues, mode.pop_share_queue_num)
         return assigned(asked.strategy_name, clients, asked.client_id, queues)
 
-    @answers(RequestCode.SET_MESSAGE_REQUEST_MODE, None, Right.ADMIN)
+    @answers(RequestCode.SET_MESSAGE_REQUEST_MODE, None, needs(in_body="Group Update and Topic Update"))
     async def set_mode(self, request: Request, _header: None) -> Answer:
         """Set how a group consumes a topic from now on; clients learn the mode with their next query."""
         mode = MessageRequestMode.parse(request.command.body)
+        request.require(*consumer_needs(mode.consumer_group, [mode.topic], UPDATE))
         if mode.topic.startswith(RETRY_TOPIC_PREFIX):
             raise RequestRefused(ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode")
         if self._desk.topics.get(mode.topic) is None:
@@ -115,7 +118,7 @@ class Assignments(DeskRequests):
         await saved(self._desk.modes.persist, f"request mode of group {mode.consumer_group}")
         return Answer()
 
-    @answers_in_turns(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, None, Right.ADMIN, Size.LIST)
+    @answers_in_turns(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, None, CLUSTER_GET, Size.LIST)
     def all_modes(self, _request: Request, _header: None) -> Work[Answer]:
         """Answer with every mode that was set."""
         what, modes = "all request modes", self._desk.modes.all()

@@ -13,7 +13,7 @@ from gateway.broker.desk import Desk, DeskRequests
 from gateway.broker.requests.queue_rows import check_rows, row_text, rows_text
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_group_name
-from gateway.remoting.declared import Right, Size
+from gateway.remoting.declared import CLUSTER_GET, GET, UPDATE, Size, needs, on_group, on_topic
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import MAX_LIST_BYTES, item_text, list_text, too_long
 from gateway.remoting.requests import answers
@@ -73,7 +73,12 @@ class Consumption(DeskRequests):
         super().__init__(desk)
         self._broker_name = desk.settings.broker_name
 
-    @answers(RequestCode.QUERY_CONSUME_TIME_SPAN, QueryConsumeTimeSpanRequest, Right.ADMIN, Size.LIST)
+    @answers(
+        RequestCode.QUERY_CONSUME_TIME_SPAN,
+        QueryConsumeTimeSpanRequest,
+        needs(on_group(GET, "group"), on_topic(GET)),
+        Size.LIST,
+    )
     async def time_span(self, _request: Request, header: QueryConsumeTimeSpanRequest) -> Answer:
         """Answer with the store times of each queue's first, last and last consumed message."""
         config = self._existing(header.topic)
@@ -89,7 +94,7 @@ class Consumption(DeskRequests):
         text: Any = PreparedText(f"[{spans}]")
         return Answer(body=ConsumeTimeSpans(text).build())
 
-    @answers(RequestCode.GET_BROKER_CONSUME_STATS, GetConsumeStatsInBrokerRequest, Right.ADMIN, Size.LIST)
+    @answers(RequestCode.GET_BROKER_CONSUME_STATS, GetConsumeStatsInBrokerRequest, CLUSTER_GET, Size.LIST)
     async def all_groups(self, request: Request, header: GetConsumeStatsInBrokerRequest) -> Answer:
         """Answer with every group's progress in each topic; with ``is_order`` only in ordered topics."""
         pairs = self._consumed(header.is_order)
@@ -111,14 +116,22 @@ class Consumption(DeskRequests):
         )
         return Answer(body=body.build())
 
-    @answers(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, QuerySubscriptionByConsumerRequest, Right.ADMIN)
+    @answers(
+        RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER,
+        QuerySubscriptionByConsumerRequest,
+        needs(on_group(GET, "group"), on_topic(GET, optional=True)),
+    )
     def subscription(self, _request: Request, header: QuerySubscriptionByConsumerRequest) -> Answer:
         """Answer with a connected group's subscription to a topic; without ``subscription`` if the group has none."""
         topic = header.topic or ""
         found = self._desk.consumers.subscription(header.group, topic)
         return Answer(body=QuerySubscriptionAnswer(header.group, topic, found).build())
 
-    @answers(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, UpdateGroupForbiddenRequest, Right.ADMIN)
+    @answers(
+        RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN,
+        UpdateGroupForbiddenRequest,
+        needs(on_group(UPDATE, "group"), on_topic(UPDATE)),
+    )
     async def forbidden(self, _request: Request, header: UpdateGroupForbiddenRequest) -> Answer:
         """Forbid or allow a group to read a topic, if ``readable`` is given; answer with the rule in force."""
         if header.readable is not None:

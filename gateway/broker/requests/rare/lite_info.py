@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from gateway.broker.desk import Desk, DeskRequests
 from gateway.errors import RequestRefused
 from gateway.metadata.lite_attributes import bound_topic, minutes_to_live
-from gateway.remoting.declared import Right, Size
+from gateway.remoting.declared import CLUSTER_GET, GET, UPDATE, Size, needs, on_group, on_topic
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import answers, answers_in_turns
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
@@ -52,7 +52,7 @@ class LiteInfo(DeskRequests):
         super().__init__(desk)
         self._most_light_queues = desk.settings.max_lmq_consume_queue_num
 
-    @answers_in_turns(RequestCode.GET_BROKER_LITE_INFO, None, Right.ADMIN, Size.LIST)
+    @answers_in_turns(RequestCode.GET_BROKER_LITE_INFO, None, CLUSTER_GET, Size.LIST)
     def broker(self, _request: Request, _header: None) -> Work[Answer]:
         """Answer with the figures of all lite topics of the broker."""
         parents = yield from self._desk.lite.parents()
@@ -79,7 +79,7 @@ class LiteInfo(DeskRequests):
         return Answer(body=info.build())
         return Answer(body=info.build())
 
-    @answers(RequestCode.GET_PARENT_TOPIC_INFO, GetParentTopicInfoRequest, Right.ADMIN, Size.LIST)
+    @answers(RequestCode.GET_PARENT_TOPIC_INFO, GetParentTopicInfoRequest, needs(on_topic(GET)), Size.LIST)
     async def parent(self, request: Request, header: GetParentTopicInfoRequest) -> Answer:
         """Answer with the figures of one parent topic."""
         minutes = self._minutes(header.topic)
@@ -97,7 +97,7 @@ class LiteInfo(DeskRequests):
         )
         return Answer(body=info.build())
 
-    @answers(RequestCode.GET_LITE_TOPIC_INFO, GetLiteTopicInfoRequest, Right.ADMIN, Size.LIST)
+    @answers(RequestCode.GET_LITE_TOPIC_INFO, GetLiteTopicInfoRequest, needs(on_topic(GET, "parentTopic")), Size.LIST)
     async def topic(self, _request: Request, header: GetLiteTopicInfoRequest) -> Answer:
         """Answer with the figures of one lite topic; a lite topic that does not exist has no messages."""
         self._minutes(header.parent_topic)
@@ -113,7 +113,12 @@ class LiteInfo(DeskRequests):
         )
         return Answer(body=info.build())
 
-    @answers(RequestCode.GET_LITE_CLIENT_INFO, GetLiteClientInfoRequest, Right.ADMIN, Size.LIST)
+    @answers(
+        RequestCode.GET_LITE_CLIENT_INFO,
+        GetLiteClientInfoRequest,
+        needs(on_topic(GET, "parentTopic"), on_group(GET, "group")),
+        Size.LIST,
+    )
     async def client(self, request: Request, header: GetLiteClientInfoRequest) -> Answer:
         """Answer with a client's subscriptions; the number of lite topics is −1 if the client reports none."""
         parent, group, client_id = header.parent_topic or "", header.group or "", header.client_id or ""
@@ -142,7 +147,7 @@ class LiteInfo(DeskRequests):
         )
         return Answer(body=info.build())
 
-    @answers(RequestCode.GET_LITE_GROUP_INFO, GetLiteGroupInfoRequest, Right.ADMIN, Size.LIST)
+    @answers(RequestCode.GET_LITE_GROUP_INFO, GetLiteGroupInfoRequest, needs(on_group(GET, "group")), Size.LIST)
     async def group(self, request: Request, header: GetLiteGroupInfoRequest) -> Answer:
         """Answer how far a group is behind: in one lite topic, or in all of its lite topics.
 
@@ -200,7 +205,7 @@ class LiteInfo(DeskRequests):
         )
         return Answer(body=info.build())
 
-    @answers(RequestCode.TRIGGER_LITE_DISPATCH, TriggerLiteDispatchRequest, Right.ADMIN)
+    @answers(RequestCode.TRIGGER_LITE_DISPATCH, TriggerLiteDispatchRequest, needs(on_group(UPDATE, "group")))
     async def trigger(self, request: Request, header: TriggerLiteDispatchRequest) -> Answer:
         """Offer all lite topics with messages to the clients of a group, or to one client."""
         group = header.group or ""

@@ -24,7 +24,7 @@ from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop, longest_wai
 from gateway.delivery.pop.receipts import NORMAL, RETRY_V1, RETRY_V2
 from gateway.errors import RequestRefused
 from gateway.metadata.unread_queues import Unread, marked
-from gateway.remoting.declared import Right, Size
+from gateway.remoting.declared import CLUSTER_UPDATE, GET, SUB, Size, needs, on_group, on_topic
 from gateway.remoting.dispatch import Answer, Request, answer_failures
 from gateway.remoting.requests import answers
 from gateway.store.reading.get_result import GetResult, GetStatus
@@ -116,7 +116,7 @@ class PopWaiting(DeskRequests):
 
     # -- notification ---------------------------------------------------------------------------------------
 
-    @answers(RequestCode.NOTIFICATION, NotificationRequest, Right.SUBSCRIBE | Right.CONSUME)
+    @answers(RequestCode.NOTIFICATION, NotificationRequest, needs(on_group(SUB), on_topic(SUB)))
     def notify(self, request: Request, header: NotificationRequest) -> None:
         """Answer when there is a message to pop, or when the time is over."""
         now_ms = self._desk.clock()
@@ -224,14 +224,14 @@ class PopWaiting(DeskRequests):
 
     # -- the others -----------------------------------------------------------------------------------------
 
-    @answers(RequestCode.POLLING_INFO, PollingInfoRequest, Right.SUBSCRIBE | Right.CONSUME)
+    @answers(RequestCode.POLLING_INFO, PollingInfoRequest, needs(on_group(GET), on_topic(GET)))
     def polling(self, _request: Request, header: PollingInfoRequest) -> Answer:
         """Answer with the number of pops that wait for a queue, or for any queue if the queue id is -1."""
         check_pop_place(self._desk, header.topic, header.queue_id, header.consumer_group)
         count = self._desk.pops.held.count((header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE)))
         return Answer(header=PollingInfoResponse(polling_num=count))
 
-    @answers(RequestCode.PEEK_MESSAGE, PeekMessageRequest, Right.SUBSCRIBE | Right.CONSUME, Size.LARGE)
+    @answers(RequestCode.PEEK_MESSAGE, PeekMessageRequest, needs(on_group(SUB), on_topic(SUB)), Size.LARGE)
     async def peek(self, request: Request, header: PeekMessageRequest) -> Answer | None:
         """Answer with messages from the group's offset on, without popping them."""
         check_pop_place(self._desk, header.topic, header.queue_id, header.consumer_group)
@@ -253,7 +253,7 @@ class PopWaiting(DeskRequests):
         request.send_parts([build_frame_head(response, size), *parts])
         return None
 
-    @answers(RequestCode.POP_ROLLBACK, None, Right.ADMIN)
+    @answers(RequestCode.POP_ROLLBACK, None, CLUSTER_UPDATE)
     def roll_back(self, _request: Request, _header: None) -> Answer:
         """Answer SUCCESS: check points shall go back from RocksDB to the revive topic, where all of them are here.
 

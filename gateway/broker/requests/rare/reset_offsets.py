@@ -16,7 +16,7 @@ from gateway.broker.desk import Desk, DeskRequests
 from gateway.broker.requests.queue_rows import queue_table, read_rows
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_movable
-from gateway.remoting.declared import Right, Size
+from gateway.remoting.declared import UPDATE, Size, needs, on_group, on_topic
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import list_text
 from gateway.remoting.requests import answers
@@ -45,7 +45,12 @@ class ResetOffsets(DeskRequests):
         self._broker_name = desk.settings.broker_name
         self._by_server = desk.settings.use_server_side_reset_offset
 
-    @answers(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ResetOffsetRequest, Right.ADMIN, Size.CHANGING_LIST)
+    @answers(
+        RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
+        ResetOffsetRequest,
+        needs(on_group(UPDATE, "group"), on_topic(UPDATE)),
+        Size.CHANGING_LIST,
+    )
     async def reset(self, request: Request, header: ResetOffsetRequest) -> Answer:
         """Set the queues of a topic, or one of them, and answer with the new offsets."""
         check_movable(header.group)

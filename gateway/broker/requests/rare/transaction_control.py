@@ -14,7 +14,7 @@ from gateway.broker.cold_reads import TOOLS
 from gateway.broker.desk import Desk, DeskRequests
 from gateway.errors import RequestRefused
 from gateway.in_thread import Failed
-from gateway.remoting.declared import Right, Size
+from gateway.remoting.declared import OPERATOR, Size
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import answers
 from gateway.telemetry.logs import EventLog
@@ -53,7 +53,7 @@ class TransactionControl(DeskRequests):
 
     # -- looking ----------------------------------------------------------------------------------------------
 
-    @answers(RequestCode.GATEWAY_LIST_TRANSACTIONS, ListTransactionsRequest, Right.OPERATOR, Size.LIST)
+    @answers(RequestCode.GATEWAY_LIST_TRANSACTIONS, ListTransactionsRequest, OPERATOR, Size.LIST)
     async def list(self, request: Request, header: ListTransactionsRequest) -> Answer:
         """Answer with a page of half messages that are pending or given up."""
         selection = Selection(
@@ -77,12 +77,12 @@ class TransactionControl(DeskRequests):
 
         return Answer(body=await self._desk.cold_reads.tool_result(described))
 
-    @answers(RequestCode.GATEWAY_SHOW_TRANSACTION, ShowTransactionRequest, Right.OPERATOR)
+    @answers(RequestCode.GATEWAY_SHOW_TRANSACTION, ShowTransactionRequest, OPERATOR)
     async def show(self, _request: Request, header: ShowTransactionRequest) -> Answer:
         """Answer with one half message in full."""
         return await self._shown(await self._found(header.id))
 
-    @answers(RequestCode.GATEWAY_TRANSACTION_STATISTICS, TransactionStatisticsRequest, Right.OPERATOR, Size.LIST)
+    @answers(RequestCode.GATEWAY_TRANSACTION_STATISTICS, TransactionStatisticsRequest, OPERATOR, Size.LIST)
     def statistics(self, _request: Request, header: TransactionStatisticsRequest) -> Answer:
         """Answer with the figures of all transactions."""
         count = max(0, min(header.max_num, MAX_GROUPS))
@@ -94,7 +94,7 @@ class TransactionControl(DeskRequests):
 
     # -- deciding ---------------------------------------------------------------------------------------------
 
-    @answers(RequestCode.GATEWAY_SETTLE_TRANSACTION, SettleTransactionRequest, Right.OPERATOR)
+    @answers(RequestCode.GATEWAY_SETTLE_TRANSACTION, SettleTransactionRequest, OPERATOR)
     async def settle(self, request: Request, header: SettleTransactionRequest) -> Answer:
         """Commit, roll back or give up a half message."""
         event = EVENTS.get(header.outcome)
@@ -111,7 +111,7 @@ class TransactionControl(DeskRequests):
         self._desk.transactions.interventions.settle(half, event, source, replied.callback, reason)
         return await self._ended(facts, await replied, half.queue_offset)
 
-    @answers(RequestCode.GATEWAY_CHECK_TRANSACTION, CheckTransactionRequest, Right.OPERATOR)
+    @answers(RequestCode.GATEWAY_CHECK_TRANSACTION, CheckTransactionRequest, OPERATOR)
     async def check(self, request: Request, header: CheckTransactionRequest) -> Answer:
         """Ask a producer about a pending half message now."""
         half = await self._found(header.id)
@@ -126,7 +126,7 @@ class TransactionControl(DeskRequests):
             )
         return await self._ended(facts, SUCCESS, half.queue_offset)
 
-    @answers(RequestCode.GATEWAY_RESUME_TRANSACTION, ResumeTransactionRequest, Right.OPERATOR)
+    @answers(RequestCode.GATEWAY_RESUME_TRANSACTION, ResumeTransactionRequest, OPERATOR)
     async def resume(self, request: Request, header: ResumeTransactionRequest) -> Answer:
         """Make a given-up half message pending again."""
         text = header.id

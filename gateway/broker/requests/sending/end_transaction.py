@@ -21,7 +21,7 @@ from typing import Final
 from gateway.broker.desk import Desk
 from gateway.errors import RequestRefused
 from gateway.metadata.names import HALF_TOPIC
-from gateway.remoting.declared import Right
+from gateway.remoting.declared import PUB, UPDATE, needs, on_topic
 from gateway.remoting.dispatch import Dispatch, Request
 from gateway.settings import Settings
 from gateway.telemetry.logs import EventLog, Repeats
@@ -58,8 +58,8 @@ class EndTransaction:
 
     def register(self, dispatch: Dispatch) -> None:
         """Register the request codes that this class answers."""
-        dispatch.answers_directly(RequestCode.END_TRANSACTION, self.end, Right.PUBLISH)
-        dispatch.answers_directly(RequestCode.RESUME_CHECK_HALF_MESSAGE, self.resume, Right.ADMIN)
+        dispatch.answers_directly(RequestCode.END_TRANSACTION, self.end, needs(on_topic(PUB, optional=True)))
+        dispatch.answers_directly(RequestCode.RESUME_CHECK_HALF_MESSAGE, self.resume, needs(on_topic(UPDATE)))
 
     def end(self, request: Request) -> None:
         """Apply an outcome, then answer once it is durable. An unknown outcome is never answered, as upstream.

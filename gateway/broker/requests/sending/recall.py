@@ -12,7 +12,7 @@ from functools import partial
 
 from gateway.broker.desk import Desk, DeskRequests
 from gateway.errors import RequestRefused
-from gateway.remoting.declared import Right
+from gateway.remoting.declared import PUB, needs, on_topic
 from gateway.remoting.dispatch import Request
 from gateway.remoting.requests import answers_directly
 from gateway.store.put_result import PutResult, WaitFor
@@ -38,7 +38,7 @@ class RecallMessage(DeskRequests):
         super().__init__(desk)
         self._settings = desk.settings
 
-    @answers_directly(RequestCode.RECALL_MESSAGE, Right.PUBLISH)
+    @answers_directly(RequestCode.RECALL_MESSAGE, needs(on_topic(PUB)))
     def recall(self, request: Request) -> None:
         """Store the marker, then answer."""
         header = read_header(RecallMessageRequest, request.command)

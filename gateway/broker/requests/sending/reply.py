@@ -14,8 +14,9 @@ from twisted.internet.defer import Deferred, succeed
 from gateway.broker.desk import Desk, DeskRequests
 from gateway.broker.requests.sending.send import SendMessage
 from gateway.errors import RequestRefused
+from gateway.metadata.names import REPLY_TOPIC_ENDING
 from gateway.remoting.channel import Channel
-from gateway.remoting.declared import Right
+from gateway.remoting.declared import PUB, needs, on_topic
 from gateway.remoting.dispatch import Request
 from gateway.remoting.pending import CallFailed
 from gateway.remoting.requests import answers
@@ -97,8 +98,12 @@ class ReplyMessage(DeskRequests):
         self._channels: dict[str, Channel] = {}
         """The channels of the clients that got replies, because a search among thousands of producers takes long."""
 
-    @answers(RequestCode.SEND_REPLY_MESSAGE, SendMessageRequest, Right.PUBLISH)
-    @answers(RequestCode.SEND_REPLY_MESSAGE_V2, ShortSendMessageRequest, Right.PUBLISH)
+    @answers(RequestCode.SEND_REPLY_MESSAGE, SendMessageRequest, needs(on_topic(PUB, except_ending=REPLY_TOPIC_ENDING)))
+    @answers(
+        RequestCode.SEND_REPLY_MESSAGE_V2,
+        ShortSendMessageRequest,
+        needs(on_topic(PUB, "b", except_ending=REPLY_TOPIC_ENDING)),
+    )
     async def reply(self, request: Request, header: SendMessageRequest) -> None:
         """Pass a reply on, store it, and answer the replier with both outcomes."""
         command, ext = request.command, self._send.answer_ext()

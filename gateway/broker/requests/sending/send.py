@@ -44,7 +44,7 @@ from gateway.metadata.names import (
     WHEEL_TIMER_TOPIC,
     check_topic_name,
 )
-from gateway.remoting.declared import Right
+from gateway.remoting.declared import PUB, needs, on_topic
 from gateway.remoting.dispatch import Dispatch, Request
 from gateway.schedule.redirect import redirect_delayed
 from gateway.schedule.timer_message import recall_handle
@@ -112,12 +112,12 @@ class SendMessage:
 
     def register(self, dispatch: Dispatch) -> None:
         """Register the request codes that this class answers."""
-        for code in (
-            RequestCode.SEND_MESSAGE,
-            RequestCode.SEND_MESSAGE_V2,
-            RequestCode.SEND_BATCH_MESSAGE,
+        for code, field in (
+            (RequestCode.SEND_MESSAGE, "topic"),
+            (RequestCode.SEND_MESSAGE_V2, "b"),
+            (RequestCode.SEND_BATCH_MESSAGE, "b"),
         ):
-            dispatch.answers_directly(code, self.send, Right.PUBLISH)
+            dispatch.answers_directly(code, self.send, needs(on_topic(PUB, field)))
 
     def send(self, request: Request) -> None:
         """Check and store a message, then answer once the store reports that the message is durable."""

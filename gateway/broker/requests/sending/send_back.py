@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from gateway.access.needs import consumer_needs
 from gateway.broker.desk import DeskRequests
 from gateway.delivery.retry import (
     DeadLetter,
@@ -17,7 +18,7 @@ from gateway.delivery.retry import (
     retry_topic,
 )
 from gateway.errors import RequestRefused
-from gateway.remoting.declared import Right
+from gateway.remoting.declared import SUB, needs, on_group
 from gateway.remoting.dispatch import Request
 from gateway.remoting.requests import answers_directly
 from gateway.schedule.redirect import redirect_delayed
@@ -35,7 +36,9 @@ from wire.message.record import OutgoingMessage, StoredMessage, once_more, resta
 class SendBack(DeskRequests):
     """Answers CONSUMER_SEND_MSG_BACK (36)."""
 
-    @answers_directly(RequestCode.CONSUMER_SEND_MSG_BACK, Right.SUBSCRIBE | Right.CONSUME)
+    @answers_directly(
+        RequestCode.CONSUMER_SEND_MSG_BACK, needs(on_group(SUB, "group"), in_body="Topic Sub of the message")
+    )
     def send_back(self, request: Request) -> None:
         """Store the failed message again, then answer."""
         header = read_header(ConsumerSendMsgBackRequest, request.command)
@@ -47,6 +50,8 @@ class SendBack(DeskRequests):
 
     def _found(self, request: Request, header: ConsumerSendMsgBackRequest, head: StoredMessage | None) -> None:
         failed = _found_at(header.offset, head)
+        if request.caller is not None:
+            request.require(*consumer_needs(header.group, [failed.topic]))
         if is_inner_batch(failed.sys_flag):
             raise RequestRefused(
                 ResponseCode.MESSAGE_ILLEGAL,

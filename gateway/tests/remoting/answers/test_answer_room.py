@@ -12,7 +12,7 @@ from gateway.remoting.answers import answer_room
 from gateway.remoting.answers.answer_room import LOOK_EVERY_S, STALE_S, STALLED_S, TURN_BYTES, AnswerRoom
 from gateway.remoting.answers.flush_group import FlushGroup
 from gateway.remoting.channel import CLOSE_GRACE_S
-from gateway.remoting.declared import Right, Size
+from gateway.remoting.declared import EVERYBODY, Size
 from gateway.remoting.dispatch import Dispatch, Request
 from gateway.tests.remoting.conversation import Conversation, Peer, memory_reactor, request
 from wire.codes import RequestCode, ResponseCode
@@ -233,8 +233,8 @@ class Large:
         self.answer_bytes = answer_bytes
         self.popped: list[int] = []
         self.dispatch = Dispatch()
-        self.dispatch.answers_directly(POP, self._pop, Right.NONE, Size.LARGE)
-        self.dispatch.answers_directly(HEART_BEAT, lambda asked: asked.answer(ResponseCode.SUCCESS), Right.NONE)
+        self.dispatch.answers_directly(POP, self._pop, EVERYBODY, Size.LARGE)
+        self.dispatch.answers_directly(HEART_BEAT, lambda asked: asked.answer(ResponseCode.SUCCESS), EVERYBODY)
 
     def _pop(self, asked: Request) -> None:
         self.popped.append(asked.command.opaque)

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
-from gateway.remoting.declared import Right
+from gateway.remoting.declared import EVERYBODY
 from gateway.remoting.dispatch import Dispatch, Request
 from gateway.tests.remoting.conversation import Conversation, Peer
 from wire.codes import RequestCode, ResponseCode
@@ -41,7 +41,7 @@ def echoing() -> tuple[Dispatch, list[bytes]]:
         seen.append(received.command.body)
         received.answer(ResponseCode.SUCCESS, body=received.command.body)
 
-    dispatch.answers_directly(CODE, echo, Right.NONE)
+    dispatch.answers_directly(CODE, echo, EVERYBODY)
     return dispatch, seen
 
 

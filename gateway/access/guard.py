@@ -1,0 +1,219 @@
+"""The decision about each request: its sender, its signature, and its rights.
+
+The order: the white lists of ACL 1.0, the account's existence, its signature, whether it is enabled, and then its
+rights. An unknown account costs as much time as a wrong signature. What passed once is remembered until the account
+changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from gateway.access.failures import Failures
+from gateway.access.model import Account, Accounts
+from gateway.access.needs import needs_of
+from gateway.access.refusals import Refusals, cut, words
+from gateway.errors import RequestRefused
+from gateway.remoting.declared import Action, Kind, Need, Right, Who
+from gateway.remoting.dispatch import Request
+from gateway.telemetry.logs import EventLog
+from wire.codes import request_code_name
+from wire.command import RemotingCommand
+from wire.json_header import parse_ext_fields
+from wire.signature import ACCESS_KEY, SigningKey
+
+log = EventLog("access")
+
+MAX_CALLERS: Final = 10_000
+"""The pairs of account and address that are remembered; then all are forgotten."""
+MAX_PASSED: Final = 1_000
+"""The kinds of requests of one caller that are remembered as allowed; then all are forgotten."""
+TOO_MANY_FAILURES: Final = "too many requests with a wrong key (gateway.failedAttemptsPerAddress)"
+_NOBODYS_KEY: Final = SigningKey(b"nobody's key")
+
+
+class Refused(NamedTuple):
+    """A refusal, for log and audit; ``rule`` says why and never has a secret."""
+
+    account: str
+    host: str
+    code: int
+    resource: str
+    action: str
+    rule: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The rules of one server.
+
+    :param cluster: the server's own cluster.
+    :param judges: False if accounts may do everything that concerns no cluster (``authorizationEnabled=false``).
+    :param open_codes: request codes that need no account.
+    :param free_codes: request codes that need an account and no right.
+    """
+
+    refusals: Refusals
+    cluster: str
+    judges: bool = True
+    open_codes: frozenset[int] = frozenset()
+    free_codes: frozenset[int] = frozenset()
+
+
+class Guard:
+    """Admits the requests of one server.
+
+    :param tell: is told of every refusal.
+    """
+
+    def __init__(
+        self, accounts: Accounts, rules: Rules, failures: Failures, tell: Callable[[Refused], None] | None = None
+    ) -> None:
+        self._accounts = accounts
+        self._rules = rules
+        self._failures = failures
+        self._tell = tell
+        self._callers: dict[tuple[str, str], KnownCaller] = {}
+
+    def admit(self, request: Request, right: Right) -> None:
+        """Let a request through, and note its caller in the request.
+
+        :raises RequestRefused: the sender is nobody, not who it says, or lacks a right.
+        """
+        command = request.command
+        if right.who is Who.EVERYBODY or command.code in self._rules.open_codes:
+            return
+        fields = fields_of(command)
+        host = request.channel.remote[0]
+        name = fields.get(ACCESS_KEY)
+        if self._accounts.unsigned(host, name) is not None:
+            return
+        caller = self._caller(request, name, host, fields)
+        request.caller = caller
+        if command.code not in self._rules.free_codes:
+            caller.check(request, right, fields)
+
+    def _caller(self, request: Request, name: str | None, host: str, fields: Mapping[str, str]) -> KnownCaller:
+        """Return who sent a request.
+
+        :raises RequestRefused: nobody did, or somebody else than the request says.
+        """
+        refusals = self._rules.refusals
+        if not name:
+            raise self._failed(request, "", refusals.nobody(), "no access key")
+        caller = self._known(name, host)
+        body = request.command.body
+        if caller is None:
+            _NOBODYS_KEY.has_signed(fields, body)
+            raise self._failed(request, name, refusals.unknown(name), "no such account")
+        if not caller.key.has_signed(fields, body):
+            raise self._failed(request, name, refusals.unsigned(name), "wrong signature")
+        if not caller.account.is_enabled:
+            raise self._failed(request, name, refusals.disabled(name), "disabled account")
+        return caller
+
+    def _known(self, name: str, host: str) -> KnownCaller | None:
+        account = self._accounts.find(name)
+        if account is None:
+            return None
+        known = self._callers.get((name, host))
+        if known is None or known.account is not account:
+            if len(self._callers) >= MAX_CALLERS:
+                self._callers.clear()
+            known = self._callers[name, host] = KnownCaller(self, self._rules, account, host)
+        return known
+
+    def _failed(self, request: Request, name: str, refusal: RequestRefused, reason: str) -> RequestRefused:
+        """Note a failed attempt; after too many of them its connection is closed behind the answer."""
+        channel = request.channel
+        self.note(request, name, "", Action(0), reason)
+        if self._failures.failed(channel.remote[0]):
+            request.answer(refusal.code, remark=refusal.remark)
+            channel.close(TOO_MANY_FAILURES)
+        return refusal
+
+    def note(self, request: Request, name: str, resource: str, actions: Action, rule: str) -> None:
+        """Write a refusal to the log, and tell of it."""
+        host, code = request.channel.remote[0], request.command.code
+        refused = Refused(name, host, code, resource, words(actions), rule)
+        log.warning(
+            "request refused",
+            account=cut(name),
+            remote=request.channel.remote_text,
+            code=request_code_name(code),
+            resource=cut(resource),
+            action=refused.action,
+            rule=rule,
+        )
+        if self._tell is not None:
+            self._tell(refused)
+
+
+class KnownCaller:
+    """One account at one address, with what it was allowed so far; implements ``Caller``."""
+
+    __slots__ = ("_guard", "_passed", "_rules", "account", "host", "key")
+
+    def __init__(self, guard: Guard, rules: Rules, account: Account, host: str) -> None:
+        self._guard = guard
+        self._rules = rules
+        self.account = account
+        self.host = host
+        self.key = SigningKey(account.secret)
+        self._passed: set[tuple[object, ...]] = set()
+
+    def check(self, request: Request, right: Right, fields: Mapping[str, str]) -> None:
+        """Return if the account may send a request.
+
+        :raises RequestRefused: the account lacks a right.
+        """
+        kind = (request.command.code, *[fields.get(named.field) for named in right.named])
+        if kind in self._passed:
+            return
+        if right.who is not Who.ACCOUNT:
+            self._require_admin(request)
+        for need in needs_of(right, fields, self._rules.cluster):
+            self.require(request, need)
+        if len(self._passed) >= MAX_PASSED:
+            self._passed.clear()
+        self._passed.add(kind)
+
+    def allows(self, request: Request, need: Need, /) -> bool:
+        """Return whether the account has a right; a refusal is noted."""
+        try:
+            self.require(request, need)
+        except RequestRefused:
+            return False
+        return True
+
+    def require(self, request: Request, need: Need, /) -> None:
+        """Return if the account has a right.
+
+        :raises RequestRefused: the account lacks the right.
+        """
+        if request.command.code in self._rules.free_codes:
+            return
+        if not self._rules.judges:
+            if need.kind is Kind.CLUSTER:
+                self._require_admin(request)
+            return
+        account, code = self.account, request.command.code
+        verdict = account.judge(need, self.host)
+        if not verdict.allowed:
+            resource = f"{need.kind.value}:{need.name}"
+            self._guard.note(request, account.name, resource, need.actions, verdict.rule)
+            raise self._rules.refusals.denied(account.name, code, self.host, need, verdict)
+
+    def _require_admin(self, request: Request) -> None:
+        account, code, cluster = self.account, request.command.code, self._rules.cluster
+        if not account.is_admin:
+            self._guard.note(request, account.name, f"Cluster:{cluster}", Action(0), "no admin")
+            raise self._rules.refusals.no_admin(account.name, code, self.host, cluster)
+
+
+def fields_of(command: RemotingCommand) -> Mapping[str, str]:
+    """Return the header fields of a command, which keeps the form in which its header was read."""
+    text = command.fields_json()
+    return command.ext_fields if text is None else parse_ext_fields(text)

@@ -1,0 +1,79 @@
+"""The needs of a request, from the right that its method declares and the fields of its header."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from gateway.metadata.names import RETRY_TOPIC_PREFIX
+from gateway.remoting.declared import Action, Kind, Named, Need, Right
+from gateway.remoting.dispatch import Request
+
+MAX_NAMES: Final = 1000
+"""The most names of one field; a request with more needs Update of the cluster."""
+_AFTER_GROUP: Final = ("_", "+")
+"""The characters between group and topic in the retry topics of pops (upstream ``KeyBuilder``)."""
+
+
+def needs_of(right: Right, fields: Mapping[str, str], cluster: str) -> list[Need]:
+    """Return what the sender of a request with these header fields must be allowed to do.
+
+    :param cluster: the server's own cluster.
+    """
+    groups = [fields[named.field] for named in right.named if named.kind is Kind.GROUP and named.field in fields]
+    return [need for named in right.named for need in _needs(named, fields, groups, cluster)]
+
+
+def topic_need(name: str, actions: Action, groups: Sequence[str] = ()) -> Need | None:
+    """Return the need for a topic; None if it is the retry topic of one of the groups, which have needs of their own.
+
+    A retry topic counts as its group. The retry topic of a group's pops counts as the topic that was popped.
+    """
+    if not name.startswith(RETRY_TOPIC_PREFIX):
+        return Need(Kind.TOPIC, name, actions)
+    rest = name.removeprefix(RETRY_TOPIC_PREFIX)
+    if rest in groups:
+        return None
+    for group in groups:
+        topic = rest[len(group) + 1 :]
+        if topic and rest.startswith(group) and rest[len(group)] in _AFTER_GROUP:
+            return Need(Kind.TOPIC, topic, actions)
+    return Need(Kind.GROUP, rest, Action.SUB if Action.PUB in actions else actions)
+
+
+def consumer_needs(group: str, topics: Sequence[str], actions: Action = Action.SUB) -> list[Need]:
+    """Return the needs of a group that consumes topics."""
+    found = [topic_need(topic, actions, (group,)) for topic in topics]
+    return [Need(Kind.GROUP, group, actions), *(need for need in found if need is not None)]
+
+
+def _needs(named: Named, fields: Mapping[str, str], groups: Sequence[str], cluster: str) -> Iterator[Need]:
+    text = fields.get(named.field)
+    if named.kind is Kind.CLUSTER:
+        yield Need(Kind.CLUSTER, text or cluster, named.actions)
+    elif text is None:
+        if not named.optional:
+            yield Need(Kind.CLUSTER, cluster, Action.UPDATE)
+    else:
+        names = text.split(named.separator, MAX_NAMES) if named.separator else [text]
+        if len(names) > MAX_NAMES:
+            yield Need(Kind.CLUSTER, cluster, Action.UPDATE)
+            return
+        for name in dict.fromkeys(names):
+            if named.separator and not name:
+                continue
+            if named.kind is Kind.GROUP:
+                yield Need(Kind.GROUP, name, named.actions)
+            elif not (named.except_ending and name.endswith(named.except_ending)):
+                need = topic_need(name, named.actions, groups)
+                if need is not None:
+                    yield need
+
+
+def allowed_topics(request: Request, group: str, topics: Iterable[str]) -> set[str]:
+    """Return those of the topics that the sender of a request may consume with a group; the group is judged before."""
+    distinct = set(topics)
+    if request.caller is None:
+        return distinct
+    needs = {topic: topic_need(topic, Action.SUB, (group,)) for topic in distinct}
+    return {topic for topic, need in needs.items() if need is None or request.allows(need)}

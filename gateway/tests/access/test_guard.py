@@ -1,0 +1,322 @@
+"""The guard of a whole broker and of a name server: who is let in, what is answered, and what is remembered."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gateway.access.guard import MAX_PASSED, Guard, Refused
+from gateway.access.refusals import MAX_NAME
+from gateway.broker.door import RequestAdmission
+from gateway.in_thread import in_this_thread
+from gateway.nameserver.service import NameServer
+from gateway.remoting.declared import CREATE, GET, PUB, SUB, UPDATE, Kind, Need
+from gateway.settings import Settings
+from gateway.tests.access.accounts import PLAIN, FakeAccount, everything, guard_of
+from gateway.tests.broker.whole_broker import WholeBroker
+from gateway.tests.remoting.conversation import Conversation, Peer, memory_reactor
+from wire.bodies.heartbeat import ConsumerData, HeartbeatData
+from wire.bodies.message_queue import LockBatchRequest, LockBatchResponse, MessageQueue
+from wire.bodies.subscriptions import SubscriptionData
+from wire.codes import RequestCode, ResponseCode
+from wire.command import ONEWAY_FLAG, RemotingCommand
+from wire.headers.declare import build_header
+from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
+
+ADMIN = FakeAccount("admin", is_admin=True)
+SHOP = FakeAccount("shop", Need(Kind.TOPIC, "orders", PUB | SUB | GET), Need(Kind.GROUP, "g", SUB))
+NOBODY = FakeAccount("nobody")
+DISABLED = FakeAccount("disabled", *everything(), is_enabled=False)
+ALL = (ADMIN, SHOP, NOBODY, DISABLED)
+
+
+def broker_with(directory: Path, guard: Guard) -> WholeBroker:
+    broker = WholeBroker(directory)
+    broker.conversation.dispatch._admit = RequestAdmission(broker.parts.settings, guard).admit
+    return broker
+
+
+def asked(peer: Peer, command: RemotingCommand, account: FakeAccount | None) -> RemotingCommand:
+    channel = peer.channel
+    peer.send(command if account is None else account.sign(command))
+    for _ in range(4):
+        channel._reactor.advance(0)  # type: ignore[attr-defined]
+    (answer,) = [received for received in peer.received() if received.is_response]
+    return answer
+
+
+def send_to(topic: str, code: int = RequestCode.SEND_MESSAGE_V2) -> RemotingCommand:
+    header = SendMessageRequest if code == RequestCode.SEND_MESSAGE else ShortSendMessageRequest
+    fields = build_header(
+        header(
+            producer_group="p",
+            topic=topic,
+            default_topic="TBW102",
+            default_topic_queue_nums=4,
+            queue_id=0,
+            sys_flag=0,
+            born_timestamp=1,
+            flag=0,
+        )
+    )
+    return RemotingCommand(code, opaque=7, ext_fields=fields, body=b"body")
+
+
+@pytest.mark.parametrize(
+    ("account", "topic", "code", "remark"),
+    [
+        (None, "orders", 16, "username cannot be null."),
+        (FakeAccount("stranger"), "orders", 16, "User:stranger is not found."),
+        (DISABLED, "orders", 16, "User:disabled is disabled."),
+        (
+            NOBODY,
+            "orders",
+            16,
+            "User:nobody has no permission to access Topic:orders from 10.0.0.9, no matched policies. Pub is needed;",
+        ),
+        (SHOP, "others", 16, "User:shop has no permission to access Topic:others from 10.0.0.9, no matched policies."),
+        (SHOP, "orders", 0, ""),
+        (ADMIN, "others", 0, ""),
+    ],
+)
+@pytest.mark.parametrize("request_code", [RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2])
+def test_a_send_is_admitted_or_refused_with_the_words_of_5(
+    tmp_path: Path, account: FakeAccount | None, topic: str, code: int, remark: str, request_code: int
+) -> None:
+    broker = broker_with(tmp_path, guard_of(*ALL))
+    peer = broker.conversation.connect("10.0.0.9")
+    answer = asked(peer, send_to(topic, request_code), account)
+    assert (answer.code, (answer.remark or "")[: len(remark)]) == (code, remark)
+    broker.stop()
+
+
+@pytest.mark.parametrize(
+    ("account", "request_code", "remark"),
+    [
+        (None, 10, "No accessKey is configured, "),
+        (FakeAccount("stranger"), 10, "No acl config for stranger, "),
+        (NOBODY, 10, "No default permission for topic:orders, accessKey=nobody needs Pub and has "),
+        (NOBODY, 17, "Need admin permission for request code=17, but accessKey=nobody is not, "),
+        (NOBODY, 25, "Need admin permission for request code=25, but accessKey=nobody is not, "),
+        (NOBODY, 26, "Need admin permission for request code=26, but accessKey=nobody is not, "),
+        (NOBODY, 9_999, "Need admin permission for request code=9999, but accessKey=nobody is not, "),
+    ],
+)
+def test_refusals_have_the_words_of_4(
+    tmp_path: Path, account: FakeAccount | None, request_code: int, remark: str
+) -> None:
+    broker = broker_with(tmp_path, guard_of(*ALL, refusals=PLAIN))
+    answer = asked(broker.connect(), RemotingCommand(request_code, ext_fields={"topic": "orders"}), account)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert (answer.remark or "").startswith(f"org.apache.rocketmq.acl.common.AclException: {remark}")
+    broker.stop()
+
+
+def test_a_wrong_signature_is_refused_in_both_generations(tmp_path: Path) -> None:
+    for refusals, expected in ((None, "check signature failed."), (PLAIN, "Check signature failed for accessKey=shop")):
+        guard = guard_of(*ALL) if refusals is None else guard_of(*ALL, refusals=refusals)
+        broker = broker_with(tmp_path / expected[:5].strip(), guard)
+        command = SHOP.sign(send_to("orders"))
+        command.body = b"other"
+        answer = asked(broker.connect(), command, None)
+        assert expected in (answer.remark or "")
+        broker.stop()
+
+
+def test_a_request_that_was_signed_and_then_left_unsigned_is_refused(tmp_path: Path) -> None:
+    broker = broker_with(tmp_path, guard_of(*ALL))
+    peer = broker.connect()
+    assert asked(peer, send_to("orders"), SHOP).code == 0
+    unsigned = SHOP.sign(send_to("orders"))
+    del unsigned.ext_fields["Signature"]
+    assert "check signature failed." in (asked(peer, unsigned, None).remark or "")
+    broker.stop()
+
+
+def test_a_refused_one_way_request_gets_no_answer_and_is_not_carried_out(tmp_path: Path) -> None:
+    told: list[Refused] = []
+    broker = broker_with(tmp_path, guard_of(*ALL, told=told))
+    peer = broker.connect()
+    command = send_to("orders")
+    command.flag = ONEWAY_FLAG
+    peer.send(NOBODY.sign(command))
+    assert peer.received() == []
+    assert broker.parts.topics.get("orders") is None
+    assert [one[:5] for one in told] == [("nobody", peer.channel.remote[0], 310, "Topic:orders", "Pub")]
+    broker.stop()
+
+
+def test_hosts_of_the_white_list_need_no_signature_and_no_right(tmp_path: Path) -> None:
+    broker = broker_with(tmp_path, guard_of(white=["10.0.0.9"]))
+    assert asked(broker.conversation.connect("10.0.0.9"), send_to("orders"), None).code == 0
+    assert asked(broker.conversation.connect("10.0.0.8"), send_to("orders"), None).code == 16
+    broker.stop()
+
+
+def test_codes_of_the_white_lists_need_no_account_or_no_right(tmp_path: Path) -> None:
+    guard = guard_of(*ALL, open_codes=[RequestCode.GET_BROKER_RUNTIME_INFO], free_codes=[RequestCode.SEND_MESSAGE_V2])
+    broker = broker_with(tmp_path, guard)
+    peer = broker.connect()
+    assert asked(peer, RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO), None).code == 0
+    assert asked(peer, send_to("others"), NOBODY).code == 0
+    assert asked(peer, send_to("others"), None).code == 16
+    broker.stop()
+
+
+def test_without_authorization_an_account_may_do_what_concerns_no_cluster(tmp_path: Path) -> None:
+    broker = broker_with(tmp_path, guard_of(*ALL, judges=False))
+    peer = broker.connect()
+    assert asked(peer, send_to("others"), NOBODY).code == 0
+    for code in (RequestCode.UPDATE_BROKER_CONFIG, RequestCode.GET_BROKER_CONFIG):
+        answer = asked(peer, RemotingCommand(code), NOBODY)
+        assert (answer.code, (answer.remark or "")[:34]) == (16, "User:nobody has no permission to a")
+    assert asked(peer, RemotingCommand(RequestCode.GET_BROKER_CONFIG), ADMIN).code == 0
+    broker.stop()
+
+
+def test_a_judgement_is_made_once_until_the_account_changes(tmp_path: Path) -> None:
+    shop = FakeAccount("shop", Need(Kind.TOPIC, "orders", PUB))
+    guard = guard_of(shop)
+    broker = broker_with(tmp_path, guard)
+    peer = broker.connect()
+    for _ in range(5):
+        assert asked(peer, send_to("orders"), shop).code == 0
+    assert shop.judged == 1
+    guard._accounts.accounts["shop"] = FakeAccount("shop")  # type: ignore[attr-defined]
+    assert asked(peer, send_to("orders"), shop).code == 16
+    guard._accounts.accounts.clear()  # type: ignore[attr-defined]
+    assert "is not found" in (asked(peer, send_to("orders"), shop).remark or "")
+    broker.stop()
+
+
+def test_what_is_remembered_of_a_caller_does_not_grow_without_end(tmp_path: Path) -> None:
+    shop = FakeAccount("shop", *everything())
+    guard = guard_of(shop)
+    broker = broker_with(tmp_path, guard)
+    peer = broker.connect()
+    for number in range(MAX_PASSED + 5):
+        fields = {"topic": f"t{number}", "queueId": "0"}
+        asked(peer, RemotingCommand(RequestCode.GET_MIN_OFFSET, ext_fields=fields), shop)
+    (caller,) = guard._callers.values()
+    assert len(caller._passed) <= MAX_PASSED
+    broker.stop()
+
+
+def test_wrong_keys_beyond_the_limit_close_their_connections_and_the_owner_goes_on(tmp_path: Path) -> None:
+    broker = broker_with(tmp_path, guard_of(*ALL, limit=3))
+    guesser, owner = broker.conversation.connect("10.0.0.9"), broker.conversation.connect("10.0.0.9")
+    wrong = FakeAccount("shop")
+    wrong.secret = b"guessed"
+    for _ in range(4):
+        assert not guesser.channel.closed
+        assert asked(guesser, send_to("orders"), wrong).code == 16
+    assert guesser.channel.closed
+    assert asked(owner, send_to("orders"), SHOP).code == 0
+    assert asked(broker.conversation.connect("10.0.0.9"), send_to("orders"), SHOP).code == 0
+    broker.stop()
+
+
+def test_long_names_are_cut_in_answers(tmp_path: Path) -> None:
+    broker = broker_with(tmp_path, guard_of(*ALL))
+    answer = asked(broker.connect(), send_to("orders"), FakeAccount("x" * 100_000))
+    assert len(answer.remark or "") < MAX_NAME + 200
+    broker.stop()
+
+
+def test_one_forbidden_topic_does_not_silence_other_consumers_of_a_client(tmp_path: Path) -> None:
+    told: list[Refused] = []
+    broker = broker_with(tmp_path, guard_of(*ALL, told=told))
+    peer = broker.connect()
+
+    def consumer(group: str, *topics: str) -> ConsumerData:
+        return ConsumerData(
+            group=group, subscriptions=[SubscriptionData(topic=topic, sub_string="*") for topic in topics]
+        )
+
+    both = HeartbeatData(
+        client_id="c", consumers=[consumer("g", "orders", "secret", "%RETRY%g"), consumer("h", "orders")]
+    )
+    answer = asked(peer, RemotingCommand(RequestCode.HEART_BEAT, body=both.build()), SHOP)
+    assert answer.code == 0
+    assert broker.parts.consumers.client_ids("g") == ["c"]
+    assert broker.parts.consumers.client_ids("h") == []
+    assert {(one.resource, one.action) for one in told} == {("Topic:secret", "Sub"), ("Group:h", "Sub")}
+    assert asked(peer, RemotingCommand(RequestCode.HEART_BEAT, body=b'{"clientID":"p"}'), NOBODY).code == 0
+    none = HeartbeatData(client_id="c", consumers=[consumer("h", "orders")])
+    answer = asked(peer, RemotingCommand(RequestCode.HEART_BEAT, body=none.build()), SHOP)
+    assert (answer.code, (answer.remark or "")[:51]) == (16, "User:shop has no permission to access Group:h from ")
+    broker.stop()
+
+
+def test_locks_are_given_for_topics_that_the_account_may_consume(tmp_path: Path) -> None:
+    broker = broker_with(tmp_path, guard_of(*ALL))
+    peer = broker.connect()
+    for topic in ("orders", "secret"):
+        assert asked(peer, send_to(topic), ADMIN).code == 0
+    asked(peer, RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=b'{"groupName":"g"}'), ADMIN)
+    queues = [MessageQueue(topic=topic, broker_name="broker-a", queue_id=0) for topic in ("orders", "secret")]
+    for group, expected in (("g", ["orders"]), ("h", None)):
+        body = LockBatchRequest(consumer_group=group, client_id="c", queues=queues).build()
+        answer = asked(peer, RemotingCommand(RequestCode.LOCK_BATCH_MQ, body=body), SHOP)
+        if expected is None:
+            assert answer.code == 16
+        else:
+            granted = json.loads(LockBatchResponse.parse(answer.body).build())["lockOKMQSet"]
+            assert [queue["topic"] for queue in granted] == expected
+    broker.stop()
+
+
+def test_groups_and_topics_of_a_body_need_create_each(tmp_path: Path) -> None:
+    maker = FakeAccount("maker", Need(Kind.GROUP, "g", CREATE), Need(Kind.TOPIC, "t", CREATE))
+    broker = broker_with(tmp_path, guard_of(maker))
+    peer = broker.connect()
+    for name, code in (("g", 0), ("h", 16)):
+        body = json.dumps({"groupName": name}).encode()
+        answer = asked(peer, RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body), maker)
+        assert answer.code == code
+    for names, code in ((["t"], 0), (["t", "u"], 16)):
+        body = json.dumps({"topicConfigList": [{"topicName": name} for name in names]}).encode()
+        answer = asked(peer, RemotingCommand(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=body), maker)
+        assert answer.code == code, answer.remark
+    assert broker.parts.topics.get("u") is None
+    broker.stop()
+
+
+def test_a_message_read_by_its_place_needs_its_own_topic_whatever_the_request_says(tmp_path: Path) -> None:
+    broker = broker_with(tmp_path, guard_of(*ALL))
+    peer = broker.connect()
+    assert asked(peer, send_to("secret"), ADMIN).code == 0
+    view = {"offset": "0", "topic": "orders"}
+    for account, code in ((ADMIN, 0), (SHOP, 16)):
+        answer = asked(peer, RemotingCommand(RequestCode.VIEW_MESSAGE_BY_ID, ext_fields=dict(view)), account)
+        assert answer.code == code
+    back = {"offset": "0", "group": "g", "delayLevel": "1", "originTopic": "orders"}
+    asked(peer, RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=b'{"groupName":"g"}'), ADMIN)
+    for account, code in ((SHOP, 16), (ADMIN, 0)):
+        command = RemotingCommand(RequestCode.CONSUMER_SEND_MSG_BACK, ext_fields=dict(back))
+        assert asked(peer, command, account).code == code
+    broker.stop()
+
+
+def test_a_name_server_is_guarded_by_the_same_accounts(tmp_path: Path) -> None:
+    watcher = FakeAccount("watcher", Need(Kind.CLUSTER, "DefaultCluster", GET))
+    settings = Settings(kv_config_path=str(tmp_path / "kv.json"))
+    guard = guard_of(ADMIN, NOBODY, watcher)
+    service = NameServer(settings, lambda: 0, memory_reactor(), in_this_thread, guard=guard)
+    peer = Conversation(service.dispatch).connect()
+    fields = {"namespace": "n", "key": "k", "value": "v"}
+    for account, code in ((None, 16), (NOBODY, 16), (watcher, 16), (ADMIN, 0)):
+        command = RemotingCommand(RequestCode.PUT_KV_CONFIG, ext_fields=dict(fields))
+        assert asked(peer, command, account).code == code
+    for account, code in ((None, 16), (NOBODY, 16), (watcher, 0), (ADMIN, 0)):
+        assert asked(peer, RemotingCommand(RequestCode.GET_BROKER_CLUSTER_INFO), account).code == code
+    for account, code in ((None, 16), (NOBODY, ResponseCode.TOPIC_NOT_EXIST)):
+        command = RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext_fields={"topic": "orders"})
+        assert asked(peer, command, account).code == code
+    other = {"clusterName": "another", "brokerName": "b", "brokerAddr": "10.0.0.1:1", "brokerId": "0"}
+    owner = FakeAccount("owner", Need(Kind.CLUSTER, "DefaultCluster", UPDATE))
+    guard._accounts.accounts["owner"] = owner  # type: ignore[attr-defined]
+    command = RemotingCommand(RequestCode.UNREGISTER_BROKER, ext_fields=dict(other))
+    assert asked(peer, command, owner).code == 16

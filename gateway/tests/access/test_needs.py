@@ -1,0 +1,101 @@
+"""The needs of a request, from the right that is declared above its method and the fields of its header."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.access.needs import MAX_NAMES, consumer_needs, needs_of, topic_need
+from gateway.remoting.declared import (
+    ACCOUNT,
+    CLUSTER_GET,
+    CREATE,
+    GET,
+    PUB,
+    SUB,
+    UPDATE,
+    Kind,
+    Need,
+    needs,
+    on_cluster,
+    on_group,
+    on_topic,
+)
+from gateway.tests.access.accounts import CLUSTER
+
+CONSUMES = needs(on_group(SUB), on_topic(SUB))
+WHOLE_CLUSTER = Need(Kind.CLUSTER, CLUSTER, UPDATE)
+
+
+def topic(name: str, actions: object = SUB) -> Need:
+    return Need(Kind.TOPIC, name, actions)  # type: ignore[arg-type]
+
+
+def group(name: str, actions: object = SUB) -> Need:
+    return Need(Kind.GROUP, name, actions)  # type: ignore[arg-type]
+
+
+def test_a_send_needs_its_topic_under_the_name_of_its_header() -> None:
+    assert needs_of(needs(on_topic(PUB, "b")), {"a": "g", "b": "orders"}, CLUSTER) == [topic("orders", PUB)]
+    assert needs_of(needs(on_topic(PUB)), {"topic": "orders"}, CLUSTER) == [topic("orders", PUB)]
+
+
+def test_a_consumer_needs_its_group_and_its_topic() -> None:
+    fields = {"consumerGroup": "g", "topic": "orders"}
+    assert needs_of(CONSUMES, fields, CLUSTER) == [group("g"), topic("orders")]
+
+
+def test_a_request_without_a_field_needs_the_cluster_unless_the_field_is_optional() -> None:
+    assert needs_of(CONSUMES, {"consumerGroup": "g"}, CLUSTER) == [group("g"), WHOLE_CLUSTER]
+    assert needs_of(needs(on_topic(PUB, optional=True)), {}, CLUSTER) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("%RETRY%g", []),
+        ("%RETRY%other", [group("other")]),
+        ("%RETRY%g_orders", [topic("orders")]),
+        ("%RETRY%g+orders", [topic("orders")]),
+        ("%RETRY%gorders", [group("gorders")]),
+        ("%RETRY%g_", [group("g_")]),
+        ("%RETRY%", [group("")]),
+        ("%DLQ%g", [topic("%DLQ%g")]),
+        ("", [topic("")]),
+    ],
+)
+def test_a_retry_topic_counts_as_its_group_and_that_of_pops_as_the_topic(name: str, expected: list[Need]) -> None:
+    fields = {"consumerGroup": "g", "topic": name}
+    assert needs_of(CONSUMES, fields, CLUSTER) == [group("g"), *expected]
+
+
+def test_who_sends_to_a_retry_topic_needs_to_consume_with_the_group() -> None:
+    assert topic_need("%RETRY%g", PUB) == group("g")
+    assert topic_need("%RETRY%g", CREATE) == group("g", CREATE)
+    assert topic_need("%RETRY%g", SUB | GET) == group("g", SUB | GET)
+
+
+def test_a_field_with_several_names_needs_each_of_them_once() -> None:
+    right = needs(on_topic(GET, "topicList", optional=True, separator=";"))
+    assert needs_of(right, {"topicList": "a;b;;a;"}, CLUSTER) == [topic("a", GET), topic("b", GET)]
+    assert needs_of(right, {}, CLUSTER) == []
+    many = ";".join(f"t{number}" for number in range(MAX_NAMES + 1))
+    assert needs_of(right, {"topicList": many}, CLUSTER) == [WHOLE_CLUSTER]
+
+
+def test_names_with_an_ending_need_nothing() -> None:
+    right = needs(on_topic(PUB, except_ending="_REPLY_TOPIC"))
+    assert needs_of(right, {"topic": "c_REPLY_TOPIC"}, CLUSTER) == []
+    assert needs_of(right, {"topic": "c_REPLY_TOPIC2"}, CLUSTER) == [topic("c_REPLY_TOPIC2", PUB)]
+
+
+def test_a_cluster_is_the_servers_own_or_the_one_that_is_named() -> None:
+    assert needs_of(CLUSTER_GET, {"clusterName": "x"}, CLUSTER) == [Need(Kind.CLUSTER, CLUSTER, GET)]
+    right = needs(on_cluster(UPDATE, "clusterName"))
+    assert needs_of(right, {"clusterName": "x"}, CLUSTER) == [Need(Kind.CLUSTER, "x", UPDATE)]
+    assert needs_of(right, {}, CLUSTER) == [WHOLE_CLUSTER]
+    assert needs_of(ACCOUNT, {"topic": "x"}, CLUSTER) == []
+
+
+def test_entries_of_a_body_need_what_a_pull_of_them_needs() -> None:
+    assert consumer_needs("g", ["a", "%RETRY%g"]) == [group("g"), topic("a")]
+    assert consumer_needs("g", ["a"], UPDATE) == [group("g", UPDATE), topic("a", UPDATE)]
