@@ -164,6 +164,16 @@ class KnownCaller:
         self.key = SigningKey(account.secret)
         self._passed: set[tuple[object, ...]] = set()
 
+    @property
+    def name(self) -> str:
+        """The access key or user name."""
+        return self.account.name
+
+    @property
+    def is_admin(self) -> bool:
+        """True for an administrator."""
+        return self.account.is_admin
+
     def check(self, request: Request, right: Right, fields: Mapping[str, str]) -> None:
         """Return if the account may send a request.
 

@@ -50,6 +50,14 @@ class Answer:
 class Caller(Protocol):
     """The account of a request's sender."""
 
+    @property
+    def name(self) -> str:
+        """The access key or user name."""
+
+    @property
+    def is_admin(self) -> bool:
+        """True for an administrator."""
+
     def allows(self, request: Request, need: Need, /) -> bool:
         """Return whether the account has a right; a refusal is logged."""
 
