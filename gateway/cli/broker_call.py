@@ -1,4 +1,4 @@
-"""One request to a running broker over a socket, for commands, which need no reactor.
+"""Requests to a running broker over a socket, for commands, which need no reactor.
 
 The calls block, with a time limit on every step.
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import socket
 import ssl
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from gateway.cli.tls_options import HINT_PLAIN, HINT_TLS, HINT_TRUST
+from gateway.client.errors import AclError, broker_error
 from gateway.errors import GatewayError
 from gateway.settings.addresses import Address
 from wire.codes import RequestCode, ResponseCode
@@ -18,9 +19,13 @@ from wire.connection import Connection
 from wire.errors import RemoteError
 from wire.headers.declare import Header, build_header
 
+if TYPE_CHECKING:
+    from wire.signature import RequestSigner
+
 TIMEOUT_S = 10.0
 """Seconds for connecting, and for each answer."""
 READ_BYTES = 1 << 16
+_KEYS = "The keys are those of ROCKETMQ_ACCESS_KEY and ROCKETMQ_SECRET_KEY, or of the file ROCKETMQ_CREDENTIALS_FILE"
 
 
 class BrokerRefused(GatewayError):  # noqa: N818 (an answer)
@@ -46,11 +51,15 @@ class BrokerCall:
     """A connection to one broker.
 
     :param tls: encrypts it.
+    :param signer: signs each request.
     """
 
-    def __init__(self, address: Address, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, address: Address, tls: ssl.SSLContext | None = None, signer: RequestSigner | None = None
+    ) -> None:
         self._address = address
         self._tls = tls
+        self._signer = signer
         self._socket: socket.socket | None = None
         self._connection = Connection()
         self._waiting: list[RemotingCommand] = []
@@ -79,7 +88,7 @@ class BrokerCall:
         if self._socket is not None:
             self._socket.close()
 
-    def ask(self, code: RequestCode, header: Header) -> bytes:
+    def ask(self, code: RequestCode, header: Header, body: bytes = b"") -> bytes:
         """Send a request, and return the body of the answer.
 
         :raises BrokerRefused: the answer is not SUCCESS.
@@ -87,7 +96,9 @@ class BrokerCall:
         """
         assert self._socket is not None, "entered"
         self._opaque += 1
-        command = RemotingCommand(code, opaque=self._opaque, ext_fields=build_header(header))
+        command = RemotingCommand(code, opaque=self._opaque, ext_fields=build_header(header), body=body)
+        if self._signer is not None:
+            self._signer.sign(command)
         try:
             self._socket.sendall(self._connection.send(command))
             answer = self._answer()
@@ -105,7 +116,7 @@ class BrokerCall:
                 "older one. --broker takes the broker's port (10911), not the name server's (9876)",
             )
         if answer.code != ResponseCode.SUCCESS:
-            raise BrokerRefused(answer.code, answer.remark or f"the broker answered with code {answer.code}")
+            raise BrokerRefused(answer.code, _refusal(answer, self._address))
         return answer.body
 
     def _answer(self) -> RemotingCommand:
@@ -127,3 +138,11 @@ def _reason(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message
     return (isinstance(error, ssl.SSLError) and error.reason) or str(error) or type(error).__name__
+
+
+def _refusal(answer: RemotingCommand, address: Address) -> str:
+    """Return the broker's text, with what to do if access was refused."""
+    found = broker_error(answer.code, answer.remark, str(address))
+    if isinstance(found, AclError):
+        return f"{answer.remark} {found.advice}. {_KEYS}"
+    return answer.remark or f"the broker answered with code {answer.code}"

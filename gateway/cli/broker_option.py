@@ -10,6 +10,7 @@ import click
 
 from gateway.cli.options import gathered
 from gateway.cli.tls_options import TlsOptions, tls_options
+from gateway.errors import GatewayError
 
 if TYPE_CHECKING:
     from gateway.cli.broker_call import BrokerCall
@@ -25,18 +26,24 @@ class Broker(NamedTuple):
 
     @contextmanager
     def calling(self) -> Iterator[BrokerCall]:
-        """Connect for the length of a block.
+        """Connect for the length of a block, with the keys of the environment.
 
-        :raises GatewayError: nobody is reached, or a file of TLS cannot be used.
+        :raises GatewayError: nobody is reached, or a file of TLS or of the keys cannot be used.
         """
         from gateway.cli.broker_call import BrokerCall
+        from gateway.client.connect.credentials import signer_of_environment
+        from gateway.client.errors import ConfigurationError
         from gateway.settings.addresses import parse_address
 
         try:
             address = parse_address(self.broker)
         except ValueError as error:
             raise click.BadParameter(f"{self.broker!r} is not one HOST:PORT", param_hint="--broker") from error
-        with BrokerCall(address, self.tls.context()) as call:
+        try:
+            signer = signer_of_environment()
+        except ConfigurationError as error:
+            raise GatewayError(f"{error} (in the environment)", exit_code=2) from error
+        with BrokerCall(address, self.tls.context(), signer) as call:
             yield call
 
 
@@ -49,5 +56,5 @@ def broker_option(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="HOST:PORT",
         default=DEFAULT_BROKER,
         show_default=True,
-        help="The broker's remoting port. A loopback address unless gateway.operatorAccess=EVERYWHERE.",
+        help="The broker's remoting port.",
     )(command)

@@ -29,6 +29,7 @@ PIPE_CLOSED = 141
 No error is printed then.
 """
 LATE_COMMANDS = {
+    "access": ("gateway.cli.access.group", "access"),
     "consume": ("gateway.cli.clients.consume", "consume"),
     "pipeline": ("gateway.cli.clients.pipeline", "pipeline"),
     "produce": ("gateway.cli.clients.produce", "produce"),

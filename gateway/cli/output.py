@@ -5,7 +5,7 @@ Commands write to a terminal only here, except lines that redraw themselves.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 import click
@@ -26,6 +26,14 @@ def say_lines(text: str, *, err: bool = False) -> None:
 def say_json(value: object, *, indent: int | None = None) -> None:
     """Print a value as JSON, on one line if there is no ``indent``."""
     click.echo(safe_json(value, indent))
+
+
+def say_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows below their headings, in columns; an empty cell is a hyphen."""
+    table = [list(head), *([safe_text(cell) or "-" for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 SHOWN = 5

@@ -15,9 +15,8 @@ import click
 
 from gateway.cli.broker_option import Broker, broker_option
 from gateway.cli.options import gathered
-from gateway.cli.output import RepeatedErrors, say, say_json, say_lines
+from gateway.cli.output import RepeatedErrors, say, say_json, say_lines, say_table
 from gateway.readable import duration_text, moment_text
-from wire.safe_text import safe_text
 
 if TYPE_CHECKING:
     from gateway.cli.broker_call import BrokerCall
@@ -127,6 +126,7 @@ Examples:
 ID is a half offset (first column of list), a message id, or the transaction id (unique key) of the message.
 The first outcome of a half message is final: a decision that contradicts it is refused. Every action is written to
 transaction/audit.jsonl in the broker's store directory.
+BROKER is a loopback address unless the broker has gateway.operatorAccess=EVERYWHERE.
 Exit code: 0 done, 1 the broker refused, 2 it cannot be reached or the command is wrong.
 """
 )
@@ -500,15 +500,7 @@ _GIVEN_UP_COLUMNS: tuple[Column, ...] = (
 
 
 def _echo_table(columns: Sequence[Column], entries: Sequence[ListedTransaction]) -> None:
-    _echo_rows([name for name, _ in columns], [[text(entry) or "-" for _, text in columns] for entry in entries])
-
-
-def _echo_rows(head: list[str], rows: list[list[str]]) -> None:
-    rows = [[safe_text(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    for row in [head, *rows]:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        say("  ".join(cells).rstrip())
+    say_table([name for name, _ in columns], [[text(entry) for _, text in columns] for entry in entries])
 
 
 def _echo_statistics(found: TransactionStatistics) -> None:
@@ -532,6 +524,6 @@ def _echo_statistics(found: TransactionStatistics) -> None:
         ]
         for group in found.groups
     ]
-    _echo_rows(head, rows)
+    say_table(head, rows)
     if found.group_count > len(found.groups):
         say(f"… and {found.group_count - len(found.groups)} more groups; --groups shows more", err=True)

@@ -226,6 +226,12 @@ class AclError(BrokerError):
         return False
 
     @property
+    def advice(self) -> str:
+        """The advice to the reader: keys to check, or a right to ask for."""
+        advice, account, resource, _ = self._found
+        return advice.format(account=account or "the account", resource=resource or "the resource")
+
+    @property
     def account(self) -> str:
         """The access key or user name that was refused."""
         return self._found[1]
@@ -253,9 +259,7 @@ class AclError(BrokerError):
         return "Check 'access_key' and 'secret_key', and what this key may do with the topic and the group", "", "", ""
 
     def __str__(self) -> str:
-        advice, account, resource, _ = self._found
-        advice = advice.format(account=account or "the account", resource=resource or "the resource")
-        return f"{super().__str__()}. {advice}. The next try would be refused as well"
+        return f"{super().__str__()}. {self.advice}. The next try would be refused as well"
 
 
 # What refusals of Apache RocketMQ say, 5.x (code 16) before 4.x (code 1), with what to do.

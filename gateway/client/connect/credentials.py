@@ -68,6 +68,16 @@ def signer_of(settings: ClientSettings) -> RequestSigner | None:
     return None if file is None else read_credentials(file).signer()
 
 
+def signer_of_environment() -> RequestSigner | None:
+    """Return the signer with the keys that the environment names; None if it names none.
+
+    :raises ConfigurationError: one key is without the other, or the file of the keys cannot be used.
+    """
+    from gateway.client.connect.settings import ClientSettings
+
+    return signer_of(ClientSettings.from_env(namesrv="", tls=False))
+
+
 def _pair(line: str) -> tuple[str, str] | None:
     """Return the setting and its value in a line, None if the line has none of ours."""
     name, equals, value = line.partition("=")
