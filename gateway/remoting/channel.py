@@ -95,6 +95,11 @@ class Channel:
         """The peer as ``host:port``, as in connection lists and log lines."""
         return str(Address(*self.remote))
 
+    def comes_from(self, source: tuple[str, int]) -> None:
+        """Take the address of the client for which a proxy made this connection; before the first request."""
+        self.remote = source
+        self.remote_host = pack_host(*source)
+
     @property
     def unsent_bytes(self) -> int:
         """The number of bytes given to this channel that the kernel has not taken yet."""

@@ -30,6 +30,7 @@ from gateway.remoting.descriptors import takes_reserve
 from gateway.remoting.input import Commands, IncompleteFrames, Input
 from gateway.remoting.input_turn import InputTurn
 from gateway.remoting.protocol import RemotingProtocol
+from gateway.remoting.proxied import Proxies
 from gateway.remoting.tls.first_byte import FirstByte
 from gateway.settings import Address, RemotingSettings
 from gateway.telemetry.logs import EventLog
@@ -82,6 +83,7 @@ class RemotingServer(Service):
         self.room = AnswerRoom(reactor, self.flush_group, settings.unsent_bytes_total)
         self.first_byte = FirstByte(settings, reactor, self.input_turn, self.incomplete_frames, in_thread)
         """Decides for each connection whether it is encrypted."""
+        self.proxies = Proxies(settings, reactor, self.incomplete_frames)
         self._reactor = reactor
         self._dispatch = dispatch
         self._addresses = tuple(addresses)
@@ -228,6 +230,7 @@ class ServerProtocol(RemotingProtocol):
     def __init__(self, server: RemotingServer, commands: Commands) -> None:
         super().__init__(server, commands, server.input_turn, server.incomplete_frames, server.new_connection)
         self._server = server
+        self._is_known = False
 
     def begin(self, own_input: Input) -> None:
         """Keep the input until the first read."""
@@ -237,9 +240,22 @@ class ServerProtocol(RemotingProtocol):
         """Take the first read; where the later ones go is decided by the first byte."""
         assert self.channel is not None
         assert self.transport is not None
+        if not self._is_known:
+            self._is_known = True
+            header_received = self._server.proxies.receiver(data, self.channel, self._go_on)
+            if header_received is not None:
+                self.dataReceived = header_received  # type: ignore[method-assign, assignment]
+                header_received(data)
+                return
         received = self._server.first_byte.receiver(data, self.channel, self._input.received, self.transport)
         self.dataReceived = received  # type: ignore[method-assign, assignment]
         received(data)
+
+    def _go_on(self, rest: bytes) -> None:
+        """Begin with the client's bytes, of which a proxy's header may have brought none."""
+        del self.dataReceived
+        if rest:
+            self.dataReceived(rest)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 (Twisted's name)
         """Notify the channel and the server that the transport is gone."""

@@ -77,6 +77,23 @@ def advertised_expected(text: str) -> str | None:
     return None
 
 
+def parse_networks(text: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+    """Return addresses and networks (``10.0.0.0/8``) separated by commas; none for an empty text.
+
+    :raises ValueError: a part is neither.
+    """
+    return tuple(ipaddress.ip_network(name, strict=False) for part in text.split(",") if (name := part.strip()))
+
+
+def networks_expected(text: str) -> str | None:
+    """Return what a list of networks expects if ``text`` is wrong, otherwise None."""
+    try:
+        parse_networks(text)
+    except ValueError:
+        return "IP addresses or networks (10.0.0.0/8), separated by commas"
+    return None
+
+
 def addresses_expected(text: str) -> str | None:
     """Return what a list of addresses expects if ``text`` is wrong, otherwise None."""
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.settings.addresses import interface_expected
+from gateway.settings.addresses import interface_expected, networks_expected
 from gateway.settings.declare import Mark, Range, setting
 from gateway.settings.tls import TlsSettings
 
@@ -18,6 +18,13 @@ class RemotingSettings(TlsSettings):
         "bindAddress",
         "Address to listen on; 0.0.0.0 is every IPv4 network (Apache's default), :: also IPv6.",
         within=interface_expected,
+    )
+    proxy_addresses: str = setting(
+        "",
+        "gateway.proxyProtocolAddresses",
+        "Proxies that are believed when they name the client (PROXY protocol): addresses or networks "
+        "(10.0.0.0/8), separated by commas; each of their connections has to begin with a header.",
+        networks_expected,
     )
     server_socket_backlog: int = setting(
         1_024, "serverSocketBacklog", "Connections the system accepts on our behalf before we do.", Range(1, 65_535)

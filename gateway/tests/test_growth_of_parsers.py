@@ -20,7 +20,7 @@ from gateway.client.consume import broker_calls
 from gateway.client.consume.pop.pop_handles import parse_receipt as parse_client_receipt
 from gateway.delivery.pop.receipts import parse_receipt
 from gateway.metadata.attributes import changed_attributes
-from gateway.settings.addresses import parse_address, parse_addresses, parse_advertised
+from gateway.settings.addresses import parse_address, parse_addresses, parse_advertised, parse_networks
 from gateway.settings.files.properties import parse_properties_file
 from gateway.transaction.records.op_messages import parse_op
 from gateway.transaction.records.property_scan import parse_head
@@ -43,6 +43,7 @@ from wire.message.properties import parse_properties
 from wire.message.recall_handle import parse_recall_handle
 from wire.message.record import parse_record, parse_record_ends, parse_records, tail_start
 from wire.message.tags import parse_tag_expression
+from wire.proxy_header import BINARY_BEGIN, parse_proxy_header
 from wire.quick.whole import whole_headers
 from wire.tests.bodies.shapes import body_classes, shapes
 from wire.tests.growth import MOST_PER_DOUBLING, growth_per_doubling
@@ -267,6 +268,16 @@ COVERED: Covered = {
         {**RECORDS, "many": lambda size: record() * (size // 100), "zeros": bytes},
     ),
     "wire.message.tags.parse_tag_expression": (parse_tag_expression, {**TEXTS, "tags": numbered("t{}", between="||")}),
+    "wire.proxy_header.parse_proxy_header": (
+        parse_proxy_header,
+        {
+            "line without end": lambda size: b"PROXY " + b"1" * size,
+            "line of blanks": lambda size: b"PROXY " + b" " * size + b"\r\n",
+            "bytes behind a line": lambda size: b"PROXY UNKNOWN\r\n" + b"PROXY " * (size // 6),
+            "long binary": lambda size: BINARY_BEGIN + b"\x21\x11" + bytes([0xFF, 0xFF]) + bytes(size),
+            "bytes behind a binary one": lambda size: BINARY_BEGIN + b"\x20\x00\x00\x00" + bytes(size),
+        },
+    ),
     "wire.headers.declare.parse_bool": (parse_bool, TEXTS),
     "wire.headers.declare.parse_int": (lambda text: parse_int(text, 64), TEXTS),
     "gateway.client.compression.decompress": (
@@ -290,6 +301,7 @@ COVERED: Covered = {
     "gateway.settings.addresses.parse_address": (parse_address, TEXTS),
     "gateway.settings.addresses.parse_addresses": (parse_addresses, TEXTS),
     "gateway.settings.addresses.parse_advertised": (parse_advertised, TEXTS),
+    "gateway.settings.addresses.parse_networks": (parse_networks, {**TEXTS, "many": repeated("10.0.0.0/8,")}),
     "gateway.settings.files.properties.parse_properties_file": (
         lambda text: parse_properties_file(text, "body"),
         {
