@@ -7,11 +7,10 @@
 
 from __future__ import annotations
 
-from gateway.access.guard import Guard
 from gateway.errors import RequestRefused
 from gateway.remoting.channel import Channel
 from gateway.remoting.declared import Right, Who
-from gateway.remoting.dispatch import Dispatch, Request
+from gateway.remoting.dispatch import Admit, Dispatch, Request
 from gateway.settings.addresses import is_loopback
 from gateway.settings.transaction import BrokerTransactionSettings, OperatorAccess
 from gateway.telemetry.logs import EventLog
@@ -49,20 +48,20 @@ class RequestAdmission:
     Without access control everybody has every right but one. The exception is the right to look at transactions and to
     settle them: ``gateway.operatorAccess`` says from which hosts operators may do so.
 
-    :param guard: judges every request; None without access control.
+    :param admit: judges every request by its account; None without access control.
     """
 
-    def __init__(self, settings: BrokerTransactionSettings, guard: Guard | None = None) -> None:
+    def __init__(self, settings: BrokerTransactionSettings, admit: Admit | None = None) -> None:
         self._access = settings.operator_access
-        self._guard = guard
+        self._admit_account = admit
 
     def admit(self, request: Request, right: Right) -> None:
         """Let a request through; every request passes here before its header is read.
 
         :raises RequestRefused: the sender lacks the right.
         """
-        if self._guard is not None:
-            self._guard.admit(request, right)
+        if self._admit_account is not None:
+            self._admit_account(request, right)
         if right.who is Who.OPERATOR:
             self._admit_operator(request)
 

@@ -8,7 +8,7 @@ the files. ``parts`` says what the parts are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -29,11 +29,14 @@ from gateway.remoting.client import RemotingClient
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.server import RemotingServer
 from gateway.settings import Address, FlushDiskType, Settings
+from gateway.settings.access import CREDENTIALS_MEMBERS, credentials
 from gateway.settings.tree import MetricsExporter
 from gateway.store.disk.files import FileLayer
 from gateway.telemetry.logs import EventLog
+from wire.command import RemotingCommand
 
 if TYPE_CHECKING:
+    from gateway.access.control import AccessControl
     from gateway.broker.figures.metrics_server import MetricsServer
 
 log = EventLog("broker")
@@ -70,6 +73,7 @@ class BrokerService:
     :param name_server: the name server of the same process, which learns our topics without a network; None if there is
         none.
     :param files: the disk of the store; the operating system's files when left out.
+    :param access: the accounts of the process; None if requests need none.
     """
 
     def __init__(
@@ -79,8 +83,10 @@ class BrokerService:
         clock: Milliseconds,
         name_server: NameServerNextDoor | None,
         files: FileLayer | None = None,
+        access: AccessControl | None = None,
     ) -> None:
         self._settings = settings
+        self._access = access
         self._reactor = reactor
         self._flush_group = FlushGroup(reactor)
         loop = loop_on(reactor, self._flush_group.carry_out)
@@ -92,7 +98,7 @@ class BrokerService:
             loop.expect_call if is_awaited else None,
             loop.wait_for if is_awaited and has_few_processors() else None,
         )
-        self._dispatch = Dispatch(RequestAdmission(settings).admit)
+        self._dispatch = Dispatch(RequestAdmission(settings, None if access is None else access.guard.admit).admit)
         self._parts = BrokerParts(
             settings,
             Surroundings(
@@ -113,7 +119,9 @@ class BrokerService:
         self._server = RemotingServer(
             reactor, self._door, _listen_on(settings), settings, self._flush_group, in_thread=self._parts.in_thread
         )
-        self._client = RemotingClient(reactor, self._dispatch, settings, self._flush_group, self._parts.in_thread)
+        self._client = RemotingClient(
+            reactor, self._dispatch, settings, self._flush_group, self._parts.in_thread, sign=_signs(settings)
+        )
         self._registration = self._make_registration(name_server)
         lateness = self._parts.registry.histogram(
             LATENESS, "Seconds by which periodic jobs were late", LATENESS_BOUNDS_S
@@ -154,6 +162,8 @@ class BrokerService:
         if self._metrics is not None:
             self._metrics.start()
         self._server.startService()
+        if self._access is not None:
+            self._access.tell("broker", self._server.ports)
         self._parts.start()
         self._upkeep.start()
         self._look_at_address()
@@ -240,6 +250,16 @@ class BrokerService:
         return MetricsServer(
             self._parts.registry, self._settings, self._reactor, problems, self._server.room, self._server.first_byte
         )
+
+
+def _signs(settings: Settings) -> Callable[[RemotingCommand], None] | None:
+    """Return the function that signs the broker's own requests to name servers, None if they are not signed."""
+    keys = credentials(settings.inner_client_authentication_credentials, CREDENTIALS_MEMBERS)
+    if keys is None:
+        return None
+    from wire.signature import RequestSigner  # with hashes
+
+    return RequestSigner(*keys).sign
 
 
 def _listen_on(settings: Settings) -> list[tuple[str, int]]:

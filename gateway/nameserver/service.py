@@ -12,7 +12,6 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 
-from gateway.access.guard import Guard
 from gateway.clock import Milliseconds
 from gateway.in_thread import InThread
 from gateway.nameserver.addresses import BrokerAddress, as_seen
@@ -25,7 +24,7 @@ from gateway.nameserver.requests.routes import RouteRequests
 from gateway.nameserver.requests.topics import RouteTopicRequests
 from gateway.nameserver.route_table import RouteTable
 from gateway.reactor.interface import NetworkReactor
-from gateway.remoting.dispatch import Dispatch
+from gateway.remoting.dispatch import Admit, Dispatch, admit_everybody
 from gateway.remoting.server import RemotingServer
 from gateway.remoting.turns import Turns
 from gateway.settings import Settings
@@ -38,7 +37,7 @@ class NameServer(Service):
 
     :param in_thread: runs the writes of the key-value file; see ``gateway.metadata.saved.write_behind``.
     :param near_brokers: True if brokers that register from a loopback address are reached wherever this name server is.
-    :param guard: judges every request; None without access control.
+    :param admit: judges every request by its account.
     :raises GatewayError: the key-value file cannot be read.
     """
 
@@ -50,14 +49,14 @@ class NameServer(Service):
         in_thread: InThread,
         *,
         near_brokers: bool = False,
-        guard: Guard | None = None,
+        admit: Admit = admit_everybody,
     ) -> None:
         self._turns = Turns(reactor)
         self.routes = RouteTable(
             settings,
             in_turns=self._turns.begin,
         )
-        self.dispatch = Dispatch() if guard is None else Dispatch(guard.admit)
+        self.dispatch = Dispatch(admit)
         self.kv_config = KvConfig(settings.kv_config_file, in_thread)
         self._settings = settings
         self._clock_ms = clock_ms

@@ -60,6 +60,8 @@ class Channel:
         settings: RemotingSettings,
     ) -> None:
         self.id = channel_id
+        self.sign: Callable[[RemotingCommand], None] | None = None
+        """A function that signs our requests to the peer."""
         self.remote = _host_of(transport.getPeer())
         self.local = _host_of(transport.getHost())
         self.remote_host = pack_host(*self.remote)
@@ -191,7 +193,7 @@ class Channel:
         """Send a one-way request; return False if the channel is closed or its peer does not keep up."""
         if self.closed or self.unsent_bytes > self._pause_bytes:
             return False
-        self.send(_request(code, self._pending_calls().next_opaque(), header, body, flag=ONEWAY_FLAG))
+        self._ask(_request(code, self._pending_calls().next_opaque(), header, body, flag=ONEWAY_FLAG))
         return True
 
     async def call(
@@ -215,8 +217,13 @@ class Channel:
         opaque = pending.next_opaque()
         command = _request(code, opaque, header, body)
         answer = pending.expect(opaque, self._settings.call_timeout_ms / 1_000 if timeout_s is None else timeout_s)
-        self.send(command)
+        self._ask(command)
         return await answer
+
+    def _ask(self, command: RemotingCommand) -> None:
+        if self.sign is not None:
+            self.sign(command)
+        self.send(command)
 
     def answer_arrived(self, response: RemotingCommand) -> bool:
         """Hand a response to the call that waits for it; return False if no call waits for it."""

@@ -55,6 +55,7 @@ class RemotingClient(Service):
 
     :param commands: answers requests of those servers; a ``Dispatch`` without methods refuses all of them.
     :param in_thread: looks at the files of TLS, and reads them when they are renewed.
+    :param sign: signs every request to those servers; None if they know no accounts.
     :raises SettingsError: a file of TLS cannot be used.
     """
 
@@ -65,7 +66,9 @@ class RemotingClient(Service):
         settings: RemotingSettings,
         flush_group: FlushGroup | None = None,
         in_thread: InThread = in_this_thread,
+        sign: Callable[[RemotingCommand], None] | None = None,
     ) -> None:
+        self._sign = sign
         self._reactor = reactor
         self._commands = commands
         self._settings = settings
@@ -130,7 +133,7 @@ class RemotingClient(Service):
         """Make the channel of a new connection; called by the connection's protocol."""
         assert protocol.transport is not None
         self._last_channel_id += 1
-        return Channel(
+        channel = Channel(
             protocol.transport,
             self._last_channel_id,
             flush_group=self._flush_group,
@@ -138,6 +141,8 @@ class RemotingClient(Service):
             reactor=self._reactor,
             settings=self._settings,
         )
+        channel.sign = self._sign
+        return channel
 
     def encrypt(self, protocol: RemotingProtocol, own_input: Input, on_open: Callable[[], None]) -> Link | None:
         """Begin to encrypt a new connection, and return its link; None if connections are plain."""

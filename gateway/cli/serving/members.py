@@ -73,6 +73,11 @@ def members(loaded: Loaded, count: int) -> list[BrokerMember]:
                 f"{key} ({loaded.sources.get(key, DEFAULT)}): {count} brokers cannot share {value}; leave it out, so "
                 "that each keeps its files in a directory of its own, or start each with the command broker"
             )
+    if settings.is_guarded and not settings.inner_client_authentication_credentials:
+        raise SettingsError(
+            f"{count} brokers register with the name server over its port, which is guarded: set "
+            'innerClientAuthenticationCredentials={"accessKey": "...", "secretKey": "..."} of an administrator'
+        )
     told = [(declared, text_of(value)) for declared, value, source in loaded.rows() if source != DEFAULT]
     secrets = {declared.environment: text for declared, text in told if Mark.SECRET in declared.marks}
     open_ = tuple((declared.key, text) for declared, text in told if Mark.SECRET not in declared.marks)
@@ -176,6 +181,8 @@ def _own(settings: Settings, index: int, name: str) -> list[tuple[str, str]]:
         ("listenPort", _port(settings.listen_port, index, "listenPort")),
         ("metricsPromExporterPort", _port(settings.metrics_prom_exporter_port, index, "metricsPromExporterPort")),
     ]
+    if settings.authentication_enabled:
+        own.append(("gateway.accessFile", str(settings.access_json)))
     advertised = settings.advertised
     if advertised.host is not None and advertised.port is not None:
         port = int(_port(advertised.port, index, "gateway.advertise"))

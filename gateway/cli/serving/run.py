@@ -281,7 +281,7 @@ def run(
         log.warning(notice)
     for remark in loaded.remarks:
         log.info(remark)
-    if not is_loopback(settings.bind_address):
+    if not is_loopback(settings.bind_address) and not settings.is_guarded:
         log.warning(
             "listening beyond this machine without authentication: everyone who reaches the ports can read "
             "and write all messages",

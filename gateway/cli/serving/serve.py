@@ -17,7 +17,7 @@ Examples:
   rocketmq-gateway serve --data ./data
       serve this machine; clients use the name server 127.0.0.1:9876
   rocketmq-gateway serve --data /var/lib/rocketmq --bind 0.0.0.0
-      serve every network of this machine (there is no authentication yet)
+      serve every network of this machine (set aclEnable or authenticationEnabled first)
   rocketmq-gateway serve -c broker.conf --set flushDiskType=ASYNC_FLUSH
       take an existing Apache RocketMQ configuration, and change one setting
   rocketmq-gateway serve --bind 0.0.0.0 --advertise mq.example.org:30911

@@ -17,6 +17,7 @@ from gateway.settings.files.load import Role
 from gateway.settings.tree import Settings
 
 if TYPE_CHECKING:
+    from gateway.access.control import AccessControl
     from gateway.cli.serving.members import BrokerMember
     from gateway.store.disk.files import FileLayer
 
@@ -52,16 +53,22 @@ class Part(NamedTuple):
 class ListeningNameServer:
     """The name server with the interface of ``Server``.
 
+    :param access: the accounts of the process; None if requests need none.
     :param near_brokers: passed on to ``NameServer``.
     """
 
-    def __init__(self, settings: Settings, reactor: Any, *, near_brokers: bool = False) -> None:
+    def __init__(
+        self, settings: Settings, reactor: Any, access: AccessControl | None = None, *, near_brokers: bool = False
+    ) -> None:
         from gateway.nameserver.service import NameServer
         from gateway.reactor.log_thread import in_thread_pool
+        from gateway.remoting.dispatch import admit_everybody
 
         self._settings = settings
         in_thread = in_thread_pool(reactor, lambda done, value: self.service.server.flush_group.carry_out(done, value))
-        self.service = NameServer(settings, wall_clock_ms, reactor, in_thread, near_brokers=near_brokers)
+        self._access = access
+        admit = admit_everybody if access is None else access.guard.admit
+        self.service = NameServer(settings, wall_clock_ms, reactor, in_thread, near_brokers=near_brokers, admit=admit)
 
     @property
     def addresses(self) -> Sequence[tuple[str, int]]:
@@ -76,6 +83,8 @@ class ListeningNameServer:
     async def start(self) -> None:
         """Listen on the port."""
         self.service.startService()
+        if self._access is not None:
+            self._access.tell("name server", [self.service.port])
 
     async def stop(self) -> None:
         """Close the port and the connections."""
@@ -90,15 +99,18 @@ def make_parts(role: Role, settings: Settings, reactor: Any, files: FileLayer | 
     """
     _check_root(settings)
     name_server = None
+    access = opened(settings, reactor)
+    if access is not None:
+        yield Part("access", access)
     if role is not Role.BROKER:
-        listening = ListeningNameServer(settings, reactor)
+        listening = ListeningNameServer(settings, reactor, access)
         name_server = listening.service
         yield Part("nameserver", listening)
     if role is not Role.NAMESERVER:
         # A name server alone stays small, and one beside a broker listens this much earlier.
         from gateway.broker.service import BrokerService
 
-        yield Part("broker", BrokerService(settings, reactor, wall_clock_ms, name_server, files))
+        yield Part("broker", BrokerService(settings, reactor, wall_clock_ms, name_server, files, access))
 
 
 def make_parts_of_many(members: Sequence[BrokerMember], settings: Settings, reactor: Any) -> Iterator[Part]:
@@ -109,7 +121,10 @@ def make_parts_of_many(members: Sequence[BrokerMember], settings: Settings, reac
     from gateway.cli.serving.broker_processes import BrokerProcesses
 
     _check_root(settings)
-    listening = ListeningNameServer(settings, reactor, near_brokers=settings.advertised.host is None)
+    access = opened(settings, reactor)
+    if access is not None:
+        yield Part("access", access)
+    listening = ListeningNameServer(settings, reactor, access, near_brokers=settings.advertised.host is None)
 
     def name_servers() -> list[Address]:
         host, port = listening.addresses[0]
@@ -117,6 +132,20 @@ def make_parts_of_many(members: Sequence[BrokerMember], settings: Settings, reac
 
     yield Part("nameserver", listening)
     yield Part("broker", BrokerProcesses(members, reactor, name_servers, settings.store_path_root_dir))
+
+
+def opened(settings: Settings, reactor: Any) -> AccessControl | None:
+    """Return the accounts of this process, None if requests need none.
+
+    :raises GatewayError: the accounts cannot be read.
+    """
+    if not settings.is_guarded:
+        return None
+    from gateway.access.control import AccessControl
+    from gateway.reactor.log_thread import in_thread_pool
+
+    in_thread = in_thread_pool(reactor, lambda done, value: done(value))
+    return AccessControl(settings, reactor, in_thread, wall_clock_ms)
 
 
 def _check_root(settings: Settings) -> None:

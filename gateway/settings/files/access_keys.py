@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from gateway.errors import SettingsError
@@ -56,12 +55,12 @@ def check_together(settings: Settings, sources: Mapping[str, str]) -> None:
         )
 
 
-def beside_configuration(settings: Settings, file: Path | None) -> Settings:
-    """Return the settings with ``gateway.aclFile`` beside the configuration file if nothing else names a place."""
+def beside_configuration(settings: Settings, file: Path | None) -> Path | None:
+    """Return the file of accounts beside the configuration file, None if another place is meant or none is needed."""
     is_read = settings.acl_enable or settings.migrate_auth_from_v1_enabled
     if file is None or not is_read or settings.acl_file or settings.rocketmq_home:
-        return settings
-    return replace(settings, acl_file=str(file.absolute().with_name("plain_acl.yml")))
+        return None
+    return file.absolute().with_name("plain_acl.yml")
 
 
 def notices(settings: Settings, sources: Mapping[str, str]) -> Iterator[str]:

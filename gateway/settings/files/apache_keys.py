@@ -23,15 +23,11 @@ class ApacheKey:
     owner: str
 
 
-_NO_ACCESS_CONTROL = "this gateway does not check credentials, so it would be open to everyone"
 _NO_REPLICAS = "this gateway has no replicas"
 NO_SLAVES = f"{_NO_REPLICAS}, so no send waits for a slave: each message is on this machine only, as with ASYNC_MASTER"
 _OTHER_STORE = "this gateway has the file store only"
 
 REFUSED: Mapping[tuple[str, str], str] = {
-    ("aclEnable", "true"): _NO_ACCESS_CONTROL,
-    ("authenticationEnabled", "true"): _NO_ACCESS_CONTROL,
-    ("authorizationEnabled", "true"): _NO_ACCESS_CONTROL,
     ("brokerRole", "slave"): "this gateway can only be a master",
     ("enableDLegerCommitLog", "true"): _NO_REPLICAS,
     ("enableControllerMode", "true"): _NO_REPLICAS,

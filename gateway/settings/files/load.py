@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -111,7 +111,11 @@ def load_settings(
             continue
         values[declaration.attribute] = _read(declaration, entry)
         sources[declaration.key] = entry.source
-    wanted = access_keys.beside_configuration(Settings(**values), config_file)
+    wanted = Settings(**values)
+    beside = access_keys.beside_configuration(wanted, config_file)
+    if beside is not None:
+        wanted = replace(wanted, acl_file=str(beside))
+        sources[access_keys.ACL_FILE] = f"beside {config_file}"
     settings, changes = (wanted, []) if role is Role.NAMESERVER else together.in_order(wanted, sources)
     _check_together(settings, sources, role)
     notices = [

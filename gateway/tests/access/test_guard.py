@@ -34,7 +34,7 @@ ALL = (ADMIN, SHOP, NOBODY, DISABLED)
 
 def broker_with(directory: Path, guard: Guard) -> WholeBroker:
     broker = WholeBroker(directory)
-    broker.conversation.dispatch._admit = RequestAdmission(broker.parts.settings, guard).admit
+    broker.conversation.dispatch._admit = RequestAdmission(broker.parts.settings, guard.admit).admit
     return broker
 
 
@@ -304,7 +304,7 @@ def test_a_name_server_is_guarded_by_the_same_accounts(tmp_path: Path) -> None:
     watcher = FakeAccount("watcher", Need(Kind.CLUSTER, "DefaultCluster", GET))
     settings = Settings(kv_config_path=str(tmp_path / "kv.json"))
     guard = guard_of(ADMIN, NOBODY, watcher)
-    service = NameServer(settings, lambda: 0, memory_reactor(), in_this_thread, guard=guard)
+    service = NameServer(settings, lambda: 0, memory_reactor(), in_this_thread, admit=guard.admit)
     peer = Conversation(service.dispatch).connect()
     fields = {"namespace": "n", "key": "k", "value": "v"}
     for account, code in ((None, 16), (NOBODY, 16), (watcher, 16), (ADMIN, 0)):

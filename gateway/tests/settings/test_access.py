@@ -78,11 +78,15 @@ def test_the_home_of_apache_is_taken_from_its_variable_unless_it_is_set() -> Non
 
 def test_accounts_lie_beside_the_configuration_if_no_home_and_no_file_is_named(tmp_path: Path) -> None:
     on = replace(Settings(), acl_enable=True)
-    beside = access_keys.beside_configuration(on, tmp_path / "broker.conf")
-    assert beside.acl_file == str(tmp_path / "plain_acl.yml")
+    file = tmp_path / "broker.conf"
+    assert access_keys.beside_configuration(on, file) == tmp_path / "plain_acl.yml"
     for settings in (replace(on, rocketmq_home="/opt"), replace(on, acl_file="/x.yml"), Settings()):
-        assert access_keys.beside_configuration(settings, tmp_path / "broker.conf") is settings
-    assert access_keys.beside_configuration(on, None) is on
+        assert access_keys.beside_configuration(settings, file) is None
+    assert access_keys.beside_configuration(on, None) is None
+    file.write_text("aclEnable=true\n")
+    loaded = load_settings(Role.BROKER, config_file=file)
+    assert loaded.settings.acl_file == str(tmp_path / "plain_acl.yml")
+    assert loaded.sources["gateway.aclFile"] == f"beside {file}"
 
 
 @pytest.mark.parametrize(("key", "classes"), sorted(access_keys.STOCK_CLASSES.items()))
