@@ -7,7 +7,7 @@ keep the parts that they use, because that is quicker. ``parts`` makes what lies
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.announcing.store_hosts import StoreHosts
 from gateway.broker.cold_reads import ColdReads
@@ -41,6 +41,9 @@ from gateway.store.message_store import MessageStore
 from gateway.telemetry.metrics import Registry
 from gateway.transaction.transactions import Transactions
 from wire.message.record import OutgoingMessage
+
+if TYPE_CHECKING:  # access control is imported only if it is on
+    from gateway.access.plain.plain_access import PlainAccess
 
 QueuesOf = Callable[[str], Awaitable[Mapping[str, int] | None]]
 """A function that asks the name servers for the read queues of a topic, by broker name.
@@ -91,6 +94,11 @@ class Desk(Protocol):
     heartbeats: Heartbeats
     locks: QueueLocks
     read_queues: QueuesOf
+
+    # -- access control -------------------------------------------------------------------------------------
+
+    plain_access: PlainAccess | None
+    """The accounts of ACL 1.0; None unless ``aclEnable`` is on."""
 
     # -- delivery -------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from secrets import randbelow
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from twisted.internet.defer import Deferred
 
@@ -76,6 +76,9 @@ from wire.codes import ResponseCode
 from wire.message.flags import Permission
 from wire.message.record import OutgoingMessage
 
+if TYPE_CHECKING:
+    from gateway.access.plain.plain_access import PlainAccess
+
 
 async def no_name_server(_topic: str) -> None:
     """Return None: no name server can be asked for queues, so the broker's own queues are all there are."""
@@ -130,6 +133,7 @@ class BrokerParts:
         self.soon = soon
         self.read_queues = around.read_queues
         self.random_below: Callable[[int], int] = randbelow
+        self.plain_access: PlainAccess | None = None
         self.cold_reads = ColdReads(in_thread, threads=settings.cold_read_threads, limit=settings.cold_reads_limit)
         self.store_hosts = StoreHosts(settings, around.listen_port)
         self.traffic = Traffic()

@@ -15,6 +15,10 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from gateway.access.plain.addresses import parse_pattern
+from gateway.access.plain.document import read_document
+from gateway.access.plain.parsing import Parsing
+from gateway.access.plain.permissions import parse_entry, parse_word
 from gateway.client import compression
 from gateway.client.consume import broker_calls
 from gateway.client.consume.pop.pop_handles import parse_receipt as parse_client_receipt
@@ -212,6 +216,37 @@ FRAMES = {name: json_header(make) for name, make in EXT.items()}
 QUEUE = '"brokerName":"b","queueId":{},"topic":"t"'
 
 Covered: TypeAlias = "dict[str, tuple[Callable[[Any], object], dict[str, Make]]]"
+YAML: dict[str, Make] = {
+    **TEXTS,
+    "accounts": numbered("- {{accessKey: account{}, secretKey: '12345678'}}\n", "accounts:\n", between=""),
+    "entries": repeated("  - a=PUB\n", "accounts:\n- accessKey: account1\n  secretKey: '12345678'\n  topicPerms:\n"),
+    "patterns": repeated("- 10.1.*.*\n", "globalWhiteRemoteAddresses:\n"),
+    "patterns in brackets": repeated("10.1.*.*, ", "globalWhiteRemoteAddresses: [", "]"),
+    "keys": numbered("k{}: v\n", between=""),
+    "keys in braces": numbered("k{}: v", "{", "}"),
+    "names": numbered("- &n{} v\n", "accounts:\n", between=""),
+    "repeated names": repeated("*n, ", "{globalWhiteRemoteAddresses: [&n 10.1.2.3, ", "]}"),
+    "comments": repeated("# a\n"),
+    "lines": repeated("\n"),
+    "spaces": repeated(" "),
+    "tabs": repeated("\t", "a: "),
+    "brackets": repeated("["),
+    "braces": repeated("{"),
+    "hyphens": repeated("- "),
+    "question marks": repeated("? "),
+    "colons": repeated("a: "),
+    "documents": repeated("---\n"),
+    "directives": repeated("%TAG ! a\n"),
+    "tags": repeated("- !a b\n", "accounts:\n"),
+    "text over lines": repeated("a\n ", "accounts: "),
+    "quoted text over lines": repeated("a\n\n ", "accounts: '"),
+    "escapes": repeated("\\x41", 'accounts: "', '"'),
+    "folded lines": repeated("  a\n", "accounts: >\n"),
+    "digits": repeated("1", "accounts: "),
+    "digits with colons": repeated("1:", "accounts: ", "1"),
+    "commas": repeated(",", "accounts: [", "]"),
+}
+
 COVERED: Covered = {
     "wire.bodies.fastjson.parse_json": (config_json.parse_config, JSON),
     "wire.bodies.registration.RegisterBrokerBody.parse": (
@@ -280,6 +315,23 @@ COVERED: Covered = {
     ),
     "wire.headers.declare.parse_bool": (parse_bool, TEXTS),
     "wire.headers.declare.parse_int": (lambda text: parse_int(text, 64), TEXTS),
+    "gateway.access.plain.addresses.parse_pattern": (
+        parse_pattern,
+        {
+            **TEXTS,
+            "addresses": repeated("10.1.2.3,", after="10.1.2.3"),
+            "braces": repeated("1,", "10.1.2.{", "1}"),
+            "parts": repeated("*."),
+            "parts of IPv6": repeated("*:"),
+            "ranges": repeated("1-2.", "10."),
+        },
+    ),
+    "gateway.access.plain.document.read_document": (
+        lambda text: read_document(Parsing(Path("plain_acl.yml"), text.encode())),
+        YAML,
+    ),
+    "gateway.access.plain.permissions.parse_entry": (parse_entry, {**TEXTS, "equals": repeated("=")}),
+    "gateway.access.plain.permissions.parse_word": (parse_word, {**TEXTS, "words": repeated("PUB|")}),
     "gateway.client.compression.decompress": (
         lambda body: compression.decompress(body, 0),
         {"zeros": lambda size: zlib.compress(bytes(64 * size)), "noise": bytes},

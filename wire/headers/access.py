@@ -1,8 +1,44 @@
-"""Headers of requests about users and their policies, of 5.3 and later."""
+"""Headers of requests about accounts: those of ACL 1.0, and users and their policies of 5.3 and later."""
 
 from __future__ import annotations
 
 from wire.headers.declare import Header
+
+
+class UpdateAccountRequest(Header):
+    """Create an account of ACL 1.0, or change what is given of one (50); entries are separated by commas."""
+
+    access_key: str
+    secret_key: str | None = None
+    white_remote_address: str | None = None
+    admin: bool | None = None
+    default_topic_perm: str | None = None
+    default_group_perm: str | None = None
+    topic_perms: str | None = None
+    group_perms: str | None = None
+
+
+class DeleteAccountRequest(Header):
+    """Delete an account of ACL 1.0 (51)."""
+
+    access_key: str
+
+
+class AccountsVersionResponse(Header):
+    """The versions of the files of accounts (52): the main file's, and a JSON object of all by path."""
+
+    version: str
+    all_acl_file_version: str | None = None
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+
+
+class UpdateWhiteListRequest(Header):
+    """Set the white list of all accounts in a file (53); patterns are separated by commas."""
+
+    global_white_addrs: str
+    acl_file_full_path: str = ""
 
 
 class UserRequest(Header):

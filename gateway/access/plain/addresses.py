@@ -23,6 +23,9 @@ EXPECTED: Final = (
 MAX_LISTED: Final = 10_000
 """The number of addresses in one pattern."""
 
+MAX_SHOWN: Final = 100
+"""The characters of a wrong text that an error repeats."""
+
 Parts: TypeAlias = tuple[int, ...]
 """The 4 numbers of an IPv4 address, or the 8 of an IPv6 address."""
 Spans: TypeAlias = tuple[tuple[int, int], ...]
@@ -100,8 +103,8 @@ def _address(text: str) -> Parts:
     found = None if "%" in text else address_of(text)
     if found is None:
         if text != text.strip() and address_of(text.strip()) is not None:
-            raise ValueError(f"{text!r} has a space; write addresses one after the other, without spaces")
-        raise ValueError(f"{text!r} is no address; {EXPECTED}")
+            raise ValueError(f"{text[:MAX_SHOWN]!r} has a space; write addresses one after the other, without spaces")
+        raise ValueError(f"{text[:MAX_SHOWN]!r} is no address; {EXPECTED}")
     return found
 
 
@@ -146,7 +149,7 @@ def _spans(parts: list[str], number: re.Pattern[str], base: int, most: int) -> S
             spans.append((0, most))
             continue
         if not number.fullmatch(low) or (hyphen and not number.fullmatch(high)):
-            raise ValueError(f"{part!r} is no part of an address; {EXPECTED}")
+            raise ValueError(f"{part[:MAX_SHOWN]!r} is no part of an address; {EXPECTED}")
         span = int(low, base), int(high or low, base)
         if hyphen and span[1] == 0:
             raise ValueError(f"the range {part} is the number 0: write 0")

@@ -22,8 +22,8 @@ from wire.safe_text import UNSAFE
 
 MAX_TEXT: Final = 1_024
 """The number of characters of a key, a pattern or an entry in a request."""
-_COMMA: Final = re.compile(r",(?![^{}]*\})")
-"""A comma outside braces."""
+_PATTERN: Final = re.compile(r"[^,{}]+(?:\{[^{}]*\}?)?|\{[^{}]*\}?")
+"""An address pattern in a list with commas; commas in braces belong to it."""
 _UNSAFE: Final = re.compile(f"[{UNSAFE}]")
 
 
@@ -70,7 +70,8 @@ class AccountChange:
         for key, text in (("accessKey", self.name), ("secretKey", self.secret)):
             if text is not None and len(text) < SHORTEST_KEY:
                 raise ValueError(f"{key} has {len(text)} characters; at least {SHORTEST_KEY} are needed")
-        texts = (self.name, self.secret, self.white, *(self.topics or ()), *(self.groups or ()))
+        texts = [self.name, self.secret, self.white, self.default_topic, self.default_group]
+        texts += [*(self.topics or ()), *(self.groups or ())]
         for text in texts:
             if text is not None and (len(text) > MAX_TEXT or _UNSAFE.search(text)):
                 raise ValueError(f"a text has control characters, or more than {MAX_TEXT} characters")
@@ -200,7 +201,7 @@ class WhiteListChange:
 
 def patterns_in(text: str) -> tuple[str, ...]:
     """Return the patterns of a list with commas; commas in braces belong to their pattern."""
-    return tuple(part for part in _COMMA.split(text) if part.strip())
+    return tuple(found for found in _PATTERN.findall(text) if found.strip())
 
 
 def put_version(editing: Editing, counter: int, timestamp: int) -> None:

@@ -8,6 +8,8 @@ from typing import Final
 from gateway.remoting.declared import Action
 from gateway.spelling import nearest
 
+MAX_SHOWN: Final = 100
+"""The characters of a wrong text that an error repeats."""
 DENY: Final = "DENY"
 WORDS: Final[Mapping[str, Action]] = {
     DENY: Action(0),
@@ -27,6 +29,7 @@ def parse_word(text: str) -> str:
     word = text.strip()
     if word in WORDS:
         return word
+    word = word[:MAX_SHOWN]
     meant = nearest("".join(word.split()), WORDS)
     advice = f", or is {meant} meant?" if meant else ""
     raise ValueError(f"{word!r} is no permission: expected {', '.join(WORDS)}{advice}")
@@ -40,5 +43,5 @@ def parse_entry(text: str) -> tuple[str, str]:
     name, separator, word = text.partition("=")
     name = name.strip()
     if not separator or not name or "=" in word:
-        raise ValueError(f"{text!r} has not the form name=PERM, such as orders=PUB|SUB")
+        raise ValueError(f"{text[:MAX_SHOWN]!r} has not the form name=PERM, such as orders=PUB|SUB")
     return name, parse_word(word)

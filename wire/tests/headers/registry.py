@@ -115,6 +115,9 @@ REQUEST_HEADERS: Final[Mapping[RequestCode, type[Header]]] = MappingProxyType(
         RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC: topics.CreateTopicRequest,
         RequestCode.QUERY_MESSAGE: pull.QueryMessageRequest,
         RequestCode.VIEW_MESSAGE_BY_ID: pull.ViewMessageRequest,
+        RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: access.UpdateAccountRequest,
+        RequestCode.DELETE_ACL_CONFIG: access.DeleteAccountRequest,
+        RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: access.UpdateWhiteListRequest,
         RequestCode.AUTH_CREATE_USER: access.UserRequest,
         RequestCode.AUTH_UPDATE_USER: access.UserRequest,
         RequestCode.AUTH_DELETE_USER: access.UserRequest,
@@ -159,5 +162,6 @@ RESPONSE_HEADERS: Final[Mapping[RequestCode, type[Header]]] = MappingProxyType(
         RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: groups.GetAllSubscriptionGroupResponse,
         RequestCode.GET_BROKER_CONFIG: admin.GetBrokerConfigResponse,
         RequestCode.QUERY_MESSAGE: pull.QueryMessageResponse,
+        RequestCode.GET_BROKER_CLUSTER_ACL_INFO: access.AccountsVersionResponse,
     }
 )

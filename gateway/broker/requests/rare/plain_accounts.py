@@ -1,0 +1,146 @@
+"""Changes of the accounts of ACL 1.0 by tools: requests 50 to 53 of `mqadmin` 4.x, and 54, which is refused.
+
+Upstream 4.9.8: ``AdminBrokerProcessor``, where every account may send them. Here they need an admin. A request from an
+address of a white list needs an admin's signature as well, so that no address alone can make an admin.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gateway.access.guard import fields_of
+from gateway.broker.awaiting import thread_result
+from gateway.broker.desk import DeskRequests
+from gateway.errors import RequestRefused
+from gateway.remoting.declared import ADMIN
+from gateway.remoting.dispatch import Answer, Request
+from gateway.remoting.requests import answers
+from gateway.telemetry.logs import EventLog
+from wire.bodies.topics import DataVersion
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.access import (
+    AccountsVersionResponse,
+    DeleteAccountRequest,
+    UpdateAccountRequest,
+    UpdateWhiteListRequest,
+)
+from wire.signature import ACCESS_KEY, SigningKey
+
+if TYPE_CHECKING:  # the files need a YAML library, which is imported only if they are in use
+    from gateway.access.plain.changes import Change
+    from gateway.access.plain.plain_access import PlainAccess
+
+log = EventLog("access")
+
+OFF = "aclEnable=false: this broker has no accounts of ACL 1.0"
+NO_SECRETS = "secret keys are not shown, as since Apache RocketMQ 4.9.8; look into the broker's plain_acl.yml"
+
+
+class PlainAccountRequests(DeskRequests):
+    """Requests about accounts and white lists of ACL 1.0; a change is on disk before it is answered."""
+
+    @answers(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, UpdateAccountRequest, ADMIN)
+    async def update(self, request: Request, header: UpdateAccountRequest) -> Answer:
+        """Create an account, or change what is given; an empty text is as if it were not given."""
+        access = self._access(ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED)
+        from gateway.access.plain.changes import AccountChange
+
+        change = AccountChange(
+            name=header.access_key,
+            secret=header.secret_key or None,
+            white=header.white_remote_address,
+            is_admin=header.admin,
+            default_topic=header.default_topic_perm or None,
+            default_group=header.default_group_perm or None,
+            topics=_entries(header.topic_perms),
+            groups=_entries(header.group_perms),
+        )
+        return await self._change(request, access, change, ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED)
+
+    @answers(RequestCode.DELETE_ACL_CONFIG, DeleteAccountRequest, ADMIN)
+    async def delete(self, request: Request, header: DeleteAccountRequest) -> Answer:
+        """Delete an account."""
+        access = self._access(ResponseCode.DELETE_ACL_CONFIG_FAILED)
+        from gateway.access.plain.changes import AccountRemoval
+
+        change = AccountRemoval(header.access_key)
+        return await self._change(request, access, change, ResponseCode.DELETE_ACL_CONFIG_FAILED)
+
+    @answers(RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, UpdateWhiteListRequest, ADMIN)
+    async def update_white_list(self, request: Request, header: UpdateWhiteListRequest) -> Answer:
+        """Set the white list of all accounts in one file."""
+        failed = ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED
+        access = self._access(failed)
+        from gateway.access.plain.changes import WhiteListChange, patterns_in
+
+        patterns = patterns_in(header.global_white_addrs)
+        if not patterns:
+            raise RequestRefused(failed, "no address is given")
+        return await self._change(request, access, WhiteListChange(patterns, header.acl_file_full_path), failed)
+
+    @answers(RequestCode.GET_BROKER_CLUSTER_ACL_INFO, None, ADMIN)
+    def versions(self, request: Request, _header: None) -> Answer:
+        """Answer with the versions of all files of accounts."""
+        access = self._access(ResponseCode.SYSTEM_ERROR)
+        settings, reached_at = self._desk.settings, request.channel.local
+        found = {
+            str(path): DataVersion(counter=version.counter, timestamp=version.timestamp)
+            for path, version in access.versions().items()
+        }
+        main = found.get(str(access.main), DataVersion())
+        host, port = settings.advertised.host or reached_at[0], settings.advertised.port or reached_at[1]
+        return Answer(
+            header=AccountsVersionResponse(
+                version=main.build().decode(),
+                all_acl_file_version=msgspec.json.encode(
+                    {path: msgspec.Raw(version.build()) for path, version in found.items()}
+                ).decode(),
+                broker_name=settings.broker_name,
+                broker_addr=f"{host}:{port}",
+                cluster_name=settings.broker_cluster_name,
+            )
+        )
+
+    @answers(RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG, None, ADMIN)
+    def accounts(self, _request: Request, _header: None) -> Answer:
+        """Refuse to show accounts: the answer of earlier versions had their secret keys."""
+        raise RequestRefused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, NO_SECRETS)
+
+    def _access(self, code: ResponseCode) -> PlainAccess:
+        if self._desk.plain_access is None:
+            raise RequestRefused(code, OFF)
+        return self._desk.plain_access
+
+    async def _change(self, request: Request, access: PlainAccess, change: Change, code: ResponseCode) -> Answer:
+        by = _admin(request, access, code)
+        try:
+            await thread_result(self._desk.in_thread, partial(access.change, change))
+        except (ValueError, OSError) as error:
+            raise RequestRefused(code, str(error)) from None
+        log.info("accounts changed by request", change=change, account=by, remote=request.channel.remote_text)
+        return Answer()
+
+
+def _entries(text: str | None) -> tuple[str, ...] | None:
+    """Return the entries of a list with commas; None if nothing is given."""
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip()) or None
+
+
+def _admin(request: Request, access: PlainAccess, code: ResponseCode) -> str:
+    """Return the name of the admin that sent a request: the guard has looked, unless a white list let it pass.
+
+    :raises RequestRefused: the request has no admin's signature.
+    """
+    fields = fields_of(request.command)
+    name = fields.get(ACCESS_KEY, "")
+    if request.caller is None:
+        account = access.find(name)
+        signed = account is not None and SigningKey(account.secret).has_signed(fields, request.command.body)
+        if account is None or not account.is_admin or not signed:
+            raise RequestRefused(
+                code, "an address of a white list alone changes no accounts: sign the request with the keys of an admin"
+            )
+    return name
