@@ -5,9 +5,9 @@ Processor time is compared with processor time, the least of several runs, so th
 
 from __future__ import annotations
 
-import gc
-import time
 from collections.abc import Callable
+
+from wire.tests.growth import processor_seconds
 
 MOST_GROWTH = 3.0
 """Linear work doubles, sorting does a little more; work that is quadratic becomes four times as much."""
@@ -27,18 +27,8 @@ def check_growth(prepare: Callable[[int], Prepared], size: int, name: str) -> No
     """
     single = double = float("inf")
     for _ in range(RUNS):
-        single = min(single, _cost_s(prepare(size)))
-        double = min(double, _cost_s(prepare(2 * size)))
+        single = min(single, processor_seconds(prepare(size)))
+        double = min(double, processor_seconds(prepare(2 * size)))
         if double <= MOST_GROWTH * single + NOISE_S:
             return
     raise AssertionError(f"{name}: {single * 1e3:.1f} ms with {size} entries, {double * 1e3:.1f} ms with {2 * size}")
-
-
-def _cost_s(operation: Prepared) -> float:
-    gc.disable()
-    try:
-        before = time.process_time()
-        operation()
-        return time.process_time() - before
-    finally:
-        gc.enable()
