@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import quote
 
@@ -28,13 +28,22 @@ _VARYING = (
 class AdminTool:
     """Runs commands against one name server. Several commands keep a client of their own: one tool for one peer."""
 
-    def __init__(self, address: tuple[str, int], nameserver: str) -> None:
+    def __init__(self, address: tuple[str, int], nameserver: str, write: Callable[[str, str], None]) -> None:
         self._address = address
+        self._write = write
         self._nameserver = nameserver
 
     def run(self, command: str) -> list[str]:
         """The lines that a command prints, without stack frames and empty lines."""
         return self._run([*command.split(), "-n", self._nameserver])
+
+    def at(self, nameserver: str) -> AdminTool:
+        """The same tool for another peer; not for commands that keep a client of their own."""
+        return AdminTool(self._address, nameserver, self._write)
+
+    def sign(self, access_key: str, secret_key: str) -> None:
+        """Sign what follows; tools.yml is read for each command."""
+        self._write("/app/home/conf/tools.yml", f"accessKey: {access_key}\nsecretKey: {secret_key}\n")
 
     def commands(self) -> list[str]:
         """The names of all commands."""
@@ -72,10 +81,15 @@ def _shape(line: str) -> str:
 
 
 @contextmanager
-def admin_tool(nameserver: str) -> Iterator[AdminTool]:
-    """A running tool of the newest Apache RocketMQ."""
+def admin_tool(nameserver: str, version: str = "5.5.0") -> Iterator[AdminTool]:
+    """A running tool of the newest Apache RocketMQ, or of another."""
+
+    def write(path: str, text: str) -> None:
+        done = container.exec(["sh", "-c", f"cat >{path} <<'END'\n{text}END\n"])
+        assert done.exit_code == 0, done.output.decode()
+
     container = (
-        DockerContainer(image("rocketmq", "5.5.0"))
+        DockerContainer(image("rocketmq", version))
         .with_env("ROLE", "admin")
         .with_env("ADMIN_PORT", str(_PORT))
         .with_exposed_ports(_PORT)
@@ -83,4 +97,5 @@ def admin_tool(nameserver: str) -> Iterator[AdminTool]:
         .waiting_for(LogMessageWaitStrategy("ready").with_startup_timeout(60))
     )
     with container:
-        yield AdminTool((container.get_container_host_ip(), int(container.get_exposed_port(_PORT))), nameserver)
+        address = container.get_container_host_ip(), int(container.get_exposed_port(_PORT))
+        yield AdminTool(address, nameserver, write)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
 import socket
 import struct
@@ -51,6 +53,14 @@ def request(code: int, fields: dict[str, str] | None = None, body: bytes = b"", 
         },
         body,
     )
+
+
+def signed(frame: Frame, access_key: str, secret_key: str) -> Frame:
+    """Sign a request with the keys of an account, as stock clients do."""
+    frame.fields["AccessKey"] = access_key
+    content = "".join(frame.fields[name] for name in sorted(frame.fields)).encode() + frame.body
+    frame.fields["Signature"] = base64.b64encode(hmac.digest(secret_key.encode(), content, "sha1")).decode()
+    return frame
 
 
 def read(connection: socket.socket) -> Frame | None:

@@ -105,5 +105,5 @@ def _wanted(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 if __name__ == "__main__":
-    for each in (("java-client",), ("gateway",), ("rocketmq", "5.5.0")):
+    for each in (("java-client",), ("gateway",), ("rocketmq", "5.5.0"), ("rocketmq", "4.9.8")):
         image(*each)

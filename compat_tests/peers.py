@@ -219,6 +219,8 @@ class ApacheContainer:
 
     `orderly` is for those who read its store afterwards: ending itself takes it nine seconds.
 
+    `plain_acl` is the text of conf/plain_acl.yml, and `operator` the keys of an account that may change settings.
+
     `ports`, broker's and name server's, are taken on this machine: clients of a `GatewayProcess` that had them go on.
     """
 
@@ -230,8 +232,11 @@ class ApacheContainer:
         store: Path | None = None,
         orderly: bool = False,
         ports: tuple[int, int] | None = None,
+        plain_acl: str = "",
+        operator: tuple[str, str] | None = None,
     ) -> None:
         self.name = f"rocketmq-{version}"
+        self._operator = operator
         self._orderly = orderly
         self._port = ports[0] if ports is not None else 10911
         self._nameserver_port = 9876 if ports is None else ports[1]
@@ -239,6 +244,7 @@ class ApacheContainer:
             DockerContainer(image("rocketmq", version))
             .with_env("BROKER_EXTRA", ";".join(f"{k}={v}" for k, v in {**(settings or {}), **APACHE_ONLY}.items()))
             .with_env("BROKER_PORT", str(self._port))
+            .with_env("PLAIN_ACL", plain_acl)
             .with_kwargs(labels={LABEL: owner()})
             .waiting_for(LogMessageWaitStrategy(r"The broker\[.*boot success").with_startup_timeout(120))
         )
@@ -277,6 +283,8 @@ class ApacheContainer:
         """
         asked = frames.request(frames.GET_ROUTE, {"topic": f"{CLUSTER}_REPLY_TOPIC"})
         told = frames.request(frames.UPDATE_BROKER_CONFIG, body=b"brokerPermission=6\n")
+        if self._operator is not None:
+            frames.signed(told, *self._operator)
         with suppress(OSError):
             answer = frames.ask((container_address(self._container), self._nameserver_port), asked)
             if answer is not None and answer.code == 0:

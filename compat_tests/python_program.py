@@ -14,6 +14,7 @@ from typing import Any
 from compat_tests.client_program import Answer, ClientProgram
 from gateway.client import (
     AdminClient,
+    ClientSettings,
     ConsumeFrom,
     LitePullConsumer,
     LitePullSettings,
@@ -206,7 +207,7 @@ class PythonProgram(ClientProgram):
 
     def _lite_pull(self, o: Fields) -> Fields:
         tally = Tally(o["run"])
-        settings = LitePullSettings(namesrv=o["ns"], consume_from_where=ConsumeFrom.FIRST_OFFSET)
+        settings = LitePullSettings(**reached(o), consume_from_where=ConsumeFrom.FIRST_OFFSET)
         with LitePullConsumer(o["group"], settings, subscriptions={o["topic"]: wanted(o)}) as pulling:
             self._poll(o, pulling, tally)
         return tally.fields("received")
@@ -214,7 +215,7 @@ class PythonProgram(ClientProgram):
     def _pull(self, o: Fields) -> Fields:
         """Assigned queues, from their beginnings."""
         tally = Tally(o["run"])
-        with LitePullConsumer(o["group"], LitePullSettings(namesrv=o["ns"])) as pulling:
+        with LitePullConsumer(o["group"], LitePullSettings(**reached(o))) as pulling:
             queues = pulling.message_queues(o["topic"])
             pulling.assign(queues)
             for queue in queues:
@@ -238,7 +239,7 @@ class PythonProgram(ClientProgram):
 
     def _simple(self, o: Fields) -> Fields:
         tally, skipped = Tally(o["run"]), set()
-        settings = SimpleSettings(namesrv=o["ns"], consume_from_where=ConsumeFrom.FIRST_OFFSET)
+        settings = SimpleSettings(**reached(o), consume_from_where=ConsumeFrom.FIRST_OFFSET)
         invisible = o.get("invisible_ms", 10_000) / 1000
         with SimpleConsumer(o["group"], settings, subscriptions={o["topic"]: wanted(o)}) as popping:
             while len(tally.seen) < o["count"] and time.monotonic() < o["end"]:
@@ -289,9 +290,14 @@ def message_of(o: Fields, number: int, **more: Any) -> Message:
     )
 
 
+def reached(o: Fields) -> Fields:
+    """What every client is told: name servers, and the keys of an account."""
+    return {"namesrv": o["ns"], **{name: o[name] for name in ("access_key", "secret_key") if name in o}}
+
+
 def producer_settings(o: Fields) -> ProducerSettings:
     return ProducerSettings(
-        namesrv=o["ns"],
+        **reached(o),
         namespace=o.get("namespace", ""),
         enable_trace="trace" in o,
         send_msg_timeout=10.0,
@@ -302,7 +308,7 @@ def producer_settings(o: Fields) -> ProducerSettings:
 def consumer(o: Fields, listener: Listener) -> PushConsumer:
     """A push consumer; whether orderly or broadcasting, the verb says."""
     settings = PushSettings(
-        namesrv=o["ns"],
+        **reached(o),
         namespace=o.get("namespace", ""),
         instance_name=f"{o['group']}@{next(_instances)}",
         consume_from_where=ConsumeFrom.FIRST_OFFSET,
@@ -417,7 +423,7 @@ class Transactions:
 def transact(o: Fields) -> Fields:
     tally, local = Tally(o["run"]), Transactions(Tally(o["run"]))
     failed = 0
-    settings = TransactionSettings(namesrv=o["ns"], heartbeat_broker_interval=1.0)
+    settings = TransactionSettings(**reached(o), heartbeat_broker_interval=1.0)
     with TransactionProducer(o["group"], local, settings) as producer:
         for number in range(o["count"]):
             try:
@@ -450,7 +456,7 @@ def request(o: Fields) -> Fields:
         except RocketMQError:
             counts["failed"] += 1
 
-    settings = PushSettings(namesrv=o["ns"], consume_from_where=ConsumeFrom.FIRST_OFFSET)
+    settings = PushSettings(**reached(o), consume_from_where=ConsumeFrom.FIRST_OFFSET)
     with (
         Producer("asking_" + o["group"], producer_settings(o)) as producer,
         PushConsumer(o["group"], answer, settings, subscriptions={o["topic"]: "*"}),
@@ -462,7 +468,7 @@ def request(o: Fields) -> Fields:
 
 def query_keys(o: Fields) -> Fields:
     tally = Tally(o["run"])
-    with AdminClient(namesrv=o["ns"]) as admin:
+    with AdminClient(ClientSettings(**reached(o))) as admin:
         for number in range(o["count"]):
             found: list[ReceivedMessage] = []
             while not found and time.monotonic() < o["end"]:
@@ -473,5 +479,5 @@ def query_keys(o: Fields) -> Fields:
 
 
 def view(o: Fields) -> Fields:
-    with AdminClient(namesrv=o["ns"]) as admin:
+    with AdminClient(ClientSettings(**reached(o))) as admin:
         return {"key": "".join(admin.messages.by_id(o["id"], o["topic"]).keys)}

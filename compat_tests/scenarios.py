@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import itertools
 import uuid
+from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from compat_tests.client_program import Answer, ClientProgram
@@ -28,6 +29,8 @@ class Scene:
     messages: int
     # A consumer that gets nothing new for so long gives up.
     patience_s: int = 45
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """The keys of the client's account."""
 
     def run(self, verb: str, **options: object) -> Answer:
         return self.client.run(verb, **self._common(options))
@@ -36,7 +39,7 @@ class Scene:
         return self.client.start(verb, **self._common(options))
 
     def _common(self, options: dict[str, object]) -> dict[str, Any]:
-        return {"ns": self.peer.nameserver, "timeout_s": 120, "idle_s": self.patience_s, **options}
+        return {"ns": self.peer.nameserver, "timeout_s": 120, "idle_s": self.patience_s, **self.keys, **options}
 
     def topic(self, queues: int = 4) -> str:
         """A new topic, made through the client's API and visible to it."""

@@ -17,10 +17,18 @@ import org.apache.rocketmq.tools.command.MQAdminStartup;
 public final class Admin {
     private Admin() { }
 
+    /** The first logger of 5.x tells how it was configured, which is no answer of a command. */
+    private static void tellOfLogging() throws ReflectiveOperationException {
+        try {
+            Class.forName("org.apache.rocketmq.logging.org.slf4j.LoggerFactory").getMethod("getLogger", String.class).invoke(null, "admin");
+        } catch (ClassNotFoundException e) {
+            return;
+        }
+    }
+
     public static void main(String[] args) throws Exception {
         PrintStream out = System.out;
-        // Its first logger tells how it was configured, which is no answer of a command.
-        org.apache.rocketmq.logging.org.slf4j.LoggerFactory.getLogger("admin");
+        tellOfLogging();
         ServerSocket server = new ServerSocket(Integer.parseInt(args[0]));
         Ending.hurry();  // nearly each command starts a client and ends it
         out.println("ready");

@@ -19,6 +19,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.impl.consumer.DefaultMQPushConsumerImpl;
 import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
@@ -42,6 +43,7 @@ final class Consuming {
         verbs.put("consume-orderly", Consuming::orderly);
         verbs.put("consume-pull", Consuming::pull);
         verbs.put("consume-broadcast", Consuming::broadcast);
+        verbs.put("consume-together", Consuming::together);
     }
 
     /** Waits for the end of a verb: count reached and lingered, told to stop, idle for idle_s, or out of time. */
@@ -75,7 +77,7 @@ final class Consuming {
     }
 
     static DefaultMQPushConsumer consumer(Options o, String group) throws Exception {
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group, Sending.hook(o), new AllocateMessageQueueAveragely());
         Sending.configure(o, consumer);
         consumer.setInstanceName(group + "@" + System.nanoTime());
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
@@ -172,11 +174,38 @@ final class Consuming {
         tally.into(answer, "received").put("order_breaks", breaks.get()).put("suspended", suspended.size());
     }
 
+    /**
+     * consume-together other= other_group=: two consumers of one client, which sends one heartbeat for both; the other starts first. Answer: of the
+     * first what consume-push answers, and "other_received".
+     */
+    static void together(Options o, Json answer) throws Exception {
+        Tally mine = new Tally(o.text("run"));
+        Tally others = new Tally(o.text("run"));
+        List<DefaultMQPushConsumer> consumers = new ArrayList<>();
+        for (Tally tally : List.of(others, mine)) {
+            DefaultMQPushConsumer consumer = consumer(o, o.text(tally == mine ? "group" : "other_group"));
+            consumer.setInstanceName(o.text("group") + "@" + o.text("run"));
+            if (tally == others) {
+                consumer.unsubscribe(o.text("topic"));
+                consumer.subscribe(o.text("other"), "*");
+            }
+            consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+                messages.forEach(tally::add);
+                return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+            });
+            consumer.start();
+            consumers.add(consumer);
+        }
+        await(o, Main.end(o), mine);
+        consumers.forEach(DefaultMQPushConsumer::shutdown);
+        mine.into(answer, "received").put("other_received", others.distinct());
+    }
+
     /** consume-pull: every queue from its first offset to its end, with stored offsets checked when commit=true. */
     @SuppressWarnings("deprecation")
     static void pull(Options o, Json answer) throws Exception {
         Tally tally = new Tally(o.text("run"));
-        DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(o.text("group"));
+        DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(o.text("group"), Sending.hook(o));
         Sending.configure(o, consumer);
         consumer.setInstanceName(o.text("group") + "@" + System.nanoTime());
         consumer.start();

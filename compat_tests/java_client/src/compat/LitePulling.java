@@ -23,7 +23,7 @@ final class LitePulling {
     static void litePull(Options o, Json answer) throws Exception {
         Tally tally = new Tally(o.text("run"));
         Ledger ledger = Ledger.of(o);
-        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(o.text("group"));
+        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(o.text("group"), Sending.hook(o));
         Sending.configure(o, consumer);
         consumer.setInstanceName(o.text("group") + "@" + System.nanoTime());
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);

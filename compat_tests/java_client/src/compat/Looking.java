@@ -19,7 +19,7 @@ final class Looking {
 
     /** query-key ns= topic= run= count= [threads=8]: asks for each key of the run until it is found once or time is over. */
     static void queryKeys(Options o, Json answer) throws Exception {
-        DefaultMQProducer client = Sending.producer(o, new DefaultMQProducer("query_" + System.nanoTime()));
+        DefaultMQProducer client = Sending.producer(o, new DefaultMQProducer("query_" + System.nanoTime(), Sending.hook(o)));
         String run = o.text("run");
         String topic = o.text("topic");
         Tally tally = new Tally(run);
@@ -60,7 +60,7 @@ final class Looking {
 
     /** view-id ns= topic= id= [key=]: one message by offset message id or unique id. */
     static void view(Options o, Json answer) throws Exception {
-        DefaultMQProducer client = Sending.producer(o, new DefaultMQProducer("view_" + System.nanoTime()));
+        DefaultMQProducer client = Sending.producer(o, new DefaultMQProducer("view_" + System.nanoTime(), Sending.hook(o)));
         try {
             long end = Main.end(o);
             MessageExt message = null;

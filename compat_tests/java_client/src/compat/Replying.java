@@ -38,7 +38,7 @@ final class Replying {
     static void request(Options o, Json answer) throws Exception {
         AtomicInteger refused = new AtomicInteger();
         Map<String, AtomicInteger> counts = new ConcurrentHashMap<>();
-        DefaultMQProducer replier = Sending.producer(o, new DefaultMQProducer(o.text("group") + "_replier"));
+        DefaultMQProducer replier = Sending.producer(o, new DefaultMQProducer(o.text("group") + "_replier", Sending.hook(o)));
         DefaultMQPushConsumer consumer = Consuming.consumer(o, o.text("group"));
         consumer.subscribe(o.text("topic"), "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
@@ -51,7 +51,7 @@ final class Replying {
             }
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
-        DefaultMQProducer producer = Sending.producer(o, new DefaultMQProducer(o.text("group") + "_requester"));
+        DefaultMQProducer producer = Sending.producer(o, new DefaultMQProducer(o.text("group") + "_requester", Sending.hook(o)));
         try {
             if (!o.text("replies", "true").equals("false")) {
                 consumer.start();
@@ -113,7 +113,7 @@ final class Replying {
      * "message_id".
      */
     static void replyTo(Options o, Json answer) throws Exception {
-        DefaultMQProducer producer = Sending.producer(o, new DefaultMQProducer("repliers_" + System.nanoTime()));
+        DefaultMQProducer producer = Sending.producer(o, new DefaultMQProducer("repliers_" + System.nanoTime(), Sending.hook(o)));
         Message reply = new Message(o.text("cluster") + "_REPLY_TOPIC", "unasked".getBytes(StandardCharsets.UTF_8));
         MessageAccessor.putProperty(reply, MessageConst.PROPERTY_MESSAGE_TYPE, "reply");
         MessageAccessor.putProperty(reply, MessageConst.PROPERTY_CORRELATION_ID, o.text("correlation", "unknown"));

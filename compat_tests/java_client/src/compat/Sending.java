@@ -7,6 +7,7 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.ClientConfig;
+import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
@@ -18,7 +19,7 @@ import org.apache.rocketmq.remoting.RPCHook;
  * Sends the messages run-0 … run-(count-1). Common options: ns= topic= run= [count=] [first=0] [threads=8] [size=100]
  * [timeout_s=60] [until=NAME] [tags=a,b,c (number modulo)] [retries=2] [pause_ms=0] [delay=LEVEL] [ledger=NAME]
  * [property=NAME (a user property whose value is the number)] [trace=true (since 4.4)] [namespace= (since 4.5)]
- * [attempt_timeout_ms= (of each of the retries)].
+ * [attempt_timeout_ms= (of each of the retries)] [access_key= secret_key= (of nearly all verbs)].
  * Answer: "acknowledged" with their "numbers", "not_ok" (stored, but another status than SEND_OK), "failed" and "errors".
  */
 final class Sending {
@@ -61,7 +62,7 @@ final class Sending {
 
         void failed(Throwable error) {
             failed.incrementAndGet();
-            acknowledged.error(error);
+            acknowledged.error(refusal(error));
             ledger.refused(error);
         }
     }
@@ -90,12 +91,22 @@ final class Sending {
         }
     }
 
+    /** What signs each request of a client, with access_key= and secret_key= (since 4.4); null without. */
+    static RPCHook hook(Options o) throws ReflectiveOperationException {
+        if (!o.has("access_key")) {
+            return null;
+        }
+        Class<?> keys = Class.forName("org.apache.rocketmq.acl.common.SessionCredentials");
+        Object pair = keys.getConstructor(String.class, String.class).newInstance(o.text("access_key"), o.text("secret_key"));
+        return (RPCHook) Class.forName("org.apache.rocketmq.acl.common.AclClientRPCHook").getConstructor(keys).newInstance(pair);
+    }
+
     private static DefaultMQProducer made(Options o, String group) throws ReflectiveOperationException {
         if (!o.has("trace")) {
-            return new DefaultMQProducer(group);
+            return new DefaultMQProducer(group, hook(o));
         }
         return DefaultMQProducer.class.getConstructor(String.class, RPCHook.class, boolean.class, String.class)
-            .newInstance(group, null, true, null);
+            .newInstance(group, hook(o), true, null);
     }
 
     static <P extends DefaultMQProducer> P producer(Options o, P producer) throws Exception {
@@ -121,6 +132,11 @@ final class Sending {
         } catch (NoSuchMethodException e) {
             return;
         }
+    }
+
+    /** What a broker answered, where the client tells only that it has given up. */
+    static Throwable refusal(Throwable error) {
+        return error.getCause() instanceof MQBrokerException ? error.getCause() : error;
     }
 
     private static void async(DefaultMQProducer producer, List<Message> messages, Outcome out) throws Exception {

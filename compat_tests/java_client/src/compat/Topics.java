@@ -22,7 +22,7 @@ final class Topics {
      * started may not have registered the template yet: then it is asked for again.
      */
     static void create(Options o, Json answer) throws Exception {
-        DefaultMQProducer producer = Sending.producer(o, new DefaultMQProducer("topics_" + System.nanoTime()));
+        DefaultMQProducer producer = Sending.producer(o, new DefaultMQProducer("topics_" + System.nanoTime(), Sending.hook(o)));
         try {
             int queues = o.number("queues", 4);
             long end = Main.end(o);

@@ -62,7 +62,7 @@ interface TransactionApi {
     }
 
     private static TransactionApi current(Options o, Listener listener, Listener checked) throws Exception {
-        TransactionMQProducer producer = new TransactionMQProducer(o.text("group"));
+        TransactionMQProducer producer = new TransactionMQProducer(o.text("group"), Sending.hook(o));
         producer.setTransactionListener(new TransactionListener() {
             @Override
             public LocalTransactionState executeLocalTransaction(Message message, Object arg) {

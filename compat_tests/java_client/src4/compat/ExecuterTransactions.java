@@ -13,7 +13,7 @@ final class ExecuterTransactions implements TransactionApi {
 
     ExecuterTransactions(Options o, Listener listener) throws Exception {
         this.listener = listener;
-        producer = new TransactionMQProducer(o.text("group"));
+        producer = new TransactionMQProducer(o.text("group"), Sending.hook(o));
         producer.setTransactionCheckListener((TransactionCheckListener) listener::check);
         Sending.producer(o, producer);
     }

@@ -1,0 +1,240 @@
+"""Clients with accounts: what they may do works with every API, and what they may not is refused in known words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from compat_tests import scenarios
+from compat_tests.access import admin_commands
+from compat_tests.access.stands import (
+    DISABLED,
+    EVERYWHERE,
+    NARROW,
+    OPERATOR,
+    OTHER_GROUP,
+    OTHER_TOPIC,
+    OWN_GROUP,
+    OWN_TOPIC,
+    UNKNOWN,
+    WRONG,
+    AccountScene,
+    Keys,
+    Stand,
+    apache_of_4,
+    apache_of_5,
+)
+from compat_tests.admin_tool import admin_tool
+from compat_tests.client_program import ClientProgram
+from compat_tests.java_client import JavaClient
+from compat_tests.python_program import PythonProgram
+from compat_tests.scenarios import run_name, unused_topic
+from gateway.client import AclError, Message, Producer, ProducerSettings, RocketMQError
+
+TARGETS: dict[str, tuple[Callable[[Path], Stand], tuple[str, ...]]] = {
+    "rocketmq-4.9.8": (lambda _: apache_of_4(), ("4.9.8",)),
+    "rocketmq-5.5.0": (lambda _: apache_of_5(), ("5.5.0",)),
+}
+"""Servers, and the versions of the Java clients that are tried with them."""
+MESSAGES = 100
+TRANSACTIONS = 30
+PATIENCE_S = 20
+
+
+@pytest.fixture(scope="module", params=TARGETS)
+def target(request: pytest.FixtureRequest) -> str:
+    """Return the name of the server that runs now."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def stand(target: str, engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    make, _ = TARGETS[target]
+    found = make(tmp_path_factory.mktemp("accounts"))
+    found.peer.start()
+    try:
+        found.prepare()
+        yield found
+    finally:
+        found.peer.stop()
+
+
+@pytest.fixture(scope="module")
+def java(target: str, clients: Callable[[str], JavaClient]) -> list[JavaClient]:
+    return [clients(version) for version in TARGETS[target][1]]
+
+
+def words(stand: Stand, of_4: str, of_5: str) -> str:
+    """Return the words of the server's generation."""
+    return of_4 if stand.generation == "1.0" else of_5
+
+
+def refusals(stand: Stand) -> list[tuple[Keys | None, str]]:
+    """Return keys with which nothing may be sent to OTHER_TOPIC, and the words that say so."""
+    found: list[tuple[Keys | None, str]] = [
+        (None, words(stand, "AclException: No accessKey is configured", "username cannot be null.")),
+        (UNKNOWN, words(stand, "AclException: No acl config for stranger", "User:stranger is not found.")),
+        (
+            WRONG,
+            words(stand, "AclException: Check signature failed for accessKey=narrower", "check signature failed."),
+        ),
+        (
+            NARROW,
+            words(
+                stand,
+                f"AclException: No default permission for topic:{OTHER_TOPIC}",
+                f"User:narrower has no permission to access Topic:{OTHER_TOPIC} from ",
+            ),
+        ),
+    ]
+    return found if stand.generation == "1.0" else [*found, (DISABLED, "User:disabled is disabled.")]
+
+
+def _pushed(scene: AccountScene) -> None:
+    topic = scene.topic()
+    scenarios.send_all(scene, topic, "send-sync")
+    scenarios.receive_all(scene, topic, "consume-push")
+
+
+def _polled(scene: AccountScene) -> None:
+    topic = scene.topic()
+    scenarios.send_all(scene, topic, "send-async")
+    scenarios.receive_all(scene, topic, "consume-lite-pull")
+
+
+def _pulled(scene: AccountScene) -> None:
+    topic = scene.topic()
+    scenarios.send_all(scene, topic, "send-batch", batch=20)
+    scenarios.send_all(scene, topic, "send-oneway")
+    got = scene.run("consume-pull", topic=topic, run=run_name(topic), group=f"g_{topic}", count=scene.messages)
+    assert got["received"] == scene.messages, str(got)
+
+
+def _ordered(scene: AccountScene) -> None:
+    topic = scene.topic()
+    scenarios.send_all(scene, topic, "send-orderly", shards=4, threads=4)
+    got = scenarios.receive_all(scene, topic, "consume-orderly", shards=4)
+    assert got["order_breaks"] == 0, str(got)
+
+
+def _transacted(scene: AccountScene) -> None:
+    scenarios.transactions_by_thirds(scene, TRANSACTIONS)
+
+
+def _answered(scene: AccountScene) -> None:
+    topic = scene.topic()
+    got = scene.run("request", topic=topic, group=f"g_{topic}", count=10, threads=4)
+    assert (got["replied"], got["wrong"], got["failed"]) == (10, 0, 0), str(got)
+
+
+def _popped(scene: AccountScene) -> None:
+    """The broker shares out the queues to a Java consumer; the simple consumer is there to pop."""
+    topic = scene.topic()
+    group = f"g_{topic}"
+    scenarios.send_all(scene, topic)
+    if isinstance(scene.client, PythonProgram):
+        scenarios.receive_all(scene, topic, "consume-simple", group=group, skip=50, invisible_ms=2000)
+    else:
+        scene.stand.let_pop(topic, group)
+        scenarios.receive_all(scene, topic, "consume-push", group=group, broker_balances=True)
+
+
+SCENARIOS = (_pushed, _polled, _pulled, _ordered, _transacted, scenarios.retried_then_dead, _answered, _popped)
+
+
+def _scenarios(stand: Stand, client: ClientProgram) -> list[tuple[Callable[[AccountScene], object], AccountScene]]:
+    """Return what is tried with a client.
+
+    A Java client of Apache RocketMQ waits up to twenty seconds for the queue of its retries: that is only tried here.
+    4.x does not pop.
+    """
+    scene = stand.scene(client, EVERYWHERE, MESSAGES)
+    left_out: set[Callable[..., object]] = set()
+    if stand.is_apache and not isinstance(client, PythonProgram):
+        left_out.add(scenarios.retried_then_dead)
+    if client.version == "4.9.8" or (stand.is_apache and stand.generation == "1.0"):
+        left_out.add(_popped)
+    return [(each, scene) for each in SCENARIOS if each not in left_out]
+
+
+def test_every_api_works_with_the_rights_to_it(stand: Stand, java: list[JavaClient]) -> None:
+    """All at once, since most of their time is waiting."""
+    wanted = [each for client in (*java, PythonProgram()) for each in _scenarios(stand, client)]
+    with ThreadPoolExecutor(len(wanted)) as pool:
+        begun = [(pool.submit(run, scene), run, scene) for run, scene in wanted]
+        for done, run, scene in begun:
+            try:
+                done.result()
+            except Exception as error:
+                error.add_note(f"{run.__name__}, client {scene.client.version}")
+                raise
+
+
+def test_a_java_producer_is_refused_in_the_words_of_apache_rocketmq(stand: Stand, java: list[JavaClient]) -> None:
+    for client in java:
+        for keys, refusal in refusals(stand):
+            scene = stand.scene(client, keys)
+            sent = scene.run("send-sync", topic=OTHER_TOPIC, run="refused", count=1, retries=0, threads=1)
+            ((said, _),) = sent.json("errors").items()
+            assert (sent["acknowledged"], sent["failed"]) == (0, 1), str(sent)
+            assert refusal in said
+        own = stand.scene(client, NARROW).run("send-sync", topic=OWN_TOPIC, run="own", count=1)
+        assert own["acknowledged"] == 1, str(own)
+
+
+def test_the_python_producer_names_the_refusal(stand: Stand) -> None:
+    for keys, refusal in refusals(stand):
+        options = {} if keys is None else keys.options
+        settings = ProducerSettings(namesrv=stand.nameserver, **options)  # type: ignore[arg-type]
+        with Producer("refused", settings) as producer, pytest.raises(RocketMQError) as caught:
+            producer.send(Message(OTHER_TOPIC, b"refused"))
+        assert refusal in str(caught.value)
+        assert isinstance(caught.value, AclError)
+
+
+def test_a_pull_consumer_hears_which_right_it_lacks(stand: Stand, java: list[JavaClient]) -> None:
+    for client in java:
+        scene = stand.scene(client, NARROW)
+        stand.scene(client, EVERYWHERE).run("send-sync", topic=OTHER_TOPIC, run="any", count=4)
+        topic = words(stand, f"No default permission for topic:{OTHER_TOPIC}", f"Topic:{OTHER_TOPIC}")
+        with pytest.raises(AssertionError, match=topic):
+            scene.run("consume-pull", topic=OTHER_TOPIC, run="any", group=OWN_GROUP, count=1)
+        group = words(stand, f"No default permission for group:{OTHER_GROUP}", f"Group:{OTHER_GROUP}")
+        with pytest.raises(AssertionError, match=group):
+            scene.run("consume-pull", topic=OWN_TOPIC, run="any", group=OTHER_GROUP, count=1)
+
+
+def test_one_forbidden_consumer_of_a_client(stand: Stand, java: list[JavaClient]) -> None:
+    """It gets nothing; the other, of the same client, gets everything here, and nothing from Apache RocketMQ."""
+    for client in java:
+        scene = stand.scene(client, NARROW, 20)
+        run = run_name(unused_topic())
+        scene.run("send-sync", topic=OWN_TOPIC, run=run, count=20)
+        stand.scene(client, EVERYWHERE).run("send-sync", topic=OTHER_TOPIC, run=run, count=20)
+        got = scene.run(
+            "consume-together",
+            topic=OWN_TOPIC,
+            group=OWN_GROUP,
+            other=OTHER_TOPIC,
+            other_group=OTHER_GROUP,
+            run=run,
+            count=20,
+            timeout_s=5 if stand.is_apache else PATIENCE_S,
+        )
+        assert (got["received"], got["other_received"]) == (0 if stand.is_apache else 20, 0), str(got)
+
+
+def test_mqadmin_prints_what_it_prints_against_apache_rocketmq(stand: Stand) -> None:
+    version, commands = "5.5.0", admin_commands.USERS_OF_5
+    if stand.generation == "1.0":
+        version, commands = "4.9.8", admin_commands.ACCOUNTS_OF_4
+    broker = stand.broker_name
+    with admin_tool(stand.nameserver, version) as tool:
+        unsigned = words(stand, "1 org.apache.rocketmq.acl.common.AclException: No accessKey", "16 username cannot be")
+        assert admin_commands.printed(tool, broker, commands[-1][0]).startswith(unsigned)
+        tool.sign(OPERATOR.access, OPERATOR.secret)
+        different = admin_commands.differences(tool, broker, commands)
+    assert not different, "\n".join(different)
