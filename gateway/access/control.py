@@ -137,7 +137,7 @@ def _plain(settings: Settings, reactor: Any, in_thread: InThread, clock_ms: Mill
     from gateway.access.plain.files import PlainFiles, main_file  # with PyYAML
     from gateway.access.plain.plain_access import PlainAccess
 
-    main = main_file(settings.acl_file, settings.rocketmq_home, None)
+    main = main_file(settings.acl_file, settings.rocketmq_home)
     return PlainAccess(PlainFiles(main, clock_ms), reactor, in_thread)
 
 
@@ -168,5 +168,5 @@ def _first_users(settings: Settings, clock_ms: Milliseconds) -> Iterator[User]:
         from gateway.access.plain.files import PlainFiles, main_file
         from gateway.access.policies.migration import migrated
 
-        main = main_file(settings.acl_file, settings.rocketmq_home, None)
+        main = main_file(settings.acl_file, settings.rocketmq_home)
         yield from migrated(PlainFiles(main, clock_ms).load(), {})

@@ -43,7 +43,7 @@ from gateway.transaction.transactions import Transactions
 from wire.message.record import OutgoingMessage
 
 if TYPE_CHECKING:  # access control is imported only if it is on
-    from gateway.access.plain.plain_access import PlainAccess
+    from gateway.access.control import AccessControl
 
 QueuesOf = Callable[[str], Awaitable[Mapping[str, int] | None]]
 """A function that asks the name servers for the read queues of a topic, by broker name.
@@ -97,8 +97,8 @@ class Desk(Protocol):
 
     # -- access control -------------------------------------------------------------------------------------
 
-    plain_access: PlainAccess | None
-    """The accounts of ACL 1.0; None unless ``aclEnable`` is on."""
+    access: AccessControl | None
+    """The accounts of the process and their audit file; None if requests need no account."""
 
     # -- delivery -------------------------------------------------------------------------------------------
 

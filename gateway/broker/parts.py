@@ -77,7 +77,7 @@ from wire.message.flags import Permission
 from wire.message.record import OutgoingMessage
 
 if TYPE_CHECKING:
-    from gateway.access.plain.plain_access import PlainAccess
+    from gateway.access.control import AccessControl
 
 
 async def no_name_server(_topic: str) -> None:
@@ -96,6 +96,7 @@ class Surroundings:
     :param listen_port: returns the broker's main port, once the broker listens.
     :param read_queues: asks the name servers for the queues of a topic.
     :param files: the disk of the store; the operating system's files when left out.
+    :param access: the accounts of the process; None if requests need none.
     """
 
     reactor: Any
@@ -107,6 +108,7 @@ class Surroundings:
     listen_port: Callable[[], int]
     read_queues: QueuesOf = no_name_server
     files: FileLayer | None = None
+    access: AccessControl | None = None
 
 
 log = EventLog("broker")
@@ -132,8 +134,8 @@ class BrokerParts:
         self.in_thread = in_thread
         self.soon = soon
         self.read_queues = around.read_queues
+        self.access = around.access
         self.random_below: Callable[[int], int] = randbelow
-        self.plain_access: PlainAccess | None = None
         self.cold_reads = ColdReads(in_thread, threads=settings.cold_read_threads, limit=settings.cold_reads_limit)
         self.store_hosts = StoreHosts(settings, around.listen_port)
         self.traffic = Traffic()

@@ -111,6 +111,7 @@ class BrokerService:
                 listen_port=lambda: self._server.ports[0],
                 read_queues=lambda topic: self._registration.read_queues(topic),
                 files=files,
+                access=access,
             ),
         )
         if name_server is not None:

@@ -30,6 +30,10 @@ _UNSAFE: Final = re.compile(f"[{UNSAFE}]")
 class Change(Protocol):
     """One change. A ValueError says why it is refused, and never contains a secret."""
 
+    @property
+    def resource(self) -> str:
+        """The thing that changes, for the audit file."""
+
     def place(self, accounts: Mapping[str, PlainAccount], files: Collection[Path], main: Path) -> Path:
         """Return the file that has to change.
 
@@ -61,6 +65,11 @@ class AccountChange:
     default_group: str | None = None
     topics: tuple[str, ...] | None = None
     groups: tuple[str, ...] | None = None
+
+    @property
+    def resource(self) -> str:
+        """The name of the account."""
+        return f"account {self.name}"
 
     def check(self) -> None:
         """Look at every part.
@@ -153,6 +162,11 @@ class AccountRemoval:
 
     name: str
 
+    @property
+    def resource(self) -> str:
+        """The name of the account."""
+        return f"account {self.name}"
+
     def place(self, accounts: Mapping[str, PlainAccount], files: Collection[Path], main: Path) -> Path:  # noqa: ARG002
         """Return the file that has the account."""
         if self.name not in accounts:
@@ -179,6 +193,11 @@ class WhiteListChange:
 
     texts: tuple[str, ...]
     file: str = ""
+
+    @property
+    def resource(self) -> str:
+        """The key of the white list, and the file if one is named."""
+        return f"{WHITE} {self.file}".rstrip()
 
     def place(self, accounts: Mapping[str, PlainAccount], files: Collection[Path], main: Path) -> Path:  # noqa: ARG002
         """Return the file that was named."""

@@ -32,30 +32,26 @@ SUFFIXES: Final = (".yml", ".yaml")
 MAX_FILES: Final = 1_000
 """The number of files of accounts."""
 NEW_FILE_MODE: Final = 0o600
-HOME: Final = "ROCKETMQ_HOME"
-"""The environment variable with Apache RocketMQ's directory."""
 EMPTY: Final = "nothing is written in it; to remove all accounts, write 'accounts: []'"
 
 Stamp: TypeAlias = tuple[int, int, int]
 """The time of a file's last change in nanoseconds, its size and its number."""
 
 
-def main_file(named: str, home: str, beside: Path | None) -> Path:
+def main_file(named: str, home: str) -> Path:
     """Return the file of accounts; further files are in the directory ``acl`` beside it.
 
-    :param named: ``gateway.aclFile``; :param home: ``rocketmqHome``, or ``ROCKETMQ_HOME`` of the environment;
-    :param beside: the file of settings that the server was started with.
+    :param named: ``gateway.aclFile``, which is beside the file of settings if nothing else is said.
+    :param home: ``rocketmqHome``, or ``ROCKETMQ_HOME`` of the environment.
     :raises SettingsError: none of them says where the file is.
     """
     if named:
         return Path(with_home(named)).absolute()
     if home:
         return Path(with_home(home)).absolute() / "conf" / MAIN
-    if beside is not None:
-        return beside.absolute().parent / MAIN
     raise SettingsError(
-        f"aclEnable=true, and nothing says where {MAIN} is: set gateway.aclFile, rocketmqHome or {HOME}, or name a "
-        "file of settings beside it with -c"
+        f"aclEnable=true, and nothing says where {MAIN} is: set gateway.aclFile, rocketmqHome or ROCKETMQ_HOME, or "
+        "name a file of settings beside it with -c"
     )
 
 

@@ -45,7 +45,8 @@ class PlainAccountRequests(DeskRequests):
     @answers(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, UpdateAccountRequest, ADMIN)
     async def update(self, request: Request, header: UpdateAccountRequest) -> Answer:
         """Create an account, or change what is given; an empty text is as if it were not given."""
-        access = self._access(ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED)
+        failed = ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED
+        access = self._plain(failed)
         from gateway.access.plain.changes import AccountChange
 
         change = AccountChange(
@@ -58,22 +59,22 @@ class PlainAccountRequests(DeskRequests):
             topics=_entries(header.topic_perms),
             groups=_entries(header.group_perms),
         )
-        return await self._change(request, access, change, ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED)
+        return await self._change(request, access, change, failed)
 
     @answers(RequestCode.DELETE_ACL_CONFIG, DeleteAccountRequest, ADMIN)
     async def delete(self, request: Request, header: DeleteAccountRequest) -> Answer:
         """Delete an account."""
-        access = self._access(ResponseCode.DELETE_ACL_CONFIG_FAILED)
+        access = self._plain(ResponseCode.DELETE_ACL_CONFIG_FAILED)
         from gateway.access.plain.changes import AccountRemoval
 
         change = AccountRemoval(header.access_key)
-        return await self._change(request, access, change, ResponseCode.DELETE_ACL_CONFIG_FAILED)
+        return await self._change(request, access, change, ResponseCode.DELETE_ACL_CONFIG_FAILED, "Delete")
 
     @answers(RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, UpdateWhiteListRequest, ADMIN)
     async def update_white_list(self, request: Request, header: UpdateWhiteListRequest) -> Answer:
         """Set the white list of all accounts in one file."""
         failed = ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED
-        access = self._access(failed)
+        access = self._plain(failed)
         from gateway.access.plain.changes import WhiteListChange, patterns_in
 
         patterns = patterns_in(header.global_white_addrs)
@@ -84,20 +85,19 @@ class PlainAccountRequests(DeskRequests):
     @answers(RequestCode.GET_BROKER_CLUSTER_ACL_INFO, None, ADMIN)
     def versions(self, request: Request, _header: None) -> Answer:
         """Answer with the versions of all files of accounts."""
-        access = self._access(ResponseCode.SYSTEM_ERROR)
+        access = self._plain(ResponseCode.SYSTEM_ERROR)
         settings, reached_at = self._desk.settings, request.channel.local
         found = {
-            str(path): DataVersion(counter=version.counter, timestamp=version.timestamp)
+            str(path): DataVersion(counter=version.counter, timestamp=version.timestamp).build()
             for path, version in access.versions().items()
         }
-        main = found.get(str(access.main), DataVersion())
+        main = found.get(str(access.main)) or DataVersion().build()
         host, port = settings.advertised.host or reached_at[0], settings.advertised.port or reached_at[1]
+        all_versions = msgspec.json.encode({path: msgspec.Raw(version) for path, version in found.items()})
         return Answer(
             header=AccountsVersionResponse(
-                version=main.build().decode(),
-                all_acl_file_version=msgspec.json.encode(
-                    {path: msgspec.Raw(version.build()) for path, version in found.items()}
-                ).decode(),
+                version=main.decode(),
+                all_acl_file_version=all_versions.decode(),
                 broker_name=settings.broker_name,
                 broker_addr=f"{host}:{port}",
                 cluster_name=settings.broker_cluster_name,
@@ -109,18 +109,24 @@ class PlainAccountRequests(DeskRequests):
         """Refuse to show accounts: the answer of earlier versions had their secret keys."""
         raise RequestRefused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, NO_SECRETS)
 
-    def _access(self, code: ResponseCode) -> PlainAccess:
-        if self._desk.plain_access is None:
+    def _plain(self, code: ResponseCode) -> PlainAccess:
+        access = self._desk.access
+        if access is None or access.plain is None:
             raise RequestRefused(code, OFF)
-        return self._desk.plain_access
+        return access.plain
 
-    async def _change(self, request: Request, access: PlainAccess, change: Change, code: ResponseCode) -> Answer:
+    async def _change(
+        self, request: Request, access: PlainAccess, change: Change, code: ResponseCode, action: str = "Update"
+    ) -> Answer:
         by = _admin(request, access, code)
         try:
             await thread_result(self._desk.in_thread, partial(access.change, change))
         except (ValueError, OSError) as error:
             raise RequestRefused(code, str(error)) from None
-        log.info("accounts changed by request", change=change, account=by, remote=request.channel.remote_text)
+        channel, control = request.channel, self._desk.access
+        log.info("accounts changed by request", change=change, account=by, remote=channel.remote_text)
+        if control is not None:
+            control.audit.changed(by, channel.remote[0], request.command.code, change.resource, action, "admin: true")
         return Answer()
 
 

@@ -56,13 +56,11 @@ def faults(caplog: pytest.LogCaptureFixture) -> list[tuple[str, int, str]]:
 
 
 def test_the_place_of_the_file() -> None:
-    beside = Path("/etc/rocketmq/broker.conf")
-    assert main_file("/a/b.yml", "/home/r", beside) == Path("/a/b.yml")
-    assert main_file("", "/home/r", beside) == Path("/home/r/conf/plain_acl.yml")
-    assert main_file("", "", beside) == Path("/etc/rocketmq/plain_acl.yml")
-    assert main_file("~/b.yml", "", None) == Path.home() / "b.yml"
+    assert main_file("/a/b.yml", "/home/r") == Path("/a/b.yml")
+    assert main_file("", "/home/r") == Path("/home/r/conf/plain_acl.yml")
+    assert main_file("~/b.yml", "") == Path.home() / "b.yml"
     with pytest.raises(SettingsError, match=r"set gateway\.aclFile, rocketmqHome or ROCKETMQ_HOME"):
-        main_file("", "", None)
+        main_file("", "")
 
 
 def test_all_files_below_the_directory_are_read(files: PlainFiles, write: Write) -> None:

@@ -6,11 +6,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from twisted.internet.task import Clock
 
+from gateway.access.audit import Audit
 from gateway.access.plain.files import PlainFiles
 from gateway.access.plain.plain_access import PlainAccess
 from gateway.broker.requests.rare.plain_accounts import NO_SECRETS, OFF
@@ -27,6 +29,9 @@ from wire.headers.access import (
 )
 from wire.headers.declare import build_header, parse_header
 from wire.signature import RequestSigner
+
+if TYPE_CHECKING:
+    from gateway.access.control import AccessControl
 
 FILE = """# keep me
 globalWhiteRemoteAddresses: # and me
@@ -55,7 +60,8 @@ def access(broker: WholeBroker, tmp_path: Path) -> PlainAccess:
     path = tmp_path / "plain_acl.yml"
     path.write_text(FILE)
     access = PlainAccess(PlainFiles(path, lambda: START_MS), Clock(), in_this_thread)
-    broker.parts.plain_access = access
+    audit = Audit(tmp_path / "audit.jsonl", in_this_thread)
+    broker.parts.access = cast("AccessControl", SimpleNamespace(plain=access, audit=audit))
     return access
 
 
@@ -161,6 +167,19 @@ def test_a_file_that_cannot_be_written_is_the_answer(
         answer = ask(broker, code, header)
     assert (answer.code, answer.remark) == (failed, "[Errno 28] No space left on device")
     assert access.main.read_text() == FILE
+
+
+@pytest.mark.parametrize(("code", "header", "failed"), CHANGES)
+def test_a_change_is_in_the_audit_file(
+    broker: WholeBroker, access: PlainAccess, code: Code, header: Any, failed: int
+) -> None:
+    assert ask(broker, code, header).code == ResponseCode.SUCCESS
+    (line,) = (access.main.parent / "audit.jsonl").read_text().splitlines()
+    found = json.loads(line)
+    told = {210: ("account shopshop", "Delete"), 209: ("account newcomer", "Update")}
+    assert (found["resource"], found["action"]) == told.get(failed, ("globalWhiteRemoteAddresses", "Update"))
+    assert (found["event"], found["account"], found["code"]) == ("changed", "operator", int(code))
+    assert "87654321" not in line
 
 
 def test_no_answer_and_no_log_line_has_a_secret(
