@@ -52,3 +52,8 @@ def _modules(package: ModuleType) -> Iterator[str]:
 
 AT_ONCE = [made for name in _modules(requests) for made in _classes(import_module(name))]
 """The classes whose requests clients send all the time, in the order of their modules' names."""
+
+
+def every_class() -> list[Callable[[Desk], RequestGroup]]:
+    """Import all modules of requests, and return all of their classes."""
+    return [*AT_ONCE, *(make for name in _modules(rare) for make in _classes(import_module(name)))]

@@ -9,6 +9,8 @@ import click
 COMMANDS = {
     "acl": "gateway.cli.access.policies",
     "audit": "gateway.cli.access.audit_files",
+    "check": "gateway.cli.access.check",
+    "explain": "gateway.cli.access.explain",
     "user": "gateway.cli.access.users",
 }
 
@@ -37,6 +39,8 @@ Examples:
   rocketmq-gateway access acl allow shop Topic:orders Pub,Sub     may send to the topic and read it
   rocketmq-gateway access acl allow shop Group:shop-workers Sub   may consume as this group
   rocketmq-gateway access user show shop                          its kind, and all of its rules
+  rocketmq-gateway access explain shop 310 Topic:orders           would this send be let through, and why
+  rocketmq-gateway access check conf/plain_acl.yml                can a server use this file?
   rocketmq-gateway access audit data/audit.jsonl --account shop   what it was refused, and why
 
 \b

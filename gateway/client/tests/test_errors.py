@@ -2,6 +2,8 @@ import pickle
 
 import pytest
 
+from gateway.access.model import Verdict
+from gateway.access.refusals import PlainRefusals, Refusals, UserRefusals
 from gateway.client import errors
 from gateway.client.errors import (
     AclError,
@@ -17,6 +19,7 @@ from gateway.client.errors import (
 )
 from gateway.client.message import MessageQueue
 from gateway.client.results import SendResult, SendStatus
+from gateway.remoting.declared import Action, Kind, Need
 from wire.codes import ResponseCode
 
 
@@ -191,3 +194,24 @@ def test_a_request_that_a_server_does_not_know_may_have_come_to_the_wrong_kind_o
     text = str(BrokerError(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "34?", "mq:9876"))
     assert "too old" in text
     assert "a name server where a broker is meant" in text
+
+
+@pytest.mark.parametrize("refusals", [PlainRefusals(), UserRefusals(), UserRefusals(hides_users=True)])
+def test_every_refusal_of_the_gateway_is_understood(refusals: Refusals) -> None:
+    denied = Verdict(False, "Custom Topic:ord* Deny All")
+    need = Need(Kind.TOPIC, "orders", Action.PUB)
+    for refused in (
+        refusals.nobody(),
+        refusals.unknown("shop"),
+        refusals.disabled("shop"),
+        refusals.unsigned("shop"),
+        refusals.no_admin("shop", 25, "10.1.2.3", "DefaultCluster"),
+        refusals.denied("shop", 310, "10.1.2.3", need, denied),
+        refusals.denied("shop", 310, "10.1.2.3", need, Verdict(False, "no matched policies")),
+    ):
+        error = broker_error(refused.code, refused.remark, "b:10911")
+        assert isinstance(error, AclError), refused.remark
+        assert error.advice != AclError(16, "", "b:1").advice, refused.remark
+    error = broker_error(refused.code, refused.remark, "b:10911")
+    assert isinstance(error, AclError)
+    assert error.resource == "Topic:orders"
