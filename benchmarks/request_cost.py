@@ -15,6 +15,7 @@ with ``--rows`` and many ``--runs``.
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import tempfile
 import time
@@ -29,6 +30,12 @@ from twisted.internet.interfaces import ITransport
 from twisted.internet.task import Clock
 
 from benchmarks.scale import HOST
+from gateway.access.failures import Failures
+from gateway.access.guard import Guard, Rules
+from gateway.access.policies.kept_users import KeptUsers
+from gateway.access.policies.policy import Entry, PolicyType
+from gateway.access.policies.users import User
+from gateway.access.refusals import UserRefusals
 from gateway.broker.parts import BrokerParts, Surroundings
 from gateway.broker.request_loader import load_requests
 from gateway.cli.serving.run import settle_memory
@@ -36,7 +43,7 @@ from gateway.cli.version import is_compiled
 from gateway.clock import wall_clock_ms
 from gateway.in_thread import in_this_thread
 from gateway.remoting.answers.flush_group import FlushGroup
-from gateway.remoting.dispatch import Dispatch
+from gateway.remoting.dispatch import Dispatch, admit_everybody
 from gateway.remoting.protocol import RemotingProtocol
 from gateway.remoting.server import RemotingServer
 from gateway.settings import FlushDiskType, Settings
@@ -45,6 +52,7 @@ from wire.connection import Connection
 from wire.message.batch import BatchPart, build_batch
 from wire.message.properties import PropertyName, build_properties
 from wire.message.record import OutgoingMessage
+from wire.signature import RequestSigner
 
 BODY = b"abcdefghijklmnopqrstuvwxyz" * 5
 BODY_BYTES = 128
@@ -58,6 +66,7 @@ RARE = 100
 RARE_RUNS = 2_000
 READS = (1, 16, 64, 131)
 GROUP = "bench_p_pp9vpyqr8"
+KEYS = ("shop-key", "shop-secret")
 
 _SEND = (
     '{"code":%d,"extFields":{"a":"%s","b":"Bench","c":"TBW102","d":"4","e":"%d","f":"%d","g":"%d","h":"0",'
@@ -106,10 +115,11 @@ class Broker:
     """A whole broker with one connection. ``cpu_s`` is what all turns of its reactor took."""
 
     def __init__(self, directory: Path) -> None:
+        self.directory = directory
         self._clock = clock = Clock()
         self._turn: list[Callable[[], None]] = []
         self._flush_group = FlushGroup(clock)
-        dispatch = Dispatch()
+        self.dispatch = dispatch = Dispatch()
         settings = replace(
             Settings(),
             store_path_root_dir=directory,
@@ -213,6 +223,33 @@ def send(broker: Broker, at_once: int) -> int:
     return _feed(broker, sends(_PLAIN, 0), at_once, ROUND_MESSAGES)
 
 
+def signed(broker: Broker, at_once: int) -> int:
+    """Messages that are signed, from a user who may send to their topic and to nothing else; how many."""
+    users = KeptUsers(broker.directory / "access.json", in_this_thread)
+    entry = Entry.of("Topic:Bench", ["Pub"], [], "Allow")
+    users.load([User(*KEYS).with_policies({PolicyType.CUSTOM: (entry,)})])
+    rules = Rules(refusals=UserRefusals(), cluster="c")
+    broker.dispatch._admit = Guard(users, rules, Failures(1, wall_clock_ms)).admit
+    try:
+        return _feed(broker, signed_sends(), at_once, ROUND_MESSAGES)
+    finally:
+        broker.dispatch._admit = admit_everybody
+
+
+def signed_sends() -> Iterator[bytes]:
+    """Frames of messages as a Java client signs them."""
+    signer, body = RequestSigner(*KEYS), BODY[:BODY_BYTES]
+    for number in _numbers:
+        text = _send_header(310, number, 0, _PLAIN % _unique_key(number), "false")
+        members = json.loads(text)
+        command = RemotingCommand(310, ext_fields=members["extFields"], body=body)
+        signer.sign(command)
+        keys = {name: command.ext_fields[name] for name in ("Signature", "AccessKey")}
+        yield frame(
+            text.replace('"extFields":{', '"extFields":' + json.dumps(keys, separators=(",", ":"))[:-1] + ","), body
+        )
+
+
 def batch(broker: Broker, at_once: int) -> int:
     """Batches in reads of some frames each; how many messages."""
     return BATCHED * _feed(broker, batches(), at_once, ROUND_MESSAGES // BATCHED)
@@ -305,6 +342,7 @@ def _store_rare(broker: Broker) -> None:
 
 ROWS: dict[str, Callable[[Broker, int], int]] = {
     "send": send,
+    "signed": signed,
     "batch": batch,
     "transaction": transaction,
     "pull": pull,

@@ -10,25 +10,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from wire.command import RemotingCommand
-
-ACCESS_KEY: Final = "AccessKey"
-SIGNATURE: Final = "Signature"
-SECURITY_TOKEN: Final = "SecurityToken"  # noqa: S105 - the name of a field
-
-UNSIGNED: Final = (
-    ("_UNIQUE_KEY_QUERY",),
-    ("__ZONE_NAME", "__ZONE_MODE"),
-    (SECURITY_TOKEN,),
-)
-"""The fields that some client sends and does not sign.
-
-Java clients up to 4.9.3 leave out the mark of a query by unique key. Java clients of 5.x add their zone after they
-have signed. The Go client leaves out the token.
-"""
+from wire.signed_fields import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, UNSIGNED, signed_names, values_of
 
 _BLOCK_BYTES: Final = 64
 _INNER: Final = bytes(byte ^ 0x36 for byte in range(256))
@@ -62,19 +48,23 @@ class SigningKey:
         outer.update(inner.digest())
         return base64.b64encode(outer.digest())
 
+    def is_signature(self, given: bytes, values: bytes, body: bytes) -> bool:
+        """Return whether ``given`` is the signature of a request; the time does not depend on where it differs."""
+        return hmac.compare_digest(self.signature(values, body), given)
+
     def has_signed(self, fields: Mapping[str, str], body: bytes) -> bool:
         """Return whether the field ``Signature`` is a signature of the other fields and the body by this key.
 
-        The fields in ``UNSIGNED`` may be signed or not. The time does not depend on where two signatures differ.
+        The fields in ``UNSIGNED`` may be signed or not.
         """
         given = fields.get(SIGNATURE, "").encode("utf-8", "replace")
         signed = signed_names(fields)
-        if hmac.compare_digest(self.signature(values_of(fields, signed), body), given):
+        if self.is_signature(given, values_of(fields, signed), body):
             return True
         for left_out in UNSIGNED:
             if any(name in fields for name in left_out):
                 names = [name for name in signed if name not in left_out]
-                if hmac.compare_digest(self.signature(values_of(fields, names), body), given):
+                if self.is_signature(given, values_of(fields, names), body):
                     return True
         return False
 
@@ -103,17 +93,3 @@ class RequestSigner:
 def signature(secret: bytes, fields: Mapping[str, str], body: bytes) -> str:
     """Return the signature of all fields (except ``Signature``) and the body."""
     return SigningKey(secret).signature(values_of(fields, signed_names(fields)), body).decode()
-
-
-def signed_names(fields: Iterable[str]) -> list[str]:
-    """Return the names of fields in the order in which their values are signed, without ``Signature``."""
-    return sorted((name for name in fields if name != SIGNATURE), key=_java_order)
-
-
-def values_of(fields: Mapping[str, str], names: Iterable[str]) -> bytes:
-    """Return the signed bytes of these fields."""
-    return "".join([fields[name] for name in names]).encode("utf-8", "replace")
-
-
-def _java_order(name: str) -> bytes:
-    return name.encode("utf-16-be", "surrogatepass")

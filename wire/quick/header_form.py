@@ -20,12 +20,18 @@ from mypy_extensions import i64
 MAX_WORD: Final = 255
 """The most characters of a word in a spot."""
 
+BASE64: Final = -1
+"""The ``digits`` of a spot with base64."""
+
 _ZERO: Final[i64] = 48
 _NINE: Final[i64] = 57
 _UPPER_A: Final[i64] = 65
 _UPPER_Z: Final[i64] = 90
 _LOWER_A: Final[i64] = 97
 _LOWER_Z: Final[i64] = 122
+_PLUS: Final[i64] = 43
+_SLASH: Final[i64] = 47
+_EQUALS: Final[i64] = 61
 _STRIDE: Final[i64] = 8
 
 
@@ -34,7 +40,8 @@ class Spot:
     """A place at which headers of a form differ.
 
     :param mark: the bytes before the value, which occur once in a header.
-    :param digits: the most digits of a number, up to 18; 0 for a word of ASCII letters and digits.
+    :param digits: the most digits of a number, up to 18; 0 for a word of ASCII letters and digits, ``BASE64`` for a
+        word of base64.
     """
 
     mark: bytes
@@ -59,7 +66,7 @@ class HeaderForm:
         of the spots. The two are a number and 0, or the start and the end of a word in the header."""
         for begin, number in places:
             self._begins = append(self._begins, begin)
-            self._ends = append(self._ends, _value_end(sample, begin))
+            self._ends = append(self._ends, _value_end(sample, begin, spots[number].digits < 0))
             self._digits = append(self._digits, spots[number].digits)
             self._order = append(self._order, number)
             self.found = append(append(self.found, 0), 0)
@@ -82,7 +89,7 @@ class HeaderForm:
             begin: i64 = at
             digits: i64 = self._digits[number]
             place: i64 = 2 * self._order[number]
-            if digits:
+            if digits > 0:
                 value: i64 = 0
                 while at < length and at - begin <= digits and _ZERO <= i64(header[at]) <= _NINE:
                     value = 10 * value + i64(header[at]) - _ZERO
@@ -92,7 +99,7 @@ class HeaderForm:
                     return False
                 self.found[place] = value
             else:
-                at = _value_end(header, at)
+                at = _value_end(header, at, digits < 0)
                 if at == begin or at - begin > MAX_WORD:
                     return False
                 self.found[place] = begin
@@ -118,12 +125,13 @@ def _place(sample: bytes, spot: Spot) -> int:
     return sample.index(spot.mark) + len(spot.mark)
 
 
-def _value_end(header: bytes, at: i64) -> i64:
-    """Return the end of the ASCII letters and digits that start at ``at``."""
+def _value_end(header: bytes, at: i64, is_base64: bool) -> i64:
+    """Return the end of the ASCII letters and digits that start at ``at``; base64 also has ``+``, ``/`` and ``=``."""
     length: i64 = len(header)
     while at < length:
         unit = i64(header[at])
-        if not (_ZERO <= unit <= _NINE or _UPPER_A <= unit <= _UPPER_Z or _LOWER_A <= unit <= _LOWER_Z):
+        is_more = is_base64 and unit in (_PLUS, _SLASH, _EQUALS)
+        if not (is_more or _ZERO <= unit <= _NINE or _UPPER_A <= unit <= _UPPER_Z or _LOWER_A <= unit <= _LOWER_Z):
             break
         at += 1
     return at

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from wire.command import RemotingCommand
 from wire.compiled import IS_COMPILED
 from wire.frame import WholeReader
-from wire.quick.header_form import HeaderForm, Spot
+from wire.quick.header_form import BASE64, HeaderForm, Spot
 
 MAX_FORMS: Final = 8
 """The most forms that were of use; a new form replaces the form whose last use is the longest ago."""
@@ -37,6 +37,8 @@ MAX_SAMPLE_BYTES: Final = 4096
 
 OPAQUE: Final = Spot(b'"opaque":', 9)
 """The last spot of every form."""
+SIGNED: Final = Spot(b'"Signature":"', BASE64)
+"""The spot before ``OPAQUE`` in forms of signed requests."""
 OTHER_NUMBER: Final = 7
 OTHER_WORD: Final = "Other0Word"
 
@@ -79,6 +81,7 @@ class FormReader(WholeReader):
     ) -> None:
         super().__init__(decode)
         self._spots = (*spots, OPAQUE)
+        self._signed_spots = (*spots, SIGNED, OPAQUE)
         self._learn = learn
         self._learns = learns
         self._forms: list[KnownForm] = []  # what was used last comes first
@@ -135,10 +138,11 @@ class FormReader(WholeReader):
     def _learned(self, header: bytes, command: RemotingCommand) -> KnownForm | None:
         if command.remark is not None or len(header) > MAX_SAMPLE_BYTES:
             return None
+        spots = self._signed_spots if SIGNED.mark in header else self._spots
         try:
-            shape = HeaderForm(header, self._spots)
+            shape = HeaderForm(header, spots)
             form = self._learn(shape, command, header)
-            others = [b"%d" % OTHER_NUMBER if spot.digits else OTHER_WORD.encode() for spot in self._spots]
+            others = [b"%d" % OTHER_NUMBER if spot.digits > 0 else OTHER_WORD.encode() for spot in spots]
             other = self._decode(shape.filled(others))
         except (ValueError, MsgspecError):
             return None

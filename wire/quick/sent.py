@@ -13,10 +13,12 @@ from mypy_extensions import mypyc_attr
 from wire.command import RemotingCommand
 from wire.compiled import IS_COMPILED
 from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
+from wire.json_header import parse_ext_fields
 from wire.message.properties import PropertyName
 from wire.message.record import NO_PROPERTIES, OutgoingMessage
 from wire.quick.header_form import HeaderForm, Spot
 from wire.quick.known_forms import OTHER_NUMBER, OTHER_WORD, FormReader, KnownForm
+from wire.signed_fields import ACCESS_KEY, SIGNATURE, UNSIGNED, signed_names
 
 _PAIR_END: Final = "\x02"
 _SPOTS: Final = (
@@ -24,6 +26,12 @@ _SPOTS: Final = (
     Spot(b'"g":"', 18),  # born_timestamp
     Spot(f"{PropertyName.UNIQ_KEY}\\u0001".encode(), 0),
 )
+
+_NUMBERS: Final = ("e", "g")
+"""The fields of the numbers in ``_SPOTS``; the names stand in the order in which values are signed."""
+_PROPERTIES: Final = "i"
+_PIECES: Final = len(_SPOTS) + 1
+_SIGNED_FOUND: Final = 2 * (len(_SPOTS) + 2)
 
 
 class SendForm(KnownForm):
@@ -35,7 +43,9 @@ class SendForm(KnownForm):
     :raises ValueError: the key is longer than the form assumes.
     """
 
-    def __init__(self, shape: HeaderForm, command: RemotingCommand, header: SendMessageRequest, key: str) -> None:
+    def __init__(
+        self, shape: HeaderForm, command: RemotingCommand, header: SendMessageRequest, key: str, sample: bytes
+    ) -> None:
         super().__init__(shape, command)
         self.topic = header.topic
         self.sys_flag = header.sys_flag
@@ -44,11 +54,46 @@ class SendForm(KnownForm):
         self.before, self.ending = (header.properties or "").split(f"{key}{_PAIR_END}", 1)
         self.raw_before = self.before.encode()
         self.raw_ending = f"{_PAIR_END}{self.ending}".encode()
+        self.access_key = ""
+        """The account of a signed form, if what it signs is known."""
+        self._signed: list[bytes] = []
+        self._has_signature = len(shape.found) == _SIGNED_FOUND
+        if self._has_signature:
+            self._learn_signed(command, key, sample[shape.found[6] : shape.found[7]].decode())
+
+    def _learn_signed(self, command: RemotingCommand, key: str, signature: str) -> None:
+        """Keep the bytes that a signature covers, in pieces around queue, time and unique key."""
+        fields = parse_ext_fields(command.fields_json() or b"{}")
+        if ACCESS_KEY not in fields or fields.get(SIGNATURE) != signature:
+            return
+        for names in UNSIGNED:
+            for name in names:
+                if name in fields:
+                    return
+        pieces = [""]
+        for name in signed_names(fields):
+            if name in _NUMBERS:
+                pieces.append("")
+            elif name == _PROPERTIES:
+                before, _, after = fields[name].partition(key)
+                pieces[-1] += before
+                pieces.append(after)
+            else:
+                pieces[-1] += fields[name]
+        if len(pieces) == _PIECES:
+            self._signed = [piece.encode() for piece in pieces]
+            self.access_key = fields[ACCESS_KEY]
+
+    def signed_values(self, queue_id: int, born_timestamp: int, unique_key: bytes) -> bytes:
+        """Return the values that the sender has signed; ``access_key`` must not be empty."""
+        first, second, third, last = self._signed
+        return b"%b%d%b%d%b%b%b" % (first, queue_id, second, born_timestamp, third, unique_key, last)
 
     def header_of(self, text: bytes, /) -> object:
         """Return a ``SentHeader``."""
         found = self.shape.found
-        return SentHeader(self, found[0], found[2], text[found[4] : found[5]])
+        signature = text[found[6] : found[7]] if self._has_signature else b""
+        return SentHeader(self, found[0], found[2], text[found[4] : found[5]], signature)
 
     def with_others(self, fields: Any) -> Any:
         """Implement ``KnownForm.with_others``."""
@@ -64,13 +109,20 @@ class SentHeader:
     (``wire.headers.declare.read_header``).
     """
 
-    __slots__ = ("born_timestamp", "form", "queue_id", "unique_key")
+    __slots__ = ("born_timestamp", "form", "queue_id", "signature", "unique_key")
 
-    def __init__(self, form: SendForm, queue_id: int, born_timestamp: int, unique_key: bytes) -> None:
+    def __init__(
+        self, form: SendForm, queue_id: int, born_timestamp: int, unique_key: bytes, signature: bytes = b""
+    ) -> None:
         self.form = form
         self.queue_id = queue_id
         self.born_timestamp = born_timestamp
         self.unique_key = unique_key
+        self.signature = signature
+
+    def signed_values(self) -> bytes:
+        """Return the values that the sender has signed; the form must have an access key."""
+        return self.form.signed_values(self.queue_id, self.born_timestamp, self.unique_key)
 
     def outgoing(self, body: bytes, born_host: bytes, store_host: bytes) -> OutgoingMessage:
         """Return the message to store, without its properties."""
@@ -101,7 +153,7 @@ def _send_form(shape: HeaderForm, command: RemotingCommand, sample: bytes) -> Se
     header = command.header
     if type(header) is not ShortSendMessageRequest or header.batch:
         raise ValueError("batches have no unique key of their own")
-    return SendForm(shape, command, header, sample[shape.found[4] : shape.found[5]].decode())
+    return SendForm(shape, command, header, sample[shape.found[4] : shape.found[5]].decode(), sample)
 
 
 def send_reader(decode: Callable[[bytes], Any], *, learns: bool = IS_COMPILED) -> FormReader:

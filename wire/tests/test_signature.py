@@ -7,7 +7,8 @@ import hmac
 import pytest
 
 from wire.command import RemotingCommand
-from wire.signature import UNSIGNED, RequestSigner, SigningKey, signature
+from wire.signature import RequestSigner, SigningKey, signature
+from wire.signed_fields import UNSIGNED
 
 BODY = b"Hello RocketMQ 0"
 PROPERTIES = "TAGS\x02TagA\x01WAIT\x02true\x01"

@@ -24,6 +24,9 @@ from wire.codes import RequestCode, ResponseCode
 from wire.command import ONEWAY_FLAG, RemotingCommand
 from wire.headers.declare import build_header
 from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
+from wire.quick.known_forms import FormReader
+from wire.quick.sent import SendForm
+from wire.quick.whole import whole_headers
 
 ADMIN = FakeAccount("admin", is_admin=True)
 SHOP = FakeAccount("shop", Need(Kind.TOPIC, "orders", PUB | SUB | GET), Need(Kind.GROUP, "g", SUB))
@@ -320,3 +323,56 @@ def test_a_name_server_is_guarded_by_the_same_accounts(tmp_path: Path) -> None:
     guard._accounts.accounts["owner"] = owner  # type: ignore[attr-defined]
     command = RemotingCommand(RequestCode.UNREGISTER_BROKER, ext_fields=dict(other))
     assert asked(peer, command, owner).code == 16
+
+
+def test_a_send_of_a_known_form_is_judged_by_its_own_signature(tmp_path: Path) -> None:
+    told: list[Refused] = []
+    broker = broker_with(tmp_path, guard_of(*ALL, told=told))
+    broker.conversation.server.whole_headers.update(whole_headers(learns=True))
+    peer = broker.connect()
+    guessed = FakeAccount("shop")
+    guessed.secret = b"guessed"
+    for number, (account, sent_body, code) in enumerate(
+        [
+            *[(SHOP, b"body", 0)] * 4,
+            (guessed, b"body", 16),
+            (SHOP, b"other", 16),
+            (SHOP, b"body", 0),
+            (NOBODY, b"body", 16),
+            *[(ADMIN, b"body", 0)] * 3,
+        ]
+    ):
+        peer.send_bytes(signed_frame(account, f"0A0B{number}", sent_body))
+        for _ in range(4):
+            peer.channel._reactor.advance(0)  # type: ignore[attr-defined]
+        (answer,) = peer.received()
+        assert answer.code == code, answer.remark
+    assert [one.rule for one in told] == ["wrong signature", "wrong signature", "no matched policies"]
+    (reader,) = [one for one in broker.conversation.server.whole_headers.values() if isinstance(one, FormReader)][:1]
+    assert {form.access_key for form in reader._forms if isinstance(form, SendForm)} >= {"shop", "admin"}
+    broker.stop()
+
+
+def signed_frame(account: FakeAccount, key: str, sent_body: bytes) -> bytes:
+    """Return a send as a Java client writes it, signed for the body ``body``."""
+    fields = {
+        "a": "p",
+        "b": "orders",
+        "c": "TBW102",
+        "d": "4",
+        "e": "0",
+        "f": "0",
+        "g": "1795",
+        "h": "0",
+        "i": f"UNIQ_KEY\x01{key}\x02WAIT\x01true\x02",
+        "j": "0",
+        "k": "false",
+        "m": "false",
+        "n": "vm",
+    }
+    command = account.sign(RemotingCommand(RequestCode.SEND_MESSAGE_V2, ext_fields=fields, body=b"body"))
+    names = {name: command.ext_fields.pop(name) for name in ("Signature", "AccessKey")}
+    members = {"code": 310, "extFields": names | fields, "flag": 0, "language": "JAVA", "opaque": 7}
+    header = json.dumps({**members, "serializeTypeCurrentRPC": "JSON", "version": 513}, separators=(",", ":")).encode()
+    size = 4 + len(header) + len(sent_body)
+    return size.to_bytes(4, "big") + len(header).to_bytes(4, "big") + header + sent_body

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given, settings
 
 from wire.command import RemotingCommand
 from wire.headers.send import ShortSendMessageRequest
+from wire.json_header import decode_fields_only, parse_ext_fields
 from wire.quick.known_forms import (
     LEARNED_OF,
     MAX_FORMS,
@@ -17,6 +20,8 @@ from wire.quick.known_forms import (
 )
 from wire.quick.sent import SentHeader, send_reader
 from wire.quick.whole import decoder
+from wire.signature import RequestSigner, SigningKey
+from wire.signed_fields import signed_names, values_of
 from wire.tests.quick.known_reading import assert_read_as_ever, changed
 
 HALF = r"TRAN_MSG\u0001true\u0002"
@@ -58,6 +63,74 @@ def test_a_form_is_known_after_one_header_and_tells_what_parsing_tells(before: s
     assert (form.before, form.ending) == (start, "WAIT\x01true\x02")
     assert (form.raw_before, form.raw_ending) == (start.encode(), b"\x02WAIT\x01true\x02")
     assert (form.topic, form.sys_flag, form.message_flag, form.reconsume_times) == ("t", 0, 0, 0)
+    assert_read_as_ever(learning, text, ShortSendMessageRequest)
+
+
+SIGNER = RequestSigner("who", "secret")
+SIGNED_BODY = b"body"
+
+
+def signed_header(key: str = "0A0B", queue: int = 1, born: int = 1795, opaque: int = 7, more: str = "") -> bytes:
+    """Return the header of a signed send."""
+    members = json.loads(header(key, queue, born, opaque))
+    command = RemotingCommand(310, ext_fields=members["extFields"], body=SIGNED_BODY)
+    if more:
+        command.ext_fields[more] = "x"
+    SIGNER.sign(command)
+    names = ("Signature", "AccessKey")
+    first = {name: command.ext_fields.pop(name) for name in names}
+    members["extFields"] = first | command.ext_fields
+    return json.dumps(members, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def test_signed_sends_have_a_form_too_which_tells_what_is_signed() -> None:
+    learning = reader()
+    assert not is_sent(learning.read(signed_header(), SIGNED_BODY))
+    for number in range(50):  # signatures have all characters of base64
+        text = signed_header(f"F0F{number}", number, 1_795_416_607_191, number)
+        known = learning.read(text, SIGNED_BODY)
+        assert known is not None
+        sent = known.header
+        assert isinstance(sent, SentHeader)
+        assert sent.form.access_key == "who"
+        fields = parse_ext_fields(decode_fields_only(text).extFields)
+        assert sent.signed_values() == values_of(fields, signed_names(fields))
+        assert sent.signature.decode() == fields["Signature"]
+        assert SigningKey(b"secret").is_signature(sent.signature, sent.signed_values(), SIGNED_BODY)
+        assert_read_as_ever(learning, text, ShortSendMessageRequest)
+
+
+@pytest.mark.parametrize("name", ["SecurityToken", "__ZONE_NAME", "__ZONE_MODE", "_UNIQUE_KEY_QUERY"])
+def test_what_a_client_may_have_signed_or_not_is_left_to_who_reads_the_fields(name: str) -> None:
+    learning = reader()
+    learning.read(signed_header(more=name), SIGNED_BODY)
+    known = learning.read(signed_header("F0F1", more=name), SIGNED_BODY)
+    assert known is not None
+    assert isinstance(known.header, SentHeader)
+    assert known.header.form.access_key == ""
+
+
+def test_unsigned_sends_and_signatures_elsewhere_have_no_account() -> None:
+    learning = reader()
+    learning.read(header(), SIGNED_BODY)
+    known = learning.read(header("F0F1"), SIGNED_BODY)
+    assert known is not None
+    assert isinstance(known.header, SentHeader)
+    assert known.header.form.access_key == ""
+    nested = signed_header().replace(b'"Signature":', b'"y":{"Signature":').replace(b',"AccessKey"', b'},"AccessKey"')
+    learning = reader()
+    learning.read(nested, SIGNED_BODY)
+    known = learning.read(nested.replace(b"0A0B", b"F0F1"), SIGNED_BODY)
+    assert known is not None
+    assert not isinstance(known.header, SentHeader) or known.header.form.access_key == ""
+
+
+@settings(deadline=None, max_examples=300)
+@given(changed(signed_header("CD")))
+def test_signed_headers_with_other_bytes_are_read_as_ever(text: bytes) -> None:
+    learning = reader()
+    for key in "AB":
+        learning.read(signed_header(key), b"")
     assert_read_as_ever(learning, text, ShortSendMessageRequest)
 
 

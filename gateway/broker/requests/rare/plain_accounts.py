@@ -27,7 +27,8 @@ from wire.headers.access import (
     UpdateAccountRequest,
     UpdateWhiteListRequest,
 )
-from wire.signature import ACCESS_KEY, SigningKey
+from wire.signature import SigningKey
+from wire.signed_fields import ACCESS_KEY
 
 if TYPE_CHECKING:  # the files need a YAML library, which is imported only if they are in use
     from gateway.access.plain.changes import Change
