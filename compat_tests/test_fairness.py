@@ -16,6 +16,7 @@ from compat_tests.environment import wait_until
 from compat_tests.peers import QUICK, GatewayProcess
 from gateway.client import AdminClient, ConsumeFrom, Message, Producer, ProducerSettings, PushConsumer, PushSettings
 from gateway.client.message import ReceivedMessage
+from gateway.tests.stalls import Stalls
 
 BUSY, QUIET = "busy", "quiet"
 IN_FLIGHT = 500
@@ -66,6 +67,7 @@ def test_a_busy_topic_does_not_starve_the_others(server: GatewayProcess) -> None
     with (
         Producer("quiet_p", ProducerSettings(namesrv=server.nameserver)) as producer,
         PushConsumer("quiet_g", listen, settings, subscriptions={QUIET: "*"}),
+        Stalls(server.data.parent) as stalls,
     ):
         busy.start()
         try:
@@ -75,10 +77,10 @@ def test_a_busy_topic_does_not_starve_the_others(server: GatewayProcess) -> None
                 came.clear()
                 begun = time.monotonic()
                 producer.send(Message(QUIET, b"%d" % number))
-                assert came.wait(SLOWEST_S), f"message {number} did not come"
+                assert came.wait(12 * SLOWEST_S), f"message {number} did not come"
                 slowest_s = max(slowest_s, time.monotonic() - begun)
             assert stored(server) - before > COUNT, "the other topic was busy meanwhile"
-            assert slowest_s < SLOWEST_S
+            assert slowest_s < SLOWEST_S + stalls.longest_ms / 1_000
         finally:
             busy.kill()
             busy.join()

@@ -29,10 +29,11 @@ from gateway.client import (
     ReceivedMessage,
     RocketMQError,
 )
+from gateway.tests.stalls import Stalls
 
 TOPIC = "trouble"
 _MOST_CALL_S = 3.0 + 2.0
-"""The time-out of a send, and what a busy machine adds."""
+"""The time-out of a send, and what a busy machine adds; what it made everybody wait comes on top."""
 
 
 class Seen:
@@ -97,13 +98,15 @@ class Senders:
         while not self._ended.wait(0.02):
             bodies = [b"many-%d" % (number + place) for place in range(20)]
             number += len(bodies)
+            begun = time.monotonic()
             futures = [self._producer.send_async(Message(TOPIC, body)) for body in bodies]
             for body, future in zip(bodies, futures, strict=True):
                 try:
-                    future.result(_MOST_CALL_S)
+                    future.result(60)
                     self.acknowledged.append(body)
                 except RocketMQError as error:
                     self.failures.append(error)
+            self.slowest_s = max(self.slowest_s, time.monotonic() - begun)
 
 
 @pytest.fixture
@@ -126,7 +129,7 @@ def consumer(nameserver: str, seen: Seen) -> PushConsumer:
 def test_threads_lose_nothing_acknowledged_when_the_broker_is_killed_twice(data: Path) -> None:
     peer = GatewayProcess(data, QUICK, bind="127.0.0.1")
     seen = Seen()
-    with running(peer):
+    with running(peer), Stalls(data.parent) as stalls:
         make_topic(peer.nameserver)
         with consumer(peer.nameserver, seen), Senders(peer.nameserver) as senders:
             for _ in range(2):
@@ -136,7 +139,7 @@ def test_threads_lose_nothing_acknowledged_when_the_broker_is_killed_twice(data:
             senders.get_on()
             senders.stop()
             wait_until(lambda: seen.bodies >= set(senders.acknowledged), "everything acknowledged arrives")
-    assert senders.slowest_s < _MOST_CALL_S
+    assert senders.slowest_s < _MOST_CALL_S + stalls.longest_ms / 1_000
     assert all(error.retriable or error.outcome_unknown for error in senders.failures), senders.failures
 
 
