@@ -220,17 +220,17 @@ def test_close_waits_for_the_answer_and_gives_up_in_time(scene: Scene) -> None:
 
     def send() -> None:
         try:
-            scene.producer.send(MESSAGE)
+            scene.producer.send(MESSAGE, timeout=2 * LONGEST_S)
         except ClientClosed as error:
             errors.append(error)
 
     thread = threading.Thread(target=send)
     thread.start()
-    assert arrived.wait(5)
+    assert arrived.wait(LONGEST_S)
     begun = time.monotonic()
     scene.producer.close(timeout=0.2)
-    thread.join(5)
-    assert time.monotonic() - begun < 3.0
+    thread.join(LONGEST_S)
+    assert time.monotonic() - begun < LONGEST_S
     (error,) = errors
     assert getattr(error, "outcome_unknown", False)
 
