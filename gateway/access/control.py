@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.access.audit import Audit
 from gateway.access.failures import Failures
-from gateway.access.guard import Guard, Refused, Rules
+from gateway.access.guard import Guard, Rules, Told
 from gateway.access.policies.kept_users import KeptUsers
 from gateway.access.policies.users import User, UserType
 from gateway.access.refusals import PlainRefusals, UserRefusals
@@ -64,6 +64,7 @@ class AccessControl:
             self._rules(),
             Failures(settings.failed_attempts_per_address, clock_ms),
             self._refused,
+            self._changed,
         )
 
     @property
@@ -125,8 +126,11 @@ class AccessControl:
             free_codes=codes(settings.authorization_whitelist),
         )
 
-    def _refused(self, refused: Refused) -> None:
-        self.audit.refused(refused.account, refused.host, refused.code, refused.resource, refused.action, refused.rule)
+    def _refused(self, told: Told) -> None:
+        self.audit.refused(*told)
+
+    def _changed(self, told: Told) -> None:
+        self.audit.changed(*told)
 
     def _write(self) -> None:
         self.audit.tick()

@@ -19,7 +19,7 @@ from gateway.errors import RequestRefused
 from gateway.remoting.declared import Action, Kind, Need, Right, Who
 from gateway.remoting.dispatch import Request
 from gateway.telemetry.logs import EventLog
-from wire.codes import request_code_name
+from wire.codes import RequestCode, request_code_name
 from wire.command import RemotingCommand
 from wire.json_header import parse_ext_fields
 from wire.quick.sent import SentHeader
@@ -36,8 +36,18 @@ TOO_MANY_FAILURES: Final = "too many requests with a wrong key (gateway.failedAt
 _NOBODYS_KEY: Final = SigningKey(b"nobody's key")
 
 
-class Refused(NamedTuple):
-    """A refusal, for log and audit; ``rule`` says why and never has a secret."""
+CHANGES: Final = Action.CREATE | Action.UPDATE | Action.DELETE
+ROUTINE: Final = frozenset(
+    {
+        *(RequestCode.REGISTER_BROKER, RequestCode.UNREGISTER_BROKER, RequestCode.BROKER_HEARTBEAT),
+        RequestCode.REGISTER_TOPIC_IN_NAMESRV,
+    }
+)
+"""Requests by which brokers keep routes: they change something, and no person decides about them."""
+
+
+class Told(NamedTuple):
+    """A refusal, or a change that was admitted, for log and audit; ``rule`` says why and never has a secret."""
 
     account: str
     host: str
@@ -67,16 +77,23 @@ class Rules:
 class Guard:
     """Admits the requests of one server.
 
-    :param tell: is told of every refusal.
+    :param refused: is told of every refusal.
+    :param changed: is told of every administrative change, before it is carried out.
     """
 
     def __init__(
-        self, accounts: Accounts, rules: Rules, failures: Failures, tell: Callable[[Refused], None] | None = None
+        self,
+        accounts: Accounts,
+        rules: Rules,
+        failures: Failures,
+        refused: Callable[[Told], None] | None = None,
+        changed: Callable[[Told], None] | None = None,
     ) -> None:
         self._accounts = accounts
         self._rules = rules
         self._failures = failures
-        self._tell = tell
+        self._refused = refused
+        self._changed = changed
         self._callers: dict[tuple[str, str], KnownCaller] = {}
 
     def admit(self, request: Request, right: Right) -> None:
@@ -92,7 +109,10 @@ class Guard:
         fields = fields_of(command)
         host = request.channel.remote[0]
         name = fields.get(ACCESS_KEY)
-        if self._accounts.unsigned(host, name) is not None:
+        rule = self._accounts.unsigned(host, name)
+        if rule is not None:
+            for need in needs_of(right, fields, self._rules.cluster):
+                self.note_change(request, name or "", need, rule)
             return
         caller = self._caller(request, name, host, fields)
         request.caller = caller
@@ -158,7 +178,7 @@ class Guard:
     def note(self, request: Request, name: str, resource: str, actions: Action, rule: str) -> None:
         """Write a refusal to the log, and tell of it."""
         host, code = request.channel.remote[0], request.command.code
-        refused = Refused(name, host, code, resource, words(actions), rule)
+        refused = Told(name, host, code, resource, words(actions), rule)
         log.warning(
             "request refused",
             account=cut(name),
@@ -168,8 +188,15 @@ class Guard:
             action=refused.action,
             rule=rule,
         )
-        if self._tell is not None:
-            self._tell(refused)
+        if self._refused is not None:
+            self._refused(refused)
+
+    def note_change(self, request: Request, name: str, need: Need, rule: str) -> None:
+        """Tell of a request that was admitted, if it is an administrative change."""
+        code = request.command.code
+        if self._changed is not None and is_change(need) and code not in ROUTINE:
+            host = request.channel.remote[0]
+            self._changed(Told(name, host, code, f"{need.kind.value}:{need.name}", words(need.actions), rule))
 
 
 class KnownCaller:
@@ -209,8 +236,11 @@ class KnownCaller:
             return
         if right.who is not Who.ACCOUNT:
             self._require_admin(request)
-        for need in needs_of(right, fields, self._rules.cluster):
+        needs = needs_of(right, fields, self._rules.cluster)
+        for need in needs:
             self.require(request, need)
+        if any(map(is_change, needs)):  # each is told of
+            return
         if len(self._passed) >= MAX_PASSED:
             self._passed.clear()
         self._passed.add(kind)
@@ -233,6 +263,7 @@ class KnownCaller:
         if not self._rules.judges:
             if need.kind is Kind.CLUSTER:
                 self._require_admin(request)
+            self._guard.note_change(request, self.account.name, need, "authorizationEnabled=false")
             return
         account, code = self.account, request.command.code
         verdict = account.judge(need, self.host)
@@ -240,12 +271,18 @@ class KnownCaller:
             resource = f"{need.kind.value}:{need.name}"
             self._guard.note(request, account.name, resource, need.actions, verdict.rule)
             raise self._rules.refusals.denied(account.name, code, self.host, need, verdict)
+        self._guard.note_change(request, account.name, need, verdict.rule)
 
     def _require_admin(self, request: Request) -> None:
         account, code, cluster = self.account, request.command.code, self._rules.cluster
         if not account.is_admin:
             self._guard.note(request, account.name, f"Cluster:{cluster}", Action(0), "no admin")
             raise self._rules.refusals.no_admin(account.name, code, self.host, cluster)
+
+
+def is_change(need: Need) -> bool:
+    """Return whether only a change needs this."""
+    return not need.actions & ~CHANGES
 
 
 def fields_of(command: RemotingCommand) -> Mapping[str, str]:

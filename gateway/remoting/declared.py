@@ -99,6 +99,7 @@ EVERYBODY: Final = Right(Who.EVERYBODY)
 ACCOUNT: Final = Right(Who.ACCOUNT)
 ADMIN: Final = Right(Who.ADMIN)
 OPERATOR: Final = Right(Who.OPERATOR)
+"""The right to look at transactions and to settle them."""
 
 PUB: Final = Action.PUB
 SUB: Final = Action.SUB
@@ -109,6 +110,8 @@ GET: Final = Action.GET
 
 
 CLUSTER_GET: Final = Right(Who.ACCOUNT, (Named(Kind.CLUSTER, "", GET),))
+ADMIN_UPDATE: Final = Right(Who.ADMIN, (Named(Kind.CLUSTER, "", UPDATE),))
+"""The right to change settings of the cluster."""
 CLUSTER_UPDATE: Final = Right(Who.ACCOUNT, (Named(Kind.CLUSTER, "", UPDATE),))
 
 

@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 
 from gateway.errors import RequestRefused
 from gateway.nameserver.kv_config import KvConfig
-from gateway.remoting.declared import ADMIN, CLUSTER_GET, CLUSTER_UPDATE, Size
+from gateway.remoting.declared import ADMIN_UPDATE, CLUSTER_GET, CLUSTER_UPDATE, Size
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import table_text
 from gateway.remoting.requests import Requests, answers
@@ -69,7 +69,7 @@ class ConfigurationRequests(Requests):
             raise RequestRefused(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {header.namespace}")
         return self._turns.run(_table_of(header.namespace, sorted(values.items())), request.channel)
 
-    @answers(RequestCode.UPDATE_NAMESRV_CONFIG, None, ADMIN)
+    @answers(RequestCode.UPDATE_NAMESRV_CONFIG, None, ADMIN_UPDATE)
     def update_settings(self, request: Request, header: None) -> Answer:  # noqa: ARG002
         """Refuse to change the settings."""
         raise RequestRefused(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gateway.access.failures import Failures
-from gateway.access.guard import Guard, Refused, Rules
+from gateway.access.guard import Guard, Rules, Told
 from gateway.access.model import Account, Verdict
 from gateway.access.refusals import PlainRefusals, Refusals, UserRefusals
 from gateway.remoting.declared import Action, Kind, Need
@@ -73,7 +73,8 @@ def guard_of(
     *accounts: FakeAccount,
     white: Iterable[str] = (),
     refusals: Refusals = USERS,
-    told: list[Refused] | None = None,
+    told: list[Told] | None = None,
+    changed: list[Told] | None = None,
     limit: int = 1_000_000,
     judges: bool = True,
     open_codes: Iterable[int] = (),
@@ -88,7 +89,13 @@ def guard_of(
         free_codes=frozenset(free_codes),
     )
     found = FakeAccounts(*accounts, white=white)
-    return Guard(found, rules, Failures(limit, lambda: 0), None if told is None else told.append)
+    return Guard(
+        found,
+        rules,
+        Failures(limit, lambda: 0),
+        None if told is None else told.append,
+        None if changed is None else changed.append,
+    )
 
 
 def everything(kind: Kind | None = None, actions: Action | None = None) -> list[Need]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.access.guard import MAX_PASSED, Guard, Refused
+from gateway.access.guard import MAX_PASSED, Guard, Told
 from gateway.access.refusals import MAX_NAME
 from gateway.broker.door import RequestAdmission
 from gateway.in_thread import in_this_thread
@@ -139,7 +139,7 @@ def test_a_request_that_was_signed_and_then_left_unsigned_is_refused(tmp_path: P
 
 
 def test_a_refused_one_way_request_gets_no_answer_and_is_not_carried_out(tmp_path: Path) -> None:
-    told: list[Refused] = []
+    told: list[Told] = []
     broker = broker_with(tmp_path, guard_of(*ALL, told=told))
     peer = broker.connect()
     command = send_to("orders")
@@ -229,7 +229,7 @@ def test_long_names_are_cut_in_answers(tmp_path: Path) -> None:
 
 
 def test_one_forbidden_topic_does_not_silence_other_consumers_of_a_client(tmp_path: Path) -> None:
-    told: list[Refused] = []
+    told: list[Told] = []
     broker = broker_with(tmp_path, guard_of(*ALL, told=told))
     peer = broker.connect()
 
@@ -326,7 +326,7 @@ def test_a_name_server_is_guarded_by_the_same_accounts(tmp_path: Path) -> None:
 
 
 def test_a_send_of_a_known_form_is_judged_by_its_own_signature(tmp_path: Path) -> None:
-    told: list[Refused] = []
+    told: list[Told] = []
     broker = broker_with(tmp_path, guard_of(*ALL, told=told))
     broker.conversation.server.whole_headers.update(whole_headers(learns=True))
     peer = broker.connect()
@@ -376,3 +376,33 @@ def signed_frame(account: FakeAccount, key: str, sent_body: bytes) -> bytes:
     header = json.dumps({**members, "serializeTypeCurrentRPC": "JSON", "version": 513}, separators=(",", ":")).encode()
     size = 4 + len(header) + len(sent_body)
     return size.to_bytes(4, "big") + len(header).to_bytes(4, "big") + header + sent_body
+
+
+def test_every_administrative_change_is_told_and_nothing_else(tmp_path: Path) -> None:
+    changed: list[Told] = []
+    maker = FakeAccount("maker", *everything())
+    broker = broker_with(tmp_path, guard_of(ADMIN, maker, changed=changed))
+    peer = broker.connect()
+    make = {"topic": "t", "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6"}
+    make["topicFilterType"] = "SINGLE_TAG"
+    group = b'{"groupName":"g"}'
+    for _ in range(2):  # what is remembered as allowed is told as well
+        for account, command in (
+            (maker, RemotingCommand(RequestCode.UPDATE_AND_CREATE_TOPIC, ext_fields=dict(make))),
+            (maker, RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group)),
+            (ADMIN, RemotingCommand(RequestCode.UPDATE_BROKER_CONFIG, body=b"brokerPermission=6")),
+            (maker, RemotingCommand(RequestCode.GET_BROKER_CONFIG)),
+            (maker, send_to("t")),
+        ):
+            assert asked(peer, command, account).code == 0
+    made = [("maker", 17, "Topic:t", "Create"), ("maker", 200, "Group:g", "Create")]
+    expected = [*made, ("admin", 25, "Cluster:DefaultCluster", "Update")]
+    assert [(one.account, one.code, one.resource, one.action) for one in changed] == expected * 2
+    assert asked(peer, RemotingCommand(RequestCode.UPDATE_BROKER_CONFIG), maker).code == 16
+    assert len(changed) == 6
+    white = broker_with(tmp_path / "white", guard_of(white=["10.0.0.9"], changed=changed))
+    command = RemotingCommand(RequestCode.UPDATE_AND_CREATE_TOPIC, ext_fields=dict(make))
+    assert asked(white.conversation.connect("10.0.0.9"), command, None).code == 0
+    assert changed[-1] == ("", "10.0.0.9", 17, "Topic:t", "Create", "white: 10.0.0.9")
+    broker.stop()
+    white.stop()

@@ -18,7 +18,7 @@ from gateway.broker.desk import Desk, DeskRequests
 from gateway.errors import RequestRefused, SettingsError
 from gateway.metadata.names import SCHEDULE_TOPIC
 from gateway.metadata.saved.json_file import JsonFile
-from gateway.remoting.declared import ADMIN, CLUSTER_GET
+from gateway.remoting.declared import ADMIN_UPDATE, CLUSTER_GET
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import answers
 from gateway.schedule.redirect import schedule_queue_id
@@ -48,7 +48,7 @@ class BrokerInfo(DeskRequests):
         self._store_id = ""  # until it is asked for: it may be missing on disk, or damaged there
         self._booted_ms, self._booted_log_end = desk.booted
 
-    @answers(RequestCode.UPDATE_BROKER_CONFIG, None, ADMIN)
+    @answers(RequestCode.UPDATE_BROKER_CONFIG, None, ADMIN_UPDATE)
     def update_config(self, request: Request, _header: None) -> Answer:
         """Change settings that may change while the broker runs: all settings of the request, or none.
 
