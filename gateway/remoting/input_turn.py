@@ -7,7 +7,8 @@ waiting connections.
 Connections whose requests have been quick for a while have a line of their own. This line comes first, so that quick
 connections wait for few costly requests; at least one connection of the other line has its turn in each turn. Both
 lines are fair to hosts, and a short read does not wait for long ones: a new client, which is not known to be quick,
-does not wait for all slow clients.
+does not wait for all slow clients. Handshakes of TLS have a third line, of which one goes on in each turn: a thousand
+of them may come at once, and requests are not to wait for more than one.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -28,6 +29,8 @@ TURN_S: Final = 0.02
 """The seconds that requests of all connections take in one turn of the reactor; the last request may exceed them."""
 COSTLY_S: Final = TURN_S / 2
 """The processor time in seconds from which a request, or a few requests of one read, is costly."""
+HANDSHAKE_S: Final = TURN_S / 20
+"""The seconds of a turn after which a handshake waits for a turn of its own; a step of one takes about half of it."""
 QUICK_READS: Final = 16
 """The number of quick reads after which a connection is known to be quick; a costly read takes as many back."""
 MOST_QUICK_READS: Final = 2 * QUICK_READS
@@ -70,6 +73,7 @@ class InputTurn:
         self._is_ordered = False
         self._quick: FairLine[InLine] = FairLine()
         self._others: FairLine[InLine] = FairLine()
+        self._handshakes: FairLine[InLine] = FairLine()
 
     def spend(self, began_s: float) -> float:
         """Return the seconds since ``began_s``, and subtract them from this turn."""
@@ -88,11 +92,19 @@ class InputTurn:
         line.put(host, id(one), one, cost_s)
         self._order()
 
+    def wait_for_handshake(self, one: InLine, host: str) -> None:
+        """Put a connection whose handshake does not wait yet into the line of handshakes."""
+        self._handshakes.put(host, id(one), one, HANDSHAKE_S)
+        self._order()
+
     def finish(self) -> None:
         """Give every waiting connection its turn now, because the server stops."""
-        while self._quick or self._others:
+        while self._has_waiting():
             self.used_s = 0.0
-            self._go_on(self._quick or self._others)
+            self._go_on(self._quick or self._others or self._handshakes)
+
+    def _has_waiting(self) -> bool:
+        return bool(self._quick or self._others or self._handshakes)
 
     def _order(self) -> None:
         if not self._is_ordered:
@@ -105,16 +117,17 @@ class InputTurn:
         try:
             # Gathered answers are written first; otherwise their peers would seem not to read.
             self.flush_group.flush()
-            self._serve(self._quick, 0)
-            self._serve(self._others, 1)
+            self._serve(self._quick, 0, TURN_S)
+            self._serve(self._others, 1, TURN_S)
+            self._serve(self._handshakes, 1, 0.0)
         finally:  # an error ends only this turn
-            if self._quick or self._others:
+            if self._has_waiting():
                 self._order()
 
-    def _serve(self, line: FairLine[InLine], least: int) -> None:
+    def _serve(self, line: FairLine[InLine], least: int, until_s: float) -> None:
         """Give each connection that waits now its turn until the time is over; ``least`` of them even after the end."""
         for number in range(len(line)):
-            if not line or (number >= least and self.used_s >= TURN_S):
+            if not line or (number >= least and self.used_s >= until_s):
                 break
             self._go_on(line)
 

@@ -18,7 +18,7 @@ from twisted.internet.interfaces import IConsumer, IDelayedCall, ITransport
 
 from gateway.errors import forget_frames
 from gateway.remoting.input import IncompleteFrames
-from gateway.remoting.input_turn import TURN_S, InputTurn
+from gateway.remoting.input_turn import HANDSHAKE_S, InputTurn
 from gateway.telemetry.logs import EventLog
 
 log = EventLog("tls")
@@ -27,8 +27,6 @@ HANDSHAKE_BYTES: Final = 65_536
 """The bytes that a peer may send until its handshake is done: a long chain of certificates takes 20 KB."""
 HANDSHAKE_HELD_BYTES: Final = 65_536
 """The memory of an unfinished handshake, as it counts in ``gateway.incompleteFrameBytesLimit``."""
-HANDSHAKE_S: Final = 0.002
-"""The seconds that a step of a handshake is expected to take."""
 MAX_OWED_BYTES: Final = 16_384
 """The bytes of TLS itself (answers to key updates, refusals) that wait for a peer that does not read."""
 READ_BYTES: Final = 65_536
@@ -145,18 +143,18 @@ class Link:
         elif self._overhead_bytes > HANDSHAKE_BYTES:
             self.drop(f"its TLS handshake is longer than {HANDSHAKE_BYTES} bytes")
         elif not self._waits:
-            self.go_on()
+            self._waits = self._turn.used_s >= HANDSHAKE_S
+            if self._waits:
+                self._turn.wait_for_handshake(self, self._channel.remote[0])
+            else:
+                self.go_on()
 
     def go_on(self) -> None:
-        """Take a step of the handshake, in this turn or in a later one."""
+        """Take a step of the handshake."""
         self._waits = False
         if self._channel.closed:
             return
         turn = self._turn
-        if turn.used_s >= TURN_S:
-            self._waits = True
-            turn.wait(self, self._channel.remote[0], False, HANDSHAKE_S)
-            return
         began_s = turn.seconds()
         try:
             self._connection.do_handshake()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.error import ConnectionDone
+from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.python.failure import Failure
 
@@ -25,11 +26,26 @@ from wire.headers.declare import Header, build_header
 
 SETTINGS = RemotingSettings()
 SERVER_HOST = "10.0.0.1"
+TURN_SECONDS = 1e-9
 
 
 def memory_reactor() -> MemoryReactorClock:
     """A reactor without sockets, whose time is moved by hand."""
     return MemoryReactorClock()  # type: ignore[no-untyped-call]
+
+
+class TurnReactor(MemoryReactorClock):
+    """A reactor that runs a call without delay in the next turn, as a real reactor does."""
+
+    def callLater(  # noqa: N802 (Twisted's name)
+        self,
+        delay: float,
+        callable: Callable[..., object],  # noqa: A002 (Twisted's name)
+        *args: object,
+        **kw: object,
+    ) -> IDelayedCall:
+        """Implement ``TimeSource``."""
+        return super().callLater(max(delay, TURN_SECONDS), callable, *args, **kw)
 
 
 def failure_of(error: Exception) -> Failure:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 
 from twisted.internet.address import IPv4Address
-from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.testing import MemoryReactorClock
 
 from gateway.broker.pages.answers import Page
@@ -18,25 +17,10 @@ from gateway.remoting.input import IncompleteFrames
 from gateway.remoting.input_turn import InputTurn
 from gateway.remoting.tls.first_byte import FirstByte
 from gateway.settings import RemotingSettings
-from gateway.tests.remoting.conversation import MemoryTransport
+from gateway.tests.remoting.conversation import TURN_SECONDS, MemoryTransport, TurnReactor
 
 ROOM_BYTES = 1 << 20
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d+) [^\r]+\r\nDate: ")
-TURN_SECONDS = 1e-9
-
-
-class TurnReactor(MemoryReactorClock):
-    """A reactor that runs a call without delay in the next turn, as a real reactor does."""
-
-    def callLater(  # noqa: N802 (Twisted's name)
-        self,
-        delay: float,
-        callable: Callable[..., object],  # noqa: A002 (Twisted's name)
-        *args: object,
-        **kw: object,
-    ) -> IDelayedCall:
-        """Implement ``TimeSource``."""
-        return super().callLater(max(delay, TURN_SECONDS), callable, *args, **kw)
 
 
 class HttpTransport(MemoryTransport):

@@ -14,7 +14,16 @@ from urllib.request import urlopen
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from gateway.client import LitePullConsumer, LitePullSettings, Message, Producer, ProducerSettings, TlsSettings
+from gateway.client import (
+    AdminClient,
+    ClientSettings,
+    LitePullConsumer,
+    LitePullSettings,
+    Message,
+    Producer,
+    ProducerSettings,
+    TlsSettings,
+)
 from gateway.client.testing.server import GatewayServer, free_port
 from gateway.tests.remoting.tls.speaking import Signed, signed, trusting, verifying
 from wire.bodies.fastjson import parse_json
@@ -22,6 +31,8 @@ from wire.codes import RequestCode
 from wire.command import RemotingCommand
 from wire.connection import Connection
 from wire.frame import build_frame
+from wire.headers.declare import build_header
+from wire.headers.send import ShortSendMessageRequest
 
 
 def ports(server: GatewayServer) -> dict[str, int]:
@@ -202,3 +213,29 @@ def test_a_scraper_reads_the_metrics_over_tls(tmp_path: Path, authority: Signed,
                 urlopen(f"http://localhost:{port}/readyz", timeout=10)
             assert "plain connection refused: only TLS is served" in server.log.read_text()
         assert f'path=/metrics tls="{mode} ({own.certificate_file})"' in server.log.read_text()
+
+
+def test_an_enforcing_broker_stores_none_of_a_thousand_plain_sends() -> None:
+    header = ShortSendMessageRequest(
+        producer_group="p",
+        topic="Plain",
+        default_topic="TBW102",
+        default_topic_queue_nums=4,
+        queue_id=0,
+        sys_flag=0,
+        born_timestamp=1,
+        flag=0,
+    )
+    command = RemotingCommand(RequestCode.SEND_MESSAGE_V2, opaque=1, ext_fields=build_header(header), body=b"plain")
+    frame, settings = build_frame(command), {"tls.server.mode": "enforcing"}
+    with GatewayServer(settings=settings) as server:
+        for _ in range(1_000):
+            place = "127.0.0.1", ports(server)["broker"]
+            with socket.create_connection(place, timeout=10) as plain, suppress(ConnectionError):
+                plain.sendall(frame)
+                assert plain.recv(1) == b""
+        tls = TlsSettings(verify=False)
+        with AdminClient(ClientSettings(namesrv=server.nameserver, tls=tls)) as admin:
+            assert "Plain" not in admin.topics.list()
+        with Producer("p", ProducerSettings(namesrv=server.nameserver, tls=tls)) as producer:
+            assert producer.send(Message("Plain", b"first")).queue_offset == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import socket
 import ssl
@@ -12,10 +13,11 @@ import pytest
 from OpenSSL import SSL
 
 from gateway.remoting.answers.output import SealedOutput
+from gateway.remoting.input_turn import HANDSHAKE_S
 from gateway.remoting.server import RemotingServer
 from gateway.remoting.tls.link import HANDSHAKE_BYTES, HANDSHAKE_HELD_BYTES, MAX_OWED_BYTES
 from gateway.settings import RemotingSettings
-from gateway.tests.remoting.conversation import Conversation, failure_of, memory_reactor
+from gateway.tests.remoting.conversation import TURN_SECONDS, Conversation, TurnReactor, failure_of, memory_reactor
 from gateway.tests.remoting.test_given_back import connected, nothing_stays
 from gateway.tests.remoting.tls.key_updates import APPLICATION_DATA, KeyUpdates
 from gateway.tests.remoting.tls.speaking import CODE, TlsPeer, echoing, encrypted, trusting
@@ -271,6 +273,30 @@ def test_a_handshake_waits_for_its_turn(talk: Conversation) -> None:
     peer.handshake()
     peer.send(b"then")
     assert peer.received() == [b"then"]
+
+
+@pytest.mark.parametrize(("step_s", "at_once"), [(HANDSHAKE_S / 2, 2), (1.0, 1)])
+def test_of_a_flood_of_handshakes_one_goes_on_in_each_turn(step_s: float, at_once: int) -> None:
+    """However long each takes; requests come between."""
+    talk = Conversation(echoing()[0], TurnReactor())  # type: ignore[no-untyped-call]
+    honest = encrypted(talk, host="192.0.2.8")
+    seconds = itertools.count(step=step_s)
+    talk.server.input_turn.seconds = lambda: next(seconds)
+    peers = [talk.connect(f"192.0.2.{number}") for number in range(20, 40)]
+    hello = TlsPeer(talk.connect(), trusting())
+    with pytest.raises(ssl.SSLWantReadError):
+        hello.tls.do_handshake()
+    data = hello.made()
+    for peer in peers:
+        peer.send_bytes(data)
+    begun = [peer for peer in peers if peer.transport.writes]
+    assert len(begun) == at_once
+    for turns in range(at_once, len(peers)):
+        honest.send(b"%d" % turns)
+        talk.reactor.advance(TURN_SECONDS)
+        assert honest.received() == [b"%d" % turns]
+        begun = [peer for peer in peers if peer.transport.writes]
+        assert len(begun) == turns + 1
 
 
 def test_a_handshake_that_waits_for_its_turn_may_be_over_by_then(talk: Conversation) -> None:
