@@ -7,6 +7,7 @@ lock after 60 s. UNLOCK_BATCH_MQ (42) gives the lock back. Upstream: ``Rebalance
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
@@ -39,8 +40,7 @@ class ConsumerLocks:
 
     async def lock(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
         """Request the locks of queues; return the queues whose lock this client has now. Failures are logged."""
-        granted, _ = await self._ask_for(queues)
-        return granted
+        return {queue for queue, is_granted in (await self._ask_for(queues)).items() if is_granted}
 
     async def renew(self, process_queue: ProcessQueue) -> bool:
         """Request the lock of one queue and note the time; return False if another member has the lock."""
@@ -68,38 +68,35 @@ class ConsumerLocks:
 
         The lock of a broker that does not answer stays: it is trusted for 30 s after it was granted.
         """
-        granted, refused = await self._ask_for([state.queue for state in states])
+        answers = await self._ask_for([state.queue for state in states])
         now = asyncio.get_running_loop().time()
         for state in states:
-            if state.queue in granted:
+            is_granted = answers.get(state.queue)
+            if is_granted:
                 state.locked_at = now
             elif state.locked_at is not None and not state.dropped:
                 _log.warning("group %s: the lock of %s was not renewed", self._group, state.queue)
-                if state.queue in refused:
+                if is_granted is False:
                     state.locked_at = None
 
-    async def _ask_for(self, queues: Collection[MessageQueue]) -> tuple[set[MessageQueue], set[MessageQueue]]:
-        """Return the queues that brokers granted, and those that they refused."""
-        asked = _by_broker(queues)
-        answers = await asyncio.gather(*(self._lock(name, some) for name, some in asked.items()))
-        granted: set[MessageQueue] = set()
-        refused: set[MessageQueue] = set()
-        for some, answer in zip(asked.values(), answers, strict=True):
-            if answer is not None:
-                granted |= answer
-                refused |= set(some) - answer
-        return granted, refused
+    async def _ask_for(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, bool]:
+        """Return whether each queue was granted, without the queues of brokers that do not answer."""
+        answers = await asyncio.gather(*(self._lock(name, some) for name, some in _by_broker(queues).items()))
+        return dict(itertools.chain.from_iterable(answers))
 
-    async def _lock(self, broker_name: str, queues: Collection[MessageQueue]) -> set[MessageQueue] | None:
-        """Return the queues that a broker grants; None when it does not answer."""
+    async def _lock(self, broker_name: str, queues: Collection[MessageQueue]) -> list[tuple[MessageQueue, bool]]:
+        """Return whether a broker grants each queue; nothing when it does not answer."""
         body = LockBatchRequest(self._group, self._instance.client_id, _wire(queues)).build()
         try:
             answer = await self._instance.ask(broker_name, RequestCode.LOCK_BATCH_MQ, None, body, timeout=_LOCK_TIMEOUT)
-            granted = LockBatchResponse.parse(answer.body).queues
+            held = {
+                MessageQueue(queue.topic, queue.broker_name, queue.queue_id)
+                for queue in LockBatchResponse.parse(answer.body).queues
+            }
         except (RocketMQError, WireError) as error:
             _log.warning("group %s: no locks from broker %s: %s", self._group, broker_name, error)
-            return None
-        return {MessageQueue(queue.topic, queue.broker_name, queue.queue_id) for queue in granted}
+            return []
+        return [(queue, queue in held) for queue in queues]
 
 
 def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
