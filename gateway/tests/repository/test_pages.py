@@ -24,7 +24,7 @@ PAGES = sorted(
     for page in DOCS.rglob("*.md")
     if "decisions" not in page.parts and str(page.relative_to(DOCS)) not in GENERATED
 )
-"""Decisions are never rewritten, so they are not judged either."""
+"""Decisions are never rewritten, so only their lines are judged."""
 
 
 def _prose(page: Path) -> Iterator[str]:
@@ -45,3 +45,8 @@ def test_a_page_says_first_what_the_reader_can_do_after_it_and_is_read_in_five_m
     assert lines[2].startswith(("After this page you ", "After reading this page you ", "Read this page to "))
     assert [line for line in lines if len(line) > LINE_CHARACTERS and not line.startswith("`")] == []
     assert sum(len(line.split()) for line in lines) <= PAGE_WORDS
+
+
+@pytest.mark.parametrize("decision", sorted((DOCS / "decisions").iterdir()), ids=lambda decision: decision.name)
+def test_a_decision_has_short_lines(decision: Path) -> None:
+    assert [line for line in _prose(decision) if len(line) > LINE_CHARACTERS] == []
