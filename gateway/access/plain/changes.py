@@ -18,6 +18,7 @@ from gateway.access.plain.document import ACCOUNTS, GROUPS, TOPICS, VERSION, WHI
 from gateway.access.plain.editing import Editing, member, written
 from gateway.access.plain.permissions import parse_entry, parse_word
 from gateway.metadata.names import RETRY_TOPIC_PREFIX
+from gateway.settings.declare import MASK
 from wire.safe_text import UNSAFE
 
 MAX_TEXT: Final = 1_024
@@ -28,7 +29,7 @@ _UNSAFE: Final = re.compile(f"[{UNSAFE}]")
 
 
 class Change(Protocol):
-    """One change. A ValueError says why it is refused, and never contains a secret."""
+    """One change. A ValueError says why it is refused, first in the words of upstream, and never contains a secret."""
 
     @property
     def resource(self) -> str:
@@ -76,20 +77,26 @@ class AccountChange:
 
         :raises ValueError: a part is wrong.
         """
-        for key, text in (("accessKey", self.name), ("secretKey", self.secret)):
-            if text is not None and len(text) < SHORTEST_KEY:
-                raise ValueError(f"{key} has {len(text)} characters; at least {SHORTEST_KEY} are needed")
         texts = [self.name, self.secret, self.white, self.default_topic, self.default_group]
         texts += [*(self.topics or ()), *(self.groups or ())]
         for text in texts:
             if text is not None and (len(text) > MAX_TEXT or _UNSAFE.search(text)):
                 raise ValueError(f"a text has control characters, or more than {MAX_TEXT} characters")
+        for key, text in (("accessKey", self.name), ("secretKey", self.secret)):
+            if text is not None and len(text) < SHORTEST_KEY:
+                raise ValueError(
+                    f"The accessKey={self.name} and secretKey={MASK} cannot be null and length should longer than "
+                    f"{SHORTEST_KEY - 1}: {key} has {len(text)} characters; at least {SHORTEST_KEY} are needed"
+                )
         for word in (self.default_topic, self.default_group):
             if word is not None:
                 parse_word(word)
         _entries(self.topics or (), "")
         _entries(self.groups or (), "")
-        parse_pattern(self.white or "")
+        try:
+            parse_pattern(self.white or "")
+        except ValueError as error:
+            raise ValueError(f"Netaddress examine scope Exception netaddress is {self.white}: {error}") from None
 
     def place(self, accounts: Mapping[str, PlainAccount], files: Collection[Path], main: Path) -> Path:  # noqa: ARG002
         """Return the file that has the account, for a new one the main file."""
@@ -170,7 +177,10 @@ class AccountRemoval:
     def place(self, accounts: Mapping[str, PlainAccount], files: Collection[Path], main: Path) -> Path:  # noqa: ARG002
         """Return the file that has the account."""
         if self.name not in accounts:
-            raise ValueError(f"there is no account {self.name[:MAX_TEXT]}")
+            key = f"accesskey[{self.name[:MAX_TEXT]}]"
+            raise ValueError(
+                f"The {key} corresponding to accessConfig has been deleted failed. There is no such account"
+            )
         return accounts[self.name].file
 
     def edit(self, editing: Editing) -> None:

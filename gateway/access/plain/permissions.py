@@ -43,5 +43,7 @@ def parse_entry(text: str) -> tuple[str, str]:
     name, separator, word = text.partition("=")
     name = name.strip()
     if not separator or not name or "=" in word:
-        raise ValueError(f"{text[:MAX_SHOWN]!r} has not the form name=PERM, such as orders=PUB|SUB")
+        raise ValueError(
+            f"Parse Resource format error for {text[:MAX_SHOWN]}. It has not the form name=PERM, such as orders=PUB|SUB"
+        )
     return name, parse_word(word)

@@ -250,7 +250,7 @@ REFUSED: tuple[tuple[Change, str], ...] = (
     (AccountChange(name="shopshop", groups=("a=ANY",)), "'ANY' is no permission"),
     (AccountChange(name="shopshop", default_topic="pub"), "'pub' is no permission"),
     (AccountChange(name="shopshop", white="10.1.*"), "four parts"),
-    (AccountRemoval("nobody"), "there is no account nobody"),
+    (AccountRemoval("nobody"), r"The accesskey\[nobody\] .* failed. There is no such account"),
     (WhiteListChange(("10.0.0.0/8",)), "no address"),
     (WhiteListChange(("10.0.0.1",), "/etc/passwd"), "none of the files of accounts"),
     (WhiteListChange(("10.0.0.1",), "../plain_acl.yml"), "none of the files of accounts"),

@@ -109,7 +109,10 @@ def test_an_account_is_deleted(broker: WholeBroker, access: PlainAccess) -> None
     assert ask(broker, Code.DELETE_ACL_CONFIG, header).code == ResponseCode.SUCCESS
     assert access.find("shopshop") is None
     again = ask(broker, Code.DELETE_ACL_CONFIG, header)
-    assert (again.code, again.remark) == (210, "there is no account shopshop")
+    assert (again.code, again.remark) == (
+        210,
+        "The accesskey[shopshop] corresponding to accessConfig has been deleted failed. There is no such account",
+    )
 
 
 def test_a_white_list_is_set_in_the_file_that_is_named(broker: WholeBroker, access: PlainAccess) -> None:
