@@ -15,11 +15,11 @@ _GOT = "get {}'s plain access config version success."
 ACCOUNTS_OF_4: tuple[tuple[str, str], ...] = (
     (
         "updateAclConfig -b {broker} -a compat -s 12345678",
-        "209 The accessKey=compat and secretKey=12345678 cannot be null and length should longer than 6",
+        "209 The accessKey=compat and secretKey=<secret> cannot be null and length should longer than 6",
     ),
     (
         "updateAclConfig -b {broker} -a newcomer -s short",
-        "209 The accessKey=newcomer and secretKey=short cannot be null and length should longer than 6",
+        "209 The accessKey=newcomer and secretKey=<secret> cannot be null and length should longer than 6",
     ),
     (
         "updateAclConfig -b {broker} -a newcomer -s secret-of-newcomer -i DENY -u SUB -t t=PUB,u=DENY -g g=SUB",
@@ -149,7 +149,7 @@ def printed(tool: AdminTool, broker: str, command: str) -> str:
     lines = tool.run(command.format(broker=broker))
     failed = re.search(r"CODE: (\d+)  DESC: (.*)", "\n".join(lines))
     if failed:
-        return f"{failed.group(1)} {failed.group(2)}"
+        return f"{failed.group(1)} {re.sub('secretKey=[^ ]+', 'secretKey=<secret>', failed.group(2))}"
     text = " | ".join(" ".join(line.split()) for line in lines)
     text = re.sub(r" \| org\.apache\.rocketmq\.common\.PlainAccessConfig@.*", "", text)
     text = re.sub(r"/\S*plain_acl\.yml", "<file>", text)

@@ -74,6 +74,7 @@ accounts:
     groupPerms:
       - {OWN_GROUP}=SUB
 """
+NAMED = {**QUICK, "brokerName": "broker-a"}
 USERS_AND_POLICIES = {
     "authenticationEnabled": "true",
     "authorizationEnabled": "true",
@@ -225,12 +226,12 @@ def gateway_of_4(folder: Path) -> Stand:
     conf = folder / "home" / "conf"
     conf.mkdir(parents=True)
     (conf / "plain_acl.yml").write_text(PLAIN_ACL)
-    return StandOf4(GatewayProcess(folder / "data", {**QUICK, "aclEnable": "true", "rocketmqHome": str(conf.parent)}))
+    return StandOf4(GatewayProcess(folder / "data", {**NAMED, "aclEnable": "true", "rocketmqHome": str(conf.parent)}))
 
 
 def gateway_of_5(folder: Path) -> Stand:
     """Return this gateway with the settings of 5.5.0."""
-    return StandOf5(GatewayProcess(folder / "data", {**QUICK, **USERS_AND_POLICIES}))
+    return StandOf5(GatewayProcess(folder / "data", {**NAMED, **USERS_AND_POLICIES}))
 
 
 def _topic(name: str, queues: int) -> dict[str, str]:

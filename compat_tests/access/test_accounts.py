@@ -26,10 +26,11 @@ from compat_tests.access.stands import (
     Stand,
     apache_of_4,
     apache_of_5,
+    gateway_of_4,
 )
 from compat_tests.admin_tool import admin_tool
 from compat_tests.client_program import ClientProgram
-from compat_tests.java_client import JavaClient
+from compat_tests.java_client import CLIENT_VERSIONS, JavaClient
 from compat_tests.python_program import PythonProgram
 from compat_tests.scenarios import run_name, unused_topic
 from gateway.client import AclError, Message, Producer, ProducerSettings, RocketMQError
@@ -37,6 +38,7 @@ from gateway.client import AclError, Message, Producer, ProducerSettings, Rocket
 TARGETS: dict[str, tuple[Callable[[Path], Stand], tuple[str, ...]]] = {
     "rocketmq-4.9.8": (lambda _: apache_of_4(), ("4.9.8",)),
     "rocketmq-5.5.0": (lambda _: apache_of_5(), ("5.5.0",)),
+    "gateway-1.0": (gateway_of_4, CLIENT_VERSIONS),
 }
 """Servers, and the versions of the Java clients that are tried with them."""
 MESSAGES = 100
@@ -136,7 +138,7 @@ def _popped(scene: AccountScene) -> None:
     group = f"g_{topic}"
     scenarios.send_all(scene, topic)
     if isinstance(scene.client, PythonProgram):
-        scenarios.receive_all(scene, topic, "consume-simple", group=group, skip=50, invisible_ms=2000)
+        scenarios.receive_all(scene, topic, "consume-simple", group=group, skip=50, invisible_ms=8000)
     else:
         scene.stand.let_pop(topic, group)
         scenarios.receive_all(scene, topic, "consume-push", group=group, broker_balances=True)
@@ -148,12 +150,11 @@ SCENARIOS = (_pushed, _polled, _pulled, _ordered, _transacted, scenarios.retried
 def _scenarios(stand: Stand, client: ClientProgram) -> list[tuple[Callable[[AccountScene], object], AccountScene]]:
     """Return what is tried with a client.
 
-    A Java client of Apache RocketMQ waits up to twenty seconds for the queue of its retries: that is only tried here.
-    4.x does not pop.
+    A Java client waits up to twenty seconds for the queue of its retries. 4.x does not pop.
     """
     scene = stand.scene(client, EVERYWHERE, MESSAGES)
     left_out: set[Callable[..., object]] = set()
-    if stand.is_apache and not isinstance(client, PythonProgram):
+    if not isinstance(client, PythonProgram):
         left_out.add(scenarios.retried_then_dead)
     if client.version == "4.9.8" or (stand.is_apache and stand.generation == "1.0"):
         left_out.add(_popped)
@@ -180,7 +181,9 @@ def test_a_java_producer_is_refused_in_the_words_of_apache_rocketmq(stand: Stand
             sent = scene.run("send-sync", topic=OTHER_TOPIC, run="refused", count=1, retries=0, threads=1)
             ((said, _),) = sent.json("errors").items()
             assert (sent["acknowledged"], sent["failed"]) == (0, 1), str(sent)
-            assert refusal in said
+            # Here the name server refuses it as well, and a Java client does not tell what its name servers said.
+            is_known = stand.is_apache or keys is NARROW
+            assert (refusal if is_known else "No route info of this topic") in said
         own = stand.scene(client, NARROW).run("send-sync", topic=OWN_TOPIC, run="own", count=1)
         assert own["acknowledged"] == 1, str(own)
 

@@ -209,6 +209,15 @@ final class Consuming {
         Sending.configure(o, consumer);
         consumer.setInstanceName(o.text("group") + "@" + System.nanoTime());
         consumer.start();
+        try {
+            pullAll(o, consumer, tally, answer);
+        } finally {
+            consumer.shutdown();
+        }
+    }
+
+    @SuppressWarnings("deprecation")
+    private static void pullAll(Options o, DefaultMQPullConsumer consumer, Tally tally, Json answer) throws Exception {
         long end = Main.end(o);
         List<MessageQueue> queues = queues(o, end, consumer);
         Map<MessageQueue, Long> next = new HashMap<>();
@@ -238,7 +247,6 @@ final class Consuming {
                 Sending.pause(20);
             }
         }
-        consumer.shutdown();
         tally.into(answer, "received").put("queues", queues.size());
     }
 
