@@ -47,7 +47,8 @@ class LiveSettings:
         values = {}
         for key, text in wanted.items():
             declaration, value = _read(key, text)
-            if value == getattr(self.current, declaration.attribute):
+            is_secret = Mark.SECRET in declaration.marks  # nobody tries values until one is accepted
+            if value == getattr(self.current, declaration.attribute) and not is_secret:
                 continue
             if Mark.LIVE not in declaration.marks:
                 raise RequestRefused(
@@ -78,7 +79,8 @@ def _read(key: str, text: str) -> tuple[Declaration, Any]:
     try:
         return declaration, declaration.read(text)
     except ValueError as error:
-        raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"{key}={text}: expected {error}") from error
+        shown = declaration.shown(text)
+        raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"{key}={shown}: expected {error}") from None
 
 
 def _check(settings: Settings, before: Settings) -> None:

@@ -110,6 +110,11 @@ class AccessSettings:
     authorization_whitelist: str = setting(
         "", "authorizationWhitelist", "Request codes that every user may send, separated by commas.", _expected(codes)
     )
+    password_readers: str = setting(
+        "",
+        "gateway.passwordReaders",
+        "Users that are shown passwords (mqadmin getUser, listUser), separated by commas; others see ******.",
+    )
     migrate_auth_from_v1_enabled: bool = setting(
         False, "migrateAuthFromV1Enabled", "Take the accounts of ACL 1.0 over into gateway.accessFile at start."
     )

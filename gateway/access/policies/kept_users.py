@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gateway.access.policies.users import User, Users
+from gateway.access.policies.resources import is_name
+from gateway.access.policies.users import User, Users, password_fault
 from gateway.access.policies.users_file import Seen, UsersFile
 from gateway.errors import GatewayError, RequestRefused
 from gateway.in_thread import Failed, InThread
@@ -69,18 +70,24 @@ class KeptUsers:
         seen = self._file.read(self._seen)
         if seen.fault:
             raise GatewayError(f"users cannot be read: {seen.fault}; repair the file")
-        users = seen.users
+        added: dict[str, User] = {}
         for user in made:
-            if user.name not in users:
-                users = users.with_user(user)
-                log.info("user added", user=user.name, type=user.type, file=self._file.path)
-        if users is not seen.users:
+            if user.name in seen.users:
+                continue
+            fault = password_fault(user.password) or (None if is_name(user.name) else "this is no name of a user")
+            if fault is not None:
+                raise GatewayError(f"user {user.name[:64]!r} cannot be added to {self._file.path}: {fault}")
+            added.setdefault(user.name, user)
+        if added:
+            users = Users({**seen.users, **added})
             try:
                 seen = self._file.write(users)
             except OSError as error:
                 raise GatewayError(
                     f"users cannot be written to {self._file.path}: {error.strerror or error}"
                 ) from error
+            for user in added.values():
+                log.info("user added", user=user.name, type=user.type, file=self._file.path)
         self._seen = seen
 
     def start(self, reactor: TimeSource) -> None:

@@ -18,7 +18,7 @@ from gateway.remoting.long_lists import table_text
 from gateway.remoting.requests import Requests, answers
 from gateway.remoting.turns import Turns, Work
 from gateway.settings import NameServerSettings
-from gateway.settings.declare import declarations, text_of
+from gateway.settings.declare import declarations
 from wire.bodies.tools.statistics import KVTable
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.name_server import (
@@ -81,7 +81,7 @@ class ConfigurationRequests(Requests):
         """Answer with the effective settings as Java properties text, one ``key=value`` a line."""
         in_effect = {"kv_config_path": str(self._kv_config.path)}
         lines = [
-            f"{key}={in_effect.get(name := declaration.attribute, text_of(getattr(self._settings, name)))}"
+            f"{key}={in_effect.get(name := declaration.attribute, declaration.shown(getattr(self._settings, name)))}"
             for key, declaration in declarations(NameServerSettings).items()
         ]
         return Answer(body="\n".join(lines).encode())

@@ -295,7 +295,9 @@ ONE_ENTRY = "looks up one entry by its name"
 TRANSACTIONS = "gives a page of the pending transactions, or one; gateway/tests/transaction counts what that reads"
 LITE = "is about lite topics, which test_doubling_lite doubles"
 ASKS_CLIENTS = "waits for clients, and costs one call for each"
+OF_USERS = "is about users, which this broker does not have; rare/test_users asks about many"
 WITHOUT_A_CASE: dict[RequestCode, str] = {
+    **{code: OF_USERS for code in CODES if code.name.startswith("AUTH_")},
     **dict.fromkeys(
         (
             CODES.SEND_MESSAGE,

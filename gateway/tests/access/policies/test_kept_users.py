@@ -103,7 +103,9 @@ def test_a_missing_file_has_no_users_and_is_not_made(path: Path) -> None:
 def test_users_of_the_settings_are_made_once_and_written_for_the_owner_only(path: Path) -> None:
     KeptUsers(path, in_this_thread).load([ROOT])
     kept = KeptUsers(path, in_this_thread)
-    kept.load([User("root", "another password", UserType.SUPER), User("inner", "x", UserType.SUPER)])
+    kept.load(
+        [User("root", "another password", UserType.SUPER), User("inner", "x", UserType.SUPER), User("inner", "y")]
+    )
 
     assert kept.users == {"root": ROOT, "inner": User("inner", "x", UserType.SUPER)}
     assert path.stat().st_mode & 0o777 == 0o600
@@ -126,6 +128,13 @@ def test_no_start_with_a_file_that_cannot_be_used(path: Path, content: bytes) ->
     with pytest.raises(GatewayError, match=f"{path}: line 1: "):
         KeptUsers(path, in_this_thread).load([ROOT])
     assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize(("name", "password"), [("a\nb", "p"), ("x" * 256, "p"), ("root", "******"), ("root", " ")])
+def test_no_start_with_a_user_that_the_file_could_not_keep(path: Path, name: str, password: str) -> None:
+    with pytest.raises(GatewayError, match=r"user '.*' cannot be added"):
+        KeptUsers(path, in_this_thread).load([User(name, password)])
+    assert not path.exists()
 
 
 def test_no_start_if_the_first_user_cannot_be_written(path: Path) -> None:
