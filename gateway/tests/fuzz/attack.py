@@ -11,7 +11,8 @@ from random import Random
 from socket import SO_LINGER, SOL_SOCKET, socket
 from typing import Final
 
-from gateway.tests.fuzz.journal import Journal
+from gateway.tests.fuzz.encrypted import Encryption, faulty
+from gateway.tests.fuzz.journal import ENCRYPTED, INSIDE, Journal
 from gateway.tests.fuzz.requests.frames import frame_of, spoiled
 from gateway.tests.fuzz.requests.grammar import Asked, Grammar, Server
 from gateway.tests.fuzz.requests.sequences import a_sequence
@@ -25,25 +26,62 @@ ANSWER_PATIENCE_S: Final = 0.5
 """Seconds until a request is taken to have no answer; most that are good have one in a millisecond."""
 SPOILED_FRAMES: Final = 0.04
 BINARY_SESSIONS: Final = 0.3
+ENCRYPTED_LINKS: Final = 0.4
+"""Connections that speak TLS."""
+BROKEN_HANDSHAKES: Final = 0.15
+"""Of those, the ones whose handshake is spoiled, and goes no further."""
+FAULTS_INSIDE: Final = 0.01
+"""Requests over TLS before which there are bytes that no TLS would send, or a renegotiation."""
 HALF_OPEN: Final = 0.05
 """Sessions that end with a frame that is never completed, and stay for ``HALF_OPEN_S`` seconds."""
 HALF_OPEN_S: Final = 5.0
 
 
 class Link:
-    """One connection of a session to one server."""
+    """One connection of a session to one server; it may be encrypted."""
 
-    def __init__(self, number: int, server: Server, journal: Journal) -> None:
+    def __init__(self, number: int, server: Server, journal: Journal, random: Random) -> None:
         self.number = number
         self._server = server
         self._journal = journal
+        self._random = random
+        self._encryption = Encryption(random) if random.random() < ENCRYPTED_LINKS else None
         self._connection = Connection()
         self._reader: asyncio.StreamReader
         self._writer: asyncio.StreamWriter
 
+    @property
+    def is_encrypted(self) -> bool:
+        """True if requests go over TLS."""
+        return self._encryption is not None
+
     async def open(self, address: tuple[str, int]) -> None:
-        """Connect."""
+        """Connect, and do the handshake if there is one.
+
+        :raises OSError: the server has closed, or the handshake was spoiled.
+        """
         self._reader, self._writer = await asyncio.open_connection(*address)
+        if self._encryption is None:
+            return
+        try:
+            async with asyncio.timeout(HALF_OPEN_S):
+                if self._random.random() < BROKEN_HANDSHAKES:
+                    await self._break_handshake(self._encryption)
+                await self._encryption.handshake(self._reader, self._writer)
+        except (OSError, TimeoutError):
+            self._writer.close()
+            raise
+
+    async def _break_handshake(self, encryption: Encryption) -> None:
+        data = faulty(encryption.begun(), self._random)
+        self._journal.add(self.number, self._server, data)
+        self._writer.write(data)
+        await self._writer.drain()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ANSWER_PATIENCE_S):
+                await self._reader.read()
+        self._journal.add(self.number, self._server, None)
+        raise ConnectionAbortedError("the handshake is spoiled")
 
     async def ask(self, frame: bytes) -> RemotingCommand | None:
         """Send, and return the next answer if one comes in time.
@@ -63,6 +101,8 @@ class Link:
         data = await self._reader.read(1 << 16)
         if not data:
             raise ConnectionResetError("closed by the server")
+        if self._encryption is not None:
+            data = self._encryption.unseal(data)
         try:
             commands = self._connection.receive_data(data)
         except RemoteError as error:
@@ -72,8 +112,19 @@ class Link:
 
     def say(self, data: bytes) -> None:
         """Send and wait for nothing."""
-        self._journal.add(self.number, self._server, data)
-        self._writer.write(data)
+        if self._encryption is None:
+            self._journal.add(self.number, self._server, data)
+            self._writer.write(data)
+            return
+        if self._random.random() < FAULTS_INSIDE:
+            fault = self._encryption.renegotiation() if self._random.random() < 0.3 else self._fault(self._encryption)
+            self._journal.add(self.number, self._server + INSIDE, fault)
+            self._writer.write(fault)
+        self._journal.add(self.number, self._server + ENCRYPTED, data)
+        self._writer.write(self._encryption.seal(data))
+
+    def _fault(self, encryption: Encryption) -> bytes:
+        return faulty(encryption.seal(self._random.randbytes(self._random.randint(0, 100))), self._random)
 
     def close(self, *, at_once: bool) -> None:
         """End it; ``at_once`` with a reset, which leaves answers unread."""
@@ -104,6 +155,8 @@ class Attack:
         self._addresses = addresses
         self._pause_s = SESSIONS / rate
         self._last = 0
+        self.encrypted = 0
+        """The connections that were opened over TLS."""
 
     async def run(self, ended: asyncio.Event) -> None:
         """Go on until the end is told."""
@@ -150,8 +203,9 @@ class Attack:
         link = links.get(asked.server)
         if link is None:
             self._last += 1
-            link = Link(self._last, asked.server, self.journal)
+            link = Link(self._last, asked.server, self.journal, self._random)
             await link.open(self._addresses[asked.server])
+            self.encrypted += link.is_encrypted
             links[asked.server] = link
         asked.is_binary = is_binary
         frame = frame_of(asked)

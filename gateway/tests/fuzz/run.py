@@ -150,6 +150,7 @@ def run(plan: Plan, say: Say) -> list[str]:
         found += [] if exit_code != 0 else _verified(server.data)
         for line in table(report, watched, attack.requests):
             say(line)
+        say(f"{attack.encrypted:,} connections over TLS")
         unanswered = len({code for code, _ in attack.answers})
         say(f"{unanswered} codes were answered, {len({code for code, to in attack.answers if to == 0})} with success")
     if found:
