@@ -105,7 +105,8 @@ class AccessControl:
         settings = self._settings
         rights = "signatures and rights" if self.plain or settings.authorization_enabled else "signatures"
         log.info(
-            f"every request to the {server} is checked",
+            "every request is checked",
+            server=server,
             ports=",".join(map(str, ports)),
             checked=rights,
             accounts="ACL 1.0" if self.plain else "users of 5.3",

@@ -84,8 +84,9 @@ def test_a_broker_and_its_name_server_let_in_who_has_an_account(
             open_.send(Message("orders", b"paid"))
         log = server.log.read_text()
         accounts = {"plain": "ACL 1.0", "users": "users of 5.3"}[kind]
-        for enforced in ("every request to the name server is checked", "every request to the broker is checked"):
-            (line,) = [line for line in log.splitlines() if enforced in line]
+        told = [line for line in log.splitlines() if "every request is checked" in line]
+        for enforced in ('server="name server"', "server=broker"):
+            (line,) = [line for line in told if enforced in line]
             assert f'accounts="{accounts}"' in line
             assert settings.get("gateway.aclFile", settings.get("gateway.accessFile", "")) in line
         assert "secret" not in log
@@ -107,7 +108,7 @@ def test_a_changed_file_counts_within_a_second(tmp_path: Path) -> None:
 
 
 def _send_many(shop: Producer) -> None:
-    until = monotonic() + 5
+    until = monotonic() + 30  # a busy machine may be late
     while monotonic() < until:
         shop.send(Message("orders", b"paid"))
 
