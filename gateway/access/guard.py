@@ -41,9 +41,11 @@ ROUTINE: Final = frozenset(
     {
         *(RequestCode.REGISTER_BROKER, RequestCode.UNREGISTER_BROKER, RequestCode.BROKER_HEARTBEAT),
         RequestCode.REGISTER_TOPIC_IN_NAMESRV,
+        *(RequestCode.AUTH_CREATE_USER, RequestCode.AUTH_UPDATE_USER, RequestCode.AUTH_DELETE_USER),
+        *(RequestCode.AUTH_CREATE_ACL, RequestCode.AUTH_UPDATE_ACL, RequestCode.AUTH_DELETE_ACL),
     }
 )
-"""Requests by which brokers keep routes: they change something, and no person decides about them."""
+"""Requests by which brokers keep routes, about which no person decides, and those that tell of their changes."""
 
 
 class Told(NamedTuple):

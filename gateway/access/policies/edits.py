@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from enum import StrEnum
+from itertools import chain
 from typing import TypeVar
 
 from gateway.access.policies.policy import Entry, EntryError, PolicyType
@@ -90,15 +91,13 @@ def merge_acl(users: Users, subject: str | None, wanted: AclInfo) -> Users:
     name = user_of(wanted.subject or subject)
     if not wanted.policies:
         raise _refused("The body of acl is null")
-    merged = [(policy_type(policy.policy_type), _entries(policy)) for policy in wanted.policies]
+    wanted_entries = [(policy_type(policy.policy_type), _entries(policy)) for policy in wanted.policies]
     user = users.get(name)
     if user is None:
         raise _refused(f"The subject of User:{name} is not exist.")
     policies = dict(user.policies)
-    for kind, entries in merged:
-        replaced = {entry.resource for entry in entries}
-        kept = (entry for entry in policies.get(kind, ()) if entry.resource not in replaced)
-        policies[kind] = (*kept, *entries)
+    for kind, entries in wanted_entries:
+        policies[kind] = _merged(policies.get(kind, ()), entries)
     return _with(users, user.with_policies(policies))
 
 
@@ -181,6 +180,15 @@ def _entries(policy: PolicyInfo) -> tuple[Entry, ...]:
         return tuple(Entry.of(info.resource, info.actions, info.source_ips, info.decision) for info in policy.entries)
     except EntryError as error:
         raise _refused(str(error)) from None
+
+
+def _merged(before: tuple[Entry, ...], entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    """Return all entries by their resources, in the order in which these came first; the newer ones of each."""
+    by_resource: dict[Resource, list[Entry]] = {entry.resource: [] for entry in (*before, *entries)}
+    replaced = {entry.resource for entry in entries}
+    for entry in (*(entry for entry in before if entry.resource not in replaced), *entries):
+        by_resource[entry.resource].append(entry)
+    return tuple(chain.from_iterable(by_resource.values()))
 
 
 def _entry_info(entry: Entry) -> PolicyEntryInfo:

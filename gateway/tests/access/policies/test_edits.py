@@ -72,9 +72,9 @@ def test_a_deleted_user_loses_its_policies() -> None:
 
 
 def test_entries_take_the_place_of_those_with_their_resource() -> None:
-    merged = merge_acl(EVERYBODY, None, acl("Topic:ord* Pub,Get Deny", "topic:new Sub Allow"))
+    merged = merge_acl(EVERYBODY, None, acl("topic:new Sub Allow", "Topic:orders Pub,Get Deny"))
 
-    assert lines_of(merged) == ["Topic:orders Allow Pub", "Topic:ord* Deny Pub,Get", "Topic:new Allow Sub"]
+    assert lines_of(merged) == ["Topic:orders Deny Pub,Get", "Topic:ord* Allow Sub", "Topic:new Allow Sub"]
     assert lines_of(merged, PolicyType.DEFAULT) == ["Topic:* Deny Sub"]
 
 

@@ -224,8 +224,8 @@ def test_policies_are_merged_told_and_deleted(server: Server, code: RequestCode)
             {
                 "policyType": "Custom",
                 "entries": [
-                    {"resource": "Group:*", "actions": ["Sub"], "decision": "Allow"},
                     {"resource": "Topic:a", "actions": ["Sub", "Get"], "decision": "Deny"},
+                    {"resource": "Group:*", "actions": ["Sub"], "decision": "Allow"},
                 ],
             }
         ],
