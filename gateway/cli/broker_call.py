@@ -144,5 +144,5 @@ def _refusal(answer: RemotingCommand, address: Address) -> str:
     """Return the broker's text, with what to do if access was refused."""
     found = broker_error(answer.code, answer.remark, str(address))
     if isinstance(found, AclError):
-        return f"{answer.remark} {found.advice}. {_KEYS}"
+        return f"{found.remark.rstrip('.')}. {found.advice}. {_KEYS}"
     return answer.remark or f"the broker answered with code {answer.code}"

@@ -79,7 +79,7 @@ class BrokerTransactionSettings:
         OperatorAccess.LOOPBACK,
         "gateway.operatorAccess",
         "From where `rocketmq-gateway transactions` may look at half messages and settle them: this machine only, "
-        "every address that reaches the port (there is no authentication), or nowhere.",
+        "every address that reaches the port, or nowhere.",
     )
     recent_half_bytes: int = setting(
         33_554_432,

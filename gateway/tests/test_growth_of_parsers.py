@@ -392,6 +392,7 @@ OWN = {
     "gateway.transaction.state_stores.remembered.Remembered.parse": "a row of our own",
     "wire.bodies.registration.RegisterBrokerBody.parse_in_steps": "parse takes its steps",
     "wire.disk.checkpoint.StoreCheckpoint.parse": "a file of fixed size",
+    "gateway.client.connect.credentials.read_credentials": "64 KiB of a file of the client itself",
     "wire.disk.config_json.parse_config": "parse_json without limits; it is what runs for parse_json here",
     "wire.disk.config_json.parse_kv_config": "a class of bodies, see below",
     "wire.disk.consume_queue.parse_units": "entries of fixed size",

@@ -2,8 +2,8 @@
 
 A decision follows the rules for a producer's outcome: the first outcome of a half message wins, and a contradicting one
 is refused. The decision is written to the audit log before it is carried out, and once more with its result. If the
-audit log cannot be written, nothing is done. There is no authentication: ``gateway.operatorAccess`` says from which
-hosts these requests are accepted. Upstream has no such requests.
+audit log cannot be written, nothing is done. ``gateway.operatorAccess`` says from which hosts these requests are
+accepted; where accounts are checked, only administrators may send them. Upstream has no such requests.
 """
 
 from __future__ import annotations
