@@ -7,9 +7,9 @@ does not cover the code, the number and the time of a request, nor where a value
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
+from binascii import b2a_base64
 from collections.abc import Mapping
 from typing import Final
 
@@ -46,7 +46,7 @@ class SigningKey:
         inner.update(body)
         outer = self._outer.copy()
         outer.update(inner.digest())
-        return base64.b64encode(outer.digest())
+        return b2a_base64(outer.digest(), newline=False)
 
     def is_signature(self, given: bytes, values: bytes, body: bytes) -> bool:
         """Return whether ``given`` is the signature of a request; the time does not depend on where it differs."""

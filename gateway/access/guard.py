@@ -123,11 +123,10 @@ class Guard:
 
     def _has_admitted(self, request: Request, header: SentHeader) -> bool:
         """Admit a send like an earlier one, without reading its fields; return False if it has to be looked at."""
-        form, host = header.form, request.channel.remote[0]
-        name = form.access_key
-        if not name or self._accounts.unsigned(host, name) is not None:
+        form = header.form
+        if not form.access_key:
             return False
-        caller = self._known(name, host)
+        caller = self._known(form.access_key, request.channel.remote[0])
         if (
             caller is None
             or not caller.has_passed((form.code, form.topic))
