@@ -117,6 +117,10 @@ def _in_braces(text: str) -> list[str]:
 
 
 def _limited(entries: list[str]) -> list[str]:
+    """Return the entries that are not empty, as upstream reads a list."""
+    entries = [entry for entry in entries if entry]
+    if not entries:
+        raise ValueError(f"the list has no address; {EXPECTED}")
     if len(entries) > MAX_LISTED:
         raise ValueError(f"{len(entries)} addresses in one pattern; at most {MAX_LISTED} are read")
     return entries
@@ -156,6 +160,8 @@ def _spans(parts: list[str], number: re.Pattern[str], base: int, most: int) -> S
         if span[0] > span[1] or span[1] > most:
             raise ValueError(f"{part!r} must rise and end at {most:{'x' if base == 16 else 'd'}} at most")
         spans.append(span)
-    if spans[0][0] != spans[0][1]:
+    if not number.fullmatch(parts[0]):
         raise ValueError("the first part must be a number, unless the pattern is * alone")
+    if base == 16 and not all(map(number.fullmatch, parts[:-1])):
+        raise ValueError("only the last part of an IPv6 pattern may be a range or *")
     return tuple(spans)
