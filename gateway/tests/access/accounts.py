@@ -56,7 +56,7 @@ class FakeAccount:
 class FakeAccounts:
     """Accounts by name, and hosts on a white list."""
 
-    def __init__(self, *accounts: FakeAccount, white: Iterable[str] = ()) -> None:
+    def __init__(self, *accounts: Account, white: Iterable[str] = ()) -> None:
         self.accounts: dict[str, Account] = {account.name: account for account in accounts}
         self._white = set(white)
 
@@ -70,7 +70,7 @@ class FakeAccounts:
 
 
 def guard_of(
-    *accounts: FakeAccount,
+    *accounts: Account,
     white: Iterable[str] = (),
     refusals: Refusals = USERS,
     told: list[Told] | None = None,

@@ -6,21 +6,26 @@ accounts are those of a file of ACL 1.0, of users and policies, and plain ones w
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from runpy import run_path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import pytest
 
-from gateway.access.guard import Guard
+from gateway.access.guard import CHANGES, Guard
 from gateway.access.needs import needs_of
+from gateway.access.plain.accounts import PlainAccount
+from gateway.access.policies.policy import Entry, PolicyType
+from gateway.access.policies.users import User, UserStatus, UserType
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import ADMIN, Kind, Need, Right, Who
 from gateway.remoting.dispatch import Request
 from gateway.tests.access.accounts import CLUSTER, PLAIN, USERS, FakeAccount, everything, guard_of
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
+from wire.signature import RequestSigner
 
 SCRIPT = Path(__file__).parents[3] / "docs" / "request_codes.py"
 HOST = "192.0.2.7"
@@ -69,11 +74,23 @@ def fields_of(code: int, name: str = "x") -> dict[str, str]:
     return fields
 
 
-def outcome(guard: Guard, code: int, account: FakeAccount | None, *, spoilt: bool = False) -> RequestRefused | None:
+class Keys(Protocol):
+    """The keys of an account, whatever its file."""
+
+    @property
+    def name(self) -> str:
+        """The access key."""
+
+    @property
+    def secret(self) -> bytes:
+        """The secret key."""
+
+
+def outcome(guard: Guard, code: int, account: Keys | None, *, spoilt: bool = False) -> RequestRefused | None:
     """Ask the guard about a request of an account; return its refusal, or None if the request was admitted."""
     command = RemotingCommand(code, ext_fields=fields_of(code))
     if account is not None:
-        account.sign(command)
+        RequestSigner(account.name, account.secret.decode()).sign(command)
     if spoilt:
         command.ext_fields["other"] = "changed"
     try:
@@ -166,6 +183,48 @@ def test_each_single_right_is_needed(code: RequestCode) -> None:
     for left_out in needed:
         account = FakeAccount("shop", *(need for need in needed if need is not left_out))
         assert outcome(guard_of(account), code, account) is not None, f"{code.name} does not need {left_out}"
+
+
+def user(*allowed: Need, denied: Iterable[Need] = (), **facts: Any) -> User:
+    """Return a user whose policy has an entry for each need."""
+    entries = [
+        Entry.of(f"{need.kind.value}:{need.name}", [str(action.name) for action in need.actions], [], decision)
+        for needs, decision in ((allowed, "Allow"), (denied, "Deny"))
+        for need in needs
+    ]
+    return User("shop", "shop-secret", **facts).with_policies({PolicyType.CUSTOM: tuple(entries)})
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_users_with_policies_are_let_in_by_what_they_may_do(code: RequestCode) -> None:
+    def is_let_in(account: User) -> bool:
+        return outcome(guard_of(account), code, account) is None
+
+    right, needed = right_of(code), rights_on(code, "x")
+    for_accounts = right.who is Who.ACCOUNT
+    assert is_let_in(user(type=UserType.SUPER))
+    assert not is_let_in(user(type=UserType.SUPER, status=UserStatus.DISABLE))
+    assert is_let_in(user()) == (for_accounts and not needed)
+    assert is_let_in(user(*needed)) == for_accounts
+    assert is_let_in(user(*everything())) == for_accounts
+    assert is_let_in(user(*everything(), denied=needed)) == (for_accounts and not needed)
+    assert is_let_in(user(*rights_on(code, "another"))) == (for_accounts and _has_no_names(needed))
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_accounts_of_acl_1_are_let_in_by_their_permissions(code: RequestCode) -> None:
+    def is_let_in(**facts: Any) -> bool:
+        account = PlainAccount(name="shop-key", secret=b"shop-secret", **facts)
+        return outcome(guard_of(account, refusals=PLAIN), code, account) is None
+
+    right, needed = right_of(code), rights_on(code, "x")
+    entries = {need.name if need.kind is Kind.TOPIC else f"%RETRY%{need.name}": "PUB|SUB" for need in needed}
+    of_messages = all(need.kind is not Kind.CLUSTER and need.actions & ~CHANGES for need in needed)
+    assert is_let_in(is_admin=True)
+    assert is_let_in() == (right.who is Who.ACCOUNT and not needed)
+    assert is_let_in(entries=entries) == (right.who is Who.ACCOUNT and of_messages)
+    denied = is_let_in(entries=dict.fromkeys(entries, "DENY"), default_topic="PUB|SUB", default_group="PUB|SUB")
+    assert denied == (right.who is Who.ACCOUNT and not needed)
 
 
 def test_an_account_with_every_right_is_no_admin() -> None:
