@@ -314,8 +314,8 @@ class NotANameServer(BrokerError):
 # Words of Apache RocketMQ's refusals: 4.x AclException, 5.x authentication and authorization. A topic that must not be
 # written is refused with NO_PERMISSION as well, in other words.
 _ACL_WORDS = re.compile(
-    r"aclexception|signature|username|accesskey|authenticat|authoriz|no permission to"
-    r"|user:\S{1,255} (?:is )?(?:not found|disabled)"
+    r"aclexception|auth(?:entication|orization)(?:exception| failed| context)|signature|username cannot|accesskey"
+    r"|no permission to access|user:\S{1,255} (?:is )?(?:not found|disabled)"
 )
 _ACL_CODES = frozenset((ResponseCode.NO_PERMISSION, ResponseCode.SYSTEM_ERROR))
 
