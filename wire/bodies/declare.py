@@ -111,6 +111,10 @@ class Undeclared(NamedTuple):
     drop: tuple[str, ...] = ()
 
 
+NOTHING: Mapping[Any, Any] = types.MappingProxyType({})
+"""The one empty table of all bodies: a broker keeps several for each topic and group."""
+
+
 Rest: TypeAlias = Annotated[Mapping[str, Any], Undeclared()]
 
 
@@ -355,9 +359,11 @@ def _field(declared: msgspec.structs.FieldInfo) -> _Field:
         return _Field(name, member, _members_reader(inner), lambda texts: [{inner: text} for text in texts])
     ordinals = _mark(hint, Ordinals)
     if ordinals is not None:
-        return _Field(name, member, _name_reader(tuple(ordinals.names)), str)
+        read = _name_reader(tuple(ordinals.names))
+        return _Field(name, member, _text_reader(read, declared.default), str)
     part = hint if isinstance(hint, type) and issubclass(hint, JsonObject) else None
-    return _Field(name, member, _reader(hint), _plain, part, _JOINS.get(typing.get_origin(hint)))
+    read = _text_reader(_reader(hint), declared.default)
+    return _Field(name, member, read, _plain, part, _JOINS.get(typing.get_origin(hint)))
 
 
 def _mark(hint: Any, kind: type[_M]) -> _M | None:
@@ -371,6 +377,8 @@ def _plain(value: Any) -> Any:
     kind = type(value)
     if kind in _AS_THEY_ARE or (kind is dict and {*map(type, value), *map(type, value.values())} == {int}):
         return value  # looked at first: a broker writes the offsets of ten thousand topics every few seconds
+    if value is NOTHING:
+        return {}
     if isinstance(value, JsonObject):
         return value.to_json()
     if isinstance(value, str):
@@ -410,18 +418,32 @@ def _reader(hint: Any) -> _Read:
 
 
 def _list_reader(read: _Read, collection: Callable[[list[Any]], Any]) -> _Read:
+    empty = collection([])  # one for all: an empty set takes 216 bytes
+
     def read_list(value: Any) -> Any:
         if not isinstance(value, list):
             raise _MismatchError("an array")
-        return collection([read(item) for item in value if item is not None])
+        return collection([read(item) for item in value if item is not None]) if value else empty
 
     return read_list
+
+
+def _text_reader(read: _Read, default: Any) -> _Read:
+    """Return a reader whose value is the default itself where it equals the default, so that all share one text."""
+
+    def read_text(value: Any) -> Any:
+        text = read(value)
+        return default if text == default else text
+
+    return read_text if isinstance(default, str) else read
 
 
 def _map_reader(read_key: _Read, read_value: _Read) -> _Read:
     def read_map(value: Any) -> Any:
         if not isinstance(value, dict):
             raise _MismatchError("an object")
+        if not value:
+            return NOTHING
         try:
             return {read_key(key): read_value(item) for key, item in value.items() if item is not None}
         except _MismatchError as mismatch:

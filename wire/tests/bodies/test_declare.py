@@ -164,6 +164,20 @@ def test_any_value_is_a_body_or_a_body_error(value: Any) -> None:
         assert body.topic_name is not None
 
 
+def test_empty_tables_lists_and_sets_and_texts_of_the_default_are_one_object_for_all() -> None:
+    """A broker keeps subscriptions, topics and groups by the hundred thousand."""
+    one, other = (
+        Sample.parse('{"topicName":"t","tagsSet":[],"inners":[],"byNumber":{},"colour":"R' + end)
+        for end in ('ED"}',) * 2
+    )
+    assert one.tags_set is other.tags_set
+    assert one.inners is other.inners
+    assert one.by_number is other.by_number
+    assert one.colour is other.colour
+    assert one == Sample("t")
+    assert Sample.parse(one.build()) == one
+
+
 def test_a_type_that_no_body_can_hold_is_found_at_first_use() -> None:
     class Wrong(Body):
         moment: complex = 0j
