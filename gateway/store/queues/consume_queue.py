@@ -48,6 +48,7 @@ class QueueFiles:
     __slots__ = (
         "directory",
         "erased",
+        "extended",
         "extension_directory",
         "extension_file_bytes",
         "file_bytes",
@@ -76,6 +77,19 @@ class QueueFiles:
         """The files that were erased in part and not synced since; a crash may bring the erased bytes back."""
         self.removed: list[ConsumeQueue] = []
         """The queues with a removed file whose directory was not synced since the removal."""
+        self.extended: dict[Path, None] = {}
+        """The files of extensions that were written and not synced since. Changed under ``lock``."""
+
+    def note_extension(self, path: Path) -> None:
+        """Remember to sync a file of an extension; for any thread."""
+        with self.lock:
+            self.extended[path] = None
+
+    def take_extended(self) -> dict[Path, None]:
+        """Return the files of extensions that wait for a sync, and forget them."""
+        with self.lock:
+            extended, self.extended = self.extended, {}
+        return extended
 
 
 class ConsumeQueue:
@@ -152,7 +166,11 @@ class ConsumeQueue:
                 if found is None:
                     directory = shared.extension_directory / self.topic / str(self.queue_id)
                     found = self._extension = QueueExtension(
-                        shared.files, shared.open_files, directory, shared.extension_file_bytes
+                        shared.files,
+                        shared.open_files,
+                        directory,
+                        shared.extension_file_bytes,
+                        shared.note_extension,
                     )
         return found
 
@@ -171,7 +189,7 @@ class ConsumeQueue:
             self.next_offset = self.max_offset
 
     def write_held(self) -> list[int]:
-        """Write the held units; return the starts of the written files.
+        """Write the held units, and before them what they lead to in the extension; return the starts of their files.
 
         Any thread may call, one at a time.
 
@@ -179,6 +197,8 @@ class ConsumeQueue:
         """
         with self._shared.lock:
             position, units = self._held_at, bytes(self._held)
+        if self._extension is not None:
+            self._extension.write_held()
         touched = self._write(position, units)
         with self._shared.lock:  # more units may have been added meanwhile
             self._held_at += len(units)

@@ -43,7 +43,6 @@ class ConsumeQueues:
         self._dirty: dict[tuple[ConsumeQueue, int], None] = {}
         self._changed: dict[ConsumeQueue, None] = {}  # changed in memory only, and not listed yet
         self._unlisted: dict[ConsumeQueue, None] = {}  # changed on disk, perhaps only in part, and not listed yet
-        self._dirty_extensions: dict[Path, None] = {}
         self._new_directories: set[Path] = set()
         self.journal = QueueJournal(files, paths)
         self.lost: dict[tuple[str, int], int] = {}
@@ -136,20 +135,15 @@ class ConsumeQueues:
                 self._dirty[queue, start] = None
 
     def write_extended(self, queue: ConsumeQueue, first_offset: int, messages: Sequence[ExtendedMessage]) -> None:
-        """Do the work of ``add`` for units whose tags codes are in the queue's extension, which is written at once.
+        """Do the work of ``add`` for units whose tags codes are in the queue's extension.
 
-        :raises OSError: the extension cannot be written; may be repeated.
+        :raises OSError: the end of the extension cannot be found out; may be repeated.
         """
         if not self._lacks(queue, first_offset):
             return
-        extension = queue.extension
-        codes, end, touched = extension.write([kept for _, _, kept in messages], queue)
-        with self._lock:
-            self._new_directories.add(extension.directory)
-            self._dirty_extensions.update(dict.fromkeys(map(extension.path, touched)))
+        codes = queue.extension.hold([kept for _, _, kept in messages], queue)
         units = [UNIT.pack(position, size, code) for (position, size, _), code in zip(messages, codes, strict=True)]
         self.add(queue, first_offset, b"".join(units))
-        extension.settle(end)
 
     def correct(self, queue: ConsumeQueue, offset: int, unit: bytes) -> None:
         """Replace one unit and remember to sync it; for any thread.
@@ -333,7 +327,6 @@ class ConsumeQueues:
                     for start in queue.starts:
                         self._dirty.pop((queue, start), None)
                     self._new_directories.discard(queue.directory)
-                    self._new_directories.discard(self._paths.extension(topic, queue.queue_id))
                 queue.let_go()
         return away
 
@@ -362,7 +355,7 @@ class ConsumeQueues:
         """
         with self._lock:
             dirty, self._dirty = self._dirty, {}
-            extensions, self._dirty_extensions = self._dirty_extensions, {}
+            extensions = self._shared.take_extended()
             directories, self._new_directories = self._new_directories, set()
             erased, self._shared.erased = self._shared.erased, []
             removed, self._shared.removed = self._shared.removed, []
@@ -370,6 +363,7 @@ class ConsumeQueues:
         dirty.update(dict.fromkeys(erased))
         changed.update(dict.fromkeys(removed))
         directories.update(queue.directory for queue in removed)
+        directories.update(path.parent for path in extensions)
         try:
             # Extensions are synced before the units that lead there: after a crash, units on disk then have their data.
             for path in extensions:
@@ -379,9 +373,10 @@ class ConsumeQueues:
             for directory in _with_parents(directories, self._directory.parent):
                 self._sync_directory(directory)
         except OSError:
+            for path in extensions:
+                self._shared.note_extension(path)
             with self._lock:
                 self._dirty |= dirty
-                self._dirty_extensions |= extensions
                 self._new_directories |= directories
                 self._changed |= changed
             raise

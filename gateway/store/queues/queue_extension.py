@@ -4,6 +4,9 @@ Nothing is read before a caller asks: a queue without addresses in its units cos
 the other, without a gap, because Apache RocketMQ searches for their end from the front (``ConsumeQueueExt.recover``).
 The end is not kept on disk: the last address in the queue gives the end. Bytes after the end belong to messages that
 the queue does not have, and are erased.
+
+New units are held in memory until the units of the queue that lead to them are written; readers find held units there.
+The thread that writes both makes the files, so the reactor makes none.
 """
 
 from __future__ import annotations
@@ -22,19 +25,46 @@ from wire.disk.queue_extension import END_BYTES, END_MARK, HEAD, MAX_BITMAP_BYTE
 from wire.errors import LayoutError
 
 _MAX_UNIT_BYTES = HEAD.size + MAX_BITMAP_BYTES
+NOTHING_HELD = 1 << 63
+"""A place beyond every extension, in the place of the first held byte."""
 
 
 class QueueExtension:
-    """The files of one extension. The reactor's thread writes; any thread may read and call ``take_expired``.
+    """The files of one extension.
+
+    The reactor's thread holds units, and one thread at a time writes them; any thread may read and call
+    ``take_expired``.
 
     :param directory: the directory of the files, which may not exist yet.
     :param file_bytes: the size of new files, unless there are files of another size already.
+    :param note_written: is called with the path of each file that was written and needs a sync.
     """
 
-    __slots__ = ("_directory", "_end", "_file_bytes", "_files", "_lock", "_open_files", "_starts")
+    __slots__ = (
+        "_directory",
+        "_end",
+        "_file_bytes",
+        "_files",
+        "_held",
+        "_held_at",
+        "_lock",
+        "_note_written",
+        "_open_files",
+        "_starts",
+    )
 
-    def __init__(self, files: FileLayer, open_files: OpenFiles, directory: Path, file_bytes: int) -> None:
+    def __init__(
+        self,
+        files: FileLayer,
+        open_files: OpenFiles,
+        directory: Path,
+        file_bytes: int,
+        note_written: Callable[[Path], None] = lambda _path: None,
+    ) -> None:
         self._files = files
+        self._note_written = note_written
+        self._held = bytearray()
+        self._held_at = 0
         self._open_files = open_files
         self._directory = directory
         self._file_bytes = file_bytes
@@ -55,6 +85,9 @@ class QueueExtension:
 
     def read(self, position: int, count: int) -> bytes:
         """Return up to ``count`` bytes from ``position`` on, only from one file; b"" if there are none. Blocks."""
+        held_at, held = self._held_part(position, count)
+        if held_at <= position:
+            return held
         start = self._start_at(self._known_starts(), position)
         try:
             file = None if start is None else self._open(start)
@@ -63,10 +96,14 @@ class QueueExtension:
         if file is None or start is None:
             return b""
         with file as fd:
-            return self._files.pread(fd, min(count, start + self._file_bytes - position), position - start)
+            end = min(position + count, start + self._file_bytes, held_at)
+            return self._files.pread(fd, end - position, position - start) + held
 
     def read_now(self, position: int, count: int) -> bytes | None:
         """Return the result of ``read`` if it is in memory; None if the read would wait for the disk."""
+        held_at, held = self._held_part(position, count)
+        if held_at <= position:
+            return held
         if self._starts is None:
             return None
         start = self._start_at(self._starts, position)
@@ -76,7 +113,18 @@ class QueueExtension:
         if file is None:
             return None
         with file as fd:
-            return self._files.pread_now(fd, min(count, start + self._file_bytes - position), position - start)
+            end = min(position + count, start + self._file_bytes, held_at)
+            data = self._files.pread_now(fd, end - position, position - start)
+        return None if data is None else data + held
+
+    def _held_part(self, position: int, count: int) -> tuple[int, bytes]:
+        """Return the held bytes among ``count`` bytes, up to the end of their file, and where held bytes begin."""
+        with self._lock:
+            if not self._held:
+                return NOTHING_HELD, b""
+            first = self._held_at
+            end = min(position + count, position - position % self._file_bytes + self._file_bytes)
+            return first, bytes(self._held[max(position - first, 0) : max(end - first, 0)])
 
     def unit(self, position: int) -> ExtensionUnit | None:
         """Return the unit at a place; None if no unit, or a damaged one, is there. Blocks."""
@@ -125,47 +173,57 @@ class QueueExtension:
 
     # --- writing -------------------------------------------------------------------------------------------------
 
-    def write(self, units: Sequence[ExtensionUnit], queue: ExtendedQueue) -> tuple[list[int], int, Sequence[int]]:
-        """Write units after the existing units; until ``settle`` is called they may be written again.
+    def hold(self, units: Sequence[ExtensionUnit], queue: ExtendedQueue) -> list[int]:
+        """Hold units after the existing units until ``write_held``. On the reactor's thread.
 
-        :returns: the contents for the queue's units (addresses, or the tags codes of units for which no file has room),
-            the new end of the extension, and the starts of the written files.
-        :raises OSError: nothing was added.
+        The first call after a start looks for the end of the extension on disk.
+
+        :returns: the contents for the queue's units: addresses, or the tags codes of units for which no file has room.
+        :raises OSError: nothing is held.
         """
-        touched: dict[int, None] = {}
         if self._end < 0:
-            self._end = self._find_end(queue, touched)
+            self._end = self._find_end(queue)
         codes = []
-        end = at = self._end
+        size, end = self._file_bytes, self._end
         parts = bytearray()
         for unit in units:
-            start = end - end % self._file_bytes
-            if unit.size + END_BYTES > self._file_bytes:
+            if unit.size + END_BYTES > size:
                 codes.append(unit.tags_code)
                 continue
-            if end - start + unit.size + END_BYTES > self._file_bytes:
-                parts += END_MARK
-                self._put(at, bytes(parts), touched)
-                parts.clear()
-                end = at = start + self._file_bytes
+            left = size - end % size
+            if unit.size + END_BYTES > left:
+                parts += END_MARK + bytes(left - END_BYTES)
+                end += left
             codes.append(address_of(end))
             parts += unit.build()
             end += unit.size
-        if parts:
-            self._put(at, bytes(parts), touched)
-        return codes, end, list(touched)
+        with self._lock:
+            if not self._held:
+                self._held_at = self._end
+            self._held += parts
+            self._end = end
+        return codes
 
-    def settle(self, end: int) -> None:
-        """Note that the queue has the addresses of everything below ``end``."""
-        self._end = end
+    def write_held(self) -> None:
+        """Write the held units. Any thread may call, one at a time.
 
-    def _put(self, position: int, data: bytes, touched: dict[int, None]) -> None:
-        start = position - position % self._file_bytes
-        if start not in self._known_starts():
-            self._make(start)
-        with self._open(start) as fd:
-            self._files.pwrite(fd, data, position - start)
-        touched[start] = None
+        :raises OSError: the units are still held.
+        """
+        with self._lock:
+            position, units = self._held_at, bytes(self._held)
+        at = 0
+        while at < len(units):
+            start = (position + at) - (position + at) % self._file_bytes
+            part = units[at : start + self._file_bytes - position]
+            if start not in self._known_starts():
+                self._make(start)
+            with self._open(start) as fd:
+                self._files.pwrite(fd, part, position + at - start)
+            self._note_written(self.path(start))
+            at += len(part)
+        with self._lock:  # more units may have been added meanwhile
+            self._held_at += len(units)
+            del self._held[: len(units)]
 
     def _make(self, start: int) -> None:
         files = self._files
@@ -180,7 +238,7 @@ class QueueExtension:
         with self._lock:
             self._starts = [*(self._starts or ()), start]
 
-    def _find_end(self, queue: ExtendedQueue, touched: dict[int, None]) -> int:
+    def _find_end(self, queue: ExtendedQueue) -> int:
         """Return the place at which to go on, and erase everything after that place."""
         starts, size = self._known_starts(), self._file_bytes
         if not starts:  # new files start at an offset beyond every address that a message can have so far
@@ -198,7 +256,7 @@ class QueueExtension:
             elif start + size > end:
                 with self._open(start) as fd:
                     if erase(self._files, fd, end - start, size):
-                        touched[start] = None
+                        self._note_written(self.path(start))
         return end
 
     def _remove(self, start: int) -> None:
@@ -227,7 +285,8 @@ class QueueExtension:
         return [self.path(start) for start in expired]
 
     def let_go(self) -> None:
-        """Forget the open files, which the caller deletes."""
+        """Forget held units and open files, which the caller deletes."""
+        self._held.clear()
         for start in self._starts or ():
             self._open_files.forget((self, start))
 

@@ -172,7 +172,8 @@ def read_extension_now(queues: Queues) -> None:
 def erase_extension(queues: Queues) -> None:
     """Erase what lies after the last address of the queue."""
     queue = extended(queues.all, 0, 3)
-    queue.extension.write([ExtensionUnit(9, START_MS, b"lost")], queue)
+    queue.extension.hold([ExtensionUnit(9, START_MS, b"lost")], queue)
+    queue.extension.write_held()
     found = extended(queues.again(), 3, 1)
     assert found.extension.unit(3 * ExtensionUnit(0, START_MS, b"map").size) == ExtensionUnit(3, START_MS, b"map")
 

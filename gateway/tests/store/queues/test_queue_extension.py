@@ -103,6 +103,7 @@ def test_a_unit_keeps_tags_code_store_time_and_bit_map_in_the_extension(tmp_path
     put(store, message(TAGS="A", n="7"))
     clock.now_ms += 5
     put(store, message())
+    store.flush()
     found = codes(store)
     assert [position_of(code) for code in found] == [0, 34]
     assert units(tmp_path, found) == [
@@ -114,6 +115,7 @@ def test_a_unit_keeps_tags_code_store_time_and_bit_map_in_the_extension(tmp_path
 def test_files_end_as_apache_rocketmq_ends_them(tmp_path: Path) -> None:
     store = extended(tmp_path)
     put_all(store, [message(n="1") for _ in range(7)])
+    store.flush()
     assert [position_of(code) for code in codes(store)] == [0, 34, 68, 102, 136, 200, 234]
     files = sorted((tmp_path / "consumequeue_ext/T/0").iterdir())
     assert [(file.name, file.stat().st_size) for file in files] == [(f"{start:020d}", 200) for start in (0, 200)]
@@ -137,6 +139,7 @@ def test_writing_goes_on_where_the_extension_ends(tmp_path: Path, how: str) -> N
         store.close()
     again = extended(killed(directory) if how == "killed" else directory)
     fill(again, 8, 17)
+    again.flush()
     found = codes(again)
     positions = [position_of(code) for code in found]
     assert positions == sorted(set(positions))
@@ -164,14 +167,18 @@ def test_messages_that_recovery_finds_need_no_extension_and_those_behind_them_ha
 
 def test_what_lies_behind_the_end_is_erased(tmp_path: Path) -> None:
     directory = tmp_path / "s"
-    store = extended(directory)
+    disk = Disk()
+    store = extended(directory, disk=disk)
     fill(store, 2)
     store.flush()
     fill(store, 20, 2)
+    disk.fail("write", "consumequeue/T")  # after the extension was written
+    assert not store.flush()
     image = killed(directory)
     assert len(list((image / "consumequeue_ext/T/0").iterdir())) > 2
     again = extended(image)
     put(again, message(b"new", TAGS="A"))
+    again.flush()
     assert len(list((image / "consumequeue_ext/T/0").iterdir())) == 1
     assert not (image / FIRST).read_bytes()[20 + 34 + 20 :].strip(b"\x00")
 
@@ -237,11 +244,29 @@ def test_an_extension_that_cannot_be_made_is_tried_again(tmp_path: Path) -> None
     store = extended(tmp_path, disk=disk)
     disk.fail("truncate", "consumequeue_ext", errno.ENOSPC)
     fill(store, 2)
-    assert store.max_offset("T", 0) == 0
+    assert not store.flush()
+    assert tagged(store, "A") == in_turn(2), "read from memory"
     disk.fault = None
     fill(store, 1, 2)
+    assert store.flush()
     assert tagged(store, "A") == in_turn(3)
-    assert len(codes(store)) == 3
+    assert [unit.tags_code for unit in units(tmp_path, codes(store))] == [tags_code("AB"[n % 2]) for n in range(3)]
+
+
+def test_units_are_read_from_memory_until_their_files_are_made_and_of_both_while_they_are_written(
+    tmp_path: Path,
+) -> None:
+    store = extended(tmp_path)
+    fill(store, 12)
+    assert not (tmp_path / "consumequeue_ext").exists()
+    assert tagged(store, "A") == in_turn(12)
+    store.flush()
+    assert len(list((tmp_path / FIRST).parent.iterdir())) == 2
+    fill(store, 12, 12)
+    assert tagged(store, "A") == in_turn(24), "some units in files, some held, in three files"
+    before = codes(store)
+    store.flush()
+    assert codes(store) == before
 
 
 def test_the_extension_is_on_disk_before_the_units_that_lead_there(tmp_path: Path) -> None:
@@ -288,6 +313,8 @@ def test_a_deleted_topic_takes_its_extension_along(tmp_path: Path) -> None:
     directory = tmp_path / "s"
     store = extended(directory)
     fill(store, 12)
+    store.flush()
+    fill(store, 1)  # and one that is held
     store.delete_topic("T")
     assert list((directory / "consumequeue_ext").iterdir()) == []
     assert list((directory / "deleted").iterdir()) == []
@@ -335,6 +362,7 @@ def test_light_queues_have_extensions_of_their_own(tmp_path: Path) -> None:
     put(store, message(b"1", TAGS="A", INNER_MULTI_DISPATCH="%LMQ%a"))
     assert [position_of(code) for code in codes(store)] == [0, 20]
     assert [position_of(code) for code in codes(store, "%LMQ%a")] == [0]
+    store.flush()
     (kept,) = units(tmp_path, codes(store, "%LMQ%a"), "%LMQ%a")
     assert kept.tags_code == tags_code("A")
 
