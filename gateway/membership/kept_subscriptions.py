@@ -25,7 +25,7 @@ MAX_CLIENT_SUBSCRIPTION_BYTES = 64 << 20
 _SUBSCRIPTION_BYTES: Final = 300
 _SETS_BYTES: Final = 450
 """Bytes for the two sets of a subscription with tags; without tags all share one empty set."""
-_TAG_BYTES: Final = 300
+_TAG_BYTES: Final = 320
 """Bytes for a tag and its hash code, each in a set of its own.
 
 Measured, like the other two.

@@ -111,8 +111,12 @@ class Undeclared(NamedTuple):
     drop: tuple[str, ...] = ()
 
 
-NOTHING: Mapping[Any, Any] = types.MappingProxyType({})
-"""The one empty table of all bodies: a broker keeps several for each topic and group."""
+_NOTHING: Mapping[Any, Any] = {}
+
+
+def nothing() -> Mapping[Any, Any]:
+    """Return the one empty table of all bodies, which nobody changes: a broker keeps several for each topic."""
+    return _NOTHING
 
 
 Rest: TypeAlias = Annotated[Mapping[str, Any], Undeclared()]
@@ -360,9 +364,9 @@ def _field(declared: msgspec.structs.FieldInfo) -> _Field:
     ordinals = _mark(hint, Ordinals)
     if ordinals is not None:
         read = _name_reader(tuple(ordinals.names))
-        return _Field(name, member, _text_reader(read, declared.default), str)
+        return _Field(name, member, _sharing_reader(read, declared.default), str)
     part = hint if isinstance(hint, type) and issubclass(hint, JsonObject) else None
-    read = _text_reader(_reader(hint), declared.default)
+    read = _sharing_reader(_reader(hint), declared.default)
     return _Field(name, member, read, _plain, part, _JOINS.get(typing.get_origin(hint)))
 
 
@@ -377,8 +381,6 @@ def _plain(value: Any) -> Any:
     kind = type(value)
     if kind in _AS_THEY_ARE or (kind is dict and {*map(type, value), *map(type, value.values())} == {int}):
         return value  # looked at first: a broker writes the offsets of ten thousand topics every few seconds
-    if value is NOTHING:
-        return {}
     if isinstance(value, JsonObject):
         return value.to_json()
     if isinstance(value, str):
@@ -418,24 +420,22 @@ def _reader(hint: Any) -> _Read:
 
 
 def _list_reader(read: _Read, collection: Callable[[list[Any]], Any]) -> _Read:
-    empty = collection([])  # one for all: an empty set takes 216 bytes
-
     def read_list(value: Any) -> Any:
         if not isinstance(value, list):
             raise _MismatchError("an array")
-        return collection([read(item) for item in value if item is not None]) if value else empty
+        return collection([read(item) for item in value if item is not None])
 
     return read_list
 
 
-def _text_reader(read: _Read, default: Any) -> _Read:
-    """Return a reader whose value is the default itself where it equals the default, so that all share one text."""
+def _sharing_reader(read: _Read, default: Any) -> _Read:
+    """Return a reader whose value is the default itself if it equals the default: an empty set takes 216 bytes."""
 
-    def read_text(value: Any) -> Any:
-        text = read(value)
-        return default if text == default else text
+    def read_sharing(value: Any) -> Any:
+        found = read(value)
+        return default if found == default else found
 
-    return read_text if isinstance(default, str) else read
+    return read_sharing if isinstance(default, str | frozenset) else read
 
 
 def _map_reader(read_key: _Read, read_value: _Read) -> _Read:
@@ -443,7 +443,7 @@ def _map_reader(read_key: _Read, read_value: _Read) -> _Read:
         if not isinstance(value, dict):
             raise _MismatchError("an object")
         if not value:
-            return NOTHING
+            return _NOTHING
         try:
             return {read_key(key): read_value(item) for key, item in value.items() if item is not None}
         except _MismatchError as mismatch:

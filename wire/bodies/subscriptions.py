@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from wire.bodies.consume_kinds import EXPRESSION_TYPE_SQL92 as EXPRESSION_TYPE_SQL92
 from wire.bodies.consume_kinds import EXPRESSION_TYPE_TAG as EXPRESSION_TYPE_TAG
-from wire.bodies.declare import NOTHING, Body, ListRequestBody, Rest, SmallRequestBody, field
+from wire.bodies.declare import Body, ListRequestBody, Rest, SmallRequestBody, field, nothing
 from wire.bodies.topics import DataVersion
 from wire.message.tags import MATCH_ALL
 
 
-class SubscriptionData(Body):
+class SubscriptionData(Body, omit_defaults=True):
     """A group's subscription to one topic; the one with the largest ``sub_version`` (ms) holds."""
 
     topic: str
@@ -25,7 +24,7 @@ class SubscriptionData(Body):
     class_filter_mode: bool = False
 
 
-_DEFAULT_RETRY_POLICY: Mapping[str, Any] = MappingProxyType({"type": "CUSTOMIZED"})
+_DEFAULT_RETRY_POLICY: Mapping[str, Any] = {"type": "CUSTOMIZED"}
 
 
 class SubscriptionGroupConfig(SmallRequestBody):
@@ -38,15 +37,15 @@ class SubscriptionGroupConfig(SmallRequestBody):
     consume_message_orderly: bool = False
     retry_queue_nums: int = 1
     retry_max_times: int = 16
-    group_retry_policy: Mapping[str, Any] = _DEFAULT_RETRY_POLICY
+    group_retry_policy: Mapping[str, Any] = field(default_factory=lambda: _DEFAULT_RETRY_POLICY)
     broker_id: int = 0
     which_broker_when_consume_slowly: int = 1
     notify_consumer_ids_changed_enable: bool = True
     group_sys_flag: int = 0
     consume_timeout_minute: int = 15
     subscription_data_set: Sequence[Mapping[str, Any]] | None = None
-    attributes: Mapping[str, str] = NOTHING
-    extra: Rest = NOTHING
+    attributes: Mapping[str, str] = field(default_factory=nothing)
+    extra: Rest = field(default_factory=nothing)
 
 
 class SubscriptionGroupTable(Body):

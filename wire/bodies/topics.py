@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-from wire.bodies.declare import NOTHING, Body, JsonObject, ListRequestBody, Ordinals, Rest, SmallRequestBody, field
+from wire.bodies.declare import Body, JsonObject, ListRequestBody, Ordinals, Rest, SmallRequestBody, field, nothing
 from wire.message.flags import Permission
 
 DEFAULT_QUEUE_NUMS = 16
@@ -45,8 +45,8 @@ class TopicConfig(Body):
     topic_filter_type: Annotated[str, Ordinals((SINGLE_TAG, "MULTI_TAG"))] = SINGLE_TAG
     topic_sys_flag: int = 0
     order: bool = False
-    attributes: Mapping[str, str] = NOTHING
-    extra: Rest = NOTHING
+    attributes: Mapping[str, str] = field(default_factory=nothing)
+    extra: Rest = field(default_factory=nothing)
 
     @property
     def queues_fault(self) -> str | None:

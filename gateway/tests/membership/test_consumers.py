@@ -241,10 +241,13 @@ def test_subscriptions_are_charged_with_what_they_take(tmp_path: Path, tags: int
     tracemalloc.start()
     try:
         members.client("c").beats(HeartbeatData.parse(raw))
+        packed, _ = tracemalloc.get_traced_memory()
+        assert members.consumers.subscription("g", "topic-7") is not None
         taken, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert taken < kept.used < taken * 1.5
+    assert packed < taken / 2
 
 
 def test_long_tags_and_expressions_count(tmp_path: Path) -> None:
