@@ -172,3 +172,18 @@ def test_no_class_makes_a_default_of_an_attribute_for_all_objects(module: str) -
         or (isinstance(value, ast.Call) and called(value.func, "") != "field")
     }
     assert not calls
+
+
+WORDS_OF_GCC = frozenset(
+    {
+        *("alignof", "asm", "attribute", "complex", "const", "imag", "inline", "real", "restrict", "signed"),
+        *("thread", "typeof", "volatile"),
+    }
+)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_attribute_becomes_a_word_of_the_compiler(module: str) -> None:
+    """Compiled, ``self._signed`` is a member ``__signed`` of a C structure, which gcc does not take for a name."""
+    attributes = {node.attr for node in ast.walk(tree_of(module)) if isinstance(node, ast.Attribute)}
+    assert not attributes & {f"_{word}" for word in WORDS_OF_GCC}

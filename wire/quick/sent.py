@@ -56,7 +56,7 @@ class SendForm(KnownForm):
         self.raw_ending = f"{_PAIR_END}{self.ending}".encode()
         self.access_key = ""
         """The account of a signed form, if what it signs is known."""
-        self._signed: list[bytes] = []
+        self._signed_pieces: list[bytes] = []
         self._has_signature = len(shape.found) == _SIGNED_FOUND
         if self._has_signature:
             self._learn_signed(command, key, sample[shape.found[6] : shape.found[7]].decode())
@@ -81,12 +81,12 @@ class SendForm(KnownForm):
             else:
                 pieces[-1] += fields[name]
         if len(pieces) == _PIECES:
-            self._signed = [piece.encode() for piece in pieces]
+            self._signed_pieces = [piece.encode() for piece in pieces]
             self.access_key = fields[ACCESS_KEY]
 
     def signed_values(self, queue_id: int, born_timestamp: int, unique_key: bytes) -> bytes:
         """Return the values that the sender has signed; ``access_key`` must not be empty."""
-        first, second, third, last = self._signed
+        first, second, third, last = self._signed_pieces
         return b"%b%d%b%d%b%b%b" % (first, queue_id, second, born_timestamp, third, unique_key, last)
 
     def header_of(self, text: bytes, /) -> object:
