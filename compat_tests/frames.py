@@ -57,9 +57,11 @@ def request(code: int, fields: dict[str, str] | None = None, body: bytes = b"", 
 
 def signed(frame: Frame, access_key: str, secret_key: str) -> Frame:
     """Sign a request with the keys of an account, as stock clients do."""
-    frame.fields["AccessKey"] = access_key
-    content = "".join(frame.fields[name] for name in sorted(frame.fields)).encode() + frame.body
-    frame.fields["Signature"] = base64.b64encode(hmac.digest(secret_key.encode(), content, "sha1")).decode()
+    fields = {**frame.fields, "AccessKey": access_key}
+    fields.pop("Signature", None)
+    content = "".join(fields[name] for name in sorted(fields)).encode() + frame.body
+    fields["Signature"] = base64.b64encode(hmac.digest(secret_key.encode(), content, "sha1")).decode()
+    frame.fields = fields
     return frame
 
 

@@ -47,7 +47,7 @@ ACCOUNTS_OF_4: tuple[tuple[str, str], ...] = (
     ),
     (
         "clusterAclConfigVersion -c DefaultCluster",
-        f"{_VERSIONS}DefaultCluster broker-a {{broker}} <file> 4 <time> | {_GOT.format('cluster')}",
+        f"{_VERSIONS}DefaultCluster broker-a {{broker}} <file> <number> <time> | {_GOT.format('cluster')}",
     ),
     (
         "deleteAclConfig -b {broker} -a newcomer",
@@ -63,7 +63,7 @@ ACCOUNTS_OF_4: tuple[tuple[str, str], ...] = (
     ),
     (
         "clusterAclConfigVersion -b {broker}",
-        f"DefaultCluster broker-a {{broker}} <file> 6 <time> | {_GOT.format('broker')}",
+        f"DefaultCluster broker-a {{broker}} <file> <number> <time> | {_GOT.format('broker')}",
     ),
 )
 _USERS = "#UserName #Password #UserType #UserStatus | "
@@ -153,7 +153,8 @@ def printed(tool: AdminTool, broker: str, command: str) -> str:
     text = " | ".join(" ".join(line.split()) for line in lines)
     text = re.sub(r" \| org\.apache\.rocketmq\.common\.PlainAccessConfig@.*", "", text)
     text = re.sub(r"/\S*plain_acl\.yml", "<file>", text)
-    return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "<time>", text).replace(broker, "{broker}")
+    text = re.sub(r"\d+ \d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "<number> <time>", text)
+    return text.replace(broker, "{broker}")
 
 
 def differences(tool: AdminTool, broker: str, commands: tuple[tuple[str, str], ...]) -> list[str]:

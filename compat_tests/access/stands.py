@@ -112,10 +112,10 @@ class Stand:
 
     @property
     def broker(self) -> tuple[str, int]:
-        """The broker's address."""
+        """The broker's address for requests from here."""
         if isinstance(self.peer, ApacheContainer):
             return self.peer.broker_address
-        return self._host, self.peer.broker_port
+        return "127.0.0.1", self.peer.broker_port
 
     @property
     def broker_name(self) -> str:
@@ -230,8 +230,9 @@ def gateway_of_4(folder: Path) -> Stand:
 
 
 def gateway_of_5(folder: Path) -> Stand:
-    """Return this gateway with the settings of 5.5.0."""
-    return StandOf5(GatewayProcess(folder / "data", {**NAMED, **USERS_AND_POLICIES}))
+    """Return this gateway with the settings of 5.5.0; like there, the operator sees passwords."""
+    settings = {**NAMED, "gateway.passwordReaders": OPERATOR.access}
+    return StandOf5(GatewayProcess(folder / "data", {**settings, **USERS_AND_POLICIES}))
 
 
 def _topic(name: str, queues: int) -> dict[str, str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from compat_tests import scenarios
+from compat_tests import frames, scenarios
 from compat_tests.access import admin_commands
 from compat_tests.access.stands import (
     DISABLED,
@@ -27,9 +28,12 @@ from compat_tests.access.stands import (
     apache_of_4,
     apache_of_5,
     gateway_of_4,
+    gateway_of_5,
 )
 from compat_tests.admin_tool import admin_tool
 from compat_tests.client_program import ClientProgram
+from compat_tests.environment import wait_until
+from compat_tests.frames import Frame
 from compat_tests.java_client import CLIENT_VERSIONS, JavaClient
 from compat_tests.python_program import PythonProgram
 from compat_tests.scenarios import run_name, unused_topic
@@ -39,6 +43,7 @@ TARGETS: dict[str, tuple[Callable[[Path], Stand], tuple[str, ...]]] = {
     "rocketmq-4.9.8": (lambda _: apache_of_4(), ("4.9.8",)),
     "rocketmq-5.5.0": (lambda _: apache_of_5(), ("5.5.0",)),
     "gateway-1.0": (gateway_of_4, CLIENT_VERSIONS),
+    "gateway-2.0": (gateway_of_5, CLIENT_VERSIONS),
 }
 """Servers, and the versions of the Java clients that are tried with them."""
 MESSAGES = 100
@@ -228,6 +233,57 @@ def test_one_forbidden_consumer_of_a_client(stand: Stand, java: list[JavaClient]
             timeout_s=5 if stand.is_apache else PATIENCE_S,
         )
         assert (got["received"], got["other_received"]) == (0 if stand.is_apache else 20, 0), str(got)
+
+
+HOLES: dict[str, tuple[Frame, ...]] = {
+    "1.0": (
+        frames.request(21),
+        frames.request(26),
+        frames.request(28),
+        frames.request(43),
+        frames.request(50, {"accessKey": "intruder", "secretKey": "secret-of-intruder", "admin": "true"}),
+    ),
+    "2.0": (
+        frames.request(21),
+        frames.request(25, body=b"brokerPermission=6\n"),
+        frames.request(26),
+        frames.request(28),
+        frames.request(43),
+        frames.request(200, body=b'{"groupName": "intruders"}'),
+    ),
+}
+"""Requests that Apache RocketMQ executes for every account."""
+
+
+def test_requests_about_the_whole_broker_need_more_than_an_account(stand: Stand) -> None:
+    """Apache RocketMQ executes them, and tells even passwords."""
+    for asked in HOLES[stand.generation]:
+        answer = stand.ask(asked, NARROW)
+        refusal = words(stand, "AclException: Need admin permission", "has no permission to access")
+        assert (answer.code == 0) is stand.is_apache, f"{asked.code}: {answer.code} {answer.remark}"
+        assert stand.is_apache or refusal in answer.remark, f"{asked.code}: {answer.remark}"
+    told = stand.ask(frames.request(26)).body.decode()
+    assert (OPERATOR.secret in told) is (stand.is_apache and stand.generation == "2.0")
+
+
+def test_a_listed_address_needs_no_signature(stand: Stand) -> None:
+    """Only ACL 1.0 knows such addresses; a change counts at once here, and within five seconds there."""
+    if stand.generation == "2.0":
+        return
+
+    def is_served() -> bool:
+        return stand.ask(frames.request(26), None).code == 0
+
+    def listed(addresses: str) -> Frame:
+        return frames.request(53, {"globalWhiteAddrs": addresses, "aclFileFullPath": ""})
+
+    with socket.create_connection(stand.broker) as connection:
+        own = connection.getsockname()[0]
+    assert not is_served()
+    stand.demand(listed(f"{own},192.0.2.7"))
+    wait_until(is_served, "an unsigned request is served", timeout_s=10)
+    stand.demand(listed("192.0.2.7"))
+    wait_until(lambda: not is_served(), "an unsigned request is refused", timeout_s=10)
 
 
 def test_mqadmin_prints_what_it_prints_against_apache_rocketmq(stand: Stand) -> None:
