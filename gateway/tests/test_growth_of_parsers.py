@@ -19,6 +19,8 @@ from gateway.access.plain.addresses import parse_pattern
 from gateway.access.plain.document import read_document
 from gateway.access.plain.parsing import Parsing
 from gateway.access.plain.permissions import parse_entry, parse_word
+from gateway.access.policies.access_file import parse_users
+from gateway.access.policies.resources import Resource
 from gateway.client import compression
 from gateway.client.consume import broker_calls
 from gateway.client.consume.pop.pop_handles import parse_receipt as parse_client_receipt
@@ -141,6 +143,30 @@ EXT: dict[str, Make] = {
     "deep": repeated("[", '{"value":'),
     "lists": repeated("[],", '{"value":[', "[]]}"),
     "malformed UTF-8": lambda size: b'{"value":"' + b"\xff" * size + b'"}',
+}
+
+
+ENTRY = '{{"resource":"Topic:t{}","actions":["Pub"],"decision":"Allow"}}'
+USERS: dict[str, Make] = {
+    name: as_bytes(make)
+    for name, make in {
+        "users": numbered('{{"username":"u{}","password":"secret-1"}}', '{"users":[', "]}"),
+        "users, the last without a name": numbered('{{"username":"u{}","password":"secret-1"}}', '{"users":[', ",{}]}"),
+        "users, the last twice": numbered(
+            '{{"username":"u{}","password":"secret-1"}}', '{"users":[', ',{"username":"u0","password":"secret-1"}]}'
+        ),
+        "entries": numbered(
+            ENTRY, '{"users":[{"username":"u","password":"secret-1","policies":[{"entries":[', "]}]}]}"
+        ),
+        "entries, the last without a decision": numbered(
+            ENTRY,
+            '{"users":[{"username":"u","password":"secret-1","policies":[{"entries":[',
+            ',{"resource":"*","actions":["Pub"],"decision":"maybe"}]}]}]}',
+        ),
+        "lines": repeated("\n", '{"users":[', "x"),
+        "deep": repeated("[", '{"users":'),
+        "long name": repeated("u", '{"users":[{"username":"', '","password":"secret-1"}]}'),
+    }.items()
 }
 
 
@@ -332,6 +358,16 @@ COVERED: Covered = {
     ),
     "gateway.access.plain.permissions.parse_entry": (parse_entry, {**TEXTS, "equals": repeated("=")}),
     "gateway.access.plain.permissions.parse_word": (parse_word, {**TEXTS, "words": repeated("PUB|")}),
+    "gateway.access.policies.access_file.parse_users": (parse_users, USERS),
+    "gateway.access.policies.resources.Resource.parse": (
+        Resource.parse,
+        {
+            **TEXTS,
+            "name": repeated("a", "Topic:"),
+            "prefix": repeated("a", "Topic:", "*"),
+            "stars": repeated("*", "Topic:"),
+        },
+    ),
     "gateway.client.compression.decompress": (
         lambda body: compression.decompress(body, 0),
         {"zeros": lambda size: zlib.compress(bytes(64 * size)), "noise": bytes},
