@@ -406,3 +406,24 @@ def test_every_administrative_change_is_told_and_nothing_else(tmp_path: Path) ->
     assert changed[-1] == ("", "10.0.0.9", 17, "Topic:t", "Create", "white: 10.0.0.9")
     broker.stop()
     white.stop()
+
+
+def test_an_outcome_needs_the_topic_of_its_half_message_although_old_clients_do_not_name_it(tmp_path: Path) -> None:
+    broker = broker_with(tmp_path, guard_of(*ALL))
+    peer = broker.connect()
+    half = send_to("secret")
+    half.ext_fields.update({"f": "4", "i": "TRAN_MSG\x01true\x02PGROUP\x01p\x02"})
+    answer = asked(peer, half, ADMIN)
+    assert answer.code == 0
+    end = {
+        "producerGroup": "p",
+        "tranStateTableOffset": answer.ext_fields["queueOffset"],
+        "commitOrRollback": "8",
+        "commitLogOffset": str(int(answer.ext_fields["msgId"][-16:], 16)),
+        "msgId": answer.ext_fields["msgId"],
+    }
+    for account, code in ((SHOP, 16), (ADMIN, 0)):
+        command = RemotingCommand(RequestCode.END_TRANSACTION, ext_fields=dict(end))
+        assert asked(peer, command, account).code == code
+    assert not broker.parts.transactions.pending.count
+    broker.stop()

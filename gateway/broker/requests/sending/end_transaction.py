@@ -21,7 +21,7 @@ from typing import Final
 from gateway.broker.desk import Desk
 from gateway.errors import RequestRefused
 from gateway.metadata.names import HALF_TOPIC
-from gateway.remoting.declared import PUB, UPDATE, needs, on_topic
+from gateway.remoting.declared import PUB, UPDATE, Kind, Need, needs, on_topic
 from gateway.remoting.dispatch import Dispatch, Request
 from gateway.settings import Settings
 from gateway.telemetry.logs import EventLog, Repeats
@@ -58,7 +58,11 @@ class EndTransaction:
 
     def register(self, dispatch: Dispatch) -> None:
         """Register the request codes that this class answers."""
-        dispatch.answers_directly(RequestCode.END_TRANSACTION, self.end, needs(on_topic(PUB, optional=True)))
+        dispatch.answers_directly(
+            RequestCode.END_TRANSACTION,
+            self.end,
+            needs(on_topic(PUB, optional=True), in_body="Topic Pub of the half message"),
+        )
         dispatch.answers_directly(RequestCode.RESUME_CHECK_HALF_MESSAGE, self.resume, needs(on_topic(UPDATE)))
 
     def end(self, request: Request) -> None:
@@ -84,6 +88,8 @@ class EndTransaction:
     def _apply(self, request: Request, header: EndedHeader, half: StoredMessage | None) -> None:
         """Apply an outcome to the message at the place that the header names."""
         checked = self._checked_half(header, request, half)
+        if request.caller is not None:  # clients before 5.x do not name the topic
+            request.require(Need(Kind.TOPIC, checked.property_map.get(PropertyName.REAL_TOPIC, ""), PUB))
         if header.from_transaction_check:
             self._checks.answered(header.tran_state_table_offset, knows=True)
         source: Source = "check" if header.from_transaction_check else "producer", request.channel.remote
