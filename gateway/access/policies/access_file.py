@@ -88,8 +88,6 @@ def parse_users(content: bytes) -> Users:
         raise AccessFileError(_line_at(content, int(at[:-1]) if at else len(content)), reason) from None
     except UnicodeDecodeError as error:
         raise AccessFileError(_line_at(content, error.start), "the text is not UTF-8") from None
-    except RecursionError:
-        raise AccessFileError(1, "the text is nested too deeply") from None
     except TooManyError as error:
         raise AccessFileError(1, str(error)) from None
     except _WrongError as error:
@@ -163,7 +161,10 @@ def _line_of(content: bytes, place: str) -> int:
     """Return the line of a place such as ``.users[3].policies[0]``, or of what holds it if it is not there."""
     offset, part = 0, content
     for name, index in _STEP.findall(place):
-        members: dict[Any, Any] = _raw_members(part)
+        try:
+            members: dict[Any, Any] = _raw_members(part)
+        except RecursionError:  # nested too deeply to be looked into
+            break
         wanted = int(index) if index else name
         if wanted not in members:
             break
