@@ -1,8 +1,9 @@
 """The files of accounts of one server: which they are, when they change, and the last good state of each.
 
 A change is used when two looks in a row have seen it, so a file that an editor empties before it writes is not used
-half written. A file that cannot be used, or in which nothing is written any more, keeps its last good state, and the
-log says so once. A file that is deleted takes its accounts with it. All methods block and may run in any thread.
+half written. Files that change at every look are used after a few. A file that cannot be used, or in which nothing is
+written any more, keeps its last good state, and the log says so once. A file that is deleted takes its accounts along.
+All methods block and may run in any thread.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ DIRECTORY: Final = "acl"
 SUFFIXES: Final = (".yml", ".yaml")
 MAX_FILES: Final = 1_000
 """The number of files of accounts."""
+MOST_UNREST: Final = 5
+"""The number of looks in a row that see another change each; then the files are used as they are."""
 NEW_FILE_MODE: Final = 0o600
 EMPTY: Final = "nothing is written in it; to remove all accounts, write 'accounts: []'"
 
@@ -70,6 +73,7 @@ class PlainFiles:
         self._documents: Mapping[Path, Document] = {}
         self._rejected: set[Path] = set()
         self._fault = ""
+        self._unrest = 0
 
     def load(self) -> PlainAccounts:
         """Read all files for the first time.
@@ -103,9 +107,13 @@ class PlainFiles:
                     log.error("files of accounts not looked at; the accounts stay as they are", fault=error)
                 return None
             self._fault = ""
-            if stamps == self._used or stamps != self._seen:
-                self._seen = stamps
+            if stamps == self._used:
+                self._seen, self._unrest = stamps, 0
                 return None
+            if stamps != self._seen and self._unrest < MOST_UNREST:
+                self._seen, self._unrest = stamps, self._unrest + 1
+                return None
+            self._seen, self._unrest = stamps, 0
             return self._take(stamps)
 
     def change(self, change: Change) -> PlainAccounts:

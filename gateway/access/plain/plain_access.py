@@ -38,9 +38,7 @@ class PlainAccess:
         self._in_thread = in_thread
         self._next: IDelayedCall | None = None
         self.current: PlainAccounts = files.load()
-        for pattern in self.current.white:
-            if pattern.matches_everything:
-                log.warning("the white list lets every peer pass without a key", pattern=pattern.text)
+        self._warn()
 
     @property
     def main(self) -> Path:
@@ -84,6 +82,12 @@ class PlainAccess:
         found = self._files.look()
         if found is not None:
             self.current = found
+            self._warn()
+
+    def _warn(self) -> None:
+        for pattern in self.current.white:
+            if pattern.matches_everything:
+                log.warning("the white list lets every peer pass without a key", pattern=pattern.text)
 
     def _came(self, found: Failed | None) -> None:
         if isinstance(found, Failed):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.access.plain.files import EMPTY, MAX_FILES, PlainFiles, main_file
+from gateway.access.plain.files import EMPTY, MAX_FILES, MOST_UNREST, PlainFiles, main_file
 from gateway.access.plain.parsing import AccountsFileError
 from gateway.errors import SettingsError
 
@@ -124,6 +124,15 @@ def test_a_file_that_still_changes_does_not_count(files: PlainFiles, write: Writ
         assert files.look() is None
     write("plain_acl.yml", "account2")
     assert seen(files) == ["account2"]
+
+
+def test_a_file_that_never_rests_is_used_after_a_few_looks(files: PlainFiles, write: Write) -> None:
+    files.load()
+    found = []
+    for number in range(2 * MOST_UNREST + 2):
+        write("plain_acl.yml", f"account1{number}")
+        found.append(files.look())
+    assert [list(each.accounts) for each in found if each is not None] == [["account15"], ["account111"]]
 
 
 def test_files_come_and_go(files: PlainFiles, write: Write) -> None:

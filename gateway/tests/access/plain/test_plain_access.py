@@ -118,10 +118,13 @@ def test_a_change_by_request_is_used_at_once_and_not_read_again(access: PlainAcc
     assert {path: version.counter for path, version in access.versions().items()} == {access.main: 1}
 
 
-def test_a_white_list_for_everybody_is_reported_at_start(
+def test_a_white_list_for_everybody_is_reported_at_start_and_later(
     path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     written(path, "account1", "*.*.*.*")
     with caplog.at_level(logging.WARNING):
-        PlainAccess(PlainFiles(path, lambda: 0), clock, in_this_thread)
-    assert "the white list lets every peer pass without a key" in caplog.text
+        access = PlainAccess(PlainFiles(path, lambda: 0), clock, in_this_thread)
+        access.start()
+        written(path, "account22", "*")
+        pump(clock)
+    assert caplog.text.count("the white list lets every peer pass without a key") == 2
