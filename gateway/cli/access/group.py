@@ -36,7 +36,7 @@ class AccessCommands(click.Group):
 Examples:
   rocketmq-gateway access user create shop                        asks for the password
   rocketmq-gateway access acl role shop client                    what every client needs
-  rocketmq-gateway access acl allow shop Topic:orders Pub,Sub     may send to the topic and read it
+  rocketmq-gateway access acl allow shop Topic:orders Pub,Sub,Get may send to the topic and read it
   rocketmq-gateway access acl allow shop Group:shop-workers Sub   may consume as this group
   rocketmq-gateway access user show shop                          its kind, and all of its rules
   rocketmq-gateway access explain shop 310 Topic:orders           would this send be let through, and why

@@ -39,7 +39,7 @@ _default = click.option(
 @click.group(
     epilog=with_examples("""\
   rocketmq-gateway access acl role shop client                          trace, TBW102 and the like
-  rocketmq-gateway access acl allow shop Topic:orders Pub,Sub
+  rocketmq-gateway access acl allow shop Topic:orders Pub,Sub,Get
   rocketmq-gateway access acl allow shop 'Topic:shop-*' Pub --from 10.1.0.0/16
   rocketmq-gateway access acl deny shop Topic:shop-secret All
   rocketmq-gateway access acl remove shop Topic:shop-secret
@@ -47,7 +47,8 @@ _default = click.option(
 
 \b
 RESOURCE is Topic:NAME, Group:NAME or Cluster:NAME; NAME may end in * (quote it for the shell), and * alone is
-everything. ACTIONS are All, Pub, Sub, Create, Update, Delete, Get, List, with commas.
+everything. ACTIONS are All, Pub, Sub, Create, Update, Delete, Get, List, with commas. Readers need Sub and Get: Get is
+for the first and last offset of a queue, which a new group asks for.
 Which entry decides: those of the Custom policy before those of the Default policy; among them an exact name before the
 longest prefix before *, and Deny before Allow for the same resource. None fits: refused.""")
 )
