@@ -52,7 +52,7 @@ class _UserText(_Text):
 
 
 class _FileText(_Text):
-    users: Sequence[_UserText]
+    users: list[msgspec.Raw]
 
 
 class AccessFileError(GatewayError):
@@ -78,8 +78,7 @@ def parse_users(content: bytes) -> Users:
     :raises AccessFileError: the text is no such JSON, or something in it is wrong; no part of a password is told.
     """
     try:
-        text = msgspec.json.decode(content, type=_FileText)
-        return Users(dict(_users(text)))
+        return Users(dict(_users(msgspec.json.decode(content, type=_FileText))))
     except msgspec.ValidationError as error:
         reason, _, place = str(error).partition(_PLACE)
         raise AccessFileError(_line_of(content, place), reason) from None
@@ -95,15 +94,20 @@ def parse_users(content: bytes) -> Users:
 
 
 def build_users(users: Users) -> bytes:
-    """Return the text of all users."""
-    text = _FileText([_user_text(user) for user in users.values()])
-    return msgspec.json.format(msgspec.json.encode(text), indent=2) + b"\n"
+    """Return the text of all users.
+
+    Each user is a text of its own, here and in ``parse_users``: other threads go on between two of them.
+    """
+    texts = (msgspec.json.format(msgspec.json.encode(_user_text(user)), indent=2) for user in users.values())
+    text = b",\n    ".join(text.replace(b"\n", b"\n    ") for text in texts)
+    return b'{\n  "users": [\n    ' + text + b"\n  ]\n}\n" if text else b'{\n  "users": []\n}\n'
 
 
 def _users(text: _FileText) -> Iterator[tuple[str, User]]:
     known: set[str] = set()
-    for number, wanted in enumerate(text.users):
+    for number, raw in enumerate(text.users):
         place = f".users[{number}]"
+        wanted = _user(raw, place)
         name = wanted.username
         if not is_name(name):
             raise _WrongError(f"{place}.username", "a username is blank, too long, or has characters nobody can see")
@@ -116,6 +120,16 @@ def _users(text: _FileText) -> Iterator[tuple[str, User]]:
         kind = UserType(_word(UserType, wanted.user_type or UserType.NORMAL, f"{place}.userType"))
         status = UserStatus(_word(UserStatus, wanted.user_status or UserStatus.ENABLE, f"{place}.userStatus"))
         yield name, User(name, wanted.password, kind, status).with_policies(dict(_policies(wanted, place)))
+
+
+def _user(raw: msgspec.Raw, place: str) -> _UserText:
+    try:
+        return msgspec.json.decode(raw, type=_UserText)
+    except UnicodeDecodeError:
+        raise _WrongError(place, "the text is not UTF-8") from None
+    except msgspec.ValidationError as error:
+        reason, _, inner = str(error).partition(_PLACE)
+        raise _WrongError(place + inner, reason) from None
 
 
 def _policies(user: _UserText, place: str) -> Iterator[tuple[PolicyType, tuple[Entry, ...]]]:

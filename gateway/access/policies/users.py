@@ -13,8 +13,8 @@ from gateway.errors import GatewayError
 from gateway.remoting.declared import Need
 from gateway.settings.declare import MASK
 
-MAX_USERS = 100_000
-MAX_ENTRIES = 200_000
+MAX_USERS = 50_000
+MAX_ENTRIES = 100_000
 """The most entries of all users."""
 MAX_PASSWORD = 1_024
 """The most characters of a password."""

@@ -13,7 +13,7 @@ from gateway.telemetry.logs import EventLog
 
 log = EventLog("access")
 
-MAX_FILE_BYTES: Final = 134_217_728
+MAX_FILE_BYTES: Final = 67_108_864
 """The largest file of users that is read."""
 
 Stamp = tuple[int, int, int, int, int]
