@@ -152,6 +152,17 @@ def test_what_cannot_work_is_an_error_that_says_why(
     assert "very-secret" not in str(caught.value)
 
 
+def test_no_plan_shows_the_keys_neither_for_people_nor_in_the_web_pages(table: Table) -> None:
+    table.fill(NUMBERS)
+    frame = table.read(accessKey="shop", secretKey="very-secret", securityToken="very-secret-token")
+    assert len(bodies(frame)) == len(NUMBERS)
+    assert "very-secret" not in frame._jdf.queryExecution().toString()
+    executions = table.spark._jsparkSession.sharedState().statusStore().executionsList()
+    pages = "".join(executions.apply(at).physicalPlanDescription() for at in range(executions.size()))
+    assert "rocketmq" in pages
+    assert "very-secret" not in pages
+
+
 def test_what_is_read_can_be_written_and_read_again(table: Table) -> None:
     table.fill(NUMBERS, tags="paid", keys=["k", "l"], properties={"colour": "red"})
     copy = table.gateway.topic(queues=3)
