@@ -34,6 +34,9 @@ func consumerOptions(o options, group string) []consumer.Option {
 	if o.has("namespace") {
 		made = append(made, consumer.WithNamespace(o.text("namespace")))
 	}
+	if o.has("access_key") {
+		made = append(made, consumer.WithCredentials(credentials(o)))
+	}
 	return made
 }
 

@@ -73,6 +73,10 @@ func sendOneWay(p rocketmq.Producer, out *outcome, messages []*primitive.Message
 	}
 }
 
+func credentials(o options) primitive.Credentials {
+	return primitive.Credentials{AccessKey: o.text("access_key"), SecretKey: o.text("secret_key")}
+}
+
 func producerOptions(o options, group string) []producer.Option {
 	resolver := primitive.NewPassthroughResolver([]string{o.text("ns")})
 	made := []producer.Option{
@@ -84,6 +88,9 @@ func producerOptions(o options, group string) []producer.Option {
 	}
 	if o.has("namespace") {
 		made = append(made, producer.WithNamespace(o.text("namespace")))
+	}
+	if o.has("access_key") {
+		made = append(made, producer.WithCredentials(credentials(o)))
 	}
 	if o.has("trace") {
 		made = append(made, producer.WithTrace(&primitive.TraceConfig{Access: primitive.Local, Resolver: resolver}))

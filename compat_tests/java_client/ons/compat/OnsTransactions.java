@@ -22,8 +22,8 @@ final class OnsTransactions implements TransactionApi {
         Properties properties = new Properties();
         properties.setProperty(PropertyKeyConst.NAMESRV_ADDR, o.text("ns"));
         properties.setProperty(PropertyKeyConst.GROUP_ID, o.text("group"));
-        properties.setProperty(PropertyKeyConst.AccessKey, "nobody");
-        properties.setProperty(PropertyKeyConst.SecretKey, "nothing");
+        properties.setProperty(PropertyKeyConst.AccessKey, o.text("access_key", "nobody"));
+        properties.setProperty(PropertyKeyConst.SecretKey, o.text("secret_key", "nothing"));
         properties.setProperty(PropertyKeyConst.InstanceName, o.text("group") + "@" + System.nanoTime());
         properties.setProperty(PropertyKeyConst.SendMsgTimeoutMillis, o.text("send_timeout_ms", "10000"));
         producer = ONSFactory.createTransactionProducer(properties, message -> status(listener.check(message(message))));
