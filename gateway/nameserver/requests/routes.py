@@ -14,7 +14,7 @@ from gateway.clock import Milliseconds
 from gateway.errors import RequestRefused
 from gateway.nameserver.kv_config import ORDER_NAMESPACE, KvConfig
 from gateway.nameserver.route_table import RouteTable
-from gateway.remoting.declared import ACCOUNT, CLUSTER_GET, Size
+from gateway.remoting.declared import CLUSTER_GET, EVERYBODY, Size
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import list_text, table_text
 from gateway.remoting.requests import Requests, answers, answers_in_turns
@@ -49,7 +49,7 @@ class RouteRequests(Requests):
         self._clock_ms = clock_ms
         self._ready_at_ms = clock_ms() + settings.wait_seconds_for_service * 1_000
 
-    @answers(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest, ACCOUNT)
+    @answers(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest, EVERYBODY)
     def route(self, request: Request, header: GetRouteInfoRequest) -> Answer | Deferred[Answer]:
         """Answer with the queues and brokers of a topic."""
         if self._settings.need_wait_for_service and self._clock_ms() < self._ready_at_ms:

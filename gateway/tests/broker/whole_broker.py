@@ -59,8 +59,7 @@ class WholeBroker:
         self.in_thread: InThread = in_this_thread
         self.in_log_thread: InThread = in_this_thread
         settings = small_settings(directory, **changed)
-        dispatch = Dispatch(RequestAdmission(settings).admit)
-        self.conversation = Conversation(dispatch, proxy_addresses=settings.proxy_addresses)
+        self.conversation = Conversation(Dispatch(RequestAdmission(settings).admit))
         self.reactor = self.conversation.reactor
         self.parts = BrokerParts(
             settings,
