@@ -289,6 +289,13 @@ _ACL_TEXTS: tuple[tuple[re.Pattern[str], str], ...] = (
         "The server has no account {account}: see 'access_key', or add it",
     ),
     (
+        re.compile(
+            r"No default permission for (?P<kind>topic|group):(?P<name>[^\s,]{1,255}), "
+            r"accessKey=(?P<account>[^\s,]{1,128}) needs [A-Z][A-Za-z]{1,9} and has (?P<rule>[^,]{1,300})"
+        ),
+        "Let the server's administrator add {resource} to {account} (mqadmin updateAclConfig), or use other keys",
+    ),
+    (
         re.compile(r"(?P<rule>No default permission) for (?P<kind>topic|group):(?P<name>[^\s,]{1,255})"),
         "Let the server's administrator add {resource} to the account (mqadmin updateAclConfig), or use other keys",
     ),

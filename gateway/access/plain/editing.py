@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from gateway.access.plain.parsing import Node, Parsing, has_names, is_list, is_mapping, is_null, line_of
 
@@ -26,6 +26,16 @@ def written(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
+class _Change(NamedTuple):
+    """A piece of the text and what replaces it."""
+
+    start: int
+    rank: int
+    """The order of changes that start at one place: new entries of a list, new keys, a piece that is replaced."""
+    end: int
+    new: str
+
+
 class Editing:
     """Collects changes of one text.
 
@@ -35,7 +45,7 @@ class Editing:
     def __init__(self, parsing: Parsing) -> None:
         self._text = parsing.text
         self._newline = "\r\n" if "\r\n" in self._text else "\n"
-        self._changes: list[tuple[int, int, str]] = []
+        self._changes: list[_Change] = []
         self.root: Node = None if is_null(parsing.root) else parsing.root
         if self.root is not None and has_names(self._text):
             raise ValueError("it names values with & and repeats them with *")
@@ -44,10 +54,13 @@ class Editing:
 
     def result(self) -> str:
         """Return the changed text."""
-        pieces, place = [], 0
-        for start, end, new in sorted(self._changes, key=lambda change: change[0]):
-            pieces += [self._text[place:start], new]
-            place = end
+        pieces, place = [""], 0
+        for change in sorted(self._changes, key=lambda change: change[:2]):
+            pieces += [self._text[place : change.start]] if change.start > place else []
+            if change.start == change.end and pieces[-1] and not pieces[-1].endswith("\n"):
+                pieces.append(self._newline)
+            pieces.append(change.new)
+            place = change.end
         return "".join([*pieces, self._text[place:]])
 
     def put(self, mapping: Node, lines: Sequence[str]) -> None:
@@ -56,17 +69,18 @@ class Editing:
         :param lines: the key with its value, without the mapping's indentation.
         """
         if mapping is None:
-            self._insert(len(self._text), lines)
+            self._insert(len(self._text), lines, is_key=True)
             return
         _refuse_flow(mapping)
         key = lines[0].partition(":")[0]
         indent = " " * mapping.value[0][0].start_mark.column
         for name, value in mapping.value:
             if name.value == key:
-                new = f"{self._newline}{indent}".join(lines)
-                self._changes.append((name.start_mark.index, self._end(value), new))
+                if not isinstance(value.value, str) or lines != [f"{key}: {written(value.value)}"]:
+                    new = f"{self._newline}{indent}".join(lines)
+                    self._replace(name.start_mark.index, self._end(value), new)
                 return
-        self._insert(self._end(mapping), [indent + line for line in lines])
+        self._insert(self._end(mapping), [indent + line for line in lines], is_key=True)
 
     def put_list(self, mapping: Node, key: str, values: Sequence[str], name_of: Callable[[str], str]) -> None:
         """Set a key to a list; entries with the same name keep their line.
@@ -83,7 +97,7 @@ class Editing:
             if value is None:
                 self.remove(item)
             elif value != item.value:
-                self._changes.append((item.start_mark.index, self._end(item), written(value)))
+                self._replace(item.start_mark.index, self._end(item), written(value))
         if left:
             self.append(node, [f"- {written(value)}" for value in left.values()])
 
@@ -91,7 +105,7 @@ class Editing:
         """Add lines after the last entry of a list, which has one."""
         _refuse_flow(node)
         indent = " " * node.start_mark.column
-        self._insert(self._end(node), [indent + line for line in lines])
+        self._insert(self._end(node), [indent + line for line in lines], is_key=False)
 
     def remove(self, item: Node) -> None:
         """Remove an entry of a list with its lines."""
@@ -99,13 +113,14 @@ class Editing:
         if dash < 0 or self._text[dash + 1 : item.start_mark.index].strip():
             raise ValueError(f"the entry in line {line_of(item)} is not written after a hyphen")
         start = self._text.rfind("\n", 0, dash) + 1
-        self._changes.append((start, self._next_line(self._end(item)), ""))
+        self._replace(start, self._next_line(self._end(item)), "")
 
-    def _insert(self, after: int, lines: Sequence[str]) -> None:
+    def _replace(self, start: int, end: int, new: str) -> None:
+        self._changes.append(_Change(start, 2, end, new))
+
+    def _insert(self, after: int, lines: Sequence[str], *, is_key: bool) -> None:
         place = self._next_line(after)
-        is_first = all(start != place for start, _, _ in self._changes)
-        before = self._newline if is_first and place and self._text[place - 1] != "\n" else ""
-        self._changes.append((place, place, before + "".join(line + self._newline for line in lines)))
+        self._changes.append(_Change(place, int(is_key), place, "".join(line + self._newline for line in lines)))
 
     def _next_line(self, place: int) -> int:
         end = self._text.find("\n", place)

@@ -87,6 +87,8 @@ def parse_users(content: bytes) -> Users:
         raise AccessFileError(_line_at(content, int(at[:-1]) if at else len(content)), reason) from None
     except UnicodeDecodeError as error:
         raise AccessFileError(_line_at(content, error.start), "the text is not UTF-8") from None
+    except RecursionError:
+        raise AccessFileError(1, "the text is nested too deeply") from None
     except TooManyError as error:
         raise AccessFileError(1, str(error)) from None
     except _WrongError as error:

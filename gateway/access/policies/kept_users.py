@@ -55,7 +55,7 @@ class KeptUsers:
 
     def find(self, access_key: str) -> User | None:
         """Return the user of a name, None if there is none."""
-        return self._seen.users.get(access_key)
+        return self._seen.users.find(access_key)
 
     def unsigned(self, host: str, access_key: str | None) -> str | None:  # noqa: ARG002
         """Return None: every request of a user is signed."""

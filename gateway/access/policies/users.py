@@ -108,6 +108,10 @@ class Users(Mapping[str, User]):
     def __getitem__(self, name: str) -> User:
         return self._users[name]
 
+    def find(self, name: str) -> User | None:
+        """Return the user of a name; quicker than ``get`` of ``Mapping``, and asked for every request."""
+        return self._users.get(name)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._users)
 

@@ -217,4 +217,5 @@ def test_every_refusal_of_the_gateway_is_understood(refusals: Refusals) -> None:
         assert error.advice != AclError(16, "", "b:1").advice, refused.remark
     error = broker_error(refused.code, refused.remark, "b:10911")
     assert isinstance(error, AclError)
-    assert error.resource == "Topic:orders"
+    assert (error.account, error.resource) == ("shop", "Topic:orders")
+    assert error.rule.startswith("no matched policies")

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from runpy import run_path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import pytest
 
@@ -20,9 +20,11 @@ from gateway.access.plain.accounts import PlainAccount
 from gateway.access.policies.policy import Entry, PolicyType
 from gateway.access.policies.users import User, UserStatus, UserType
 from gateway.errors import RequestRefused
+from gateway.remoting.channel import Channel
 from gateway.remoting.declared import ADMIN, Kind, Need, Right, Who
 from gateway.remoting.dispatch import Request
 from gateway.tests.access.accounts import CLUSTER, PLAIN, USERS, FakeAccount, everything, guard_of
+from gateway.tests.remoting.conversation import Conversation
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.signature import RequestSigner
@@ -54,19 +56,10 @@ def right_of(code: int) -> Right:
     return rights().get(code, ADMIN)
 
 
-class SilentChannel:
-    """A channel of a peer; what is sent is lost."""
-
-    remote = (HOST, 4711)
-    remote_text = f"{HOST}:4711"
-    closed = False
-
-    def send(self, command: RemotingCommand) -> None:
-        """Lose a command."""
-
-    def close(self, reason: str) -> None:
-        """Note that it was closed."""
-        self.closed = True
+@cache
+def channel() -> Channel:
+    """Return a connection of a peer."""
+    return Conversation().connect(HOST).channel
 
 
 def fields_of(code: int, name: str = "x") -> dict[str, str]:
@@ -98,7 +91,7 @@ def outcome(guard: Guard, code: int, account: Keys | None, *, spoilt: bool = Fal
     if spoilt:
         command.ext_fields["other"] = "changed"
     try:
-        guard.admit(Request(cast(Any, SilentChannel()), command), right_of(code))
+        guard.admit(Request(channel(), command), right_of(code))
     except RequestRefused as refusal:
         return refusal
     return None

@@ -296,7 +296,9 @@ TRANSACTIONS = "gives a page of the pending transactions, or one; gateway/tests/
 LITE = "is about lite topics, which test_doubling_lite doubles"
 ASKS_CLIENTS = "waits for clients, and costs one call for each"
 OF_USERS = "is about users, which this broker does not have; rare/test_users asks about many"
+OF_ACCOUNTS = "is about accounts of ACL 1.0, which this broker does not have; rare/test_plain_accounts asks about them"
 WITHOUT_A_CASE: dict[RequestCode, str] = {
+    **{code: OF_ACCOUNTS for code in CODES if 50 <= code <= 54},
     **{code: OF_USERS for code in CODES if code.name.startswith("AUTH_")},
     **dict.fromkeys(
         (

@@ -91,6 +91,13 @@ def test_values_change_and_every_other_character_stays(files: PlainFiles) -> Non
     assert files.look() is None
 
 
+def test_a_value_that_stays_keeps_its_spelling(files: PlainFiles) -> None:
+    assert changed(files, AccountChange(name="operator", secret="12345678", white="", is_admin=True)) == [
+        '+    whiteRemoteAddress: ""',
+    ]
+    assert changed(files, AccountChange(name="shopshop", secret="12345678", white="")) == []
+
+
 def test_missing_keys_are_added_after_the_last_one(files: PlainFiles) -> None:
     change = AccountChange(name="operator", default_topic="PUB|SUB", default_group="SUB", topics=("a=DENY",))
     assert changed(files, change) == [
@@ -114,6 +121,16 @@ def test_entries_of_a_list_keep_their_lines_and_comments(files: PlainFiles) -> N
     change = AccountChange(name="shopshop", topics=("last=PUB",))
     assert changed(files, change)[-1] == "+      - last=PUB"
     assert "# never without a test" in files.main.read_text()
+
+
+def test_new_keys_come_after_the_new_entries_of_a_list(tmp_path: Path) -> None:
+    head = "accounts:\n- accessKey: shopshop\n  secretKey: '12345678'\n"
+    files = files_of(tmp_path, f"{head}  groupPerms:\n  - shop=SUB\n")
+    files.change(AccountChange(name="shopshop", is_admin=True, topics=("a=PUB",), groups=("shop=SUB", "b=SUB")))
+    assert files.main.read_text() == (
+        f"{head}  groupPerms:\n  - shop=SUB\n  - b=SUB\n  admin: true\n  topicPerms:\n  - a=PUB\n"
+        f"dataVersion:\n- counter: 1\n  timestamp: {NOW_MS}\n"
+    )
 
 
 def test_a_new_account_comes_after_the_others(files: PlainFiles) -> None:
@@ -307,21 +324,26 @@ def test_any_row_of_changes_leaves_what_was_asked(
 ) -> None:
     files = files_of(tmp_path_factory.mktemp("acl"), FILE)
     known = {"shopshop", "operator", "othershop"}
-    resources = names.filter(lambda name: "=" not in name)
+    resources = st.sampled_from(["orders", "refunds", "shop"]) | names.filter(lambda name: "=" not in name)
     for _ in range(data.draw(st.integers(1, 4))):
         name = data.draw(st.one_of(st.sampled_from(sorted(known)), names)) if known else data.draw(names)
         if name in known and data.draw(st.booleans()):
             known.discard(name)
             assert set(files.change(AccountRemoval(name)).accounts) == known
             continue
-        entries = data.draw(st.dictionaries(resources, words, min_size=1, max_size=3))
+        lists = st.none() | st.dictionaries(resources, words, min_size=1, max_size=3)
+        topics, groups = data.draw(lists), data.draw(lists)
         change = AccountChange(
             name=name,
             secret=data.draw(names),
-            topics=tuple(f"{resource}={word}" for resource, word in entries.items()),
-            is_admin=data.draw(st.booleans()),
+            white=data.draw(st.sampled_from([None, "", "10.1.2.{1,2}"])),
+            is_admin=data.draw(st.none() | st.booleans()),
+            default_topic=data.draw(st.none() | words),
+            topics=None if topics is None else tuple(f"{resource}={word}" for resource, word in topics.items()),
+            groups=None if groups is None else tuple(f"{resource}={word}" for resource, word in groups.items()),
         )
         known.add(name)
         found = files.change(change)
         assert set(found.accounts) == known
+        entries = {**(topics or {}), **{f"%RETRY%{group}": word for group, word in (groups or {}).items()}}
         assert entries.items() <= found.accounts[name].entries.items()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner, Result
@@ -17,7 +16,7 @@ from gateway.errors import RequestRefused
 from gateway.remoting.declared import Kind, Need, Who
 from gateway.remoting.dispatch import Request
 from gateway.tests.access.accounts import FakeAccount, FakeAccounts, everything, guard_of
-from gateway.tests.access.test_every_request import SilentChannel, rights
+from gateway.tests.access.test_every_request import channel, rights
 from gateway.tests.cli.access.users_server import UsersServer
 from wire.codes import RequestCode
 from wire.command import RemotingCommand
@@ -159,7 +158,7 @@ def test_what_is_explained_is_what_the_guard_does(code: int) -> None:
     for account in _accounts():
         command = account.sign(RemotingCommand(code, ext_fields=dict(fields)))
         try:
-            guard_of(account).admit(Request(cast(Any, SilentChannel()), command), right)
+            guard_of(account).admit(Request(channel(), command), right)
             is_admitted = True
         except RequestRefused:
             is_admitted = False
