@@ -22,7 +22,7 @@ Stamp = tuple[int, int, int, int, int]
 class PrivateDisk(ConfigDisk):
     """A disk whose new files only their owner reads: they have passwords, because signatures are checked with them."""
 
-    mode = 0o600
+    _mode = 0o600
 
 
 class Seen(NamedTuple):

@@ -13,7 +13,7 @@ from pathlib import Path
 class ConfigDisk:
     """The operations that a table's file needs, on the operating system's files. All errors are ``OSError``."""
 
-    mode = 0o666
+    _mode = 0o666
     """The permissions of new files, without those that the process's mask takes away."""
 
     def exists(self, path: Path) -> bool:
@@ -31,7 +31,7 @@ class ConfigDisk:
     def write(self, path: Path, content: bytes) -> None:
         """Make a file with this content, or replace an existing file's content; return when the bytes are on disk."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        with os.fdopen(os.open(path, flags, self.mode), "wb") as file:
+        with os.fdopen(os.open(path, flags, self._mode), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -39,9 +39,10 @@ def test_the_nearest_word_is_found_whatever_its_case() -> None:
     assert nearest("ordrs", ["orders", "stock"], 0.6) == "orders"
 
 
-@pytest.mark.parametrize("key", KEYS[::20])
-def test_a_misspelt_key_is_still_suggested(key: str) -> None:
-    assert nearest(misspelt(key), KEYS) is not None or len(key) < 5
+def test_misspelt_keys_are_still_suggested() -> None:
+    """All but a few, in which the missing letter breaks a word like ``stop`` that reverses the meaning."""
+    missed = [key for key in KEYS if nearest(misspelt(key), KEYS) is None]
+    assert len(missed) <= len(KEYS) // 50, missed
 
 
 def test_point_19_no_key_is_suggested_for_its_opposite() -> None:
