@@ -1,8 +1,8 @@
 """The loader of requests: it finds the classes below ``requests``, each by the folder of its module.
 
 A class of requests is made from the desk, and its methods declare the codes that they answer. No other place names
-such a class: a new module is enough for a new request. Modules of ``requests/rare`` are imported when a code comes that
-no other module answers. All other modules are imported with this one.
+such a class: a new module is enough for a new request. Modules below ``requests/rare`` are imported when a code comes
+that no other module answers. All other modules are imported with this one.
 """
 
 from __future__ import annotations

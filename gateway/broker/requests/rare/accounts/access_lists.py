@@ -10,7 +10,7 @@ from typing import Any
 
 from gateway.access.policies.edits import acl_info, acl_of, delete_acl, merge_acl
 from gateway.broker.desk import DeskRequests
-from gateway.broker.requests.rare.users import changed, kept_users
+from gateway.broker.requests.rare.accounts.users import changed, kept_users
 from gateway.remoting.declared import CLUSTER_GET, CLUSTER_UPDATE, Size
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import item_text, list_text

@@ -31,14 +31,14 @@ def classes_of_requests(path: Path) -> list[str]:
 
 
 def test_every_class_is_made_at_start_unless_it_is_rare() -> None:
-    paths = [path for path in FOLDER.rglob("*.py") if path.parent.name != "rare"]
+    paths = [path for path in FOLDER.rglob("*.py") if "rare" not in path.relative_to(FOLDER).parts]
     assert sorted(kind.__name__ for kind in AT_ONCE) == sorted(
         name for path in paths for name in classes_of_requests(path)
     )
 
 
 def test_a_rare_module_has_one_class() -> None:
-    for path in (FOLDER / "rare").glob("[!_]*.py"):
+    for path in (FOLDER / "rare").rglob("[!_]*.py"):
         assert len(classes_of_requests(path)) == 1, path.name
 
 

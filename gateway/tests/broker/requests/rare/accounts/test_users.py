@@ -15,8 +15,8 @@ from gateway.access.policies.access_file import parse_users
 from gateway.access.policies.kept_users import KeptUsers
 from gateway.access.policies.policy import Entry, PolicyType
 from gateway.access.policies.users import User, UserType
-from gateway.broker.requests.rare.access_lists import AccessListRequests
-from gateway.broker.requests.rare.users import UserRequests
+from gateway.broker.requests.rare.accounts.access_lists import AccessListRequests
+from gateway.broker.requests.rare.accounts.users import UserRequests
 from gateway.in_thread import InThread, in_this_thread
 from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Caller, Dispatch, Request

@@ -15,7 +15,7 @@ from twisted.internet.task import Clock
 from gateway.access.audit import Audit
 from gateway.access.plain.files import PlainFiles
 from gateway.access.plain.plain_access import PlainAccess
-from gateway.broker.requests.rare.plain_accounts import NO_SECRETS, OFF
+from gateway.broker.requests.rare.accounts.plain_accounts import NO_SECRETS, OFF
 from gateway.in_thread import in_this_thread
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker
 from wire.codes import RequestCode as Code
@@ -209,7 +209,7 @@ def test_without_access_control_there_are_no_accounts(
 def test_no_yaml_is_imported_for_requests_without_access_control() -> None:
     program = (
         "import sys; from gateway.broker import request_loader; "
-        "from gateway.broker.requests.rare import plain_accounts; "
+        "from gateway.broker.requests.rare.accounts import plain_accounts; "
         "sys.exit('yaml' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
