@@ -1,0 +1,1 @@
+"""Tests of long lists: when they are made, and in which pieces."""
