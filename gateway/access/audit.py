@@ -1,7 +1,7 @@
 """The audit file: every refusal and every administrative change, one JSON object in each line.
 
-    {"time":"2026-05-04T10:11:12.345Z","event":"refused","account":"shop","host":"10.1.2.3","client":"10.1.2.3@7#1",
-     "code":310,"request":"SEND_MESSAGE_V2","resource":"Topic:orders","action":"Pub","rule":"no policy matches"}
+    {"time":"2026-05-04T10:11:12.345Z","event":"refused","account":"shop","host":"10.1.2.3","code":310,
+     "request":"SEND_MESSAGE_V2","resource":"Topic:orders","action":"Pub","rule":"no policy matches"}
 
 Entries wait in memory until ``tick`` or a change starts a write in a thread. Equal refusals that wait together are one
 line with ``times``, so a flood costs a line a second. What finds no room in memory or on the disk is counted; the next
@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
 from gateway.clock import Milliseconds, wall_clock_ms
 from gateway.in_thread import Failed, InThread
@@ -36,33 +36,52 @@ REFUSED: Final = "refused"
 CHANGED: Final = "changed"
 
 
+class Told(NamedTuple):
+    """A refusal, or a change that was admitted, for log and audit.
+
+    :param account: the name that the peer gave, whether or not there is such an account; "" for none.
+    :param resource: ``Topic:orders``; "" if the request did not get as far as that.
+    :param rule: the rule or the reason, never with a secret or a signature.
+    """
+
+    account: str
+    host: str
+    code: int
+    resource: str
+    action: str
+    rule: str
+
+    def cut(self) -> Told:
+        """Return the same with no text longer than ``MAX_CHARACTERS``."""
+        return self._replace(
+            account=self.account[:MAX_CHARACTERS],
+            resource=self.resource[:MAX_CHARACTERS],
+            action=self.action[:MAX_CHARACTERS],
+            rule=self.rule[:MAX_CHARACTERS],
+        )
+
+
 @dataclass(slots=True)
 class _Entry:
     """One line; ``times`` counts equal refusals."""
 
     time_ms: int
     event: str
-    account: str
-    host: str
-    client: str
-    code: int
-    resource: str
-    action: str
-    rule: str
+    told: Told
     times: int = 1
 
     def line(self) -> str:
+        told = self.told
         facts: dict[str, object] = {
             "time": _time_text(self.time_ms),
             "event": self.event,
-            "account": self.account,
-            "host": self.host,
-            "client": self.client,
-            "code": self.code,
-            "request": request_code_name(self.code),
-            "resource": self.resource,
-            "action": self.action,
-            "rule": self.rule,
+            "account": told.account,
+            "host": told.host,
+            "code": told.code,
+            "request": request_code_name(told.code),
+            "resource": told.resource,
+            "action": told.action,
+            "rule": told.rule,
         }
         if self.times > 1:
             facts["times"] = self.times
@@ -95,33 +114,24 @@ class Audit:
         self.left_out = 0
         """The number of entries that are in no file and have not been told of in one."""
 
-    def refused(
-        self, account: str, host: str, code: int, resource: str, action: str, rule: str, client: str = ""
-    ) -> None:
-        """Note a refused request.
-
-        :param account: the name that the peer gave, whether or not there is such an account; "" for none.
-        :param resource: ``Topic:orders``; "" if the request did not get as far as that.
-        :param rule: the rule or the reason, never with a secret or a signature.
-        :param client: the client id, if it is known.
-        """
-        key = (account[:MAX_CHARACTERS], host, code, resource[:MAX_CHARACTERS])
+    def refused(self, told: Told) -> None:
+        """Note a refused request."""
+        told = told.cut()
+        key = (told.account, told.host, told.code, told.resource)
         known = self._refusals.get(key)
         if known is not None:
             known.times += 1
         elif len(self._refusals) >= MAX_WAITING:
             self.left_out += 1
         else:
-            self._refusals[key] = self._entry(REFUSED, account, host, code, resource, action, rule, client)
+            self._refusals[key] = _Entry(self._clock_ms(), REFUSED, told)
 
-    def changed(
-        self, account: str, host: str, code: int, resource: str, action: str, rule: str, client: str = ""
-    ) -> None:
-        """Note an administrative change, and start to write it; the arguments are those of ``refused``."""
+    def changed(self, told: Told) -> None:
+        """Note an administrative change, and start to write it."""
         if len(self._changes) >= MAX_WAITING:
             self.left_out += 1
         else:
-            self._changes.append(self._entry(CHANGED, account, host, code, resource, action, rule, client))
+            self._changes.append(_Entry(self._clock_ms(), CHANGED, told.cut()))
         self.tick()
 
     def tick(self) -> None:
@@ -158,21 +168,6 @@ class Audit:
         if not self._failing:
             log.error("audit file not written; its entries are counted", file=self._file.path, fault=outcome.error)
         self._failing = True
-
-    def _entry(
-        self, event: str, account: str, host: str, code: int, resource: str, action: str, rule: str, client: str
-    ) -> _Entry:
-        return _Entry(
-            self._clock_ms(),
-            event,
-            account[:MAX_CHARACTERS],
-            host,
-            client[:MAX_CHARACTERS],
-            code,
-            resource[:MAX_CHARACTERS],
-            action[:MAX_CHARACTERS],
-            rule[:MAX_CHARACTERS],
-        )
 
 
 class _RotatedFile:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.access.audit import Audit
 from gateway.access.failures import Failures
-from gateway.access.guard import Guard, Rules, Told
+from gateway.access.guard import Guard, Rules
 from gateway.access.policies.kept_users import KeptUsers
 from gateway.access.policies.users import User, UserType
 from gateway.access.refusals import PlainRefusals, UserRefusals
@@ -63,8 +63,8 @@ class AccessControl:
             self.plain or self.users,  # type: ignore[arg-type]  # one of them is there
             self._rules(),
             Failures(settings.failed_attempts_per_address, clock_ms),
-            self._refused,
-            self._changed,
+            self.audit.refused,
+            self.audit.changed,
         )
 
     @property
@@ -126,12 +126,6 @@ class AccessControl:
             open_codes=codes(settings.authentication_whitelist),
             free_codes=codes(settings.authorization_whitelist),
         )
-
-    def _refused(self, told: Told) -> None:
-        self.audit.refused(*told)
-
-    def _changed(self, told: Told) -> None:
-        self.audit.changed(*told)
 
     def _write(self) -> None:
         self.audit.tick()

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
+from gateway.access.audit import Told
 from gateway.access.failures import Failures
 from gateway.access.model import Account, Accounts
 from gateway.access.needs import needs_of
@@ -46,17 +47,6 @@ ROUTINE: Final = frozenset(
     }
 )
 """Requests by which brokers keep routes, about which no person decides, and those that tell of their changes."""
-
-
-class Told(NamedTuple):
-    """A refusal, or a change that was admitted, for log and audit; ``rule`` says why and never has a secret."""
-
-    account: str
-    host: str
-    code: int
-    resource: str
-    action: str
-    rule: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

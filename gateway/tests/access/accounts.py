@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gateway.access.audit import Told
 from gateway.access.failures import Failures
-from gateway.access.guard import Guard, Rules, Told
+from gateway.access.guard import Guard, Rules
 from gateway.access.model import Account, Verdict
 from gateway.access.refusals import PlainRefusals, Refusals, UserRefusals
 from gateway.remoting.declared import Action, Kind, Need

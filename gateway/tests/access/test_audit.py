@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gateway.access.audit import MAX_CHARACTERS, MAX_WAITING, Audit
+from gateway.access.audit import MAX_CHARACTERS, MAX_WAITING, Audit, Told
 from gateway.in_thread import in_this_thread
 
 SEND = 310
@@ -34,7 +34,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def refuse(audit: Audit, topic: str = "orders", *, account: str = "shop") -> None:
-    audit.refused(account, "10.1.2.3", SEND, f"Topic:{topic}", "Pub", "no policy matches", "10.1.2.3@7#1")
+    audit.refused(Told(account, "10.1.2.3", SEND, f"Topic:{topic}", "Pub", "no policy matches"))
 
 
 def test_a_refusal_tells_who_from_where_what_and_which_rule(audit: Audit, path: Path) -> None:
@@ -46,7 +46,6 @@ def test_a_refusal_tells_who_from_where_what_and_which_rule(audit: Audit, path: 
             "event": "refused",
             "account": "shop",
             "host": "10.1.2.3",
-            "client": "10.1.2.3@7#1",
             "code": 310,
             "request": "SEND_MESSAGE_V2",
             "resource": "Topic:orders",
@@ -57,14 +56,14 @@ def test_a_refusal_tells_who_from_where_what_and_which_rule(audit: Audit, path: 
 
 
 def test_what_is_not_known_is_left_out_of_the_line(audit: Audit, path: Path) -> None:
-    audit.refused("", "10.1.2.3", 4711, "", "", "no account named")
+    audit.refused(Told("", "10.1.2.3", 4711, "", "", "no account named"))
     audit.tick()
     assert set(lines(path)[0]) == {"time", "event", "host", "code", "request", "rule"}
 
 
 def test_a_change_is_written_at_once_and_each_by_itself(audit: Audit, path: Path) -> None:
     for _ in range(2):
-        audit.changed("root", "10.1.2.3", 3001, "User:shop", "Create", "Super")
+        audit.changed(Told("root", "10.1.2.3", 3001, "User:shop", "Create", "Super"))
     assert [(line["event"], line["resource"]) for line in lines(path)] == [("changed", "User:shop")] * 2
 
 
@@ -90,7 +89,7 @@ def test_a_flood_is_one_line_for_each_account_host_code_and_resource(audit: Audi
 def test_what_does_not_fit_is_counted_and_told_and_changes_have_room_of_their_own(audit: Audit, path: Path) -> None:
     for number in range(MAX_WAITING + 7):
         refuse(audit, account=f"guess-{number}")
-    audit.changed("root", "10.1.2.3", 3003, "User:shop", "Delete", "Super")
+    audit.changed(Told("root", "10.1.2.3", 3003, "User:shop", "Delete", "Super"))
     found = lines(path)
     assert len(found) == MAX_WAITING + 2
     assert [line["event"] for line in found].count("changed") == 1
@@ -99,7 +98,7 @@ def test_what_does_not_fit_is_counted_and_told_and_changes_have_room_of_their_ow
 
 def test_what_a_peer_sends_takes_little_room_and_breaks_no_line(audit: Audit, path: Path) -> None:
     nasty = "\n\x1b[2J\u2028\ud800" + "x" * 100_000
-    audit.refused(nasty, "10.1.2.3", SEND, nasty, "Pub", nasty, nasty)
+    audit.refused(Told(nasty, "10.1.2.3", SEND, nasty, nasty, nasty))
     audit.tick()
     assert path.stat().st_size < 10_000
     assert all(32 <= byte < 127 for byte in path.read_bytes()[:-1])

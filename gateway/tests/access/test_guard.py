@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.access.guard import MAX_PASSED, Guard, Told
+from gateway.access.audit import Told
+from gateway.access.guard import MAX_PASSED, Guard
 from gateway.access.refusals import MAX_NAME
 from gateway.broker.door import RequestAdmission
 from gateway.in_thread import in_this_thread

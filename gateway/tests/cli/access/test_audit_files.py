@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from gateway.access.audit import Audit
+from gateway.access.audit import Audit, Told
 from gateway.cli.main import cli
 from gateway.in_thread import in_this_thread
 
@@ -22,10 +22,10 @@ def file(tmp_path: Path) -> Path:
     audit = Audit(tmp_path / "audit.jsonl", in_this_thread, max_bytes=400, files=9, clock_ms=lambda: now[0])
     for number in range(6):
         account = "shop" if number % 2 else "bank"
-        audit.refused(account, f"10.0.0.{number}", 310, f"Topic:t{number}", "Pub", "no matched policies")
+        audit.refused(Told(account, f"10.0.0.{number}", 310, f"Topic:t{number}", "Pub", "no matched policies"))
         audit.tick()
         now[0] += 1000
-    audit.changed("root", "10.0.0.9", 3001, "User:shop", "Create", "Super")
+    audit.changed(Told("root", "10.0.0.9", 3001, "User:shop", "Create", "Super"))
     return tmp_path / "audit.jsonl"
 
 
@@ -79,7 +79,7 @@ def test_lines_that_cannot_be_read_are_counted(file: Path) -> None:
 
 def test_what_a_peer_sent_cannot_move_the_cursor(tmp_path: Path) -> None:
     audit = Audit(tmp_path / "audit.jsonl", in_this_thread)
-    audit.refused("\x1b[2J\nroot", "10.0.0.1", 310, "", "", "no such account")
+    audit.refused(Told("\x1b[2J\nroot", "10.0.0.1", 310, "", "", "no such account"))
     audit.tick()
     shown = run(str(tmp_path / "audit.jsonl")).stdout
     assert r"\u001b[2J\u000aroot" in shown

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gateway.access.audit import Told
 from gateway.access.guard import fields_of
 from gateway.broker.awaiting import thread_result
 from gateway.broker.desk import DeskRequests
@@ -127,7 +128,8 @@ class PlainAccountRequests(DeskRequests):
         channel, control = request.channel, self._desk.access
         log.info("accounts changed by request", change=change, account=by, remote=channel.remote_text)
         if control is not None:
-            control.audit.changed(by, channel.remote[0], request.command.code, change.resource, action, "admin: true")
+            told = Told(by, channel.remote[0], request.command.code, change.resource, action, "admin: true")
+            control.audit.changed(told)
         return Answer()
 
 

@@ -11,7 +11,7 @@ from functools import partial
 
 from twisted.internet.defer import Deferred
 
-from gateway.access.audit import MAX_CHARACTERS
+from gateway.access.audit import MAX_CHARACTERS, Told
 from gateway.access.policies.edits import NOT_BY_SUPER, create_user, delete_user, update_user, user_info
 from gateway.access.policies.kept_users import Edit, KeptUsers
 from gateway.access.policies.users import Users
@@ -115,7 +115,7 @@ async def changed(desk: Desk, request: Request, subject: str | None, action: str
     account, channel, resource = request.caller.name, request.channel, (subject or "")[:MAX_CHARACTERS]
     log.info("users changed", account=account, remote=channel.remote_text, subject=resource, action=action)
     if desk.access is not None:
-        desk.access.audit.changed(account, channel.remote[0], request.command.code, resource, action, "")
+        desk.access.audit.changed(Told(account, channel.remote[0], request.command.code, resource, action, ""))
 
 
 def is_super(request: Request) -> bool:

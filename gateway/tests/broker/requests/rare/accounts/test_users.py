@@ -48,7 +48,7 @@ class Server:
         self.conversation = Conversation(Dispatch(self._admit))
         settings, turns = Settings(password_readers="reader, proxy"), Turns(self.conversation.reactor)
         self.audited: list[tuple[str, str, int, str, str]] = []
-        audit = SimpleNamespace(changed=lambda *facts: self.audited.append(facts[:5]))
+        audit = SimpleNamespace(changed=lambda told: self.audited.append(told[:5]))
         access = SimpleNamespace(users=self.kept, audit=audit)
         self.desk = desk_of(settings=settings, turns=turns, access=access)
         for requests in (UserRequests(self.desk), AccessListRequests(self.desk)):
