@@ -144,7 +144,7 @@ class RemotingClient(Service):
         channel.sign = self._sign
         return channel
 
-    def encrypt(self, protocol: RemotingProtocol, own_input: Input, on_open: Callable[[], None]) -> Link | None:
+    def encrypt(self, protocol: RemotingProtocol, own_input: Input) -> Link | None:
         """Begin to encrypt a new connection, and return its link; None if connections are plain."""
         if self._identities is None:
             return None
@@ -161,7 +161,6 @@ class RemotingClient(Service):
             self._incomplete_frames,
             self._reactor.callLater,
             self._settings.tls_handshake_timeout_ms,
-            on_open,
         )
 
     def new_protocol(self, peer: _Peer) -> RemotingProtocol:
@@ -264,12 +263,12 @@ class _ClientProtocol(RemotingProtocol):
     def begin(self, own_input: Input) -> None:
         """Hand the new channel to the ``_Peer`` now, or after the handshake of TLS."""
         super().begin(own_input)
-        link = self._client.encrypt(self, own_input, self._opened)
+        link = self._client.encrypt(self, own_input)
         if link is None:
             self._opened()
             return
         self.dataReceived = link.received  # type: ignore[method-assign]
-        link.go_on()
+        link.begin(self._opened)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 (Twisted's name)
         """Fail the attempt if the connection was lost before the handshake was done."""

@@ -81,7 +81,6 @@ class Link:
     :param connection: OpenSSL's side of the connection.
     :param raw: the transport of the encrypted bytes.
     :param plain_received: takes the decrypted bytes.
-    :param on_open: called once after the handshake.
     """
 
     __slots__ = (
@@ -109,11 +108,10 @@ class Link:
         incomplete_frames: IncompleteFrames,
         call_later: Callable[..., IDelayedCall],
         handshake_timeout_ms: int,
-        on_open: Callable[[], None] | None = None,
     ) -> None:
         self.raw = raw
         """The transport of the encrypted bytes."""
-        self._on_open = on_open
+        self._on_open: Callable[[], None] | None = None
         self._connection = connection
         self._channel = channel
         self._plain_received = plain_received
@@ -131,6 +129,12 @@ class Link:
         incomplete_frames.holds(self, HANDSHAKE_HELD_BYTES)
 
     # Reading
+
+    def begin(self, on_open: Callable[[], None]) -> None:
+        """Begin the handshake of a connection that this process made; call back once when it is done."""
+        if not self._channel.closed:
+            self._on_open = on_open
+            self.go_on()
 
     def received(self, data: bytes) -> None:
         """Take encrypted bytes from the socket."""
