@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from gateway.settings.addresses import interface_expected, networks_expected
 from gateway.settings.declare import Mark, Range, setting
-from gateway.settings.tls import TlsSettings
+from gateway.settings.tls import ServerTlsSettings
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class RemotingSettings(TlsSettings):
+class RemotingSettings(ServerTlsSettings):
     """Sockets, and the limits of a connection. The class has no slots, because ``Settings`` joins several groups."""
 
     bind_address: str = setting(

@@ -57,7 +57,7 @@ def names_in(text: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class TlsSettings:
+class ServerTlsSettings:
     """Mode, certificate, and what is asked of clients."""
 
     tls_mode: TlsMode = setting(

@@ -19,7 +19,7 @@ from gateway.remoting.input import IncompleteFrames
 from gateway.remoting.input_turn import InputTurn
 from gateway.remoting.tls.renewal import Renewal
 from gateway.settings.remoting import RemotingSettings
-from gateway.settings.tls import TlsMode, TlsSettings
+from gateway.settings.tls import ServerTlsSettings, TlsMode
 from gateway.telemetry.logs import EventLog
 
 if TYPE_CHECKING:
@@ -125,15 +125,15 @@ class FirstByte:
         return f"{served.mode.value} ({self._settings.tls_certificate or 'self-signed'})"
 
 
-def _identity(settings: TlsSettings) -> Identity:
+def _identity(settings: ServerTlsSettings) -> Identity:
     from gateway.remoting.tls.identity import Identity
 
     return Identity(settings)
 
 
-def _must_be_checked(settings: TlsSettings) -> bool:
+def _must_be_checked(settings: ServerTlsSettings) -> bool:
     """Return whether the settings have anything that can be wrong."""
-    default = TlsSettings
+    default = ServerTlsSettings
     return bool(
         settings.tls_certificate
         or settings.tls_authorities

@@ -21,7 +21,7 @@ from OpenSSL import SSL
 from gateway.errors import SettingsError
 from gateway.remoting.tls.ciphers import is_of_tls13, openssl_name
 from gateway.settings.declare import with_home
-from gateway.settings.tls import PROTOCOLS, ClientCertificates, TlsSettings, names_in
+from gateway.settings.tls import PROTOCOLS, ClientCertificates, ServerTlsSettings, names_in
 from gateway.telemetry.logs import EventLog
 
 log = EventLog("tls")
@@ -62,7 +62,7 @@ class Identity:
     :raises SettingsError: a setting or one of its files cannot be used.
     """
 
-    def __init__(self, settings: TlsSettings) -> None:
+    def __init__(self, settings: ServerTlsSettings) -> None:
         self._context = _context(SSL.TLS_SERVER_METHOD, settings)
         self._context.set_options(SSL.OP_CIPHER_SERVER_PREFERENCE)
         self._context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
@@ -89,7 +89,7 @@ class CallerIdentity:
     :raises SettingsError: a setting or one of its files cannot be used.
     """
 
-    def __init__(self, settings: TlsSettings) -> None:
+    def __init__(self, settings: ServerTlsSettings) -> None:
         self._context = _context(SSL.TLS_CLIENT_METHOD, settings)
         if settings.tls_own_certificate:
             own = Pair("tls.client.", settings.tls_own_certificate, settings.tls_own_key, settings.tls_own_key_password)
@@ -128,7 +128,7 @@ def self_signed() -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
     return key, builder.sign(key, hashes.SHA256())
 
 
-def _context(method: int, settings: TlsSettings) -> SSL.Context:
+def _context(method: int, settings: ServerTlsSettings) -> SSL.Context:
     """Return what holds on both sides: protocols, ciphers, and nothing that a peer could use to cost more."""
     context = SSL.Context(method)
     context.set_options(SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION)
@@ -137,7 +137,7 @@ def _context(method: int, settings: TlsSettings) -> SSL.Context:
     return context
 
 
-def _allow(context: SSL.Context, settings: TlsSettings) -> None:
+def _allow(context: SSL.Context, settings: ServerTlsSettings) -> None:
     """Set the protocols and the ciphers; the names of ciphers restrict the protocols to those that have one."""
     protocols = names_in(settings.tls_protocols)
     ciphers = names_in(settings.tls_ciphers)
@@ -219,7 +219,7 @@ def _private_key(own: Pair) -> Any:
     raise SettingsError(f"{own.key_setting}: {reason}")
 
 
-def _ask_clients(context: SSL.Context, settings: TlsSettings) -> None:
+def _ask_clients(context: SSL.Context, settings: ServerTlsSettings) -> None:
     """Ask clients for a certificate, and verify it if the settings say so."""
     asked = settings.tls_client_certificates
     if settings.tls_authorities:

@@ -13,7 +13,7 @@ from gateway.errors import SettingsError
 from gateway.settings.declare import declarations, with_home
 from gateway.settings.files.apache_keys import apache_keys
 from gateway.settings.files.written import WrittenSetting
-from gateway.settings.tls import DEFAULT_FILE, PREFIX, ClientCertificates, TlsSettings
+from gateway.settings.tls import DEFAULT_FILE, PREFIX, ClientCertificates, ServerTlsSettings
 from gateway.spelling import nearest
 
 FILE = "tls.config.file"
@@ -43,7 +43,7 @@ def check_names(entries: Iterable[WrittenSetting], file: Path | None) -> None:
     """
     for entry in entries:
         if entry.key.startswith(PREFIX):
-            if entry.key not in declarations(TlsSettings) and entry.key not in apache_keys():
+            if entry.key not in declarations(ServerTlsSettings) and entry.key not in apache_keys():
                 known = [key for key in apache_keys() if key.startswith(PREFIX)]
                 guess = nearest(entry.key, known)
                 advice = f"; did you mean {guess}?" if guess else f"; known are {', '.join(sorted(known))}"
@@ -54,7 +54,7 @@ def check_names(entries: Iterable[WrittenSetting], file: Path | None) -> None:
             )
 
 
-def check_together(settings: TlsSettings, sources: Mapping[str, str]) -> None:
+def check_together(settings: ServerTlsSettings, sources: Mapping[str, str]) -> None:
     """Refuse values that contradict each other.
 
     :raises SettingsError: two values contradict; the text names both, and what to change.
@@ -68,7 +68,7 @@ def check_together(settings: TlsSettings, sources: Mapping[str, str]) -> None:
     if settings.tls_key and not settings.tls_certificate:
         refuse(KEY, f"a private key needs its certificate: set {CERTIFICATE} too")
     for one, other in ((OWN_CERTIFICATE, OWN_KEY), (OWN_KEY, OWN_CERTIFICATE)):
-        values = [getattr(settings, declarations(TlsSettings)[key].attribute) for key in (one, other)]
+        values = [getattr(settings, declarations(ServerTlsSettings)[key].attribute) for key in (one, other)]
         if values[0] and not values[1]:
             refuse(one, f"a certificate and its private key go together: set {other} too")
     if not settings.tls_test_mode and not settings.tls_certificate:
@@ -81,7 +81,7 @@ def check_together(settings: TlsSettings, sources: Mapping[str, str]) -> None:
         )
 
 
-def notices(settings: TlsSettings) -> Iterable[str]:
+def notices(settings: ServerTlsSettings) -> Iterable[str]:
     """Yield warnings about values that protect less than they seem to."""
     if settings.tls_client_certificates is ClientCertificates.REQUIRE and not settings.tls_verify_clients:
         yield f"{VERIFY}=false: any certificate is accepted, a self-made one too, although {ASK}=require"
@@ -89,6 +89,6 @@ def notices(settings: TlsSettings) -> Iterable[str]:
         yield f"{AUTHORITIES}: has no effect, because no client is asked for a certificate; set {ASK}=require"
 
 
-def asks(settings: TlsSettings) -> bool:
+def asks(settings: ServerTlsSettings) -> bool:
     """Return whether clients are asked for a certificate."""
     return settings.tls_client_certificates is not ClientCertificates.NONE

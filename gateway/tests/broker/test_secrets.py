@@ -15,14 +15,14 @@ from gateway.errors import RequestRefused
 from gateway.settings import NameServerSettings, Settings
 from gateway.settings.access import AccessSettings
 from gateway.settings.declare import MASK, Declaration, Mark, declarations
-from gateway.settings.tls import TlsSettings
+from gateway.settings.tls import ServerTlsSettings
 from gateway.tests.desks import desk_of
 from gateway.tests.remoting.conversation import Conversation
 from wire.codes import RequestCode, ResponseCode
 
 ALL = declarations(Settings)
 SECRET = [declaration for declaration in ALL.values() if Mark.SECRET in declaration.marks]
-GUARDED = {field.name for kind in (AccessSettings, TlsSettings) for field in fields(kind)}
+GUARDED = {field.name for kind in (AccessSettings, ServerTlsSettings) for field in fields(kind)}
 VALUE = '{"username":"root","password":"swordfish","accessKey":"root","secretKey":"swordfish"}'
 
 
