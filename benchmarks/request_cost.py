@@ -33,7 +33,7 @@ from benchmarks.scale import HOST
 from gateway.access.failures import Failures
 from gateway.access.guard import Guard, Rules
 from gateway.access.policies.kept_users import KeptUsers
-from gateway.access.policies.policy import Entry, PolicyType
+from gateway.access.policies.policy import PolicyEntry, PolicyType
 from gateway.access.policies.users import User
 from gateway.access.refusals import UserRefusals
 from gateway.broker.parts import BrokerParts, Surroundings
@@ -226,7 +226,7 @@ def send(broker: Broker, at_once: int) -> int:
 def signed(broker: Broker, at_once: int) -> int:
     """Messages that are signed, from a user who may send to their topic and to nothing else; how many."""
     users = KeptUsers(broker.directory / "access.json", in_this_thread)
-    entry = Entry.of("Topic:Bench", ["Pub"], [], "Allow")
+    entry = PolicyEntry.of("Topic:Bench", ["Pub"], [], "Allow")
     users.load([User(*KEYS).with_policies({PolicyType.CUSTOM: (entry,)})])
     rules = Rules(refusals=UserRefusals(), cluster="c")
     broker.dispatch._admit = Guard(users, rules, Failures(1, wall_clock_ms)).admit

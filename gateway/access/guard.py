@@ -257,12 +257,12 @@ class KnownCaller:
             self._guard.note_change(request, self.account.name, need, "authorizationEnabled=false")
             return
         account, code = self.account, request.command.code
-        verdict = account.judge(need, self.host)
-        if not verdict.allowed:
+        ruling = account.judge(need, self.host)
+        if not ruling.allowed:
             resource = f"{need.kind.value}:{need.name}"
-            self._guard.note(request, account.name, resource, need.actions, verdict.rule)
-            raise self._rules.refusals.denied(account.name, code, self.host, need, verdict)
-        self._guard.note_change(request, account.name, need, verdict.rule)
+            self._guard.note(request, account.name, resource, need.actions, ruling.rule)
+            raise self._rules.refusals.denied(account.name, code, self.host, need, ruling)
+        self._guard.note_change(request, account.name, need, ruling.rule)
 
     def _require_admin(self, request: Request) -> None:
         account, code, cluster = self.account, request.command.code, self._rules.cluster

@@ -9,7 +9,7 @@ from gateway.remoting.declared import Need
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Ruling:
     """The decision about one need.
 
     :param rule: the rule that decided, as people read it: ``topicPerms: orders=PUB``, ``Custom Topic:ord* Deny``.
@@ -38,7 +38,7 @@ class Account(Protocol):
     def is_enabled(self) -> bool:
         """True if the account may be used."""
 
-    def judge(self, need: Need, host: str) -> Verdict:
+    def judge(self, need: Need, host: str) -> Ruling:
         """Decide whether the account has one of the needed actions.
 
         :param host: the address text of the peer, without a port.

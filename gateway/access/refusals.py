@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Final
 
-from gateway.access.model import Verdict
+from gateway.access.model import Ruling
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Action, Kind, Need
 from wire.codes import ResponseCode
@@ -43,7 +43,7 @@ class Refusals(ABC):
         """Return the refusal of a request that only admins may send."""
 
     @abstractmethod
-    def denied(self, name: str, code: int, host: str, need: Need, verdict: Verdict) -> RequestRefused:
+    def denied(self, name: str, code: int, host: str, need: Need, ruling: Ruling) -> RequestRefused:
         """Return the refusal of a request whose sender lacks a right."""
 
 
@@ -73,13 +73,13 @@ class PlainRefusals(Refusals):
             "use an account with admin: true",
         )
 
-    def denied(self, name: str, code: int, host: str, need: Need, verdict: Verdict) -> RequestRefused:
+    def denied(self, name: str, code: int, host: str, need: Need, ruling: Ruling) -> RequestRefused:
         """Implement ``Refusals.denied``."""
         if need.kind is Kind.CLUSTER or not need.actions & (Action.PUB | Action.SUB | Action.GET | Action.LIST):
             return self.no_admin(name, code, host, need.name)
         return _plain(
             f"No default permission for {need.kind.value.lower()}:{cut(need.name)}",
-            f"accessKey={cut(name)} needs {words(need.actions)} and has {verdict.rule}",
+            f"accessKey={cut(name)} needs {words(need.actions)} and has {ruling.rule}",
         )
 
 
@@ -120,11 +120,11 @@ class UserRefusals(Refusals):
             f"Request code {code} is for users of type Super"
         )
 
-    def denied(self, name: str, code: int, host: str, need: Need, verdict: Verdict) -> RequestRefused:  # noqa: ARG002 - as declared
+    def denied(self, name: str, code: int, host: str, need: Need, ruling: Ruling) -> RequestRefused:  # noqa: ARG002 - as declared
         """Implement ``Refusals.denied``."""
-        matched = verdict.rule != _NO_MATCH
+        matched = ruling.rule != _NO_MATCH
         reason = "the decision is deny" if matched else _NO_MATCH
-        advice = f"decided by {verdict.rule}" if matched else "grant it (mqadmin createAcl or updateAcl)"
+        advice = f"decided by {ruling.rule}" if matched else "grant it (mqadmin createAcl or updateAcl)"
         return _user(
             f"User:{cut(name)} has no permission to access {need.kind.value}:{cut(need.name)} from {host}, {reason}. "
             f"{words(need.actions)} is needed; {advice}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from gateway.access.model import Verdict
+from gateway.access.model import Ruling
 from gateway.access.plain.addresses import NOTHING, AddressPattern, address_of
 from gateway.access.plain.permissions import DENY, WORDS
 from gateway.metadata.names import RETRY_TOPIC_PREFIX, TRACE_TOPIC
@@ -51,37 +51,37 @@ class PlainAccount:
         """True: ACL 1.0 has no accounts that are switched off."""
         return True
 
-    def judge(self, need: Need, host: str) -> Verdict:  # noqa: ARG002 - of policies of 5.3 and later
+    def judge(self, need: Need, host: str) -> Ruling:  # noqa: ARG002 - of policies of 5.3 and later
         """Decide whether the account has one of the needed actions."""
         if self.is_admin and not self.entries:
-            return Verdict(True, "admin: true")
+            return Ruling(True, "admin: true")
         wanted = need.actions & _MESSAGES
         if not wanted or need.kind is Kind.CLUSTER:
             if self.is_admin:
-                return Verdict(True, "admin: true")
+                return Ruling(True, "admin: true")
             if need.kind is Kind.CLUSTER or not need.actions & _LOOKS:
-                return Verdict(False, "admin: false")
+                return Ruling(False, "admin: false")
             wanted = _MESSAGES
         if need.kind is Kind.GROUP:
             return self._of_group(need.name, wanted)
         if need.name.startswith(RETRY_TOPIC_PREFIX):
             return self._of_group(need.name.removeprefix(RETRY_TOPIC_PREFIX), Action.SUB)
         if need.name == TRACE_TOPIC and Action.PUB in wanted:
-            return Verdict(True, f"every account may send to {TRACE_TOPIC}")
+            return Ruling(True, f"every account may send to {TRACE_TOPIC}")
         word = self.entries.get(need.name)
         if word is None:
-            return _verdict(wanted, self.default_topic, f"defaultTopicPerm: {self.default_topic}")
-        return _verdict(wanted, word, f"topicPerms: {need.name}={word}")
+            return _ruling(wanted, self.default_topic, f"defaultTopicPerm: {self.default_topic}")
+        return _ruling(wanted, word, f"topicPerms: {need.name}={word}")
 
-    def _of_group(self, group: str, wanted: Action) -> Verdict:
+    def _of_group(self, group: str, wanted: Action) -> Ruling:
         word = self.entries.get(RETRY_TOPIC_PREFIX + group)
         if word is None:
-            return _verdict(wanted, self.default_group, f"defaultGroupPerm: {self.default_group}")
-        return _verdict(wanted, word, f"groupPerms: {group}={word}")
+            return _ruling(wanted, self.default_group, f"defaultGroupPerm: {self.default_group}")
+        return _ruling(wanted, word, f"groupPerms: {group}={word}")
 
 
-def _verdict(wanted: Action, word: str, rule: str) -> Verdict:
-    return Verdict(bool(wanted & WORDS[word]), rule)
+def _ruling(wanted: Action, word: str, rule: str) -> Ruling:
+    return Ruling(bool(wanted & WORDS[word]), rule)
 
 
 class PlainAccounts:

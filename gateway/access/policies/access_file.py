@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.access.policies.policy import Entry, EntryError, PolicyType
+from gateway.access.policies.policy import EntryError, PolicyEntry, PolicyType
 from gateway.access.policies.resources import is_name
 from gateway.access.policies.users import TooManyError, User, Users, UserStatus, UserType, password_fault
 from gateway.errors import GatewayError
@@ -134,7 +134,7 @@ def _user(raw: msgspec.Raw, place: str) -> _UserText:
         raise _WrongError(place + inner, reason) from None
 
 
-def _policies(user: _UserText, place: str) -> Iterator[tuple[PolicyType, tuple[Entry, ...]]]:
+def _policies(user: _UserText, place: str) -> Iterator[tuple[PolicyType, tuple[PolicyEntry, ...]]]:
     known: set[PolicyType] = set()
     for number, policy in enumerate(user.policies):
         at = f"{place}.policies[{number}]"
@@ -145,9 +145,9 @@ def _policies(user: _UserText, place: str) -> Iterator[tuple[PolicyType, tuple[E
         yield kind, tuple(_entry(entry, f"{at}.entries[{index}]") for index, entry in enumerate(policy.entries))
 
 
-def _entry(text: _EntryText, place: str) -> Entry:
+def _entry(text: _EntryText, place: str) -> PolicyEntry:
     try:
-        return Entry.of(text.resource, text.actions, text.source_ips, text.decision)
+        return PolicyEntry.of(text.resource, text.actions, text.source_ips, text.decision)
     except EntryError as error:
         raise _WrongError(place, str(error)) from None
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import TypeVar
 
-from gateway.access.policies.policy import Entry, EntryError, PolicyType
+from gateway.access.policies.policy import EntryError, PolicyEntry, PolicyType
 from gateway.access.policies.resources import Resource, is_name
 from gateway.access.policies.users import TooManyError, User, Users, UserStatus, UserType, password_fault
 from gateway.errors import RequestRefused
@@ -173,25 +173,27 @@ def _user(users: Users, subject: str | None) -> User:
     return user
 
 
-def _entries(policy: PolicyInfo) -> tuple[Entry, ...]:
+def _entries(policy: PolicyInfo) -> tuple[PolicyEntry, ...]:
     if not policy.entries:
         raise _refused("The policy entries is empty.")
     try:
-        return tuple(Entry.of(info.resource, info.actions, info.source_ips, info.decision) for info in policy.entries)
+        return tuple(
+            PolicyEntry.of(info.resource, info.actions, info.source_ips, info.decision) for info in policy.entries
+        )
     except EntryError as error:
         raise _refused(str(error)) from None
 
 
-def _merged(before: tuple[Entry, ...], entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+def _merged(before: tuple[PolicyEntry, ...], entries: tuple[PolicyEntry, ...]) -> tuple[PolicyEntry, ...]:
     """Return all entries by their resources, in the order in which these came first; the newer ones of each."""
-    by_resource: dict[Resource, list[Entry]] = {entry.resource: [] for entry in (*before, *entries)}
+    by_resource: dict[Resource, list[PolicyEntry]] = {entry.resource: [] for entry in (*before, *entries)}
     replaced = {entry.resource for entry in entries}
     for entry in (*(entry for entry in before if entry.resource not in replaced), *entries):
         by_resource[entry.resource].append(entry)
     return tuple(chain.from_iterable(by_resource.values()))
 
 
-def _entry_info(entry: Entry) -> PolicyEntryInfo:
+def _entry_info(entry: PolicyEntry) -> PolicyEntryInfo:
     return PolicyEntryInfo(str(entry.resource), entry.actions, entry.sources or None, entry.decision)
 
 

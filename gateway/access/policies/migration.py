@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from gateway.access.plain.accounts import PlainAccount, PlainAccounts
 from gateway.access.plain.permissions import DENY, WORDS
-from gateway.access.policies.policy import EVERY, Decision, Entry, PolicyType
+from gateway.access.policies.policy import EVERY, PolicyDecision, PolicyEntry, PolicyType
 from gateway.access.policies.resources import ANY, Pattern, Resource
 from gateway.access.policies.users import User, UserType
 from gateway.metadata.names import RETRY_TOPIC_PREFIX, TRACE_TOPIC
@@ -38,14 +38,14 @@ def migrated_user(account: PlainAccount) -> User:
     custom = [entry for name, word in account.entries.items() for entry in _entries(account, name, word)]
     defaults = [
         *_granted(Resource("Topic", Pattern.ANY), account.default_topic),
-        Entry(Resource("Topic", Pattern.LITERAL, TRACE_TOPIC), ("Pub",), (), Decision.ALLOW),
+        PolicyEntry(Resource("Topic", Pattern.LITERAL, TRACE_TOPIC), ("Pub",), (), PolicyDecision.ALLOW),
         *_granted(Resource("Group", Pattern.ANY), account.default_group),
     ]
     user = User(account.name, account.secret.decode(), UserType.SUPER if account.is_admin else UserType.NORMAL)
     return user.with_policies({PolicyType.CUSTOM: tuple(custom), PolicyType.DEFAULT: tuple(defaults)})
 
 
-def _entries(account: PlainAccount, name: str, word: str) -> Iterator[Entry]:
+def _entries(account: PlainAccount, name: str, word: str) -> Iterator[PolicyEntry]:
     if name.endswith(ANY):  # a policy would take it for every name that begins so
         log.warning("permission of ACL 1.0 not taken over: nothing has such a name", user=account.name, name=name)
     elif name.startswith(RETRY_TOPIC_PREFIX):
@@ -55,14 +55,14 @@ def _entries(account: PlainAccount, name: str, word: str) -> Iterator[Entry]:
         yield from _granted(Resource("Topic", Pattern.LITERAL, name), word, account.default_topic)
 
 
-def _granted(resource: Resource, word: str, default: str = DENY) -> Iterator[Entry]:
+def _granted(resource: Resource, word: str, default: str = DENY) -> Iterator[PolicyEntry]:
     """Yield the entries for a permission; what the default would add to it is denied."""
     if word == DENY:
-        yield Entry(resource, (EVERY,), (), Decision.DENY)
+        yield PolicyEntry(resource, (EVERY,), (), PolicyDecision.DENY)
         return
-    yield Entry(resource, (*_names(WORDS[word]), "Get"), (), Decision.ALLOW)
+    yield PolicyEntry(resource, (*_names(WORDS[word]), "Get"), (), PolicyDecision.ALLOW)
     if more := WORDS[default] & ~WORDS[word]:
-        yield Entry(resource, _names(more), (), Decision.DENY)
+        yield PolicyEntry(resource, _names(more), (), PolicyDecision.DENY)
 
 
 def _names(actions: Action) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gateway.access.model import Verdict
+from gateway.access.model import Ruling
 from gateway.access.policies.resources import Pattern, Resource, address_of, network_of
 from gateway.remoting.declared import Action, Need
 
@@ -31,7 +31,7 @@ class PolicyType(StrEnum):
     DEFAULT = "Default"
 
 
-class Decision(StrEnum):
+class PolicyDecision(StrEnum):
     """The decisions of an entry."""
 
     ALLOW = "Allow"
@@ -43,7 +43,7 @@ class EntryError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PolicyEntry:
     """One entry of a policy.
 
     :param actions: words of ``ACTIONS``.
@@ -53,12 +53,12 @@ class Entry:
     resource: Resource
     actions: tuple[str, ...]
     sources: tuple[str, ...]
-    decision: Decision
+    decision: PolicyDecision
 
     @classmethod
     def of(
         cls, resource: str | None, actions: Sequence[str] | None, sources: Sequence[str] | None, decision: str | None
-    ) -> Entry:
+    ) -> PolicyEntry:
         """Return the entry of these texts; words may be in any case.
 
         :raises EntryError: one of the texts is wrong.
@@ -90,18 +90,18 @@ class Entry:
         return f"{self.resource} {self.decision} {','.join(self.actions)}{sources}"
 
 
-_Masked = tuple[int, Entry]
-DECISIONS = {decision.lower(): decision for decision in Decision}
+_Masked = tuple[int, PolicyEntry]
+DECISIONS = {decision.lower(): decision for decision in PolicyDecision}
 
 
 class Ranked:
     """The entries of one policy, found by resource: the cost does not grow with their number."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[PolicyEntry]) -> None:
         self._literal: dict[tuple[str, str], list[_Masked]] = {}
         self._prefixed: dict[tuple[str, str], list[_Masked]] = {}
         self._any: dict[str, list[_Masked]] = {}
-        for entry in sorted(entries, key=lambda entry: entry.decision is Decision.ALLOW):
+        for entry in sorted(entries, key=lambda entry: entry.decision is PolicyDecision.ALLOW):
             kind, name, pattern = entry.resource.kind, entry.resource.name, entry.resource.pattern
             if pattern is Pattern.ANY:
                 found = self._any.setdefault(kind, [])
@@ -111,7 +111,7 @@ class Ranked:
             found.append((entry.mask, entry))
         self._lengths = sorted({len(name) for _, name in self._prefixed}, reverse=True)
 
-    def best(self, need: Need, host: str) -> Entry | None:
+    def best(self, need: Need, host: str) -> PolicyEntry | None:
         """Return the entry that decides about a need, None if no entry fits."""
         wanted = need.actions.value
         for entries in self._covering(need.kind.value, need.name):
@@ -130,13 +130,13 @@ class Ranked:
         yield self._any.get("", ())
 
 
-def judged(policies: Sequence[tuple[PolicyType, Ranked]], need: Need, host: str) -> Verdict:
+def judged(policies: Sequence[tuple[PolicyType, Ranked]], need: Need, host: str) -> Ruling:
     """Decide about a need; the first policy with an entry that fits decides."""
     for kind, ranked in policies:
         entry = ranked.best(need, host)
         if entry is not None:
-            return Verdict(entry.decision is Decision.ALLOW, f"{kind} {entry}")
-    return Verdict(False, NO_MATCH)
+            return Ruling(entry.decision is PolicyDecision.ALLOW, f"{kind} {entry}")
+    return Ruling(False, NO_MATCH)
 
 
 def _actions(texts: Sequence[str]) -> tuple[str, ...]:

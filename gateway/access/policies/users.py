@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
-from gateway.access.model import Verdict
-from gateway.access.policies.policy import Entry, PolicyType, Ranked, judged
+from gateway.access.model import Ruling
+from gateway.access.policies.policy import PolicyEntry, PolicyType, Ranked, judged
 from gateway.errors import GatewayError
 from gateway.remoting.declared import Need
 from gateway.settings.declare import MASK
@@ -42,7 +42,7 @@ class User:
     password: str = field(repr=False)
     type: UserType = UserType.NORMAL
     status: UserStatus = UserStatus.ENABLE
-    policies: Mapping[PolicyType, tuple[Entry, ...]] = field(default_factory=dict)
+    policies: Mapping[PolicyType, tuple[PolicyEntry, ...]] = field(default_factory=dict)
 
     @cached_property
     def secret(self) -> bytes:
@@ -64,17 +64,17 @@ class User:
         """The number of entries of both policies."""
         return sum(map(len, self.policies.values()))
 
-    def judge(self, need: Need, host: str) -> Verdict:
+    def judge(self, need: Need, host: str) -> Ruling:
         """Decide whether the user has one of the needed actions; a Super user has all of them."""
         if self.type is UserType.SUPER:
-            return Verdict(True, "Super user")
+            return Ruling(True, "Super user")
         return judged(self._ranked, need, host)
 
     @cached_property
     def _ranked(self) -> list[tuple[PolicyType, Ranked]]:
         return [(kind, Ranked(self.policies[kind])) for kind in PolicyType if kind in self.policies]
 
-    def with_policies(self, policies: Mapping[PolicyType, tuple[Entry, ...]]) -> User:
+    def with_policies(self, policies: Mapping[PolicyType, tuple[PolicyEntry, ...]]) -> User:
         """Return the user with other policies; a policy without entries is left out."""
         return replace(self, policies={kind: policies[kind] for kind in PolicyType if policies.get(kind)})
 

@@ -2,7 +2,7 @@ import pickle
 
 import pytest
 
-from gateway.access.model import Verdict
+from gateway.access.model import Ruling
 from gateway.access.refusals import PlainRefusals, Refusals, UserRefusals
 from gateway.client import errors
 from gateway.client.errors import (
@@ -201,7 +201,7 @@ def test_a_request_that_a_server_does_not_know_may_have_come_to_the_wrong_kind_o
 
 @pytest.mark.parametrize("refusals", [PlainRefusals(), UserRefusals(), UserRefusals(hides_users=True)])
 def test_every_refusal_of_the_gateway_is_understood(refusals: Refusals) -> None:
-    denied = Verdict(False, "Custom Topic:ord* Deny All")
+    denied = Ruling(False, "Custom Topic:ord* Deny All")
     need = Need(Kind.TOPIC, "orders", Action.PUB)
     for refused in (
         refusals.nobody(),
@@ -210,7 +210,7 @@ def test_every_refusal_of_the_gateway_is_understood(refusals: Refusals) -> None:
         refusals.unsigned("shop"),
         refusals.no_admin("shop", 25, "10.1.2.3", "DefaultCluster"),
         refusals.denied("shop", 310, "10.1.2.3", need, denied),
-        refusals.denied("shop", 310, "10.1.2.3", need, Verdict(False, "no matched policies")),
+        refusals.denied("shop", 310, "10.1.2.3", need, Ruling(False, "no matched policies")),
     ):
         error = broker_error(refused.code, refused.remark, "b:10911")
         assert isinstance(error, AclError), refused.remark

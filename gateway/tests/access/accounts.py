@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from gateway.access.audit import Told
 from gateway.access.failures import Failures
 from gateway.access.guard import Guard, Rules
-from gateway.access.model import Account, Verdict
+from gateway.access.model import Account, Ruling
 from gateway.access.refusals import PlainRefusals, Refusals, UserRefusals
 from gateway.remoting.declared import Action, Kind, Need
 from wire.command import RemotingCommand
@@ -36,17 +36,17 @@ class FakeAccount:
         self._denied = tuple(denied)
         self.judged = 0
 
-    def judge(self, need: Need, host: str) -> Verdict:
+    def judge(self, need: Need, host: str) -> Ruling:
         """Decide by the lists of needs; a name ``*`` stands for every one."""
         self.judged += 1
         if self.is_admin:
-            return Verdict(True, "admin")
+            return Ruling(True, "admin")
         for denied in self._denied:
             if _covers(denied, need):
-                return Verdict(False, f"Custom {denied.kind.value}:{denied.name} Deny")
+                return Ruling(False, f"Custom {denied.kind.value}:{denied.name} Deny")
         if any(_covers(allowed, need) for allowed in self._allowed):
-            return Verdict(True, "Custom Allow")
-        return Verdict(False, "no matched policies")
+            return Ruling(True, "Custom Allow")
+        return Ruling(False, "no matched policies")
 
     def sign(self, command: RemotingCommand) -> RemotingCommand:
         """Sign a command with the account's keys."""

@@ -17,7 +17,7 @@ import pytest
 from gateway.access.guard import CHANGES, Guard
 from gateway.access.needs import needs_of
 from gateway.access.plain.accounts import PlainAccount
-from gateway.access.policies.policy import Entry, PolicyType
+from gateway.access.policies.policy import PolicyEntry, PolicyType
 from gateway.access.policies.users import User, UserStatus, UserType
 from gateway.errors import RequestRefused
 from gateway.remoting.channel import Channel
@@ -192,7 +192,7 @@ def test_each_single_right_is_needed(code: RequestCode) -> None:
 def user(*allowed: Need, denied: Iterable[Need] = (), **facts: Any) -> User:
     """Return a user whose policy has an entry for each need."""
     entries = [
-        Entry.of(f"{need.kind.value}:{need.name}", [str(action.name) for action in need.actions], [], decision)
+        PolicyEntry.of(f"{need.kind.value}:{need.name}", [str(action.name) for action in need.actions], [], decision)
         for needs, decision in ((allowed, "Allow"), (denied, "Deny"))
         for need in needs
     ]

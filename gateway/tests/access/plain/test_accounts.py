@@ -69,8 +69,8 @@ JUDGED: tuple[tuple[PlainAccount, Kind, str, Action, bool, str], ...] = (
 def test_a_need_is_judged(
     account: PlainAccount, kind: Kind, name: str, actions: Action, allowed: bool, rule: str
 ) -> None:
-    verdict = account.judge(Need(kind, name, actions), HOST)
-    assert (verdict.allowed, verdict.rule) == (allowed, rule)
+    ruling = account.judge(Need(kind, name, actions), HOST)
+    assert (ruling.allowed, ruling.rule) == (allowed, rule)
 
 
 def accounts(*white: str, of_user: str = "") -> PlainAccounts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.access.policies.policy import Entry, PolicyType
+from gateway.access.policies.policy import PolicyEntry, PolicyType
 from gateway.access.policies.users import User
 from gateway.remoting.declared import Action, Kind, Need
 
@@ -10,10 +10,10 @@ ORDERS = Need(Kind.TOPIC, "orders", Action.PUB)
 HERE = "10.1.2.3"
 
 
-def entry(line: str) -> Entry:
+def entry(line: str) -> PolicyEntry:
     """The entry of ``RESOURCE ACTIONS DECISION [SOURCES]``; actions and sources are separated by commas."""
     resource, actions, decision, *sources = line.split()
-    return Entry.of(resource, actions.split(","), sources[0].split(",") if sources else None, decision)
+    return PolicyEntry.of(resource, actions.split(","), sources[0].split(",") if sources else None, decision)
 
 
 def user(*custom: str, default: tuple[str, ...] = (), name: str = "anna") -> User:

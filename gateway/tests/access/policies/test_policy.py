@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.access.policies.policy import NO_MATCH, Entry, EntryError
+from gateway.access.policies.policy import NO_MATCH, EntryError, PolicyEntry
 from gateway.access.policies.users import User, UserType
 from gateway.remoting.declared import Action, Kind, Need
 from gateway.tests.access.policies.sample_users import HERE, ORDERS, need, user
@@ -98,9 +98,9 @@ def test_a_verdict_names_its_rule(custom: tuple[str, ...], default: tuple[str, .
 
 
 def test_a_super_user_may_do_everything() -> None:
-    verdict = User("root", "x", UserType.SUPER).judge(Need(Kind.CLUSTER, "c", Action.UPDATE), "unknown")
+    ruling = User("root", "x", UserType.SUPER).judge(Need(Kind.CLUSTER, "c", Action.UPDATE), "unknown")
 
-    assert (verdict.allowed, verdict.rule) == (True, "Super user")
+    assert (ruling.allowed, ruling.rule) == (True, "Super user")
 
 
 @pytest.mark.parametrize(
@@ -122,13 +122,13 @@ def test_a_wrong_entry_is_refused_with_the_words_of_the_reference(
     resource: str | None, actions: list[str] | None, sources: list[str] | None, decision: str | None, text: str
 ) -> None:
     with pytest.raises(EntryError) as caught:
-        Entry.of(resource, actions, sources, decision)
+        PolicyEntry.of(resource, actions, sources, decision)
 
     assert str(caught.value).startswith(text)
 
 
 def test_words_may_be_in_any_case_and_twice() -> None:
-    known = Entry.of("TOPIC:Orders", ["pub", "PUB", "all"], [" 10.0.0.1 "], "deny")
+    known = PolicyEntry.of("TOPIC:Orders", ["pub", "PUB", "all"], [" 10.0.0.1 "], "deny")
 
     assert str(known) == "Topic:Orders Deny Pub,All from 10.0.0.1"
 

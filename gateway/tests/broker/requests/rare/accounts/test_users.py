@@ -13,7 +13,7 @@ import pytest
 
 from gateway.access.policies.access_file import parse_users
 from gateway.access.policies.kept_users import KeptUsers
-from gateway.access.policies.policy import Entry, PolicyType
+from gateway.access.policies.policy import PolicyEntry, PolicyType
 from gateway.access.policies.users import User, UserType
 from gateway.broker.requests.rare.accounts.access_lists import AccessListRequests
 from gateway.broker.requests.rare.accounts.users import UserRequests
@@ -33,7 +33,7 @@ from wire.headers.declare import Header, build_header
 ROOT = User("root", "root-password", UserType.SUPER)
 PROXY = User("proxy", "proxy-password")
 ADMIN = User("admin", "admin-password").with_policies(
-    {PolicyType.CUSTOM: (Entry.of("Cluster:*", ["All"], None, "Allow"),)}
+    {PolicyType.CUSTOM: (PolicyEntry.of("Cluster:*", ["All"], None, "Allow"),)}
 )
 PASSWORD = UserInfo(password="p")
 
@@ -325,7 +325,7 @@ def test_a_server_without_users_says_how_to_have_some(server: Server, code: Requ
 
 def test_answers_about_many_come_in_pieces(server: Server) -> None:
     """Ten thousand users or entries take a tenth of a second in all; others are served between two pieces."""
-    entries = tuple(Entry.of(f"Topic:{number}", ["Pub"], None, "Allow") for number in range(10_000))
+    entries = tuple(PolicyEntry.of(f"Topic:{number}", ["Pub"], None, "Allow") for number in range(10_000))
     made = [User(str(number), "p", policies={PolicyType.CUSTOM: entries[:1]}) for number in range(10_000)]
     server.kept.load([*made, User("many", "p", policies={PolicyType.CUSTOM: entries})])
     users, policies = UserRequests(server.desk), AccessListRequests(server.desk)
