@@ -57,7 +57,7 @@ class Age(click.ParamType):  # type: ignore[type-arg]
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class HalfMessageAction:
     """An action on half messages, one after the other, which ``acting`` makes from the command line."""
 
     ids: Sequence[str]
@@ -100,11 +100,11 @@ class Action:
 
 
 def acting(command: Callable[..., None]) -> Callable[..., None]:
-    """Add ID..., --operator, --broker and --json, which the command gets as its ``Action``."""
+    """Add ID..., --operator, --broker and --json, which the command gets as its ``HalfMessageAction``."""
 
     @wraps(command)
     def with_action(ids: Sequence[str], operator: str | None, broker: Broker, as_json: bool, **more: Any) -> None:
-        command(Action(ids, operator or _login(), broker, as_json), **more)
+        command(HalfMessageAction(ids, operator or _login(), broker, as_json), **more)
 
     who = click.option("--operator", metavar="NAME", help="Who decides, for the audit log (default: your login).")
     which = click.argument("ids", metavar="ID...", nargs=-1, required=True)
@@ -254,7 +254,7 @@ has had all its checks (transactionCheckMax) is asked about once more before it 
 """
 )
 @acting
-def check(action: Action) -> None:
+def check(action: HalfMessageAction) -> None:
     """Ask a producer about pending half messages now."""
     from wire.codes import RequestCode
     from wire.headers.transaction import CheckTransactionRequest
@@ -273,7 +273,7 @@ The message is delivered to its real topic, once, whatever its producer answers 
 )
 @_reason
 @acting
-def commit(action: Action, reason: str | None) -> None:
+def commit(action: HalfMessageAction, reason: str | None) -> None:
     """Deliver half messages."""
     action.settle("commit", reason)
 
@@ -289,7 +289,7 @@ The message is never delivered, whatever its producer answers later.
 )
 @_reason
 @acting
-def rollback(action: Action, reason: str | None) -> None:
+def rollback(action: HalfMessageAction, reason: str | None) -> None:
     """Never deliver half messages."""
     action.settle("rollback", reason)
 
@@ -305,7 +305,7 @@ A copy with the reason goes to TRANS_CHECK_MAX_TIME_TOPIC; "resume" makes it pen
 )
 @click.option("--reason", metavar="TEXT", required=True, help="Why: kept with the copy and in the audit log.")
 @acting
-def discard(action: Action, reason: str) -> None:
+def discard(action: HalfMessageAction, reason: str) -> None:
     """Give half messages up: nobody is asked any more."""
     action.settle("discard", reason)
 
@@ -321,7 +321,7 @@ checks begin again; commit, rollback and discard then work on it. mqadmin's resu
 """
 )
 @acting
-def resume(action: Action) -> None:
+def resume(action: HalfMessageAction) -> None:
     """Make half messages pending again that were given up."""
     from wire.codes import RequestCode
     from wire.headers.transaction import ResumeTransactionRequest

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import click
 
 from gateway.access.model import Account, Accounts
-from gateway.cli.access.places import Place, place_option, subject_of, with_examples
+from gateway.cli.access.places import AccessPlace, place_option, subject_of, with_examples
 from gateway.cli.output import say
 from gateway.errors import GatewayError
 from gateway.remoting.declared import Action, Kind, Need, Right, Who
@@ -55,7 +55,7 @@ class ResourceText(click.ParamType):  # type: ignore[type-arg]
         return kind, name
 
 
-class Step(NamedTuple):
+class AccessStep(NamedTuple):
     """One line of an explanation."""
 
     is_allowed: bool
@@ -82,7 +82,7 @@ Exit code: 0 it would be let through, 1 it would be refused.""")
 @click.option("--acl", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Accounts of ACL 1.0.")
 @place_option
 def explain(
-    user: str, code: int, resources: Sequence[tuple[Kind, str]], host: str, acl: Path | None, place: Place
+    user: str, code: int, resources: Sequence[tuple[Kind, str]], host: str, acl: Path | None, place: AccessPlace
 ) -> None:
     """Say which rule decides about a request of USER."""
     from gateway.cli.access.rights import kinds_of, right_of
@@ -107,36 +107,36 @@ def explain(
     click.get_current_context().exit(0 if is_allowed else 1)
 
 
-def steps(accounts: Accounts, user: str, right: Right, resources: dict[Kind, str], host: str) -> Iterator[Step]:
+def steps(accounts: Accounts, user: str, right: Right, resources: dict[Kind, str], host: str) -> Iterator[AccessStep]:
     """Yield what a server looks at, in its order, up to the first refusal of the sender as a whole."""
     from gateway.cli.access.rights import needs_on
 
     if right.who is Who.EVERYBODY:
-        yield Step(True, "everybody", "this request needs no account")
+        yield AccessStep(True, "everybody", "this request needs no account")
         return
     rule = accounts.unsigned(host, user)
     if rule is not None:
-        yield Step(True, f"from {host}, without a signature and with every right", rule)
+        yield AccessStep(True, f"from {host}, without a signature and with every right", rule)
         return
     account = accounts.find(user)
     if account is None:
-        yield Step(False, user, "there is no such account")
+        yield AccessStep(False, user, "there is no such account")
         return
     if not account.is_enabled:
-        yield Step(False, user, "the user is disabled")
+        yield AccessStep(False, user, "the user is disabled")
         return
-    yield Step(True, user, "the account is there; its signature counts as right here")
+    yield AccessStep(True, user, "the account is there; its signature counts as right here")
     if right.who is not Who.ACCOUNT:
-        yield Step(account.is_admin, _WORD_OF_WHO[right.who], "is one" if account.is_admin else "is none")
+        yield AccessStep(account.is_admin, _WORD_OF_WHO[right.who], "is one" if account.is_admin else "is none")
     cluster = resources.get(Kind.CLUSTER, DEFAULT_CLUSTER)
     for need in needs_on(right, resources, cluster):
         yield _judged(account, need, host)
 
 
-def _judged(account: Account, need: Need, host: str) -> Step:
-    verdict = account.judge(need, host)
+def _judged(account: Account, need: Need, host: str) -> AccessStep:
+    ruling = account.judge(need, host)
     actions = "/".join(str(action.name).capitalize() for action in Action if action in need.actions)
-    return Step(verdict.allowed, f"{need.kind.value}:{need.name} {actions} from {host}", verdict.rule)
+    return AccessStep(ruling.allowed, f"{need.kind.value}:{need.name} {actions} from {host}", ruling.rule)
 
 
 def _plain(file: Path) -> Accounts:
@@ -159,7 +159,7 @@ class _OneUser:
         return None
 
 
-def _users(place: Place, name: str) -> Accounts:
+def _users(place: AccessPlace, name: str) -> Accounts:
     from gateway.access.policies.edits import merge_acl
     from gateway.access.policies.users import User, Users, UserStatus, UserType
 

@@ -62,7 +62,7 @@ class Kept(Protocol):
         """Delete one entry of a user's policies, or all of them."""
 
 
-class Place(NamedTuple):
+class AccessPlace(NamedTuple):
     """The place that the command line names."""
 
     broker: Broker = Broker()
@@ -82,8 +82,8 @@ class Place(NamedTuple):
 
 
 def place_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``-b``, the options of TLS, and ``--file``, which the command gets as its ``Place``."""
-    command = broker_option(gathered("place", Place)(command))
+    """Add ``-b``, the options of TLS, and ``--file``, which the command gets as its ``AccessPlace``."""
+    command = broker_option(gathered("place", AccessPlace)(command))
     return click.option(
         "--file",
         type=click.Path(path_type=Path, dir_okay=False),

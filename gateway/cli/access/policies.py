@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from gateway.cli.access.places import Place, as_json, place_option, subject_of, with_examples
+from gateway.cli.access.places import AccessPlace, as_json, place_option, subject_of, with_examples
 from gateway.cli.output import say, say_json, say_table
 from wire.bodies.access import AclInfo, PolicyEntryInfo, PolicyInfo
 
@@ -61,7 +61,7 @@ def acl() -> None:
 @click.option("--resource", default="", metavar="PART", help="Only resources that contain this.")
 @place_option
 @as_json
-def list_(user: str, resource: str, place: Place, as_json: bool) -> None:
+def list_(user: str, resource: str, place: AccessPlace, as_json: bool) -> None:
     """List the entries of all policies."""
     with place.opened() as kept:
         found = kept.acls(user, resource)
@@ -78,9 +78,9 @@ def list_(user: str, resource: str, place: Place, as_json: bool) -> None:
 @_from
 @_default
 @place_option
-def allow(user: str, resource: str, actions: str, sources: Sequence[str], is_default: bool, place: Place) -> None:
+def allow(user: str, resource: str, actions: str, sources: Sequence[str], is_default: bool, place: AccessPlace) -> None:
     """Allow a user some actions on a resource; an earlier entry for the same resource is replaced."""
-    _put("Allow", user, resource, actions, sources, place, is_default=is_default)
+    _put(place, user, DEFAULT if is_default else CUSTOM, [_entry("Allow", resource, actions, sources)])
 
 
 @acl.command()
@@ -90,9 +90,9 @@ def allow(user: str, resource: str, actions: str, sources: Sequence[str], is_def
 @_from
 @_default
 @place_option
-def deny(user: str, resource: str, actions: str, sources: Sequence[str], is_default: bool, place: Place) -> None:
+def deny(user: str, resource: str, actions: str, sources: Sequence[str], is_default: bool, place: AccessPlace) -> None:
     """Forbid a user some actions on a resource; an earlier entry for the same resource is replaced."""
-    _put("Deny", user, resource, actions, sources, place, is_default=is_default)
+    _put(place, user, DEFAULT if is_default else CUSTOM, [_entry("Deny", resource, actions, sources)])
 
 
 @acl.command()
@@ -101,7 +101,7 @@ def deny(user: str, resource: str, actions: str, sources: Sequence[str], is_defa
 @click.option("--all", "is_all", is_flag=True, help="Every entry of both policies.")
 @_default
 @place_option
-def remove(user: str, resource: str, is_all: bool, is_default: bool, place: Place) -> None:
+def remove(user: str, resource: str, is_all: bool, is_default: bool, place: AccessPlace) -> None:
     """Remove a user's entry for a resource, or with --all every entry."""
     if bool(resource) == is_all:
         raise click.UsageError("give either RESOURCE, as access user show prints it, or --all")
@@ -118,13 +118,10 @@ def remove(user: str, resource: str, is_all: bool, is_default: bool, place: Plac
 @click.argument("user")
 @click.argument("role", type=click.Choice(sorted(ROLES)))
 @place_option
-def role(user: str, role: str, place: Place) -> None:
+def role(user: str, role: str, place: AccessPlace) -> None:
     """Add a ready set of entries to a user's Default policy; Custom entries win over them."""
     entries = [PolicyEntryInfo(resource, actions, None, "Allow") for resource, actions in ROLES[role]]
-    with place.opened() as kept:
-        kept.merge(user, AclInfo(subject_of(user), [PolicyInfo(DEFAULT, entries)]))
-    for entry in entries:
-        say(f"{user}: {DEFAULT} {entry.resource} Allow {','.join(entry.actions or ())}")
+    _put(place, user, DEFAULT, entries)
 
 
 def entry_rows(found: Sequence[AclInfo]) -> list[tuple[str, str, str, str, str, str]]:
@@ -144,13 +141,14 @@ def entry_rows(found: Sequence[AclInfo]) -> list[tuple[str, str, str, str, str, 
     ]
 
 
-def _put(
-    decision: str, user: str, resource: str, actions: str, sources: Sequence[str], place: Place, *, is_default: bool
-) -> None:
+def _entry(decision: str, resource: str, actions: str, sources: Sequence[str]) -> PolicyEntryInfo:
     addresses = [address for text in sources for address in text.split(",")]
-    kind = DEFAULT if is_default else CUSTOM
-    entry = PolicyEntryInfo(resource, actions.split(","), addresses or None, decision)
+    return PolicyEntryInfo(resource, actions.split(","), addresses or None, decision)
+
+
+def _put(place: AccessPlace, user: str, kind: str, entries: Sequence[PolicyEntryInfo]) -> None:
     with place.opened() as kept:
-        kept.merge(user, AclInfo(subject_of(user), [PolicyInfo(kind, [entry])]))
-    where = f" from {','.join(addresses)}" if addresses else ""
-    say(f"{user}: {kind} {resource} {decision} {actions}{where}")
+        kept.merge(user, AclInfo(subject_of(user), [PolicyInfo(kind, entries)]))
+    for entry in entries:
+        where = f" from {','.join(entry.source_ips)}" if entry.source_ips else ""
+        say(f"{user}: {kind} {entry.resource} {entry.decision} {','.join(entry.actions or ())}{where}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from gateway.cli.access.places import Place, as_json, place_option, with_examples
+from gateway.cli.access.places import AccessPlace, as_json, place_option, with_examples
 from gateway.cli.access.policies import entry_rows
 from gateway.cli.output import say, say_json, say_table
 from wire.bodies.access import UserInfo
@@ -41,7 +41,7 @@ def user() -> None:
 @click.argument("part", metavar="[PART-OF-NAME]", default="")
 @place_option
 @as_json
-def list_(part: str, place: Place, as_json: bool) -> None:
+def list_(part: str, place: AccessPlace, as_json: bool) -> None:
     """List users, never with their passwords."""
     with place.opened() as kept:
         found = sorted(kept.users(part), key=lambda info: info.username or "")
@@ -55,7 +55,7 @@ def list_(part: str, place: Place, as_json: bool) -> None:
 @click.argument("name")
 @place_option
 @as_json
-def show(name: str, place: Place, as_json: bool) -> None:
+def show(name: str, place: AccessPlace, as_json: bool) -> None:
     """Show a user and all entries of its policies, in the order in which they are looked at."""
     with place.opened() as kept:
         found = kept.user(name)
@@ -85,7 +85,7 @@ def show(name: str, place: Place, as_json: bool) -> None:
 @_new_password
 @_generate
 @place_option
-def create(name: str, is_super: bool, password_file: str | None, generate: bool, place: Place) -> None:
+def create(name: str, is_super: bool, password_file: str | None, generate: bool, place: AccessPlace) -> None:
     """Make a user. An ordinary one may do nothing until policies allow it: see access acl."""
     password = _password(password_file, generate=generate)
     with place.opened() as kept:
@@ -115,7 +115,7 @@ def change(
     new_password: bool,
     password_file: str | None,
     generate: bool,
-    place: Place,
+    place: AccessPlace,
 ) -> None:
     """Change kind, state or password of a user; the rest stays."""
     changes_password = new_password or generate or password_file is not None
@@ -138,7 +138,7 @@ def change(
 @user.command()
 @click.argument("name")
 @place_option
-def delete(name: str, place: Place) -> None:
+def delete(name: str, place: AccessPlace) -> None:
     """Delete a user with its policies."""
     with place.opened() as kept:
         if kept.user(name) is None:
