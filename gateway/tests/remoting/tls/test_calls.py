@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, cast
 
@@ -203,9 +204,16 @@ def test_renewed_files_that_cannot_be_used_change_nothing(tmp_path: Path, caplog
     assert wire.asks() == b"called"
 
 
-def test_a_call_whose_handshake_does_not_end_leaves_nothing() -> None:
+@pytest.mark.parametrize(
+    ("more", "begun"),
+    [({}, nullcontext()), ({"incomplete_frame_bytes_limit": 1}, pytest.raises(ConnectionResetError))],
+    ids=["does not end", "finds no room"],
+)
+def test_a_call_whose_handshake_fails_leaves_nothing(
+    more: dict[str, Any], begun: AbstractContextManager[object]
+) -> None:
     reactor = enforcing().reactor
-    client = RemotingClient(reactor, Dispatch(), RemotingSettings(**TRUE))
+    client = RemotingClient(reactor, Dispatch(), RemotingSettings(**TRUE, **more))
     with nothing_stays():
         seen = outcome(client.channel(SERVER))
         factory = reactor.tcpClients.pop()[2]
@@ -214,9 +222,11 @@ def test_a_call_whose_handshake_does_not_end_leaves_nothing() -> None:
         transport: Any = NumberedTransport(near, protocol, reactor)
         transport.connected = 1
         protocol.makeConnection(transport)
-        assert far.recv(3)[:1] == b"\x16"
-        assert seen == []
-        transport.connectionLost(failure_of(ConnectionLost("gone")))
+        reactor.advance(0)
+        with begun:
+            assert far.recv(3)[:1] == b"\x16"
+            assert seen == []
+            transport.connectionLost(failure_of(ConnectionLost("gone")))
         reactor.advance(0)
         assert isinstance(seen[0], ConnectFailed)
         seen.clear()
