@@ -2,6 +2,7 @@
 #
 # PYTHON   the Python that .venv is made with (the faster one of python3 and /usr/bin/python3)
 # ARGS     further arguments of `make run`, `crash`, `stress`, `fuzz`, `soak` and `transactions`, e.g. make run ARGS="--bind 0.0.0.0"
+# ADVISORIES  a file or folder that `make audit-dependencies` asks instead of the network
 
 PYTHON ?=
 VENV := .venv
@@ -12,7 +13,7 @@ PIP_INSTALL := $(PIP) install --quiet --no-deps --require-hashes
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-spark run test test-unit test-spark test-accelerated test-accelerated-and-spark test-compat accelerate accelerated-tests compat-machine compat-images check crash stress fuzz soak crash-accelerated stress-accelerated fuzz-accelerated soak-accelerated transactions bench bench-quick demo lock clean
+.PHONY: help setup setup-test setup-spark run test test-unit test-spark test-accelerated test-accelerated-and-spark test-compat accelerate accelerated-tests compat-machine compat-images check crash stress fuzz soak crash-accelerated stress-accelerated fuzz-accelerated soak-accelerated transactions bench bench-quick demo lock audit-dependencies sbom clean
 
 help:
 	@echo "make setup       make .venv and install the gateway with the locked versions of what it needs"
@@ -34,6 +35,8 @@ help:
 	@echo "make bench-quick the rows of it that say most: five minutes"
 	@echo "make demo        a gateway, transactional producers, a stream into Parquet and a report; needs Java for Spark"
 	@echo "make lock        renew the lock files"
+	@echo "make audit-dependencies  look for known vulnerabilities of the locked packages; ADVISORIES=PATH asks stored ones"
+	@echo "make sbom        write build/sbom.cdx.json: what the container image is made of, in CycloneDX's format"
 	@echo "make clean       remove what tools left behind (not .venv, not var/)"
 
 # -- set-up: the stamps make a second call do nothing ----------------------------------------------------
@@ -97,7 +100,7 @@ run: setup
 test:
 	@.ci/install-python 3.14 & .ci/install-java || exit 1; wait
 	@$(MAKE) --no-print-directory -j2 test-unit accelerate
-	@$(MAKE) --no-print-directory -j2 test-accelerated-and-spark compat-images
+	@$(MAKE) --no-print-directory -j3 test-accelerated-and-spark compat-images audit-dependencies
 	@$(MAKE) --no-print-directory test-compat
 
 test-unit: setup-test
@@ -200,6 +203,25 @@ lock:
 		--constraint requirements-build.lock --constraint requirements-test.lock --output-file requirements-compile.lock pyproject.toml
 	$(COMPILE) --extra spark --constraint requirements.lock --constraint requirements-build.lock \
 		--constraint requirements-test.lock --output-file requirements-spark.lock pyproject.toml
+	printf 'cyclonedx-bom\npip-audit\n' | $(COMPILE) --output-file requirements-audit.lock -
+
+# The tools that look at the lock files have an environment of their own: nothing else needs what they need.
+AUDIT := build/audit
+
+$(AUDIT)/.installed: requirements-audit.lock | $(BIN)/python
+	@$(BIN)/python -m venv --without-pip $(AUDIT)
+	@$(PIP) --python $(AUDIT)/bin/python install --quiet --no-deps --require-hashes -r requirements-audit.lock
+	@touch $@
+
+audit-dependencies: setup-test $(AUDIT)/.installed
+	@.ci/stage "audit of the locked packages" $(BIN)/python -m gateway.tests.dependency_audit \
+		--pip-audit $(AUDIT)/bin/pip-audit $(if $(ADVISORIES),--advisories "$(ADVISORIES)") $(ARGS) requirements*.lock
+
+sbom: setup $(AUDIT)/.installed
+	@sed "s/^dynamic = .*/version = \"$$($(BIN)/rocketmq-gateway version | cut -d ' ' -f 2)\"/" \
+		pyproject.toml >build/sbom.toml
+	@PYTHONWARNINGS=ignore $(AUDIT)/bin/cyclonedx-py requirements requirements.lock --pyproject build/sbom.toml \
+		--output-reproducible --output-file build/sbom.cdx.json
 
 clean:
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage
