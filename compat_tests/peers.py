@@ -14,13 +14,14 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+import yaml
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
 from compat_tests import frames
-from compat_tests.environment import LABEL, bridge_gateway, owner, wait_until
+from compat_tests.environment import LABEL, REPOSITORY, bridge_gateway, owner, wait_until
 from compat_tests.images import image
 from gateway.client.testing.server import free_port
 
@@ -183,8 +184,14 @@ class GatewayProcess:
                 process.stdout.close()
 
 
+def _compose_service() -> dict[str, Any]:
+    """The gateway's container as docker/compose.yaml declares it."""
+    found: dict[str, Any] = yaml.safe_load((REPOSITORY / "docker" / "compose.yaml").read_text())["services"]["gateway"]
+    return found
+
+
 class GatewayContainer:
-    """`rocketmq-gateway serve` in its own container, on the containers' network."""
+    """`rocketmq-gateway serve` in a container, on the network of containers, with the rights that compose leaves it."""
 
     name = "gateway-container"
 
@@ -192,12 +199,16 @@ class GatewayContainer:
         arguments = ["serve", "--data", "/data", "--bind", "0.0.0.0", "--advertise", "auto"]
         for key, value in (settings or {}).items():
             arguments += ["--set", f"{key}={value}"]
+        service = _compose_service()
+        hardening = {key: service[key] for key in ("read_only", "cap_drop", "security_opt")}
         self._container = (
             DockerContainer(image("gateway"))
             .with_command([*arguments, "--port", "10911", "--nameserver-port", "9876"])
-            .with_kwargs(labels={LABEL: owner()})
+            .with_kwargs(labels={LABEL: owner()}, **hardening)
             .waiting_for(LogMessageWaitStrategy("ready nameserver=").with_startup_timeout(60))
         )
+        for mount in service["tmpfs"]:
+            self._container.with_tmpfs_mount(*mount.split(":", 1))
         self.nameserver = ""
 
     def start(self) -> None:
@@ -212,6 +223,10 @@ class GatewayContainer:
 
     def logs(self) -> str:
         return bytes(self._container.get_wrapped_container().logs(tail=100)).decode(errors="replace")
+
+    def shell(self, script: str) -> str:
+        """What a script prints that runs beside the server."""
+        return bytes(self._container.get_wrapped_container().exec_run(["sh", "-c", script]).output).decode()
 
 
 class ApacheContainer:

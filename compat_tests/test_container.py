@@ -10,6 +10,7 @@ import pytest
 from compat_tests import scenarios
 from compat_tests.environment import LABEL, engine, owner, wait_until
 from compat_tests.images import image
+from compat_tests.peers import GatewayContainer
 from compat_tests.scenarios import Scene
 
 
@@ -36,6 +37,18 @@ def test_messages_are_viewed_by_ids_that_name_a_container(in_container: Scene) -
 
 def test_producers_are_asked_by_a_container(in_container: Scene) -> None:
     scenarios.transactions_by_thirds(in_container)
+
+
+def test_the_container_has_no_privileges_and_writes_to_its_volume_only(in_container: Scene) -> None:
+    peer = in_container.peer
+    assert isinstance(peer, GatewayContainer)
+    status = dict(line.split(":\t", 1) for line in peer.shell("cat /proc/1/status").splitlines() if ":\t" in line)
+    assert status["Uid"].split() == ["10001"] * 4
+    assert [int(status[kind], 16) for kind in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")] == [0] * 5
+    assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+    written = peer.shell("for each in / /app /etc /var/tmp /tmp /data; do touch $each/new 2>&1 && echo $each; done")
+    assert written.count("Read-only file system") == 4, written
+    assert written.split("\n")[-3:] == ["/tmp", "/data", ""]
 
 
 def ended(command: list[str], **keywords: Any) -> tuple[int, str]:

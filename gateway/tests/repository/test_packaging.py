@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hatchling.builders.wheel import WheelBuilder
 from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
@@ -72,6 +75,35 @@ def test_point_20_the_image_runs_without_privileges_and_is_watched() -> None:
     assert kinds.index("USER") > max(number for number, kind in enumerate(kinds) if kind == "RUN")
     (watch,) = (line for line in stage if line.startswith("HEALTHCHECK "))
     assert "/readyz" in watch
+
+
+def test_compose_takes_away_what_the_container_does_not_need() -> None:
+    """``test_container.py`` looks at a container with these options."""
+    services = yaml.safe_load((ROOT / "docker" / "compose.yaml").read_text())["services"]
+    wanted = {"read_only": True, "cap_drop": ["ALL"], "security_opt": ["no-new-privileges:true"]}
+    assert services["gateway"].items() >= wanted.items()
+    assert services["gateway"]["tmpfs"] == ["/tmp:size=16m"]
+
+
+def test_the_unit_of_systemd_takes_away_what_the_service_does_not_need() -> None:
+    lines = (ROOT / "systemd" / "rocketmq-gateway.service").read_text().splitlines()
+    wanted = {"User=rocketmq-gateway", "NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet="}
+    assert wanted <= set(lines)
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not there")
+def test_systemd_understands_the_unit_and_finds_it_little_exposed() -> None:
+    unit = str(ROOT / "systemd" / "rocketmq-gateway.service")
+    said = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False).stderr
+    about_us = [line for line in said.splitlines() if "rocketmq-gateway.service" in line]
+    assert [line for line in about_us if "is not executable: No such file or directory" not in line] == []
+    judged = subprocess.run(
+        ["systemd-analyze", "security", "--offline=yes", "--threshold=20", unit],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert judged.returncode == 0, judged.stdout[-200:]
 
 
 def test_point_20_the_image_is_compiled() -> None:
