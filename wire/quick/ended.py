@@ -10,6 +10,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 from mypy_extensions import mypyc_attr
 
+from wire.codes import RequestCode
 from wire.command import RemotingCommand
 from wire.compiled import IS_COMPILED
 from wire.headers.transaction import EndTransactionRequest
@@ -91,8 +92,8 @@ class EndForm(KnownForm):
 
 def _end_form(shape: HeaderForm, command: RemotingCommand, _sample: bytes) -> EndForm:
     header = command.header
-    if type(header) is not EndTransactionRequest:
-        raise ValueError(f"{header!r} is no outcome")
+    if command.code != RequestCode.END_TRANSACTION or type(header) is not EndTransactionRequest:
+        raise ValueError(f"{header!r} of code {command.code} is no outcome")
     return EndForm(shape, command, header)
 
 

@@ -354,9 +354,37 @@ def test_a_send_of_a_known_form_is_judged_by_its_own_signature(tmp_path: Path) -
     broker.stop()
 
 
+def test_a_send_whose_header_has_two_codes_is_judged_by_the_topic_to_which_it_goes(tmp_path: Path) -> None:
+    broker = broker_with(tmp_path, guard_of(*ALL))
+    broker.conversation.server.whole_headers.update(whole_headers(learns=True))
+    peer = broker.connect()
+    assert asked(peer, send_to("secret"), ADMIN).code == 0
+    for number in range(3):
+        command = SHOP.sign(
+            RemotingCommand(
+                RequestCode.SEND_MESSAGE_V2,
+                ext_fields={**sent_fields(f"0A0B{number}"), "b": "secret", "topic": "orders"},
+                body=b"body",
+            )
+        )
+        peer.send_bytes(framed(command, b"body", ending=',"code":10}'))
+        for _ in range(4):
+            peer.channel._reactor.advance(0)  # type: ignore[attr-defined]
+        peer.received()
+    assert broker.parts.store.max_offset("secret", 0) == 1
+    broker.stop()
+
+
 def signed_frame(account: FakeAccount, key: str, sent_body: bytes) -> bytes:
     """Return a send as a Java client writes it, signed for the body ``body``."""
-    fields = {
+    fields = sent_fields(key)
+    command = account.sign(RemotingCommand(RequestCode.SEND_MESSAGE_V2, ext_fields=fields, body=b"body"))
+    return framed(command, sent_body)
+
+
+def sent_fields(key: str) -> dict[str, str]:
+    """Return the fields of a send to ``orders`` as a Java client writes them."""
+    return {
         "a": "p",
         "b": "orders",
         "c": "TBW102",
@@ -371,10 +399,15 @@ def signed_frame(account: FakeAccount, key: str, sent_body: bytes) -> bytes:
         "m": "false",
         "n": "vm",
     }
-    command = account.sign(RemotingCommand(RequestCode.SEND_MESSAGE_V2, ext_fields=fields, body=b"body"))
-    names = {name: command.ext_fields.pop(name) for name in ("Signature", "AccessKey")}
+
+
+def framed(command: RemotingCommand, sent_body: bytes, ending: str = "}") -> bytes:
+    """Return the frame of a signed send as a Java client writes it, but for the ending of its header."""
+    fields = command.ext_fields
+    names = {name: fields[name] for name in ("Signature", "AccessKey")}
     members = {"code": 310, "extFields": names | fields, "flag": 0, "language": "JAVA", "opaque": 7}
-    header = json.dumps({**members, "serializeTypeCurrentRPC": "JSON", "version": 513}, separators=(",", ":")).encode()
+    members |= {"serializeTypeCurrentRPC": "JSON", "version": 513}
+    header = f"{json.dumps(members, separators=(',', ':'))[:-1]}{ending}".encode()
     size = 4 + len(header) + len(sent_body)
     return size.to_bytes(4, "big") + len(header).to_bytes(4, "big") + header + sent_body
 
