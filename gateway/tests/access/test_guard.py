@@ -304,6 +304,30 @@ def test_a_message_read_by_its_place_needs_its_own_topic_whatever_the_request_sa
     broker.stop()
 
 
+def test_a_message_is_handed_to_a_consumer_for_accounts_that_may_consume_its_topic(tmp_path: Path) -> None:
+    broker = broker_with(tmp_path, guard_of(*ALL))
+    peer, tool = broker.connect(), broker.connect()
+    answer = asked(peer, send_to("secret"), ADMIN)
+    own = HeartbeatData(
+        client_id="c",
+        consumers=[
+            ConsumerData(group="g", subscriptions=[SubscriptionData(topic="orders", sub_string="*", sub_version=1)])
+        ],
+    )
+    assert asked(peer, RemotingCommand(RequestCode.HEART_BEAT, version=513, body=own.build()), SHOP).code == 0
+    peer.received()
+    directly = {"consumerGroup": "g", "clientId": "c", "msgId": answer.ext_fields["msgId"], "brokerName": "broker-a"}
+    for topic in ({}, {"topic": "orders"}):
+        command = RemotingCommand(RequestCode.CONSUME_MESSAGE_DIRECTLY, ext_fields={**directly, **topic})
+        answer = asked(tool, command, SHOP)
+        assert (answer.code, (answer.remark or "")[:55]) == (
+            16,
+            "User:shop has no permission to access Topic:secret from",
+        )
+        assert peer.received() == []
+    broker.stop()
+
+
 def test_a_name_server_is_guarded_by_the_same_accounts(tmp_path: Path) -> None:
     watcher = FakeAccount("watcher", Need(Kind.CLUSTER, "DefaultCluster", GET))
     settings = Settings(kv_config_path=str(tmp_path / "kv.json"))

@@ -9,6 +9,7 @@ from typing import Any
 
 from twisted.internet.defer import DeferredList, ensureDeferred
 
+from gateway.access.needs import consumer_needs
 from gateway.broker.client_calls import (
     RUNNING_INFO_SINCE_VERSION,
     ask_client,
@@ -32,6 +33,7 @@ from wire.command import RemotingCommand
 from wire.headers.admin import ConsumeMessageDirectlyResultRequest, GetConsumerRunningInfoRequest
 from wire.headers.offsets import GetConsumerStatusRequest
 from wire.message.message_id import parse_offset_message_id
+from wire.message.record import parse_records
 
 OFFSETS_SINCE_VERSION = 28
 """V3_0_7_SNAPSHOT: the first client with GET_CONSUMER_STATUS_FROM_CLIENT."""
@@ -82,9 +84,9 @@ class ConsumerState(DeskRequests):
     @answers(
         RequestCode.CONSUME_MESSAGE_DIRECTLY,
         ConsumeMessageDirectlyResultRequest,
-        needs(on_group(SUB), on_topic(SUB, optional=True)),
+        needs(on_group(SUB), on_topic(SUB, optional=True), in_body="Topic Sub of the message"),
     )
-    async def consume(self, _request: Request, header: ConsumeMessageDirectlyResultRequest) -> Answer:
+    async def consume(self, request: Request, header: ConsumeMessageDirectlyResultRequest) -> Answer:
         """Hand one message to a consumer's listener now, whatever the offset; the outcome changes nothing here."""
         client = find_consumer(
             self._desk.consumers,
@@ -93,6 +95,9 @@ class ConsumerState(DeskRequests):
             since_version=RUNNING_INFO_SINCE_VERSION,
         )
         record = b"" if header.msg_id is None else await self._record(header.msg_id)
+        if request.caller is not None and record:  # the request names any message, and perhaps no topic
+            topics = [message.topic for message in parse_records(record)]
+            request.require(*consumer_needs(header.consumer_group, topics))
         topic = self._desk.topics.get(header.topic or "")
         group = self._desk.groups.get(header.consumer_group)
         question = ConsumeMessageDirectlyResultRequest(
