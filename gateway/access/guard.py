@@ -33,6 +33,8 @@ MAX_CALLERS: Final = 10_000
 """The pairs of account and address that are remembered; then all are forgotten."""
 MAX_PASSED: Final = 1_000
 """The kinds of requests of one caller that are remembered as allowed; then all are forgotten."""
+MAX_KIND_CHARACTERS: Final = 512
+"""The characters of the names of one kind; longer ones are judged each time, because peers may send names of 16 MiB."""
 TOO_MANY_FAILURES: Final = "too many requests with a wrong key (gateway.failedAttemptsPerAddress)"
 _NOBODYS_KEY: Final = SigningKey(b"nobody's key")
 
@@ -222,7 +224,8 @@ class KnownCaller:
 
         :raises RequestRefused: the account lacks a right.
         """
-        kind = (request.command.code, *[fields.get(named.field) for named in right.named])
+        names = [fields.get(named.field) for named in right.named]
+        kind = (request.command.code, *names)
         if self.has_passed(kind):
             return
         if right.who is not Who.ACCOUNT:
@@ -231,6 +234,8 @@ class KnownCaller:
         for need in needs:
             self.require(request, need)
         if any(map(is_change, needs)):  # each is told of
+            return
+        if sum(len(name) for name in names if name) > MAX_KIND_CHARACTERS:
             return
         if len(self._passed) >= MAX_PASSED:
             self._passed.clear()

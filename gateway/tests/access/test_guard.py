@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.access.audit import Told
-from gateway.access.guard import MAX_PASSED, Guard
+from gateway.access.guard import MAX_KIND_CHARACTERS, MAX_PASSED, Guard
 from gateway.access.refusals import MAX_NAME
 from gateway.broker.door import RequestAdmission
 from gateway.in_thread import in_this_thread
@@ -205,6 +205,11 @@ def test_what_is_remembered_of_a_caller_does_not_grow_without_end(tmp_path: Path
         asked(peer, RemotingCommand(RequestCode.GET_MIN_OFFSET, ext_fields=fields), shop)
     (caller,) = guard._callers.values()
     assert len(caller._passed) <= MAX_PASSED
+    caller._passed.clear()
+    for length, remembered in ((MAX_KIND_CHARACTERS, 1), (MAX_KIND_CHARACTERS + 1, 1), (10_000_000, 1)):
+        fields = {"topic": "t" * length, "queueId": "0"}
+        asked(peer, RemotingCommand(RequestCode.GET_MIN_OFFSET, ext_fields=fields), shop)
+        assert len(caller._passed) == remembered
     broker.stop()
 
 
