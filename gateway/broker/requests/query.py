@@ -71,7 +71,7 @@ class QueryMessages(DeskRequests):
     @answers(
         RequestCode.VIEW_MESSAGE_BY_ID,
         ViewMessageRequest,
-        needs(on_topic(GET), in_body="Topic Get of the message"),
+        needs(on_topic(SUB | GET), in_body="Topic Sub/Get of the message"),
         Size.LARGE,
     )
     async def view(self, request: Request, header: ViewMessageRequest) -> Answer:
@@ -81,7 +81,7 @@ class QueryMessages(DeskRequests):
         if record is None:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
         if request.caller is not None:
-            request.require(*(Need(Kind.TOPIC, message.topic, GET) for message in parse_records(bytes(record))))
+            request.require(*(Need(Kind.TOPIC, message.topic, SUB | GET) for message in parse_records(bytes(record))))
         return Answer(body=bytes(record))
 
     def _found(self, header: QueryMessageRequest, count: int) -> Found:

@@ -9,9 +9,11 @@ import pytest
 
 from gateway.access.audit import Told
 from gateway.access.guard import MAX_KIND_CHARACTERS, MAX_PASSED, Guard
+from gateway.access.plain.accounts import PlainAccount
 from gateway.access.refusals import MAX_NAME
 from gateway.broker.door import RequestAdmission
 from gateway.in_thread import in_this_thread
+from gateway.metadata.names import TRACE_TOPIC
 from gateway.nameserver.service import NameServer
 from gateway.remoting.declared import CREATE, GET, PUB, SUB, UPDATE, Kind, Need
 from gateway.settings import Settings
@@ -306,6 +308,24 @@ def test_a_message_read_by_its_place_needs_its_own_topic_whatever_the_request_sa
     for account, code in ((SHOP, 16), (ADMIN, 0)):
         command = RemotingCommand(RequestCode.CONSUMER_SEND_MSG_BACK, ext_fields=dict(back))
         assert asked(peer, command, account).code == code
+    broker.stop()
+
+
+def test_an_account_of_4_that_may_only_send_reads_no_message_by_its_place(tmp_path: Path) -> None:
+    sender = FakeAccount("sender")
+    plain = PlainAccount(name="sender", secret=sender.secret, entries={"orders": "PUB"})
+    guard = guard_of(*ALL)
+    guard._accounts.accounts["sender"] = plain  # type: ignore[attr-defined]
+    broker = broker_with(tmp_path, guard)
+    peer = broker.connect()
+    for topic in ("orders", TRACE_TOPIC):
+        answer = asked(peer, send_to(topic), ADMIN)
+        view = {"offset": str(int(answer.ext_fields["msgId"][-16:], 16)), "topic": topic}
+        for account, code in ((sender, 16), (ADMIN, 0)):
+            answer = asked(peer, RemotingCommand(RequestCode.VIEW_MESSAGE_BY_ID, ext_fields=dict(view)), account)
+            assert answer.code == code, answer.remark
+        offset = RemotingCommand(RequestCode.GET_MAX_OFFSET, ext_fields={"topic": topic, "queueId": "0"})
+        assert asked(peer, offset, sender).code == 0
     broker.stop()
 
 
