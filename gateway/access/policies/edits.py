@@ -63,9 +63,10 @@ def update_user(users: Users, name: str | None, wanted: UserInfo, *, by_super: b
         raise _refused("The user is not exist")
     if user.is_admin and not by_super:
         raise _refused(NOT_BY_SUPER)
-    return users.with_user(
-        replace(user, password=password or user.password, type=kind or user.type, status=status or user.status)
-    )
+    changed = replace(user, password=password or user.password, type=kind or user.type, status=status or user.status)
+    if not (changed.is_admin and changed.is_enabled):
+        _keep_a_super_user(users, user)
+    return users.with_user(changed)
 
 
 def delete_user(users: Users, name: str | None, *, by_super: bool) -> Users:
@@ -80,6 +81,7 @@ def delete_user(users: Users, name: str | None, *, by_super: bool) -> Users:
         return users
     if user.is_admin and not by_super:
         raise _refused(NOT_BY_SUPER)
+    _keep_a_super_user(users, user)
     return users.without(user.name)
 
 
@@ -202,6 +204,14 @@ def _with(users: Users, user: User) -> Users:
         return users.with_user(user)
     except TooManyError as error:
         raise _refused(str(error)) from None
+
+
+def _keep_a_super_user(users: Users, user: User) -> None:
+    """Refuse to take the last enabled Super user away: nobody could make another, and no server would start."""
+    if not (user.is_admin and user.is_enabled):
+        return
+    if not any(other.is_admin and other.is_enabled for other in users.values() if other is not user):
+        raise _refused(f"User:{user.name} is the only enabled user of type Super and stays so: make another one first")
 
 
 def _present(name: str | None) -> str:

@@ -134,6 +134,25 @@ def test_users_are_told_in_the_order_of_their_names(server: Server) -> None:
     assert server.told(RequestCode.AUTH_LIST_USER, ListUsersRequest(filter="zzz")) is None
 
 
+@pytest.mark.parametrize(
+    ("code", "change"),
+    [
+        (RequestCode.AUTH_UPDATE_USER, UserInfo(user_status="disable")),
+        (RequestCode.AUTH_UPDATE_USER, UserInfo(user_type="Normal")),
+        (RequestCode.AUTH_DELETE_USER, b""),
+    ],
+)
+def test_the_last_enabled_super_user_stays(server: Server, code: RequestCode, change: UserInfo | bytes) -> None:
+    second = UserInfo(password="p", user_type="Super")
+    assert server.ask(RequestCode.AUTH_CREATE_USER, UserRequest(username="second"), second, by="root").code == 0
+    assert server.ask(code, UserRequest(username="second"), change, by="root").code == 0
+    answer = server.ask(code, UserRequest(username="root"), change, by="root")
+    assert answer.code == ResponseCode.NO_PERMISSION
+    assert (answer.remark or "").startswith("User:root is the only enabled user of type Super")
+    assert server.ask(RequestCode.AUTH_UPDATE_USER, UserRequest(username="root"), PASSWORD, by="root").code == 0
+    assert parse_users(server.path.read_bytes())["root"] == User("root", "p", UserType.SUPER)
+
+
 @pytest.mark.parametrize("by", ["proxy", "root", "admin", ""])
 def test_passwords_are_told_to_password_readers_only(server: Server, by: str) -> None:
     found = server.told(RequestCode.AUTH_GET_USER, UserRequest(username="root"), by=by)
