@@ -226,10 +226,10 @@ class KnownCaller:
         """
         names = [fields.get(named.field) for named in right.named]
         kind = (request.command.code, *names)
+        if right.who is not Who.ACCOUNT:  # not remembered: the servers of a process may want other rights for a code
+            self._require_admin(request)
         if self.has_passed(kind):
             return
-        if right.who is not Who.ACCOUNT:
-            self._require_admin(request)
         needs = needs_of(right, fields, self._rules.cluster)
         for need in needs:
             self.require(request, need)

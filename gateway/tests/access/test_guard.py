@@ -368,6 +368,11 @@ def test_a_name_server_is_guarded_by_the_same_accounts(tmp_path: Path) -> None:
     for account in (None, NOBODY):
         command = RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext_fields={"topic": "orders"})
         assert asked(peer, command, account).code == ResponseCode.TOPIC_NOT_EXIST
+    body = RemotingCommand(RequestCode.CHECK_CLIENT_CONFIG, body=b"{}")  # of brokers, which share the guard
+    broker = broker_with(tmp_path / "broker", guard)
+    assert asked(broker.connect(), body, NOBODY).code == 0
+    broker.stop()
+    assert asked(peer, RemotingCommand(RequestCode.CHECK_CLIENT_CONFIG, body=b"{}"), NOBODY).code == 16
     other = {"clusterName": "another", "brokerName": "b", "brokerAddr": "10.0.0.1:1", "brokerId": "0"}
     owner = FakeAccount("owner", Need(Kind.CLUSTER, "DefaultCluster", UPDATE))
     guard._accounts.accounts["owner"] = owner  # type: ignore[attr-defined]
