@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.errors import SettingsError
+from gateway.settings.access import AccessSettings
 from gateway.settings.broker import BrokerRole
 from gateway.settings.declare import (
     ENVIRONMENT_PREFIX,
@@ -107,6 +108,7 @@ def load_settings(
         _refuse(entry)
         declaration = known.get(_key_in_role(entry.key, role))
         if declaration is None:
+            _refuse_misspelt_access(entry)
             kept[entry.key] = entry
             continue
         values[declaration.attribute] = _read(declaration, entry)
@@ -212,6 +214,16 @@ def _refuse(entry: WrittenSetting) -> None:
         raise _wrong(entry, "false", entry.text)
 
 
+def _refuse_misspelt_access(entry: WrittenSetting) -> None:
+    """Refuse an unknown key that is probably one of access control, because the ports would be open without it."""
+    if entry.key in apache_keys():
+        return
+    guess = _nearest_key(entry.key)
+    keys = declarations(AccessSettings)
+    if guess in (*keys, *map(environment_name, keys)):
+        raise SettingsError(f"{entry.key} ({entry.source}): no such setting of access control; did you mean {guess}?")
+
+
 def _without_effect(entries: Iterable[WrittenSetting]) -> Iterator[str]:
     """Yield warnings about entries without a setting; entries with Apache's defaults share one sentence."""
     repeated: list[str] = []
@@ -237,11 +249,15 @@ def _of_roles(settings: Settings, sources: Mapping[str, str], role: Role) -> Ite
 
 
 def _did_you_mean(word: str) -> str:
+    guess = _nearest_key(word)
+    return f"; did you mean {guess}?" if guess else ""
+
+
+def _nearest_key(word: str) -> str | None:
     keys: Iterable[str] = [*declarations(Settings), *apache_keys()]
     if word.startswith(ENVIRONMENT_PREFIX):
         keys = map(environment_name, keys)
-    guess = nearest(word, keys)
-    return f"; did you mean {guess}?" if guess else ""
+    return nearest(word, keys)
 
 
 def _told_of(settings: Settings, role: Role) -> Iterator[together.Conflict]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -131,6 +132,16 @@ def test_a_misspelt_key_is_kept_and_the_right_one_suggested(tmp_path: Path) -> N
     assert loaded.settings.flush_disk_type is FlushDiskType.SYNC_FLUSH
     assert "unknown setting, kept without effect; did you mean flushDiskType?" in loaded.notices[0]
     assert loaded.notices[1].endswith("unknown setting, kept without effect")
+
+
+@pytest.mark.parametrize("key", ["aclEnabled", "AclEnable", "authenticationEnable", "authorizationenabled"])
+def test_a_misspelt_key_of_access_control_ends_the_start(tmp_path: Path, key: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        with_file(tmp_path, f"{key}=true\n")
+    expected = rf"{key} \(.*broker.conf:1\): no such setting of access control; did you mean a[a-z]+Enabled?\?"
+    assert re.fullmatch(expected, str(refused.value))
+    with pytest.raises(SettingsError, match=r"did you mean ROCKETMQ_GATEWAY_ACL_ENABLE\?"):
+        load_settings(Role.SERVE, environment={"ROCKETMQ_GATEWAY_ACL_ENABLED": "true"})
 
 
 def test_a_misspelt_environment_variable_is_named() -> None:
