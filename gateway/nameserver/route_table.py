@@ -269,6 +269,11 @@ class RouteTable:
             self._depart(live, self._displaced.take(live.address))
         return [live for live in gone if live.address not in self._live]
 
+    def clusters_of(self, broker_name: str, address: BrokerAddress) -> set[str]:
+        """Return the clusters of the brokers that have this name, or this address."""
+        group, live = self._groups.get(broker_name), self._live.get(address)
+        return {known.cluster for known in (group, live) if known is not None}
+
     def data_version(self, address: BrokerAddress) -> DataVersion | None:
         """Return the data version of a broker's last registration; None for an unknown broker."""
         live = self._live.get(address)

@@ -25,7 +25,7 @@ from gateway.nameserver.route_table import (
     RouteTable,
 )
 from gateway.remoting.channel import Channel
-from gateway.remoting.declared import GET, UPDATE, needs, on_cluster
+from gateway.remoting.declared import GET, UPDATE, Kind, Need, needs, on_cluster
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import Requests, answers
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
@@ -54,6 +54,7 @@ MAX_BROKER_NAME_CHARACTERS = 255
 """The most characters of a broker's or a cluster's name; a host name has at most 253."""
 MAX_ADDRESS_CHARACTERS = 300
 """The most characters of ``host:port``."""
+_KEEPS = needs(on_cluster(UPDATE, "clusterName"), in_body="Cluster Update of the cluster in which the broker is known")
 CRC_MASK = 0x7FFFFFFF
 """The mask that drops the sign bit, as Java's ``UtilAll.crc32`` does. Never change this mask."""
 
@@ -85,7 +86,7 @@ class BrokerRequests(Requests):
         self._told: dict[BrokerAddress, tuple[bytes, DataVersion]] = {}
         self._left_out = Repeats(clock_ms)
 
-    @answers(RequestCode.REGISTER_BROKER, RegisterBrokerRequest, needs(on_cluster(UPDATE, "clusterName")))
+    @answers(RequestCode.REGISTER_BROKER, RegisterBrokerRequest, _KEEPS)
     async def register_broker(self, request: Request, header: RegisterBrokerRequest) -> Answer:
         """Take in a broker and its topics, but nothing of a broker that left while its registration was read."""
         _check_names(header)
@@ -93,6 +94,7 @@ class BrokerRequests(Requests):
         if header.body_crc32 and zlib.crc32(body) & CRC_MASK != header.body_crc32 & CRC_MASK:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "crc32 not match")
         address = self._address(header.broker_addr)
+        self._require_theirs(request, header.cluster_name, header.broker_name, address)
         digest = _digest(header, request.command.version, body)
         version = self._repeated(address, digest)
         if version is not None:
@@ -191,10 +193,11 @@ class BrokerRequests(Requests):
             self._told.clear()
         self._told[address] = digest, version
 
-    @answers(RequestCode.UNREGISTER_BROKER, UnRegisterBrokerRequest, needs(on_cluster(UPDATE, "clusterName")))
-    def unregister_broker(self, request: Request, header: UnRegisterBrokerRequest) -> Answer:  # noqa: ARG002
+    @answers(RequestCode.UNREGISTER_BROKER, UnRegisterBrokerRequest, _KEEPS)
+    def unregister_broker(self, request: Request, header: UnRegisterBrokerRequest) -> Answer:
         """Forget a broker; an unknown broker is not an error."""
         address = self._address(header.broker_addr)
+        self._require_theirs(request, header.cluster_name, header.broker_name, address)
         self._reader.forget(address)
         known = self._routes.unregister(header.broker_name, header.broker_id, address)
         if known:
@@ -213,10 +216,12 @@ class BrokerRequests(Requests):
         body = b"" if ours is None else ours.build()
         return Answer(header=QueryDataVersionResponse(changed=changed), body=body)
 
-    @answers(RequestCode.BROKER_HEARTBEAT, BrokerHeartbeatRequest, needs(on_cluster(UPDATE, "clusterName")))
-    def heartbeat(self, request: Request, header: BrokerHeartbeatRequest) -> Answer:  # noqa: ARG002
+    @answers(RequestCode.BROKER_HEARTBEAT, BrokerHeartbeatRequest, _KEEPS)
+    def heartbeat(self, request: Request, header: BrokerHeartbeatRequest) -> Answer:
         """Note that a broker is alive; the request is mostly one-way."""
-        self._routes.heartbeat(self._address(header.broker_addr), self._clock_ms())
+        address = self._address(header.broker_addr)
+        self._require_theirs(request, header.cluster_name, header.broker_name, address)
+        self._routes.heartbeat(address, self._clock_ms())
         return Answer()
 
     @answers(RequestCode.GET_BROKER_MEMBER_GROUP, GetBrokerMemberGroupRequest, needs(on_cluster(GET, "clusterName")))
@@ -225,6 +230,15 @@ class BrokerRequests(Requests):
         addresses = self._routes.group_addresses(header.cluster_name, header.broker_name, request.channel.local[0])
         group = BrokerMemberGroup(cluster=header.cluster_name, broker_name=header.broker_name, broker_addrs=addresses)
         return Answer(body=group.build())
+
+    def _require_theirs(self, request: Request, named: str, broker_name: str, address: BrokerAddress) -> None:
+        """Require Update of the clusters in which a broker is known, because the request may name another cluster.
+
+        :raises RequestRefused: the sender lacks the right.
+        """
+        if request.caller is not None:
+            for cluster in self._routes.clusters_of(broker_name, address) - {named}:
+                request.require(Need(Kind.CLUSTER, cluster, UPDATE))
 
     def _registered(self, request: Request, registered: Registered) -> Answer:
         body = self._order_config() if self._settings.return_order_topic_config_to_broker else b""

@@ -22,7 +22,9 @@ from gateway.tests.broker.whole_broker import WholeBroker
 from gateway.tests.remoting.conversation import Conversation, Peer, memory_reactor
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
 from wire.bodies.message_queue import LockBatchRequest, LockBatchResponse, MessageQueue
+from wire.bodies.registration import RegisterBrokerBody
 from wire.bodies.subscriptions import SubscriptionData
+from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.command import ONEWAY_FLAG, RemotingCommand
 from wire.headers.declare import build_header
@@ -378,6 +380,28 @@ def test_a_name_server_is_guarded_by_the_same_accounts(tmp_path: Path) -> None:
     guard._accounts.accounts["owner"] = owner  # type: ignore[attr-defined]
     command = RemotingCommand(RequestCode.UNREGISTER_BROKER, ext_fields=dict(other))
     assert asked(peer, command, owner).code == 16
+
+
+def test_a_broker_is_moved_to_another_cluster_only_by_who_may_update_both(tmp_path: Path) -> None:
+    owner = FakeAccount("owner", Need(Kind.CLUSTER, "mine", UPDATE))
+    settings = Settings(kv_config_path=str(tmp_path / "kv.json"))
+    guard = guard_of(ADMIN, owner)
+    service = NameServer(settings, lambda: 0, memory_reactor(), in_this_thread, admit=guard.admit)
+    peer = Conversation(service.dispatch).connect()
+    body = RegisterBrokerBody(topic_config_table={name: TopicConfig(name) for name in "tu"}).build(compressed=False)
+
+    def tell(code: RequestCode, account: FakeAccount, cluster: str, address: str, name: str = "b") -> int:
+        fields = {"clusterName": cluster, "brokerName": name, "brokerAddr": address, "brokerId": "0"}
+        fields |= {"haServerAddr": "", "compressed": "false", "bodyCrc32": "0"}
+        return asked(peer, RemotingCommand(code, ext_fields=fields, body=body), account).code
+
+    assert tell(RequestCode.REGISTER_BROKER, ADMIN, "theirs", "10.0.0.1:1") == 0
+    assert tell(RequestCode.REGISTER_BROKER, owner, "mine", "10.0.0.1:1", "own") == 16
+    for code in (RequestCode.REGISTER_BROKER, RequestCode.UNREGISTER_BROKER, RequestCode.BROKER_HEARTBEAT):
+        assert tell(code, owner, "mine", "10.0.0.6:1") == 16
+    assert service.routes.group_addresses("theirs", "b", "10.0.0.9") == {0: "10.0.0.1:1"}
+    assert tell(RequestCode.REGISTER_BROKER, owner, "mine", "10.0.0.6:1", "own") == 0
+    assert tell(RequestCode.UNREGISTER_BROKER, owner, "mine", "10.0.0.6:1", "own") == 0
 
 
 def test_a_send_of_a_known_form_is_judged_by_its_own_signature(tmp_path: Path) -> None:
