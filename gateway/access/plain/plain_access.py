@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from gateway.access.plain.accounts import PlainAccount, PlainAccounts
@@ -37,6 +38,7 @@ class PlainAccess:
         self._reactor = reactor
         self._in_thread = in_thread
         self._next: IDelayedCall | None = None
+        self._lock = Lock()
         self.current: PlainAccounts = files.load()
         self._warn()
 
@@ -69,7 +71,8 @@ class PlainAccess:
         :raises ValueError: the change is refused.
         :raises OSError: the file cannot be written.
         """
-        self.current = self._files.change(change)
+        with self._lock:
+            self.current = self._files.change(change)
 
     def versions(self) -> Mapping[Path, Version]:
         """Return the version of each file."""
@@ -79,9 +82,11 @@ class PlainAccess:
         self._in_thread(self._follow, self._came)
 
     def _follow(self) -> None:
-        found = self._files.look()
+        with self._lock:  # a change of another thread must not be followed by what was seen before it
+            found = self._files.look()
+            if found is not None:
+                self.current = found
         if found is not None:
-            self.current = found
             self._warn()
 
     def _warn(self) -> None:

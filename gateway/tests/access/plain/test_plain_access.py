@@ -6,11 +6,13 @@ import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from twisted.internet.task import Clock
 
-from gateway.access.plain.changes import AccountChange
+from gateway.access.plain.accounts import PlainAccounts
+from gateway.access.plain.changes import AccountChange, AccountRemoval
 from gateway.access.plain.files import PlainFiles
 from gateway.access.plain.plain_access import LOOKS_EVERY_S, PlainAccess
 from gateway.in_thread import Failed, in_this_thread
@@ -59,6 +61,30 @@ def test_a_changed_file_is_used_within_a_second(access: PlainAccess, path: Path,
     assert access.find("account22") is not None
     assert access.unsigned(HOST, None) == "globalWhiteRemoteAddresses: 10.1.*.*"
     assert before.name == "account1", "who holds an account keeps it as it was"
+
+
+def test_a_change_by_a_request_is_not_undone_by_a_look_that_began_before_it(path: Path, clock: Clock) -> None:
+    changing: list[Thread] = []
+
+    class SlowFiles(PlainFiles):
+        def look(self) -> PlainAccounts | None:
+            found = super().look()
+            if found is not None:
+                thread = Thread(target=slow.change, args=(AccountRemoval("account22"),))
+                changing.append(thread)
+                thread.start()
+                thread.join(0.3)  # it has changed the file, or waits
+            return found
+
+    slow = PlainAccess(SlowFiles(path, lambda: 0), clock, in_this_thread)
+    slow.start()
+    written(path, "account22")
+    pump(clock)
+    for thread in changing:
+        thread.join()
+    assert changing
+    assert "account22" not in path.read_text()
+    assert slow.find("account22") is None
 
 
 def test_a_look_waits_in_a_thread_and_the_next_one_for_its_end(path: Path, clock: Clock) -> None:
