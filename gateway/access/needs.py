@@ -8,6 +8,7 @@ from typing import Final
 from gateway.metadata.names import RETRY_TOPIC_PREFIX
 from gateway.remoting.declared import Action, Kind, Named, Need, Right
 from gateway.remoting.dispatch import Request
+from wire.message.light_queues import lite_names
 
 MAX_NAMES: Final = 1000
 """The most names of one field; a request with more needs Update of the cluster."""
@@ -27,10 +28,12 @@ def needs_of(right: Right, fields: Mapping[str, str], cluster: str) -> list[Need
 def topic_need(name: str, actions: Action, groups: Sequence[str] = ()) -> Need | None:
     """Return the need for a topic; None if it is the retry topic of one of the groups, which have needs of their own.
 
-    A retry topic counts as its group. The retry topic of a group's pops counts as the topic that was popped.
+    A retry topic counts as its group. The retry topic of a group's pops counts as the topic that was popped, and the
+    light queue of a lite topic as the parent of the lite topic.
     """
     if not name.startswith(RETRY_TOPIC_PREFIX):
-        return Need(Kind.TOPIC, name, actions)
+        lite = lite_names(name)
+        return Need(Kind.TOPIC, name if lite is None else lite[0], actions)
     rest = name.removeprefix(RETRY_TOPIC_PREFIX)
     if rest in groups:
         return None

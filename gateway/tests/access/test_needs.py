@@ -60,6 +60,8 @@ def test_a_request_without_a_field_needs_the_cluster_unless_the_field_is_optiona
         ("%RETRY%g_", [group("g_")]),
         ("%RETRY%", [group("")]),
         ("%DLQ%g", [topic("%DLQ%g")]),
+        ("%LMQ%$parent$child", [topic("parent")]),
+        ("%LMQ%light", [topic("%LMQ%light")]),
         ("", [topic("")]),
     ],
 )
