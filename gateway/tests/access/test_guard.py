@@ -382,6 +382,16 @@ def test_a_name_server_is_guarded_by_the_same_accounts(tmp_path: Path) -> None:
     assert asked(peer, command, owner).code == 16
 
 
+def test_only_an_administrator_sends_a_marker_that_takes_back_the_timer_message_of_any_topic(tmp_path: Path) -> None:
+    broker = broker_with(tmp_path, guard_of(*ALL))
+    peer = broker.connect()
+    for account, code in ((ADMIN, 0), (SHOP, 16)):
+        marker = send_to("orders")
+        marker.ext_fields["i"] = "TIMER_DELAY_SEC\x0160\x02TIMER_DEL_UNIQKEY\x01KEYOFSECRET\x02"
+        assert asked(peer, marker, account).code == code
+    broker.stop()
+
+
 def test_a_broker_is_moved_to_another_cluster_only_by_who_may_update_both(tmp_path: Path) -> None:
     owner = FakeAccount("owner", Need(Kind.CLUSTER, "mine", UPDATE))
     settings = Settings(kv_config_path=str(tmp_path / "kv.json"))

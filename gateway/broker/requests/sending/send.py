@@ -264,6 +264,8 @@ class SendMessage:
         if place is None:
             place = place_of(message, takes_halves=not self._settings.reject_transaction_message)
         if place is not _ITS_TOPIC:
+            if PropertyName.TIMER_DEL_UNIQKEY in properties:
+                _refuse_marker(request)
             message = self._waiting(message, place)
         self._append(
             message, SendAnswer(self, request, queue_id, properties[PropertyName.UNIQ_KEY]), wait_for(properties)
@@ -349,6 +351,18 @@ class SendAnswer:
     def __call__(self, result: PutResult) -> None:
         """Take the store's result for the message, and answer."""
         self._send.answer(self._request, self._queue_id, self._unique_key, result)
+
+
+def _refuse_marker(request: Request) -> None:
+    """Refuse a marker that takes a timer message back: its key names a message of any topic.
+
+    :raises RequestRefused: NO_PERMISSION, access control is on and the sender is no administrator.
+    """
+    if request.caller is not None and not request.caller.is_admin:
+        raise RequestRefused(
+            ResponseCode.NO_PERMISSION,
+            f"{PropertyName.TIMER_DEL_UNIQKEY} takes back a timer message of any topic: it is for administrators",
+        )
 
 
 def send_header(command: RemotingCommand) -> SendMessageRequest:
