@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, TypeAlias
 
+from gateway.access.alone import alone
 from gateway.access.plain.accounts import PlainAccount, PlainAccounts
 from gateway.access.plain.changes import Change, put_version
 from gateway.access.plain.document import MAX_ACCOUNTS, Document, Version, read_document
@@ -125,22 +126,27 @@ class PlainFiles:
         with self._lock:
             known = _together(self._documents, set())
             path = change.place(known.accounts, self._used, self.main)
-            before, text = self._edited(path, change)
-            content = text.encode()
-            try:
-                after = read_document(Parsing(path, content))
-                documents = {**self._documents, path: after}
-                found = _together(documents, {path})
-            except AccountsFileError as error:
-                raise ValueError(f"{error}, after the change; change the file by hand") from None
-            asked = change.expected(before)
-            if dict(after.accounts) != dict(asked.accounts) or set(after.white) != set(asked.white):
-                raise ValueError(f"{path} is written in a form that is not changed by requests; change it by hand")
-            _replace(path, content)
-            self._documents = documents
-            self._rejected.discard(path)
-            self._used = self._seen = {**self._used, path: _stamp(path.stat())}
-            return found
+            with alone(path):
+                return self._changed(path, change)
+
+    def _changed(self, path: Path, change: Change) -> PlainAccounts:
+        """Change the text of a file that no other process changes meanwhile."""
+        before, text = self._edited(path, change)
+        content = text.encode()
+        try:
+            after = read_document(Parsing(path, content))
+            documents = {**self._documents, path: after}
+            found = _together(documents, {path})
+        except AccountsFileError as error:
+            raise ValueError(f"{error}, after the change; change the file by hand") from None
+        asked = change.expected(before)
+        if dict(after.accounts) != dict(asked.accounts) or set(after.white) != set(asked.white):
+            raise ValueError(f"{path} is written in a form that is not changed by requests; change it by hand")
+        _replace(path, content)
+        self._documents = documents
+        self._rejected.discard(path)
+        self._used = self._seen = {**self._used, path: _stamp(path.stat())}
+        return found
 
     def versions(self) -> Mapping[Path, Version]:
         """Return the version of each file."""

@@ -145,7 +145,16 @@ class KeptUsers:
     # -- in a thread ----------------------------------------------------------------------------------------
 
     def _changed(self, before: Seen, edits: list[Edit]) -> tuple[Seen, list[Users | Failed]]:
-        """Make changes one after the other and write them at once, after what people changed meanwhile."""
+        """Make changes one after the other and write them at once, after what others changed meanwhile."""
+        try:
+            with self._file.alone():
+                return self._changed_alone(before, edits)
+        except OSError as error:
+            log.error("users not written", file=self._file.path, reason=str(error))
+            refused = _refused(f"nothing is changed: the file of users cannot be locked ({error.strerror or error})")
+            return before, [Failed(refused)] * len(edits)
+
+    def _changed_alone(self, before: Seen, edits: list[Edit]) -> tuple[Seen, list[Users | Failed]]:
         seen = self._file.read(before)
         if seen.fault:
             refused = _refused(f"nothing is changed while the file of users cannot be used: {seen.fault}")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from gateway.access.alone import alone
 from gateway.access.policies.access_file import AccessFileError, build_users, parse_users
 from gateway.access.policies.users import Users
 from gateway.metadata.saved.config_disk import ConfigDisk
@@ -44,6 +46,14 @@ class UsersFile:
     def __init__(self, path: Path, disk: ConfigDisk | None = None) -> None:
         self.path = path
         self._disk = PrivateDisk() if disk is None else disk
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Keep other processes from changes between a read and a write.
+
+        :raises OSError: there can be no lock.
+        """
+        self._disk.make_directory(Path(os.path.realpath(self.path)).parent)
+        return alone(self.path)
 
     def read(self, before: Seen) -> Seen:
         """Return the users of the file if it changed; if it cannot be used, those that were there before."""

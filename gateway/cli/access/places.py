@@ -210,9 +210,9 @@ class OfFile:
         return seen.users
 
     def _edit(self, edit: Callable[[Users], Users]) -> None:
-        users = _unless_refused(lambda: edit(self._users()))
         try:
-            self._file.write(users)
+            with self._file.alone():
+                self._file.write(_unless_refused(lambda: edit(self._users())))
         except OSError as error:
             reason = error.strerror or error
             raise GatewayError(f"{self._file.path} cannot be written, nothing is changed: {reason}") from error

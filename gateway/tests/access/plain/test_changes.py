@@ -237,7 +237,8 @@ def test_the_mode_stays_and_a_link_leads_to_the_new_file(tmp_path: Path) -> None
     files.change(AccountRemoval("operator"))
     assert files.main.is_symlink()
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["acl", "plain_acl.yml", "shared.yml"]
+    names = [".shared.yml.lock", "acl", "plain_acl.yml", "shared.yml"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
@@ -252,7 +253,7 @@ def test_a_full_disk_leaves_the_old_file_and_the_old_accounts(
         with pytest.raises(OSError, match="No space left"):
             files.change(AccountRemoval("operator"))
     assert files.main.read_text() == FILE
-    assert sorted(path.name for path in files.main.parent.iterdir()) == ["acl", "plain_acl.yml"]
+    assert sorted(path.name for path in files.main.parent.iterdir()) == [".plain_acl.yml.lock", "acl", "plain_acl.yml"]
     assert "operator" in files.change(AccountChange(name="shopshop", is_admin=True)).accounts
 
 

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import errno
 import logging
+import stat
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -271,7 +273,7 @@ def test_a_full_disk_refuses_a_change_and_nothing_is_different(path: Path) -> No
     kept.change(create("bert"), outcomes.append)
     assert "(No space left on device)" in refusal(outcomes[0])
     assert dict(kept.users) == {"root": ROOT}
-    assert (path.read_bytes(), [*path.parent.iterdir()]) == (before, [path])
+    assert (path.read_bytes(), {*path.parent.iterdir()}) == (before, {path, path.with_name(".access.json.lock")})
 
     disk.full = False
     kept.change(create("bert"), outcomes.append)
@@ -298,3 +300,25 @@ def test_a_failing_change_of_another_kind_is_answered_as_well(path: Path) -> Non
 
     assert isinstance(outcomes[0], Failed)
     assert list(kept.users) == ["bert"]
+
+
+def test_two_processes_with_the_same_file_lose_no_change_of_the_other(tmp_path: Path) -> None:
+    path = tmp_path / "access.json"
+    KeptUsers(path, in_this_thread).load([User("root", "p", UserType.SUPER)])
+    outcomes: list[Users | Failed] = []
+
+    def make(prefix: str) -> None:
+        kept = KeptUsers(path, in_this_thread)  # as another process has it
+        kept.load()
+        for number in range(20):
+            name = f"{prefix}{number}"
+            kept.change(lambda users, name=name: users.with_user(User(name, "p")), outcomes.append)  # type: ignore[misc]
+
+    threads = [Thread(target=make, args=(prefix,)) for prefix in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [outcome for outcome in outcomes if isinstance(outcome, Failed)] == []
+    assert len(parse_users(path.read_bytes())) == 41
+    assert stat.S_IMODE((tmp_path / ".access.json.lock").stat().st_mode) == 0o600
