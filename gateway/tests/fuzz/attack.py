@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from random import Random
 from socket import SO_LINGER, SOL_SOCKET, socket
 from typing import Final
 
+from gateway.tests.fuzz.accounts.judge import Judge
 from gateway.tests.fuzz.encrypted import Encryption, faulty
 from gateway.tests.fuzz.journal import ENCRYPTED, INSIDE, Journal
 from gateway.tests.fuzz.requests.frames import frame_of, spoiled
@@ -40,8 +41,11 @@ HALF_OPEN_S: Final = 5.0
 class Link:
     """One connection of a session to one server; it may be encrypted."""
 
-    def __init__(self, number: int, server: Server, journal: Journal, random: Random) -> None:
+    def __init__(
+        self, number: int, server: Server, journal: Journal, random: Random, judge: Judge | None = None
+    ) -> None:
         self.number = number
+        self._judge = judge
         self._server = server
         self._journal = journal
         self._random = random
@@ -108,10 +112,15 @@ class Link:
         except RemoteError as error:
             raise ConnectionResetError(f"the server sent what cannot be read: {error}") from error
         answers = [command for command in commands if command.flag & RESPONSE_FLAG]
+        if self._judge is not None:
+            for answer in answers:
+                self._judge.answered(self.number, answer)
         return answers[-1] if answers else None
 
     def say(self, data: bytes) -> None:
         """Send and wait for nothing."""
+        if self._judge is not None:
+            self._judge.sent(self.number, data)
         if self._encryption is None:
             self._journal.add(self.number, self._server, data)
             self._writer.write(data)
@@ -141,11 +150,21 @@ class Attack:
     """All sessions.
 
     :param rate: requests a second, of all together.
+    :param judge: looks at every request and answer, while there are accounts.
+    :param frame_of: makes the bytes of a request, and may sign it.
     """
 
     def __init__(
-        self, random: Random, grammar: Grammar, addresses: Mapping[Server, tuple[str, int]], rate: float
+        self,
+        random: Random,
+        grammar: Grammar,
+        addresses: Mapping[Server, tuple[str, int]],
+        rate: float,
+        judge: Judge | None = None,
+        frame_of: Callable[[Asked], bytes] = frame_of,
     ) -> None:
+        self._judge = judge
+        self._frame_of = frame_of
         self.journal = Journal()
         self.requests = 0
         self.answers: Counter[tuple[int, int]] = Counter()
@@ -179,7 +198,7 @@ class Attack:
                 await self._follow(links, is_binary, ended)
             if self._random.random() < HALF_OPEN:
                 for link in links.values():
-                    link.say(frame_of(self._grammar.any_request())[:-1])
+                    link.say(self._frame_of(self._grammar.any_request())[:-1])
                 with suppress(TimeoutError):
                     await asyncio.wait_for(ended.wait(), HALF_OPEN_S)
         finally:
@@ -203,12 +222,12 @@ class Attack:
         link = links.get(asked.server)
         if link is None:
             self._last += 1
-            link = Link(self._last, asked.server, self.journal, self._random)
+            link = Link(self._last, asked.server, self.journal, self._random, self._judge)
             await link.open(self._addresses[asked.server])
             self.encrypted += link.is_encrypted
             links[asked.server] = link
         asked.is_binary = is_binary
-        frame = frame_of(asked)
+        frame = self._frame_of(asked)
         if self._random.random() < SPOILED_FRAMES:
             frame = spoiled(frame, self._random)
         await asyncio.sleep(self._random.uniform(0, 2 * self._pause_s))

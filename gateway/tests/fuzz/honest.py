@@ -1,7 +1,8 @@
 """The honest clients: what each was promised is kept an account of, and how long it waited is measured.
 
 A process of its own, so that what the fuzzer computes delays nobody: ``python -m gateway.tests.fuzz.honest BROKER
-NAMESERVER``. It works until its standard input ends, reads what is left, and prints its report as JSON.
+NAMESERVER``. It works until its standard input ends, reads what is left, and prints its report as JSON. They sign with
+the keys in ``FUZZ_KEYS``, if that is set.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from wire.headers.topics import CreateTopicRequest
 from wire.headers.transaction import EndTransactionRequest
 from wire.message.properties import build_properties
 from wire.message.record import parse_records
+from wire.signature import RequestSigner
 
 TOPIC: Final = "honest"
 POP_TOPIC: Final = "honest-pop"
@@ -103,7 +105,8 @@ class Account:
 class Link:
     """One blocking connection; every wait is measured."""
 
-    def __init__(self, address: str, report: Report) -> None:
+    def __init__(self, address: str, report: Report, signer: RequestSigner | None = None) -> None:
+        self._signer = signer
         host, _, port = address.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -117,7 +120,10 @@ class Link:
         :raises OSError: none came, or the connection is gone.
         """
         self._opaque += 1
-        frame = build_frame(RemotingCommand(code, opaque=self._opaque, ext_fields=build_header(header), body=body))
+        command = RemotingCommand(code, opaque=self._opaque, ext_fields=build_header(header), body=body)
+        if self._signer is not None:
+            self._signer.sign(command)
+        frame = build_frame(command)
         begun = time.monotonic()
         self._socket.sendall(frame)
         while True:
@@ -162,9 +168,13 @@ def message_header(topic: str, queue_id: int, properties: dict[str, str], sys_fl
 
 
 class Honest:
-    """All honest clients."""
+    """All honest clients.
 
-    def __init__(self, broker: str, name_server: str) -> None:
+    :param signer: signs their requests; their topics are there already then.
+    """
+
+    def __init__(self, broker: str, name_server: str, signer: RequestSigner | None = None) -> None:
+        self._signer = signer
         self._broker = broker
         self._name_server = name_server
         self.report = Report()
@@ -175,9 +185,10 @@ class Honest:
 
     def run(self, wait_for_end: Callable[[], object]) -> Report:
         """Work until ``wait_for_end`` returns, then read what is left."""
-        link = Link(self._broker, self.report)
-        create_topic(link, TOPIC)
-        create_topic(link, POP_TOPIC)
+        if self._signer is None:
+            link = Link(self._broker, self.report)
+            create_topic(link, TOPIC)
+            create_topic(link, POP_TOPIC)
         self._wait_for_route()
         print("ready", flush=True)  # noqa: T201
         workers = [self._send, self._read, self._pop, self._ask_routes]
@@ -197,7 +208,7 @@ class Honest:
 
     def _wait_for_route(self) -> None:
         """Wait until the name server knows the topic, which it hears a moment after its creation."""
-        link = Link(self._name_server, self.report)
+        link = Link(self._name_server, self.report, self._signer)
         for _ in range(100):
             answer = link.ask("create", RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic=TOPIC))
             if answer.code == ResponseCode.SUCCESS:
@@ -224,7 +235,7 @@ class Honest:
 
     def _send(self) -> None:
         try:
-            self._send_many(Link(self._broker, self.report))
+            self._send_many(Link(self._broker, self.report, self._signer))
         finally:
             self._all_sent.set()
 
@@ -269,7 +280,7 @@ class Honest:
     # -- consumer -------------------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        link = Link(self._broker, self.report)
+        link = Link(self._broker, self.report, self._signer)
         offsets = [0] * QUEUES
         while self._until_end(READS_PER_S):
             for queue_id in range(QUEUES):
@@ -321,7 +332,7 @@ class Honest:
     # -- pops -----------------------------------------------------------------------------------------------
 
     def _pop(self) -> None:
-        link = Link(self._broker, self.report)
+        link = Link(self._broker, self.report, self._signer)
         number = 0
         while self._until_end(POPS_PER_S):
             number += 1
@@ -373,7 +384,7 @@ class Honest:
     # -- routes ---------------------------------------------------------------------------------------------
 
     def _ask_routes(self) -> None:
-        link = Link(self._name_server, self.report)
+        link = Link(self._name_server, self.report, self._signer)
         while self._until_end(ROUTES_PER_S):
             answer = link.ask("route", RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic=TOPIC))
             if not self._expect("a route", answer):
@@ -386,7 +397,8 @@ class Honest:
 
 def main() -> None:
     """Run in this process until standard input ends."""
-    honest = Honest(sys.argv[1], sys.argv[2])
+    keys = os.environ.get("FUZZ_KEYS", "").split()
+    honest = Honest(sys.argv[1], sys.argv[2], RequestSigner(*keys) if keys else None)
     report = honest.run(sys.stdin.read)
     sys.stdout.write(json.dumps(asdict(report)) + "\n")
 

@@ -18,6 +18,11 @@ from random import Random
 from typing import Final
 
 from gateway.client.testing.server import GatewayServer
+from gateway.tests.fuzz.accounts.canary import Canary, accounts_wrong, audit_wrong, secrets_in
+from gateway.tests.fuzz.accounts.changing import Changing
+from gateway.tests.fuzz.accounts.judge import Judge
+from gateway.tests.fuzz.accounts.party import Kind, Member, file_of, party, settings
+from gateway.tests.fuzz.accounts.signing import Signing
 from gateway.tests.fuzz.attack import Attack
 from gateway.tests.fuzz.honest import Report
 from gateway.tests.fuzz.journal import Entry, replay, save, shrink
@@ -43,6 +48,9 @@ SETTINGS: Final[Mapping[str, str]] = {
     "enablePropertyFilter": "true",
 }
 """Small files, short waits, and everything switched on that requests can reach."""
+ACCOUNTS: Final = "accounts"
+USED_BY_HAND: Final = 5
+"""The longest waits until a change by hand has to be used: the file is touched meanwhile, which makes it later."""
 SETTLE_S: Final = 20.0
 """Seconds after the attack until the sockets of all clients must be closed."""
 PROGRESS_EVERY_S: Final = 10
@@ -63,6 +71,7 @@ class Plan:
     out: Path
     compiled: bool = False
     limits: Limits = field(default_factory=Limits)
+    accounts: Kind = Kind.NONE
 
 
 @contextmanager
@@ -80,13 +89,15 @@ def packages(*, compiled: bool) -> Iterator[None]:
 
 
 @contextmanager
-def serving(*, compiled: bool) -> Iterator[GatewayServer]:
+def serving(*, compiled: bool, accounts: Kind = Kind.NONE) -> Iterator[GatewayServer]:
     """A name server and a broker in a process of their own, with a new directory.
+
+    :param accounts: their file is in ``ACCOUNTS`` of the directory.
 
     :raises RuntimeError: other packages were loaded than the ones asked for.
     """
     data = Path(tempfile.mkdtemp(prefix="fuzz-"))
-    server = GatewayServer(data / "data", settings=SETTINGS)
+    server = GatewayServer(data / "data", settings={**SETTINGS, **settings(accounts, data / ACCOUNTS)})
     try:
         with packages(compiled=compiled):
             server.start()
@@ -109,14 +120,15 @@ def addresses(server: GatewayServer) -> dict[Server, tuple[str, int]]:
 class HonestProcess:
     """The honest clients, in a process of their own."""
 
-    def __init__(self, server: GatewayServer) -> None:
+    def __init__(self, server: GatewayServer, account: Member | None) -> None:
+        keys = {} if account is None else {"FUZZ_KEYS": f"{account.name} {account.secret}"}
         with packages(compiled=False):
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "gateway.tests.fuzz.honest", server.broker, server.nameserver],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
-                env={**os.environ, "FUZZ_DIRECTORY": str(server.data.parent)},
+                env={**os.environ, "FUZZ_DIRECTORY": str(server.data.parent), **keys},
             )
         assert self._process.stdout is not None
         if self._process.stdout.readline() != "ready\n":
@@ -128,17 +140,60 @@ class HonestProcess:
         return Report(**json.loads(told))
 
 
+class Guarded:
+    """The parts of a run that are there while the server has accounts.
+
+    :param signing: makes the frames.
+    """
+
+    def __init__(self, plan: Plan, server: GatewayServer, random: Random) -> None:
+        self.party = party(plan.accounts)
+        self._server = server
+        self._directory = server.data.parent / ACCOUNTS
+        self._canary = Canary(self.party, addresses(server))
+        self._canary.make()
+        self.judge = Judge(self.party, self._canary.text.encode())
+        self.signing = Signing(random, self.party, self.judge, self._canary.message_id)
+        patience_s = USED_BY_HAND * plan.limits.longest_ms / 1_000
+        self.changing = Changing(plan.accounts, self._directory, addresses(server)[Server.BROKER], patience_s)
+
+    def end(self) -> list[str]:
+        """End the changes; return what was answered wrongly, and what changed and should not have."""
+        self.changing.end()
+        return [*self.judge.wrong, *self.changing.wrong, *self._canary.changes()]
+
+    def left(self, log: str) -> list[str]:
+        """Return what is wrong with the files and the log of the server, after its end."""
+        return [
+            *accounts_wrong(self.party, file_of(self.party.kind, self._directory)),
+            *audit_wrong(self.party, self._server.data),
+            *secrets_in(self.party, log, "the log"),
+        ]
+
+    def table(self) -> Iterator[str]:
+        """Yield lines for people."""
+        for name in sorted({*self.judge.let_in, *self.judge.refused}):
+            yield f"{name:16}{self.judge.let_in[name]:9,} let in{self.judge.refused[name]:9,} refused"
+        yield f"{self.changing.rounds} rounds of changes, by hand used after {self.changing.longest_s:.1f} s at most"
+
+
 def run(plan: Plan, say: Say) -> list[str]:
     """Fuzz a server and return what went wrong."""
     random = Random(plan.seed)
-    with serving(compiled=plan.compiled) as server:
+    with serving(compiled=plan.compiled, accounts=plan.accounts) as server:
         start = taken_by(server.pid)
         watched = Watched(server.log, start, start, start)
-        honest = HonestProcess(server)
-        attack = Attack(random, Grammar(random, lambda: time.time_ns() // 1_000_000), addresses(server), plan.rate)
-        is_alive = True
+        guarded = None if plan.accounts is Kind.NONE else Guarded(plan, server, random)
+        honest = HonestProcess(server, None if guarded is None else guarded.party.honest)
+        grammar = Grammar(random, lambda: time.time_ns() // 1_000_000)
+        attack = Attack(random, grammar, addresses(server), plan.rate)
+        if guarded is not None:
+            attack = Attack(random, grammar, addresses(server), plan.rate, guarded.judge, guarded.signing.frame)
+            guarded.changing.start()
+        is_alive, found = True, list[str]()
         try:
             asyncio.run(_attack(plan, attack, server, watched, say))
+            found += [] if guarded is None else guarded.end()
         except (FileNotFoundError, ProcessLookupError):  # of /proc: the server is gone
             is_alive = False
         finally:
@@ -146,9 +201,12 @@ def run(plan: Plan, say: Say) -> list[str]:
         if is_alive:
             _settle(server, watched)
         exit_code, log = _stopped(server), server.log.read_text(encoding="utf-8", errors="replace")
-        found = wrong(report, watched, exit_code, plan.limits)
+        found += wrong(report, watched, exit_code, plan.limits)
+        found += [] if guarded is None else guarded.left(log)
         found += [] if exit_code != 0 else _verified(server.data)
         for line in table(report, watched, attack.requests):
+            say(line)
+        for line in () if guarded is None else guarded.table():
             say(line)
         say(f"{attack.encrypted:,} connections over TLS")
         unanswered = len({code for code, _ in attack.answers})
@@ -222,9 +280,9 @@ def _as_options(settings: Mapping[str, str]) -> list[str]:
     return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
 
 
-def errors_of(entries: Sequence[Entry], *, compiled: bool) -> list[str]:
+def errors_of(entries: Sequence[Entry], *, compiled: bool, accounts: Kind = Kind.NONE) -> list[str]:
     """Replay entries to a new server; the errors in its log, or that it is gone."""
-    with serving(compiled=compiled) as server:
+    with serving(compiled=compiled, accounts=accounts) as server:
         replay(entries, {str(kind): address for kind, address in addresses(server).items()})
         time.sleep(1)  # noqa: TID251 - what was sent last is still worked on
         process = server._process
@@ -234,14 +292,14 @@ def errors_of(entries: Sequence[Entry], *, compiled: bool) -> list[str]:
     return [line for line in lines if WRONG_LINE.search(line)]
 
 
-def least(entries: Sequence[Entry], say: Say, *, compiled: bool) -> list[Entry]:
+def least(entries: Sequence[Entry], say: Say, *, compiled: bool, accounts: Kind = Kind.NONE) -> list[Entry]:
     """The fewest of the entries that still bring an error into the log of a new server, as far as a search finds."""
     tries = 0
 
     def fails(some: Sequence[Entry]) -> bool:
         nonlocal tries
         tries += 1
-        found = bool(errors_of(some, compiled=compiled))
+        found = bool(errors_of(some, compiled=compiled, accounts=accounts))
         say(f"try {tries}: {len(some)} writes {'still fail' if found else 'do not fail'}")
         return found
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Final
 
 WRONG_LINE: Final = re.compile(r" level=(?:error|critical) | traceback=")
+BROKEN_FILE: Final = re.compile(r' event="(?:file of accounts cannot be used|users changed and cannot be used); ')
+"""What a server says of the files that are broken while accounts are changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class Watched:
         self._read_bytes += len(whole)
         lines = whole.decode("utf-8", "replace").splitlines()
         self._lines += len(lines)
-        self.wrong_lines += [line for line in lines if WRONG_LINE.search(line)]
+        self.wrong_lines += [line for line in lines if WRONG_LINE.search(line) and not BROKEN_FILE.search(line)]
 
     def minute_over(self) -> None:
         """Begin to count the log lines of another minute."""

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from gateway.tests.fuzz.requests import names
+from wire.bodies.access import AclInfo, UserInfo
 from wire.bodies.consumers import CheckClientRequest
 from wire.bodies.declare import JsonObject, Members
 from wire.bodies.heartbeat import HeartbeatData
@@ -78,6 +79,10 @@ BODIES: Final[Mapping[int, type[JsonObject]]] = {
     Code.LITE_SUBSCRIPTION_CTL: LiteSubscriptionChanges,
     Code.REGISTER_TOPIC_IN_NAMESRV: TopicRouteData,
     Code.QUERY_DATA_VERSION: DataVersion,
+    Code.AUTH_CREATE_USER: UserInfo,
+    Code.AUTH_UPDATE_USER: UserInfo,
+    Code.AUTH_CREATE_ACL: AclInfo,
+    Code.AUTH_UPDATE_ACL: AclInfo,
 }
 HUGE_SHARE: Final = 0.05
 """Of the bodies that may be huge, how many are: one in some 300 requests."""
@@ -423,6 +428,26 @@ _SPOILERS: Final[tuple[Callable[[Grammar, Asked], None], ...]] = (
 )
 
 _TEXTS: Final[tuple[tuple[str, Sequence[str]], ...]] = (
+    ("username", names.USERS),
+    ("access_key", names.USERS),
+    ("secret_key", names.PASSWORDS),
+    ("password", names.PASSWORDS),
+    ("user_type", names.USER_TYPES),
+    ("user_status", names.USER_STATUSES),
+    ("subject", names.SUBJECTS),
+    ("subject_filter", ("", "User:", "fuzz", "x")),
+    ("policy_type", ("Custom", "Custom", "Default", "custom", "Other", "")),
+    ("resource", names.RESOURCES),
+    ("actions", names.ACTIONS),
+    ("source_ips", names.SOURCES),
+    ("decision", ("Allow", "Allow", "Deny", "allow", "Perhaps", "")),
+    ("default_topic_perm", names.PERMISSIONS),
+    ("default_group_perm", names.PERMISSIONS),
+    ("topic_perms", names.ENTRIES),
+    ("group_perms", names.ENTRIES),
+    ("white_remote_address", names.WHITE),
+    ("global_white_addrs", names.WHITE),
+    ("acl_file_full_path", names.ACCOUNT_FILES),
     ("lite_topic", names.LITE_TOPICS),
     ("lite_topic_set", names.LITE_TOPICS),
     ("default_topic", ("TBW102", "TBW102", "fuzz_a", "none")),

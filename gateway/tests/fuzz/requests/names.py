@@ -163,3 +163,34 @@ LIVE_SETTINGS: Final = (
     ),
 )
 """Lines of UPDATE_BROKER_CONFIG. What would take something from the honest clients by its meaning is not among them."""
+
+USERS: Final = ("fuzz_user_a", "fuzz_user_b", "fuzz_user_c")
+"""Accounts that are made, changed and deleted. What follows gives them no right on anything but the fuzzer's names."""
+PASSWORD: Final = "secret-of-changed-users"
+PASSWORDS: Final = (PASSWORD, PASSWORD, PASSWORD, "", " ", "short", "******", "p" * 1_025)
+USER_TYPES: Final = ("Normal", "normal", "Super", "SUPER", "Root", "")
+USER_STATUSES: Final = ("enable", "disable", "ENABLE", "off", "")
+RESOURCES: Final = (
+    *("Topic:fuzz*", "Topic:fuzz_a", "Topic:fuzz_b", "Group:fuzz*", "Group:fuzz_group_a", "Cluster:fuzz-cluster"),
+    *("topic:fuzz_c", "Topic:fuzz*x*", "Namespace:fuzz", "Topic:", "Topic", "", "Nothing:fuzz", "Topic:fuzz\x00"),
+)
+ACTIONS: Final = ("Pub", "Sub", "Get", "List", "Create", "Update", "Delete", "All", "all", "Any", "", "Nothing")
+SOURCES: Final = ("127.0.0.1", "192.0.2.0/24", "::1", "fe80::1%eth0", "::ffff:127.0.0.1", "10.0.0.0/33", "host", "")
+SUBJECTS: Final = (*(f"User:{name}" for name in USERS), "fuzz_user_a", "user:fuzz_user_a", "Role:fuzz_user_a", "User:")
+PERMISSIONS: Final = ("DENY", "DENY", " DENY", "", "pub", "PUB|", "NOTHING")
+ENTRIES: Final = (
+    *("fuzz_a=PUB", "fuzz_a=PUB|SUB,fuzz_b=DENY", "fuzz_group_a=SUB", "fuzz_a=PUB,fuzz_a=SUB", "fuzz_a", "=", ""),
+    *("fuzz_c=PUB: #", "fuzz_[x]=SUB,fuzz_{y}=PUB,fuzz_&z=PUB", "fuzz_a=PUB," * 300),
+)
+WHITE: Final = (
+    "",
+    "192.0.2.7",
+    "192.0.2.*",
+    "192.0.2.{1,2}",
+    "192.0.2.1-5",
+    "192.0.2",
+    "[",
+    "192.0.2.1,192.0.2.2",
+    "x*",
+)
+ACCOUNT_FILES: Final = ("", "plain_acl.yml", "/etc/passwd", "../plain_acl.yml", "acl/fuzz.yml")

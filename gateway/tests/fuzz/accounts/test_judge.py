@@ -1,0 +1,129 @@
+"""The judge knows what each request needs, who signed it, and tells what was carried out and should not have been."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from gateway.tests.fuzz.accounts.judge import Judge, Named, Rule, read, rules
+from gateway.tests.fuzz.accounts.party import ROOT, Kind, Member, party, signature
+from gateway.tests.fuzz.accounts.signing import Signing
+from gateway.tests.fuzz.requests.frames import frame_of
+from gateway.tests.fuzz.requests.grammar import Asked, Grammar, Server, implemented
+from wire.codes import RequestCode as Code
+from wire.command import RemotingCommand
+
+CANARY = b"canary-text"
+REFUSALS = {Kind.USERS: (16, "User:x"), Kind.PLAIN: (1, "org.apache.rocketmq.acl.common.AclException: x")}
+KINDS = [Kind.USERS, Kind.PLAIN]
+
+
+def judge(kind: Kind = Kind.USERS) -> Judge:
+    return Judge(party(kind), CANARY)
+
+
+def frame(member: Member, code: int, **fields: str) -> bytes:
+    signed = {**fields, "AccessKey": member.name}
+    signed["Signature"] = signature(member.secret, signed, b"")
+    return frame_of(Asked(Server.BROKER, code, list(signed.items()), opaque=7))
+
+
+def answer(code: int, **more: Any) -> RemotingCommand:
+    return RemotingCommand(code, opaque=7, flag=1, **more)
+
+
+def test_each_code_that_is_answered_has_a_rule() -> None:
+    known = rules()
+    assert {code for codes in implemented().values() for code in codes} <= known.keys()
+    assert {rule.who for rule in known.values()} == {"everybody", "any account", "account", "admin", "operator"}
+    assert known[Code.GET_CONSUME_STATS] == Rule(
+        "account",
+        [
+            Named("Group", "consumerGroup", ["Get"], False, ""),
+            Named("Topic", "topic", ["Get"], True, ""),
+            Named("Topic", "topicList", ["Get"], True, ""),
+        ],
+    )
+    assert known[Code.SEND_REPLY_MESSAGE_V2].named == [Named("Topic", "b", ["Pub"], False, "_REPLY_TOPIC")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("name", "code", "fields", "may"),
+    [
+        ("fuzz_narrow", Code.SEND_MESSAGE_V2, {"b": "fuzz_a"}, True),
+        ("fuzz_narrow", Code.SEND_MESSAGE_V2, {"b": "fuzz_b"}, False),
+        ("fuzz_narrow", Code.SEND_MESSAGE_V2, {}, False),
+        ("fuzz_narrow", Code.PULL_MESSAGE, {"consumerGroup": "fuzz_group_a", "topic": "fuzz_b"}, True),
+        ("fuzz_narrow", Code.PULL_MESSAGE, {"consumerGroup": "fuzz_group_a", "topic": "%RETRY%fuzz_group_a"}, True),
+        ("fuzz_narrow", Code.PULL_MESSAGE, {"consumerGroup": "fuzz_group_a", "topic": "%RETRY%fuzz_group_b"}, False),
+        ("fuzz_narrow", Code.PULL_MESSAGE, {"consumerGroup": "fuzz_group_a", "topic": "%RETRY%fuzz_group_a_x"}, False),
+        ("fuzz_narrow", Code.GET_BROKER_CONFIG, {}, False),
+        ("fuzz_narrow", Code.GET_ROUTEINFO_BY_TOPIC, {"topic": "canary"}, True),
+        ("fuzz_denied", Code.SEND_MESSAGE_V2, {"b": "anything"}, True),
+        ("fuzz_denied", Code.SEND_MESSAGE_V2, {"b": "canary"}, False),
+        ("fuzz_denied", Code.UPDATE_BROKER_CONFIG, {}, False),
+        ("fuzz_root", Code.UPDATE_BROKER_CONFIG, {}, True),
+        ("fuzz_root", 99, {}, True),
+        ("fuzz_denied", 99, {}, False),
+    ],
+)
+def test_what_is_forbidden_and_carried_out_is_told(
+    kind: Kind, name: str, code: int, fields: dict[str, str], may: bool
+) -> None:
+    for carried_out in (answer(0), answer(17, remark="no topic")):
+        seen = judge(kind)
+        seen.sent(1, frame(seen.party.members[name], code, **fields))
+        seen.answered(1, carried_out)
+        assert (seen.wrong == []) is may
+    seen = judge(kind)
+    seen.sent(1, frame(seen.party.members[name], code, **fields))
+    refusal, remark = REFUSALS[kind]
+    seen.answered(1, answer(refusal, remark=remark))
+    assert seen.wrong == []
+
+
+def test_a_wrong_signature_and_a_disabled_account_are_forbidden() -> None:
+    seen = judge()
+    for sent in (
+        frame(Member(ROOT.name + "x"), Code.GET_BROKER_CONFIG),
+        frame(ROOT, Code.GET_BROKER_CONFIG).replace(b'"Signature":"', b'"Signature":"A'),
+        frame(seen.party.members["fuzz_off"], Code.GET_BROKER_CONFIG),
+    ):
+        asked = read(sent)
+        assert asked is None or seen.forbids(asked) is not None
+
+
+def test_a_secret_and_the_protected_message_are_told() -> None:
+    for member, shown, is_wrong in (
+        (ROOT, b"x", False),
+        (ROOT, ROOT.secret.encode(), True),
+        (ROOT, CANARY, False),
+        (party(Kind.USERS).members["fuzz_denied"], CANARY, True),
+    ):
+        seen = judge()
+        seen.sent(1, frame(member, Code.CHECK_CLIENT_CONFIG))
+        seen.answered(1, answer(0, body=b"a" + shown + b"b"))
+        assert bool(seen.wrong) is is_wrong
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_requests_are_signed_rightly_and_wrongly_and_never_do_harm(kind: Kind) -> None:
+    seen = judge(kind)
+    grammar = Grammar(Random(3), lambda: 1_750_000_000_000)
+    signing = Signing(grammar.random, seen.party, seen, "AC" * 16)
+    senders: dict[str, int] = {}
+    for _ in range(1_000):
+        asked = read(signing.frame(grammar.any_request()))
+        if asked is None:
+            continue
+        sender = seen.sender(asked)
+        senders["" if sender is None else sender.name] = senders.get("" if sender is None else sender.name, 0) + 1
+        if sender is not None and sender.is_admin and sender.is_enabled:
+            texts = [value for name, value in asked.fields.items() if name not in ("AccessKey", "Signature")]
+            assert b"canary" not in asked.body
+            assert not any("canary" in text for text in texts)
+    assert senders.keys() == {"", *(member.name for member in seen.party.signers)}
+    assert 200 < senders[""] < 700
