@@ -1,7 +1,7 @@
 """The audit file: every refusal and every administrative change, one JSON object in each line.
 
-    {"time":"2026-05-04T10:11:12.345Z","event":"refused","account":"shop","host":"10.1.2.3","code":310,
-     "request":"SEND_MESSAGE_V2","resource":"Topic:orders","action":"Pub","rule":"no policy matches"}
+    {"time":"2026-05-04T10:11:12.345Z","event":"refused","account":"shop","host":"10.1.2.3","client":"10.1.2.3@7#1",
+     "code":310,"request":"SEND_MESSAGE_V2","resource":"Topic:orders","action":"Pub","rule":"no policy matches"}
 
 Entries wait in memory until ``tick`` or a change starts a write in a thread. Equal refusals that wait together are one
 line with ``times``, so a flood costs a line a second. What finds no room in memory or on the disk is counted; the next
@@ -42,6 +42,7 @@ class Told(NamedTuple):
     :param account: the name that the peer gave, whether or not there is such an account; "" for none.
     :param resource: ``Topic:orders``; "" if the request did not get as far as that.
     :param rule: the rule or the reason, never with a secret or a signature.
+    :param client: the client id that the peer gave; "" if it gave none.
     """
 
     account: str
@@ -50,6 +51,7 @@ class Told(NamedTuple):
     resource: str
     action: str
     rule: str
+    client: str = ""
 
     def cut(self) -> Told:
         """Return the same with no text longer than ``MAX_CHARACTERS``."""
@@ -58,6 +60,7 @@ class Told(NamedTuple):
             resource=self.resource[:MAX_CHARACTERS],
             action=self.action[:MAX_CHARACTERS],
             rule=self.rule[:MAX_CHARACTERS],
+            client=self.client[:MAX_CHARACTERS],
         )
 
 
@@ -77,6 +80,7 @@ class _Entry:
             "event": self.event,
             "account": told.account,
             "host": told.host,
+            "client": told.client,
             "code": told.code,
             "request": request_code_name(told.code),
             "resource": told.resource,

@@ -7,6 +7,7 @@ changes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -17,6 +18,7 @@ from gateway.access.model import Account, Accounts
 from gateway.access.needs import needs_of
 from gateway.access.refusals import Refusals, cut, words
 from gateway.errors import RequestRefused
+from gateway.remoting.channel import Channel
 from gateway.remoting.declared import Action, Kind, Need, Right, Who
 from gateway.remoting.dispatch import Request
 from gateway.telemetry.logs import EventLog
@@ -36,6 +38,9 @@ MAX_PASSED: Final = 1_000
 MAX_KIND_CHARACTERS: Final = 512
 """The characters of the names of one kind; longer ones are judged each time, because peers may send names of 16 MiB."""
 TOO_MANY_FAILURES: Final = "too many requests with a wrong key (gateway.failedAttemptsPerAddress)"
+SEARCHED_BYTES: Final = 1_024
+"""The first bytes of a refused heartbeat, where its client id is looked for; clients write it first."""
+_CLIENT_ID: Final = re.compile(rb'"clientID"\s*:\s*"([^"\\]+)')
 _NOBODYS_KEY: Final = SigningKey(b"nobody's key")
 
 
@@ -89,6 +94,8 @@ class Guard:
         self._refused = refused
         self._changed = changed
         self._callers: dict[tuple[str, str], KnownCaller] = {}
+        self.client_of: Callable[[Channel], str] = lambda _channel: ""
+        """A function that returns the client id that a connection gave; a broker sets it."""
 
     def admit(self, request: Request, right: Right) -> None:
         """Let a request through, and note its caller in the request.
@@ -170,13 +177,13 @@ class Guard:
 
     def note(self, request: Request, name: str, resource: str, actions: Action, rule: str) -> None:
         """Write a refusal to the log, and tell of it."""
-        host, code = request.channel.remote[0], request.command.code
-        refused = Told(name, host, code, resource, words(actions), rule)
+        refused = self._told(request, name, resource, actions, rule)
         log.warning(
             "request refused",
             account=cut(name),
             remote=request.channel.remote_text,
-            code=request_code_name(code),
+            client=cut(refused.client),
+            code=request_code_name(refused.code),
             resource=cut(resource),
             action=refused.action,
             rule=rule,
@@ -186,10 +193,16 @@ class Guard:
 
     def note_change(self, request: Request, name: str, need: Need, rule: str) -> None:
         """Tell of a request that was admitted, if it is an administrative change."""
-        code = request.command.code
-        if self._changed is not None and is_change(need) and code not in ROUTINE:
-            host = request.channel.remote[0]
-            self._changed(Told(name, host, code, f"{need.kind.value}:{need.name}", words(need.actions), rule))
+        if self._changed is not None and is_change(need) and request.command.code not in ROUTINE:
+            self._changed(self._told(request, name, f"{need.kind.value}:{need.name}", need.actions, rule))
+
+    def _told(self, request: Request, name: str, resource: str, actions: Action, rule: str) -> Told:
+        channel, command = request.channel, request.command
+        client = self.client_of(channel)
+        if not client and command.code == RequestCode.HEART_BEAT:
+            found = _CLIENT_ID.search(command.body, 0, SEARCHED_BYTES)
+            client = "" if found is None else found[1].decode(errors="replace")
+        return Told(name, channel.remote[0], command.code, resource, words(actions), rule, client)
 
 
 class KnownCaller:

@@ -114,6 +114,8 @@ class BrokerService:
                 access=access,
             ),
         )
+        if access is not None:
+            access.guard.client_of = self._parts.heartbeats.clients.id_of
         if name_server is not None:
             self._parts.name_server_port = lambda: name_server.port
         self._door = Door(self._dispatch)

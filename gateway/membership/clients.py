@@ -61,6 +61,11 @@ class Clients:
         """Return the client on this connection; None if no heartbeat ever came over the connection."""
         return self._by_channel.get(channel)
 
+    def id_of(self, channel: Channel) -> str:
+        """Return the client id in the last heartbeat of a connection; "" if none ever came over the connection."""
+        client = self._by_channel.get(channel)
+        return "" if client is None else client.client_id
+
     def seen(
         self, channel: Channel, client_id: str, language: int, version: int, now_ms: int
     ) -> tuple[ConnectedClient, bool]:

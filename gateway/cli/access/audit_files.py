@@ -14,7 +14,7 @@ from gateway.cli.options import gathered
 from gateway.cli.output import say, say_json, say_table
 
 MAX_LINE = 65_536
-COLUMNS = ("time", "event", "account", "host", "request", "resource", "action", "rule", "times")
+COLUMNS = ("time", "event", "account", "host", "client", "request", "resource", "action", "rule", "times")
 
 
 class _Wanted(NamedTuple):

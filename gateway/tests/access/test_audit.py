@@ -33,8 +33,8 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def refuse(audit: Audit, topic: str = "orders", *, account: str = "shop") -> None:
-    audit.refused(Told(account, "10.1.2.3", SEND, f"Topic:{topic}", "Pub", "no policy matches"))
+def refuse(audit: Audit, topic: str = "orders", *, account: str = "shop", client: str = "10.1.2.3@7#1") -> None:
+    audit.refused(Told(account, "10.1.2.3", SEND, f"Topic:{topic}", "Pub", "no policy matches", client))
 
 
 def test_a_refusal_tells_who_from_where_what_and_which_rule(audit: Audit, path: Path) -> None:
@@ -46,6 +46,7 @@ def test_a_refusal_tells_who_from_where_what_and_which_rule(audit: Audit, path: 
             "event": "refused",
             "account": "shop",
             "host": "10.1.2.3",
+            "client": "10.1.2.3@7#1",
             "code": 310,
             "request": "SEND_MESSAGE_V2",
             "resource": "Topic:orders",
@@ -98,7 +99,7 @@ def test_what_does_not_fit_is_counted_and_told_and_changes_have_room_of_their_ow
 
 def test_what_a_peer_sends_takes_little_room_and_breaks_no_line(audit: Audit, path: Path) -> None:
     nasty = "\n\x1b[2J\u2028\ud800" + "x" * 100_000
-    audit.refused(Told(nasty, "10.1.2.3", SEND, nasty, nasty, nasty))
+    audit.refused(Told(nasty, "10.1.2.3", SEND, nasty, nasty, nasty, nasty))
     audit.tick()
     assert path.stat().st_size < 10_000
     assert all(32 <= byte < 127 for byte in path.read_bytes()[:-1])

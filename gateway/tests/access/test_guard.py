@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 
 import pytest
 
 from gateway.access.audit import Told
-from gateway.access.guard import MAX_KIND_CHARACTERS, MAX_PASSED, Guard
+from gateway.access.guard import MAX_KIND_CHARACTERS, MAX_PASSED, SEARCHED_BYTES, Guard
 from gateway.access.plain.accounts import PlainAccount
 from gateway.access.refusals import MAX_NAME
 from gateway.broker.door import RequestAdmission
@@ -43,6 +44,7 @@ ALL = (ADMIN, SHOP, NOBODY, DISABLED)
 def broker_with(directory: Path, guard: Guard) -> WholeBroker:
     broker = WholeBroker(directory)
     broker.conversation.dispatch._admit = RequestAdmission(broker.parts.settings, guard.admit).admit
+    guard.client_of = broker.parts.heartbeats.clients.id_of
     return broker
 
 
@@ -153,6 +155,44 @@ def test_a_refused_one_way_request_gets_no_answer_and_is_not_carried_out(tmp_pat
     assert peer.received() == []
     assert broker.parts.topics.get("orders") is None
     assert [one[:5] for one in told] == [("nobody", peer.channel.remote[0], 310, "Topic:orders", "Pub")]
+    broker.stop()
+
+
+def test_a_refusal_tells_the_client_id_that_its_connection_gave(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "gateway.access")
+    told: list[Told] = []
+    broker = broker_with(tmp_path, guard_of(*ALL, told=told))
+    known, other = broker.connect(), broker.connect()
+    heartbeat = RemotingCommand(RequestCode.HEART_BEAT, body=HeartbeatData(client_id="10.0.0.9@7#1").build())
+    assert asked(known, heartbeat, NOBODY).code == 0
+    for peer in (known, other):
+        assert asked(peer, send_to("orders"), NOBODY).code == 16
+    assert [one.client for one in told] == ["10.0.0.9@7#1", ""]
+    logged = [record.facts["client"] for record in caplog.records]  # type: ignore[attr-defined]
+    assert logged == ["10.0.0.9@7#1", ""]
+    broker.stop()
+
+
+@pytest.mark.parametrize(
+    ("body", "client"),
+    [
+        (b'{"clientID":"10.0.0.9@7#1","consumerDataSet":[]}', "10.0.0.9@7#1"),
+        (b'{ "clientID" : "c\\u0041"}', "c"),
+        ('{"clientID":"\u6d4b"}'.encode(), "\u6d4b"),
+        (b'{"clientID":7}', ""),
+        (b'{"clientID":"\xff"}', "\ufffd"),
+        (b"", ""),
+        (b" " * SEARCHED_BYTES + b'{"clientID":"c"}', ""),
+        (b'{"clientID":"' + b"x" * 10_000_000, "x" * (SEARCHED_BYTES - len('{"clientID":"'))),
+    ],
+)
+def test_a_refused_heartbeat_tells_the_client_id_near_its_begin(tmp_path: Path, body: bytes, client: str) -> None:
+    told: list[Told] = []
+    broker = broker_with(tmp_path, guard_of(*ALL, told=told))
+    assert asked(broker.connect(), RemotingCommand(RequestCode.HEART_BEAT, body=body), None).code == 16
+    assert [(one.client, one.rule) for one in told] == [(client, "no access key")]
     broker.stop()
 
 
@@ -525,7 +565,7 @@ def test_every_administrative_change_is_told_and_nothing_else(tmp_path: Path) ->
     white = broker_with(tmp_path / "white", guard_of(white=["10.0.0.9"], changed=changed))
     command = RemotingCommand(RequestCode.UPDATE_AND_CREATE_TOPIC, ext_fields=dict(make))
     assert asked(white.conversation.connect("10.0.0.9"), command, None).code == 0
-    assert changed[-1] == ("", "10.0.0.9", 17, "Topic:t", "Create", "white: 10.0.0.9")
+    assert changed[-1] == ("", "10.0.0.9", 17, "Topic:t", "Create", "white: 10.0.0.9", "")
     broker.stop()
     white.stop()
 

@@ -17,6 +17,7 @@ def test_a_connection_has_one_client_and_the_last_heartbeat_describes_it() -> No
     assert again.address == f"192.0.2.9:{channel.remote[1]}"
     assert [client.client_id for client in clients] == ["c1b"]
     assert len(clients) == 1
+    assert (clients.id_of(channel), clients.id_of(Conversation().connect().channel)) == ("c1b", "")
 
 
 def test_silent_clients_are_those_whose_last_heartbeat_is_before_a_moment() -> None:

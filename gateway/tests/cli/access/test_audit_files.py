@@ -22,7 +22,8 @@ def file(tmp_path: Path) -> Path:
     audit = Audit(tmp_path / "audit.jsonl", in_this_thread, max_bytes=400, files=9, clock_ms=lambda: now[0])
     for number in range(6):
         account = "shop" if number % 2 else "bank"
-        audit.refused(Told(account, f"10.0.0.{number}", 310, f"Topic:t{number}", "Pub", "no matched policies"))
+        host, client = f"10.0.0.{number}", f"c{number}"
+        audit.refused(Told(account, host, 310, f"Topic:t{number}", "Pub", "no matched policies", client))
         audit.tick()
         now[0] += 1000
     audit.changed(Told("root", "10.0.0.9", 3001, "User:shop", "Create", "Super"))
@@ -64,7 +65,8 @@ def test_filters_choose_lines(file: Path, filters: list[str], found: list[str]) 
 
 def test_a_table_is_for_people(file: Path) -> None:
     lines = run(str(file), "--account", "shop").stdout.splitlines()
-    assert lines[0].split()[:4] == ["TIME", "EVENT", "ACCOUNT", "HOST"]
+    assert lines[0].split()[:5] == ["TIME", "EVENT", "ACCOUNT", "HOST", "CLIENT"]
+    assert lines[1].split()[2:5] == ["shop", "10.0.0.1", "c1"]
     assert "SEND_MESSAGE_V2" in lines[1]
     assert "no matched policies" in lines[1]
 

@@ -93,6 +93,8 @@ def test_a_broker_and_its_name_server_let_in_who_has_an_account(
     entries = [json.loads(line) for line in audit.read_text().splitlines()]
     assert {entry["account"] for entry in entries if "account" in entry} == {"shop-key", "stranger"}
     assert {entry.get("resource") for entry in entries} == {None, "Topic:others"}
+    with_client = {(entry["request"], entry.get("resource")) for entry in entries if "@" in entry.get("client", "")}
+    assert with_client >= {("HEART_BEAT", None), ("SEND_MESSAGE_V2", "Topic:others")}
     assert "secret" not in audit.read_text()
     assert audit.stat().st_mode & 0o777 == 0o600
 
