@@ -111,7 +111,7 @@ class Audit:
         self._file = _RotatedFile(path, max_bytes, files)
         self._in_thread = in_thread
         self._clock_ms = clock_ms
-        self._refusals: dict[tuple[str, str, int, str], _Entry] = {}
+        self._refusals: dict[Told, _Entry] = {}
         self._changes: list[_Entry] = []
         self._writing = False
         self._failing = False
@@ -121,14 +121,13 @@ class Audit:
     def refused(self, told: Told) -> None:
         """Note a refused request."""
         told = told.cut()
-        key = (told.account, told.host, told.code, told.resource)
-        known = self._refusals.get(key)
+        known = self._refusals.get(told)
         if known is not None:
             known.times += 1
         elif len(self._refusals) >= MAX_WAITING:
             self.left_out += 1
         else:
-            self._refusals[key] = _Entry(self._clock_ms(), REFUSED, told)
+            self._refusals[told] = _Entry(self._clock_ms(), REFUSED, told)
 
     def changed(self, told: Told) -> None:
         """Note an administrative change, and start to write it."""

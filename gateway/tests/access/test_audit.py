@@ -76,15 +76,23 @@ def test_only_the_owner_may_read_the_file(audit: Audit, path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_flood_is_one_line_for_each_account_host_code_and_resource(audit: Audit, path: Path) -> None:
+def test_a_flood_of_equal_refusals_is_one_line(audit: Audit, path: Path) -> None:
     for _ in range(500):
         refuse(audit)
         refuse(audit, "bills")
+        refuse(audit, client="10.1.2.3@8#1")
+        audit.refused(Told("shop", "10.1.2.3", SEND, "Topic:orders", "Pub", "a rule denies it", "10.1.2.3@7#1"))
     audit.tick()
     refuse(audit)
     audit.tick()
-    found = [(line["resource"], line.get("times")) for line in lines(path)]
-    assert found == [("Topic:orders", 500), ("Topic:bills", 500), ("Topic:orders", None)]
+    found = [(line["resource"], line["client"][9:], line["rule"], line.get("times")) for line in lines(path)]
+    assert found == [
+        ("Topic:orders", "7#1", "no policy matches", 500),
+        ("Topic:bills", "7#1", "no policy matches", 500),
+        ("Topic:orders", "8#1", "no policy matches", 500),
+        ("Topic:orders", "7#1", "a rule denies it", 500),
+        ("Topic:orders", "7#1", "no policy matches", None),
+    ]
 
 
 def test_what_does_not_fit_is_counted_and_told_and_changes_have_room_of_their_own(audit: Audit, path: Path) -> None:
