@@ -183,6 +183,9 @@ def _own(settings: Settings, index: int, name: str) -> list[tuple[str, str]]:
     ]
     if settings.authentication_enabled:
         own.append(("gateway.accessFile", str(settings.access_json)))
+    if settings.audit_file:  # each process renames its own when it is full
+        log = settings.audit_log
+        own.append(("gateway.auditFile", str(log.parent / f"{log.stem}-{index}{log.suffix}")))
     advertised = settings.advertised
     if advertised.host is not None and advertised.port is not None:
         port = int(_port(advertised.port, index, "gateway.advertise"))

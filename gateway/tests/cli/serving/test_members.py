@@ -48,6 +48,19 @@ def test_a_secret_is_no_argument_that_everybody_can_read() -> None:
         assert settings_of(member).settings.tls_key == "/k"
 
 
+def test_each_broker_and_the_name_server_write_an_audit_file_of_their_own() -> None:
+    """Several processes that rename the same file when it is full would lose its lines."""
+    keys = '{"accessKey": "inner", "secretKey": "inner-secret"}'
+    guarded = ("aclEnable=true", "gateway.aclFile=/a.yml", f"innerClientAuthenticationCredentials={keys}")
+    for wished, expected in (
+        ((), ["/data/broker-0/audit.jsonl", "/data/broker-1/audit.jsonl"]),
+        (("gateway.auditFile=/log/audit.jsonl",), ["/log/audit-0.jsonl", "/log/audit-1.jsonl"]),
+        (("gateway.auditFile=/log/audit",), ["/log/audit-0", "/log/audit-1"]),
+    ):
+        found = members(loaded(*guarded, *wished), 2)
+        assert [str(settings_of(member).settings.audit_log) for member in found] == expected
+
+
 def test_free_ports_stay_free_until_a_broker_has_one() -> None:
     _, second = members(loaded("listenPort=0"), 2)
     assert settings_of(second).settings.listen_port == 0
