@@ -45,7 +45,9 @@ class UserRequests(DeskRequests):
     async def update(self, request: Request, header: UserRequest) -> Answer:
         """Change a user's password, type or status."""
         wanted = UserInfo.parse(request.command.body)
-        return await self._change(request, header, "Update", partial(update_user, wanted=wanted))
+        members = {"password": wanted.password, "type": wanted.user_type, "status": wanted.user_status}
+        named = ", ".join(name for name, text in members.items() if text and text.strip())
+        return await self._change(request, header, f"Update {named or 'nothing'}", partial(update_user, wanted=wanted))
 
     @answers(RequestCode.AUTH_DELETE_USER, UserRequest, CLUSTER_UPDATE)
     async def delete(self, request: Request, header: UserRequest) -> Answer:

@@ -206,9 +206,15 @@ def test_every_change_is_audited_without_a_password(server: Server, caplog: pyte
     caplog.set_level(logging.INFO)
     create(server)
     anna = UserRequest(username="anna")
-    server.ask(RequestCode.AUTH_UPDATE_USER, anna, UserInfo(password="anna-password"))
-    wanted = AclInfo("User:anna", [PolicyInfo(None, [entry("Topic:a", "Pub"), entry("*", "All", decision="Deny")])])
-    server.ask(RequestCode.AUTH_CREATE_ACL, AclRequest(subject="User:anna"), wanted)
+    for wanted in (
+        UserInfo(password="anna-password"),
+        UserInfo(password=" ", user_status="disable"),
+        UserInfo(password="anna-password", user_type="Normal", user_status="enable"),
+        UserInfo(),
+    ):
+        server.ask(RequestCode.AUTH_UPDATE_USER, anna, wanted)
+    policies = AclInfo("User:anna", [PolicyInfo(None, [entry("Topic:a", "Pub"), entry("*", "All", decision="Deny")])])
+    server.ask(RequestCode.AUTH_CREATE_ACL, AclRequest(subject="User:anna"), policies)
     server.ask(RequestCode.AUTH_DELETE_ACL, DeleteAclRequest(subject="User:anna", resource="Topic:a"))
     server.ask(RequestCode.AUTH_DELETE_ACL, DeleteAclRequest(subject="User:anna"))
     server.ask(RequestCode.AUTH_DELETE_USER, anna)
@@ -216,14 +222,17 @@ def test_every_change_is_audited_without_a_password(server: Server, caplog: pyte
 
     assert server.audited == [
         ("admin", "192.0.2.7", 3001, "User:anna", "Create"),
-        ("admin", "192.0.2.7", 3002, "User:anna", "Update"),
+        ("admin", "192.0.2.7", 3002, "User:anna", "Update password"),
+        ("admin", "192.0.2.7", 3002, "User:anna", "Update status"),
+        ("admin", "192.0.2.7", 3002, "User:anna", "Update password, type, status"),
+        ("admin", "192.0.2.7", 3002, "User:anna", "Update nothing"),
         ("admin", "192.0.2.7", 3006, "User:anna", "Update Topic:a Allow;* Deny"),
         ("admin", "192.0.2.7", 3008, "User:anna", "Delete Topic:a"),
         ("admin", "192.0.2.7", 3008, "User:anna", "Delete all entries"),
         ("admin", "192.0.2.7", 3003, "User:anna", "Delete"),
     ]
     told = [record.facts for record in caplog.records if record.message == "users changed"]  # type: ignore[attr-defined]
-    assert len(told) == 6
+    assert len(told) == 9
     assert "anna-password" not in str(told)
 
 
