@@ -123,7 +123,7 @@ class AccessControl:
             refusals=UserRefusals(hides_users=settings.hides_users),
             cluster=cluster,
             judges=settings.authorization_enabled,
-            open_codes=codes(settings.authentication_whitelist),
+            open_codes=settings.open_codes,
             free_codes=codes(settings.authorization_whitelist),
         )
 

@@ -105,20 +105,20 @@ class Guard:
         command = request.command
         if type(command.header) is SentHeader and self._has_admitted(request, command.header):
             return
-        if right.who is Who.EVERYBODY or command.code in self._rules.open_codes:
+        if right.who is Who.EVERYBODY:
             return
         fields = fields_of(command)
         host = request.channel.remote[0]
         name = fields.get(ACCESS_KEY)
-        rule = self._accounts.unsigned(host, name)
+        is_open = command.code in self._rules.open_codes
+        rule = "authenticationWhitelist" if is_open else self._accounts.unsigned(host, name)
         if rule is not None:
             for need in needs_of(right, fields, self._rules.cluster):
                 self.note_change(request, name or "", need, rule)
             return
         caller = self._caller(request, name, host, fields)
         request.caller = caller
-        if command.code not in self._rules.free_codes:
-            caller.check(request, right, fields)
+        caller.check(request, right, fields)
 
     def _has_admitted(self, request: Request, header: SentHeader) -> bool:
         """Admit a send like an earlier one, without reading its fields; return False if it has to be looked at."""
@@ -267,26 +267,26 @@ class KnownCaller:
 
         :raises RequestRefused: the account lacks the right.
         """
-        if request.command.code in self._rules.free_codes:
-            return
-        if not self._rules.judges:
+        account, code, rules = self.account, request.command.code, self._rules
+        if code in rules.free_codes:
+            rule = "authorizationWhitelist"
+        elif not rules.judges:
             if need.kind is Kind.CLUSTER:
                 self._require_admin(request)
-            self._guard.note_change(request, self.account.name, need, "authorizationEnabled=false")
-            return
-        account, code = self.account, request.command.code
-        ruling = account.judge(need, self.host)
-        if not ruling.allowed:
-            resource = f"{need.kind.value}:{need.name}"
-            self._guard.note(request, account.name, resource, need.actions, ruling.rule)
-            raise self._rules.refusals.denied(account.name, code, self.host, need, ruling)
-        self._guard.note_change(request, account.name, need, ruling.rule)
+            rule = "authorizationEnabled=false"
+        else:
+            ruling = account.judge(need, self.host)
+            rule = ruling.rule
+            if not ruling.allowed:
+                self._guard.note(request, account.name, f"{need.kind.value}:{need.name}", need.actions, rule)
+                raise rules.refusals.denied(account.name, code, self.host, need, ruling)
+        self._guard.note_change(request, account.name, need, rule)
 
     def _require_admin(self, request: Request) -> None:
-        account, code, cluster = self.account, request.command.code, self._rules.cluster
-        if not account.is_admin:
-            self._guard.note(request, account.name, f"Cluster:{cluster}", Action(0), "no admin")
-            raise self._rules.refusals.no_admin(account.name, code, self.host, cluster)
+        account, code, rules = self.account, request.command.code, self._rules
+        if not account.is_admin and code not in rules.free_codes:
+            self._guard.note(request, account.name, f"Cluster:{rules.cluster}", Action(0), "no admin")
+            raise rules.refusals.no_admin(account.name, code, self.host, rules.cluster)
 
 
 def is_change(need: Need) -> bool:

@@ -105,7 +105,10 @@ class AccessSettings:
         marks=Mark.SECRET,
     )
     authentication_whitelist: str = setting(
-        "", "authenticationWhitelist", "Request codes that need no user, separated by commas.", _expected(codes)
+        "",
+        "authenticationWhitelist",
+        "Request codes that need no user, separated by commas; with authorizationEnabled only those in both lists.",
+        _expected(codes),
     )
     authorization_whitelist: str = setting(
         "", "authorizationWhitelist", "Request codes that every user may send, separated by commas.", _expected(codes)
@@ -146,3 +149,12 @@ class AccessSettings:
     def is_guarded(self) -> bool:
         """True if requests need an account."""
         return self.acl_enable or self.authentication_enabled
+
+    @property
+    def open_codes(self) -> frozenset[int]:
+        """The request codes that need no user; where rights are judged, only those that need none.
+
+        The rights of a name that nobody has proved are no rights.
+        """
+        named = codes(self.authentication_whitelist)
+        return named & codes(self.authorization_whitelist) if self.authorization_enabled else named

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from gateway.errors import SettingsError
+from gateway.settings.access import codes
 from gateway.settings.files.written import WrittenSetting
 from gateway.settings.tree import Settings
 
@@ -64,8 +65,13 @@ def beside_configuration(settings: Settings, file: Path | None) -> Path | None:
 
 
 def notices(settings: Settings, sources: Mapping[str, str]) -> Iterator[str]:
-    """Yield warnings about values that have no effect because nothing is checked."""
+    """Yield warnings about values that have no effect, because nothing is checked or because rights are."""
     if settings.is_guarded:
+        if closed := sorted(codes(settings.authentication_whitelist) - settings.open_codes):
+            yield (
+                f"authenticationWhitelist ({sources.get('authenticationWhitelist')}): still needs a user, since rights "
+                f"are judged: {', '.join(map(str, closed))}; add this to authorizationWhitelist as well"
+            )
         return
     for key in (ACL_FILE, "initAuthenticationUser", "authenticationWhitelist", "authorizationWhitelist", AUDITED):
         if key in sources:

@@ -203,12 +203,33 @@ def test_hosts_of_the_white_list_need_no_signature_and_no_right(tmp_path: Path) 
     broker.stop()
 
 
-def test_codes_of_the_white_lists_need_no_account_or_no_right(tmp_path: Path) -> None:
-    guard = guard_of(*ALL, open_codes=[RequestCode.GET_BROKER_RUNTIME_INFO], free_codes=[RequestCode.SEND_MESSAGE_V2])
+def test_codes_of_the_white_lists_need_no_account_or_no_right_and_their_changes_are_told(tmp_path: Path) -> None:
+    told, changed = list[Told](), list[Told]()
+    make, delete = RequestCode.UPDATE_AND_CREATE_TOPIC, RequestCode.DELETE_TOPIC_IN_BROKER
+    guard = guard_of(
+        *ALL,
+        open_codes=[RequestCode.GET_BROKER_RUNTIME_INFO, make],
+        free_codes=[RequestCode.SEND_MESSAGE_V2, delete, 9_999],
+        told=told,
+        changed=changed,
+    )
     broker = broker_with(tmp_path, guard)
     peer = broker.connect()
     assert asked(peer, RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO), None).code == 0
-    assert asked(peer, send_to("others"), NOBODY).code == 0
+    for _ in range(2):
+        assert asked(peer, send_to("others"), NOBODY).code == 0
+    assert changed == []
+    fields = {"topic": "t", "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6"}
+    fields["topicFilterType"] = "SINGLE_TAG"
+    assert asked(peer, RemotingCommand(make, ext_fields=fields), None).code == 0
+    for _ in range(2):
+        assert asked(peer, RemotingCommand(delete, ext_fields={"topic": "t"}), NOBODY).code == 0
+    assert [(one.account, one.code, one.resource, one.action, one.rule) for one in changed] == [
+        ("", 17, "Topic:t", "Create", "authenticationWhitelist"),
+        *[("nobody", 215, "Topic:t", "Delete", "authorizationWhitelist")] * 2,
+    ]
+    assert asked(peer, RemotingCommand(9_999), NOBODY).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    assert told == []
     assert asked(peer, send_to("others"), None).code == 16
     broker.stop()
 

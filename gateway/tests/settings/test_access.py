@@ -62,6 +62,22 @@ def test_white_lists_are_lists_of_codes() -> None:
             load_settings(Role.BROKER, assignments=[f"authenticationWhitelist={wrong}"])
 
 
+def test_without_a_user_a_request_passes_only_if_its_rights_are_not_judged_either() -> None:
+    """Upstream judges the rights of a name that nobody has proved."""
+    assignments = ["authenticationEnabled=true", "authenticationWhitelist=34, 310, 10", "authorizationWhitelist=34, 11"]
+    loaded = load_settings(Role.BROKER, assignments=assignments)
+    assert loaded.settings.open_codes == {10, 34, 310}
+    assert list(loaded.notices) == []
+
+    loaded = load_settings(Role.BROKER, assignments=[*assignments, "authorizationEnabled=true"])
+    assert loaded.settings.open_codes == {34}
+    (notice,) = loaded.notices
+    assert notice == (
+        "authenticationWhitelist (--set): still needs a user, since rights are judged: 10, 310; add this to "
+        "authorizationWhitelist as well"
+    )
+
+
 def test_files_have_a_place_without_being_set(tmp_path: Path) -> None:
     settings = replace(Settings(), store_path_root_dir=tmp_path)
     assert settings.access_json == tmp_path / "config" / "access.json"
