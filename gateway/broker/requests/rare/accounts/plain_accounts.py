@@ -120,16 +120,16 @@ class PlainAccountRequests(DeskRequests):
     async def _change(
         self, request: Request, access: PlainAccess, change: Change, code: ResponseCode, action: str = "Update"
     ) -> Answer:
-        by = _admin(request, access, code)
+        by, channel = _admin(request, access, code), request.channel
+        client = self._desk.heartbeats.clients.id_of(channel)
         try:
             await thread_result(self._desk.in_thread, partial(access.change, change))
         except (ValueError, OSError) as error:
             raise RequestRefused(code, str(error)) from None
-        channel, control = request.channel, self._desk.access
         log.info("accounts changed by request", change=change, account=by, remote=channel.remote_text)
-        if control is not None:
-            told = Told(by, channel.remote[0], request.command.code, change.resource, action, "admin: true")
-            control.audit.changed(told)
+        if self._desk.access is not None:
+            told = Told(by, channel.remote[0], request.command.code, change.resource, action, "admin: true", client)
+            self._desk.access.audit.changed(told)
         return Answer()
 
 

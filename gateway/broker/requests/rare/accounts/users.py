@@ -112,12 +112,14 @@ async def changed(desk: Desk, request: Request, subject: str | None, action: str
         raise RequestRefused(
             ResponseCode.NO_PERMISSION, "username cannot be null. Only a user changes users: sign this"
         )
+    account, channel, resource = request.caller.name, request.channel, (subject or "")[:MAX_CHARACTERS]
+    client = desk.heartbeats.clients.id_of(channel)
     users.change(edit, partial(settle, waiting))
     await waiting
-    account, channel, resource = request.caller.name, request.channel, (subject or "")[:MAX_CHARACTERS]
     log.info("users changed", account=account, remote=channel.remote_text, subject=resource, action=action)
     if desk.access is not None:
-        desk.access.audit.changed(Told(account, channel.remote[0], request.command.code, resource, action, ""))
+        told = Told(account, channel.remote[0], request.command.code, resource, action, "", client)
+        desk.access.audit.changed(told)
 
 
 def is_super(request: Request) -> bool:

@@ -18,6 +18,7 @@ from gateway.access.plain.plain_access import PlainAccess
 from gateway.broker.requests.rare.accounts.plain_accounts import NO_SECRETS, OFF
 from gateway.in_thread import in_this_thread
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker
+from wire.bodies.heartbeat import HeartbeatData
 from wire.codes import RequestCode as Code
 from wire.codes import ResponseCode
 from wire.command import RemotingCommand
@@ -72,6 +73,7 @@ def ask(
     if by is not None:
         RequestSigner(by, secret).sign(command)
     peer = broker.connect()
+    peer.ask_all(Code.HEART_BEAT, body=HeartbeatData(client_id="tool@1").build())
     (answer,) = peer.ask_all(code, fields=command.ext_fields)
     return answer
 
@@ -180,6 +182,7 @@ def test_a_change_is_in_the_audit_file(
     (line,) = (access.main.parent / "audit.jsonl").read_text().splitlines()
     found = json.loads(line)
     told = {210: ("account shopshop", "Delete"), 209: ("account newcomer", "Update")}
+    assert (found["host"], found["client"]) == ("192.0.2.7", "tool@1")
     assert (found["resource"], found["action"]) == told.get(failed, ("globalWhiteRemoteAddresses", "Update"))
     assert (found["event"], found["account"], found["code"]) == ("changed", "operator", int(code))
     assert "87654321" not in line

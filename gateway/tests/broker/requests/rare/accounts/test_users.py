@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from gateway.access.audit import Told
 from gateway.access.policies.access_file import parse_users
 from gateway.access.policies.kept_users import KeptUsers
 from gateway.access.policies.policy import PolicyEntry, PolicyType
@@ -47,10 +48,10 @@ class Server:
         self.kept.load([ROOT, PROXY, ADMIN])
         self.conversation = Conversation(Dispatch(self._admit))
         settings, turns = Settings(password_readers="reader, proxy"), Turns(self.conversation.reactor)
-        self.audited: list[tuple[str, str, int, str, str]] = []
-        audit = SimpleNamespace(changed=lambda told: self.audited.append(told[:5]))
-        access = SimpleNamespace(users=self.kept, audit=audit)
-        self.desk = desk_of(settings=settings, turns=turns, access=access)
+        self.audited: list[Told] = []
+        access = SimpleNamespace(users=self.kept, audit=SimpleNamespace(changed=self.audited.append))
+        heartbeats = SimpleNamespace(clients=SimpleNamespace(id_of=lambda channel: f"{channel.remote[0]}@1"))
+        self.desk = desk_of(settings=settings, turns=turns, access=access, heartbeats=heartbeats)
         for requests in (UserRequests(self.desk), AccessListRequests(self.desk)):
             requests.register(self.conversation.dispatch)
 
@@ -220,7 +221,8 @@ def test_every_change_is_audited_without_a_password(server: Server, caplog: pyte
     server.ask(RequestCode.AUTH_DELETE_USER, anna)
     server.ask(RequestCode.AUTH_DELETE_USER, UserRequest(username="root"))
 
-    assert server.audited == [
+    assert {told.client for told in server.audited} == {"192.0.2.7@1"}
+    assert [told[:5] for told in server.audited] == [
         ("admin", "192.0.2.7", 3001, "User:anna", "Create"),
         ("admin", "192.0.2.7", 3002, "User:anna", "Update password"),
         ("admin", "192.0.2.7", 3002, "User:anna", "Update status"),
