@@ -52,6 +52,7 @@ READ_THROUGH = {
     "kv_config_path": "kv_config_file",
     "authentication_enabled": "is_guarded",
     "access_file": "access_json",
+    "authentication_whitelist": "open_codes",
     "audit_file": "audit_log",
     "store_path_commit_log": "commit_log_directory",
     "enable_multi_dispatch": "fills_light_queues",
