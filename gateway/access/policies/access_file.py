@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.access.policies.policy import EntryError, PolicyEntry, PolicyType
+from gateway.access.policies.policy import EntryError, PolicyEntry, PolicyType, W, word_of
 from gateway.access.policies.resources import is_name
 from gateway.access.policies.users import TooManyError, User, Users, UserStatus, UserType, password_fault
 from gateway.errors import GatewayError
@@ -119,8 +119,8 @@ def _users(text: _FileText) -> Iterator[tuple[str, User]]:
         if fault is not None:
             raise _WrongError(f"{place}.password", f"user {name}: {fault}")
         known.add(name)
-        kind = UserType(_word(UserType, wanted.user_type or UserType.NORMAL, f"{place}.userType"))
-        status = UserStatus(_word(UserStatus, wanted.user_status or UserStatus.ENABLE, f"{place}.userStatus"))
+        kind = _word(UserType, wanted.user_type or UserType.NORMAL, f"{place}.userType")
+        status = _word(UserStatus, wanted.user_status or UserStatus.ENABLE, f"{place}.userStatus")
         yield name, User(name, wanted.password, kind, status).with_policies(dict(_policies(wanted, place)))
 
 
@@ -138,7 +138,7 @@ def _policies(user: _UserText, place: str) -> Iterator[tuple[PolicyType, tuple[P
     known: set[PolicyType] = set()
     for number, policy in enumerate(user.policies):
         at = f"{place}.policies[{number}]"
-        kind = PolicyType(_word(PolicyType, policy.policy_type or PolicyType.CUSTOM, f"{at}.policyType"))
+        kind = _word(PolicyType, policy.policy_type or PolicyType.CUSTOM, f"{at}.policyType")
         if kind in known:
             raise _WrongError(at, f"user {user.username} has two {kind} policies")
         known.add(kind)
@@ -152,11 +152,11 @@ def _entry(text: _EntryText, place: str) -> PolicyEntry:
         raise _WrongError(place, str(error)) from None
 
 
-def _word(words: Any, text: str, place: str) -> str:
-    for word in words:
-        if word.lower() == text.strip().lower():
-            return str(word)
-    raise _WrongError(place, f"{text[:64]!r} is not {' or '.join(words)}")
+def _word(words: type[W], text: str, place: str) -> W:
+    found = word_of(words, text)
+    if found is None:
+        raise _WrongError(place, f"{text[:64]!r} is not {' or '.join(words)}")
+    return found
 
 
 def _user_text(user: User) -> _UserText:

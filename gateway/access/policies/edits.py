@@ -6,21 +6,16 @@ Words that upstream overlooks, such as a misspelt action, are refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
-from enum import StrEnum
 from itertools import chain
-from typing import TypeVar
 
-from gateway.access.policies.policy import EntryError, PolicyEntry, PolicyType
+from gateway.access.policies.policy import EntryError, PolicyEntry, PolicyType, W, word_of
 from gateway.access.policies.resources import Resource, is_name
 from gateway.access.policies.users import TooManyError, User, Users, UserStatus, UserType, password_fault
 from gateway.errors import RequestRefused
 from gateway.settings.declare import MASK
 from wire.bodies.access import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from wire.codes import ResponseCode
-
-W = TypeVar("W", bound=StrEnum)
 
 SUBJECT = "user"
 """The only kind of subject, in small letters."""
@@ -233,14 +228,10 @@ def _password(text: str | None) -> str | None:
 def _word(words: type[W], text: str | None, member: str) -> W | None:
     if text is None or not text.strip():
         return None
-    found = _known(words, text)
+    found = word_of(words, text)
     if found is None:
         raise _refused(f"{member} {text[:64]!r} is not {' or '.join(words)}", ResponseCode.INVALID_PARAMETER)
     return found
-
-
-def _known(words: Iterable[W], text: str) -> W | None:
-    return next((word for word in words if word.lower() == text.strip().lower()), None)
 
 
 def _refused(text: str, code: ResponseCode = ResponseCode.NO_PERMISSION) -> RequestRefused:

@@ -12,10 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 from gateway.access.model import Ruling
 from gateway.access.policies.resources import Pattern, Resource, address_of, network_of
 from gateway.remoting.declared import Action, Need
+
+W = TypeVar("W", bound=StrEnum)
 
 NO_MATCH = "no matched policies"
 """The rule of a refusal that no entry caused, in upstream's words."""
@@ -66,7 +69,7 @@ class PolicyEntry:
         known = Resource.parse((resource or "").strip())
         if known is None:
             raise EntryError(f"The resource is null. {_quoted(resource)} is not TYPE:NAME, TYPE:PREFIX*, TYPE:* or *")
-        decided = DECISIONS.get((decision or "").strip().lower())
+        decided = word_of(PolicyDecision, decision or "")
         if decided is None:
             raise EntryError(f"The decision is null or illegal. {_quoted(decision)} is not Allow or Deny")
         return cls(known, _actions(actions or ()), _sources(sources or ()), decided)
@@ -91,7 +94,6 @@ class PolicyEntry:
 
 
 _Masked = tuple[int, PolicyEntry]
-DECISIONS = {decision.lower(): decision for decision in PolicyDecision}
 
 
 class Ranked:
@@ -137,6 +139,12 @@ def judged(policies: Sequence[tuple[PolicyType, Ranked]], need: Need, host: str)
         if entry is not None:
             return Ruling(entry.decision is PolicyDecision.ALLOW, f"{kind} {entry}")
     return Ruling(False, NO_MATCH)
+
+
+def word_of(words: type[W], text: str) -> W | None:
+    """Return the one of some words that a text is, in any case; None if it is none of them."""
+    wanted = text.strip().lower()
+    return next((word for word in words if word.lower() == wanted), None)
 
 
 def _actions(texts: Sequence[str]) -> tuple[str, ...]:
