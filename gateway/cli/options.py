@@ -39,6 +39,7 @@ OPTIONS: Mapping[str, tuple[str, str, str]] = {
 }
 """The setting behind each dedicated option, the name of its value, and its help."""
 _SHORT = {"--nameserver": ("-n",)}
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
 
 def gathered(parameter: str, kind: Callable[..., object]) -> Callable[[Command], Command]:

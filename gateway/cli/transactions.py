@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from gateway.cli.broker_option import Broker, broker_option
-from gateway.cli.options import gathered
+from gateway.cli.options import as_json, gathered
 from gateway.cli.output import RepeatedErrors, say, say_json, say_lines, say_table
 from gateway.readable import duration_text, moment_text
 
@@ -31,7 +31,6 @@ MAX_BODY_CHARACTERS = 4_000
 MAX_INT64 = 2**63 - 1
 """The largest number that a request carries."""
 
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 _reason = click.option("--reason", metavar="TEXT", help="Why, for the audit log.")
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -108,7 +107,7 @@ def acting(command: Callable[..., None]) -> Callable[..., None]:
 
     who = click.option("--operator", metavar="NAME", help="Who decides, for the audit log (default: your login).")
     which = click.argument("ids", metavar="ID...", nargs=-1, required=True)
-    return which(who(broker_option(_json(with_action))))
+    return which(who(broker_option(as_json(with_action))))
 
 
 @click.group(
@@ -167,7 +166,7 @@ uncounted, until one connects. LAST PRODUCER: who was asked last, or who sent th
 )
 @click.option("--given-up", is_flag=True, help="Those in TRANS_CHECK_MAX_TIME_TOPIC instead of the pending ones.")
 @broker_option
-@_json
+@as_json
 @gathered("wanted", _Wanted)
 def list_(wanted: _Wanted, limit: int, broker: Broker, as_json: bool) -> None:
     """List pending half messages, the oldest first."""
@@ -220,7 +219,7 @@ Times are UTC. The body is printed as text if it is UTF-8, otherwise as base64.
 )
 @click.argument("id_", metavar="ID")
 @broker_option
-@_json
+@as_json
 def show(id_: str, broker: Broker, as_json: bool) -> None:
     """Show one half message in full."""
     from msgspec.structs import asdict
@@ -341,7 +340,7 @@ Counts are since the broker's start. The same figures are served to Prometheus w
 )
 @click.option("--groups", type=click.IntRange(0, 1_000), default=20, show_default=True, help="Groups shown.")
 @broker_option
-@_json
+@as_json
 def stats(groups: int, broker: Broker, as_json: bool) -> None:
     """Figures of all transactions, and the groups with the most pending ones."""
     from msgspec.structs import asdict

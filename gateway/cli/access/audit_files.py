@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from gateway.cli.access.places import as_json, with_examples
-from gateway.cli.options import gathered
+from gateway.cli.access.places import with_examples
+from gateway.cli.options import as_json, gathered
 from gateway.cli.output import say, say_json, say_table
 
 MAX_LINE = 65_536

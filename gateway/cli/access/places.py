@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=JsonObject)
 R = TypeVar("R")
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-
 
 class Kept(Protocol):
     """Users and policies, wherever they are kept."""

@@ -7,7 +7,8 @@ from typing import Final
 
 import click
 
-from gateway.cli.access.places import AccessPlace, as_json, place_option, subject_of, with_examples
+from gateway.cli.access.places import AccessPlace, place_option, subject_of, with_examples
+from gateway.cli.options import as_json
 from gateway.cli.output import say, say_json, say_table
 from wire.bodies.access import AclInfo, PolicyEntryInfo, PolicyInfo
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from gateway.cli.access.places import AccessPlace, as_json, place_option, with_examples
+from gateway.cli.access.places import AccessPlace, place_option, with_examples
 from gateway.cli.access.policies import entry_rows
+from gateway.cli.options import as_json
 from gateway.cli.output import say, say_json, say_table
 from wire.bodies.access import UserInfo
 
