@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -22,6 +21,7 @@ from typing import Final, NamedTuple
 
 from gateway.clock import Milliseconds, wall_clock_ms
 from gateway.in_thread import Failed, InThread
+from gateway.readable import moment_text
 from gateway.telemetry.logs import EventLog
 from wire.codes import request_code_name
 from wire.safe_text import safe_json
@@ -76,7 +76,7 @@ class _Entry:
     def line(self) -> str:
         told = self.told
         facts: dict[str, object] = {
-            "time": _time_text(self.time_ms),
+            "time": moment_text(self.time_ms),
             "event": self.event,
             "account": told.account,
             "host": told.host,
@@ -104,8 +104,8 @@ class Audit:
         path: Path,
         in_thread: InThread,
         *,
-        max_bytes: int = 10_485_760,
-        files: int = 10,
+        max_bytes: int,
+        files: int,
         clock_ms: Milliseconds = wall_clock_ms,
     ) -> None:
         self._file = _RotatedFile(path, max_bytes, files)
@@ -229,7 +229,3 @@ class _RotatedFile:
 
 def _time_of(entry: _Entry) -> int:
     return entry.time_ms
-
-
-def _time_text(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

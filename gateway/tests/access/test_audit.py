@@ -26,7 +26,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def audit(path: Path) -> Audit:
-    return Audit(path, in_this_thread, clock_ms=lambda: 1_777_889_472_345)
+    return Audit(path, in_this_thread, max_bytes=1 << 20, files=10, clock_ms=lambda: 1_777_889_472_345)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -122,7 +122,7 @@ def test_nothing_is_written_while_nothing_happens(audit: Audit, path: Path) -> N
 
 def test_refusals_during_a_write_share_the_next_one(path: Path) -> None:
     waiting: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
-    audit = Audit(path, lambda work, done: waiting.append((work, done)))
+    audit = Audit(path, lambda work, done: waiting.append((work, done)), max_bytes=1 << 20, files=10)
     refuse(audit)
     audit.tick()
     refuse(audit, "bills")
@@ -198,7 +198,7 @@ def test_a_full_disk_is_told_once_and_no_line_is_torn(
 
 
 def test_a_file_that_cannot_be_made_stops_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    audit = Audit(tmp_path / "missing" / "audit.jsonl", in_this_thread)
+    audit = Audit(tmp_path / "missing" / "audit.jsonl", in_this_thread, max_bytes=1 << 20, files=10)
     refuse(audit)
     audit.tick()
     audit.close()

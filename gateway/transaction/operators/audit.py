@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
 from gateway.clock import Milliseconds
 from gateway.in_thread import Failed, InThread
+from gateway.readable import moment_text
 from gateway.store.disk.files import FileLayer
 from wire.safe_text import safe_json
 
@@ -47,9 +47,8 @@ class AuditLog:
 
     def write(self, facts: Mapping[str, object], done: Callable[[Failed | None], None]) -> None:
         """Append a line. ``done`` gets None after the line is on disk, or the failure that prevented the write."""
-        moment = datetime.fromtimestamp(self._clock_ms() / 1_000, UTC).isoformat(timespec="milliseconds")
         line = safe_json(
-            {"time": moment.replace("+00:00", "Z"), **{name: _shortened(value) for name, value in facts.items()}}
+            {"time": moment_text(self._clock_ms()), **{name: _shortened(value) for name, value in facts.items()}}
         )
         self._in_thread(lambda: self._append(line.encode() + b"\n"), done)
 

@@ -80,7 +80,7 @@ def test_lines_that_cannot_be_read_are_counted(file: Path) -> None:
 
 
 def test_what_a_peer_sent_cannot_move_the_cursor(tmp_path: Path) -> None:
-    audit = Audit(tmp_path / "audit.jsonl", in_this_thread)
+    audit = Audit(tmp_path / "audit.jsonl", in_this_thread, max_bytes=1 << 20, files=10)
     audit.refused(Told("\x1b[2J\nroot", "10.0.0.1", 310, "", "", "no such account"))
     audit.tick()
     shown = run(str(tmp_path / "audit.jsonl")).stdout

@@ -61,7 +61,7 @@ def access(broker: WholeBroker, tmp_path: Path) -> PlainAccess:
     path = tmp_path / "plain_acl.yml"
     path.write_text(FILE)
     access = PlainAccess(PlainFiles(path, lambda: START_MS), Clock(), in_this_thread)
-    audit = Audit(tmp_path / "audit.jsonl", in_this_thread)
+    audit = Audit(tmp_path / "audit.jsonl", in_this_thread, max_bytes=1 << 20, files=10)
     broker.parts.access = cast("AccessControl", SimpleNamespace(plain=access, audit=audit))
     return access
 
