@@ -40,6 +40,8 @@ class Canary:
         with Asking(self._addresses[Server.BROKER]) as broker, Asking(self._addresses[Server.NAME_SERVER]) as server:
             for topic in (CANARY, "honest", "honest-pop", STEP):
                 _good(broker.ask(ROOT, Code.UPDATE_AND_CREATE_TOPIC, _topic(topic)))
+            # The administrator sends back messages by small offsets, so something else is there.
+            _good(broker.ask(ROOT, Code.SEND_MESSAGE_V2, send(STEP), b"first"))
             sent = _good(broker.ask(ROOT, Code.SEND_MESSAGE_V2, send(CANARY), self.text.encode()))
             self.message_id = sent.ext_fields["msgId"]
             group = json.dumps({"groupName": CANARY_GROUP, "consumeEnable": True}).encode()

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 from gateway.tests.fuzz.accounts.party import Kind, Member, Party, signature
 from gateway.tests.fuzz.requests.grammar import PAGE
@@ -31,6 +31,7 @@ _LEFT_OUT: Final = ((), ("_UNIQUE_KEY_QUERY",), ("__ZONE_NAME", "__ZONE_MODE"), 
 _RETRY: Final = "%RETRY%"
 CLUSTER: Final = "DefaultCluster"
 MAX_WAITING: Final = 10_000
+MAX_SHOWN_BYTES: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +144,31 @@ def _topic_needs(name: str, actions: Sequence[str], groups: Sequence[str]) -> It
     yield "Group", rest, ["Sub"] if "Pub" in actions else actions
 
 
-@dataclass(slots=True)
-class _Waiting:
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A request, and why it has to be refused, if it has."""
+
     forbidden: str | None
     sender: Member | None
+    frame: bytes
+
+    @property
+    def name(self) -> str:
+        """The account that signed it rightly."""
+        return "nobody" if self.sender is None else self.sender.name
+
+    @property
+    def may_see_all(self) -> bool:
+        """True if an administrator sent it."""
+        return self.sender is not None and self.sender.is_admin and self.sender.is_enabled
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """The requests of one connection with one number; nobody can tell which of them an answer is for."""
+
+    requests: list[_Sent] = field(default_factory=list)
+    missing: int = 0
 
 
 @dataclass(slots=True)
@@ -171,22 +193,30 @@ class Judge:
             return
         if len(self._waiting) >= MAX_WAITING:
             self._waiting.clear()
-        self._waiting[link, asked.opaque] = _Waiting(self.forbids(asked), self.sender(asked))
+        waiting = self._waiting.setdefault((link, asked.opaque), _Waiting())
+        waiting.requests.append(_Sent(self.forbids(asked), self.sender(asked), frame[:MAX_SHOWN_BYTES]))
+        waiting.missing += 1
 
     def answered(self, link: int, answer: RemotingCommand) -> None:
-        """Look at an answer."""
-        waiting = self._waiting.pop((link, answer.opaque), None)
-        sender = None if waiting is None else waiting.sender
-        self._look_for_secrets(answer, sender, is_known=waiting is not None)
+        """Look at an answer. If it may be for several requests, it is wrong if it is wrong for each of them."""
+        self._look_for_secrets(answer)
+        waiting = self._waiting.get((link, answer.opaque))
         if waiting is None:
             return
-        name = "nobody" if sender is None else sender.name
+        waiting.missing -= 1
+        if not waiting.missing:
+            del self._waiting[link, answer.opaque]
+        names = " or ".join(sorted({sent.name for sent in waiting.requests}))
+        self._look_for_canary(answer, names, may=any(sent.may_see_all for sent in waiting.requests))
+        forbidden = [sent for sent in waiting.requests if sent.forbidden is not None]
         if self.is_refusal(answer):
-            self.refused[name] += 1
-        elif waiting.forbidden is None:
-            self.let_in[name] += 1
+            self.refused[names] += 1
+        elif len(forbidden) < len(waiting.requests):
+            self.let_in[names] += 1
         else:
-            self._tell(f"{waiting.forbidden}, and was answered {answer.code}: {answer.remark!r:.200}")
+            last = forbidden[-1]
+            told = f"{last.forbidden}, and was answered {answer.code}: {answer.remark!r:.200}"
+            self._tell(f"{told}; it is {last.frame!r}")
 
     def sender(self, asked: Read) -> Member | None:
         """Return the account that signed a request rightly."""
@@ -222,15 +252,15 @@ class Judge:
             return answer.code == 16
         return answer.code == 1 and "AclException" in (answer.remark or "")
 
-    def _look_for_secrets(self, answer: RemotingCommand, sender: Member | None, *, is_known: bool) -> None:
-        shown = b"\n".join(
-            (answer.body, (answer.remark or "").encode("utf-8", "replace"), *_texts(answer.ext_fields)),
-        )
+    def _look_for_secrets(self, answer: RemotingCommand) -> None:
+        shown = _shown(answer)
         for member in self.party.members.values():
             if member.secret.encode() in shown:
                 self._tell(f"an answer {answer.code} has the secret of {member.name}: {shown[:300]!r}")
-        if is_known and self.canary in shown and not (sender and sender.is_admin and sender.is_enabled):
-            name = "nobody" if sender is None else sender.name
+
+    def _look_for_canary(self, answer: RemotingCommand, name: str, *, may: bool) -> None:
+        shown = _shown(answer)
+        if self.canary in shown and not may:
             self._tell(f"the protected message was shown to {name} by an answer {answer.code}: {shown[:300]!r}")
 
     def _tell(self, sentence: str) -> None:
@@ -238,6 +268,7 @@ class Judge:
             self.wrong.append(sentence)
 
 
-def _texts(fields: Mapping[str, Any]) -> Iterator[bytes]:
-    for name, value in fields.items():
-        yield f"{name}={value}".encode("utf-8", "replace")
+def _shown(answer: RemotingCommand) -> bytes:
+    """Return all that an answer says."""
+    fields = [f"{name}={value}" for name, value in answer.ext_fields.items()]
+    return b"\n".join((answer.body, *(text.encode("utf-8", "replace") for text in (answer.remark or "", *fields))))

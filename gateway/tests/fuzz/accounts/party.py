@@ -99,7 +99,8 @@ _WORDS: Final[Mapping[str, frozenset[str]]] = {
     "PUB|SUB": _PUB | _SUB | LOOK,
     "DENY": frozenset(),
 }
-_TRACE: Final[Grant] = ("Topic", "RMQ_SYS_TRACE_TOPIC", _PUB)
+_TRACE: Final[Grant] = ("Topic", "RMQ_SYS_TRACE_TOPIC", _PUB | LOOK)
+"""Every account may send there; who may send to a topic may look at its offsets."""
 
 
 @dataclass(frozen=True, slots=True)

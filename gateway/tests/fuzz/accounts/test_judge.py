@@ -96,6 +96,23 @@ def test_a_wrong_signature_and_a_disabled_account_are_forbidden() -> None:
         assert asked is None or seen.forbids(asked) is not None
 
 
+def test_an_answer_that_may_be_for_several_requests_is_wrong_if_it_is_wrong_for_each() -> None:
+    seen = judge()
+    for name in ("fuzz_root", "fuzz_narrow"):
+        seen.sent(1, frame(seen.party.members[name], Code.GET_BROKER_CONFIG))
+    for carried_out in (answer(0), answer(0)):
+        seen.answered(1, carried_out)
+    assert seen.wrong == []
+    for _ in range(2):
+        seen.sent(1, frame(seen.party.members["fuzz_narrow"], Code.GET_BROKER_CONFIG))
+    seen.answered(2, answer(0))
+    assert seen.wrong == []
+    seen.answered(1, answer(0))
+    assert len(seen.wrong) == 1
+    seen.answered(1, answer(16))
+    assert len(seen.wrong) == 1
+
+
 def test_a_secret_and_the_protected_message_are_told() -> None:
     for member, shown, is_wrong in (
         (ROOT, b"x", False),
