@@ -14,7 +14,7 @@ from typing import Final
 
 from gateway.access.audit import Told
 from gateway.access.failures import Failures
-from gateway.access.model import Account, Accounts
+from gateway.access.model import Account, Accounts, needs_own_name
 from gateway.access.needs import needs_of
 from gateway.access.refusals import Refusals, cut, words
 from gateway.errors import RequestRefused
@@ -271,7 +271,7 @@ class KnownCaller:
         if code in rules.free_codes:
             rule = "authorizationWhitelist"
         elif not rules.judges:
-            if need.kind is Kind.CLUSTER:
+            if need.kind is Kind.CLUSTER or needs_own_name(need):
                 self._require_admin(request)
             rule = "authorizationEnabled=false"
         else:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from gateway.remoting.declared import Need
+from gateway.metadata.names import is_inner_topic
+from gateway.remoting.declared import Action, Kind, Need
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,16 @@ class Ruling:
 
     allowed: bool
     rule: str
+
+
+def needs_own_name(need: Need) -> bool:
+    """Return whether only a rule with the very name of the topic gives this right, and no rule for many topics.
+
+    Messages of all topics wait in the broker's inner topics: who may read many topics would read there what is denied
+    to it elsewhere. Numbers and settings of inner topics are shown as those of others.
+    """
+    looks = Action.GET | Action.LIST
+    return need.kind is Kind.TOPIC and bool(need.actions & ~looks) and is_inner_topic(need.name)
 
 
 class Account(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Final
 
-from gateway.access.model import Ruling
+from gateway.access.model import Ruling, needs_own_name
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import Action, Kind, Need
 from wire.codes import ResponseCode
@@ -125,6 +125,8 @@ class UserRefusals(Refusals):
         matched = ruling.rule != _NO_MATCH
         reason = "the decision is deny" if matched else _NO_MATCH
         advice = f"decided by {ruling.rule}" if matched else "grant it (mqadmin createAcl or updateAcl)"
+        if needs_own_name(need):
+            advice += ", by the topic's own name: messages of all topics wait there"
         return _user(
             f"User:{cut(name)} has no permission to access {need.kind.value}:{cut(need.name)} from {host}, {reason}. "
             f"{words(need.actions)} is needed; {advice}"

@@ -60,6 +60,14 @@ SYSTEM_TOPICS = NOT_ALLOWED_SEND_TOPICS | {DEFAULT_TOPIC, BENCHMARK_TOPIC, TRACE
 """The topics that no request creates or deletes; a broker adds its own name, its cluster's and a few more."""
 
 
+def is_inner_topic(topic: str) -> bool:
+    """Return whether a topic is the broker's own, in which messages of other topics wait, or what was popped of them.
+
+    Accounts that may use all topics may not use these: they would read what is denied to them elsewhere.
+    """
+    return topic in NOT_ALLOWED_SEND_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
+
+
 def topic_name_fault(topic: str) -> str | None:
     """Return why no topic may have this name, as a sentence, or None if the name is valid."""
     derived = topic.startswith((RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX))

@@ -3,7 +3,8 @@
 A request that 4.9.8 judges by topics and groups is judged here in the same way: the entry of the topic or group, else
 the default of the account; an admin passes everything if the account has no entries at all. 4.9.8 lets every account
 send the other requests. Here they are judged by their need: what is read about a topic or group is for accounts that
-may send to it or receive from it, and everything else is for admins.
+may send to it or receive from it, and everything else is for admins. The default of an account does not count for
+messages of the broker's inner topics (``needs_own_name``).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from gateway.access.model import Ruling
+from gateway.access.model import Ruling, needs_own_name
 from gateway.access.plain.addresses import NOTHING, AddressPattern, address_of
 from gateway.access.plain.permissions import DENY, WORDS
 from gateway.metadata.names import RETRY_TOPIC_PREFIX, TRACE_TOPIC
@@ -69,6 +70,8 @@ class PlainAccount:
         if need.name == TRACE_TOPIC and Action.PUB in wanted:
             return Ruling(True, f"every account may send to {TRACE_TOPIC}")
         word = self.entries.get(need.name)
+        if word is None and needs_own_name(need):
+            return Ruling(False, f"no topicPerms entry for {need.name}")
         if word is None:
             return _ruling(wanted, self.default_topic, f"defaultTopicPerm: {self.default_topic}")
         return _ruling(wanted, word, f"topicPerms: {need.name}={word}")

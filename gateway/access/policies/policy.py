@@ -5,6 +5,9 @@ those of the Default policy. An entry fits if its resource covers the needed one
 peer's address is one of its sources. Of the entries that fit, the best decides: ``Topic:orders`` before ``Topic:ord*``
 before ``Topic:o*`` before ``Topic:*`` before ``*``, and Deny before Allow for the same resource. Without an entry that
 fits the answer is no. 5.3.0 to 5.3.3 preferred shorter prefixes, and Allow.
+
+Unlike upstream, messages of an inner topic of the broker are covered only by entries with its name
+(``needs_own_name``).
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
-from gateway.access.model import Ruling
+from gateway.access.model import Ruling, needs_own_name
 from gateway.access.policies.resources import Pattern, Resource, address_of, network_of
 from gateway.remoting.declared import Action, Need
 
@@ -116,15 +119,18 @@ class Ranked:
     def best(self, need: Need, host: str) -> PolicyEntry | None:
         """Return the entry that decides about a need, None if no entry fits."""
         wanted = need.actions.value
-        for entries in self._covering(need.kind.value, need.name):
+        for entries in self._covering(need):
             for mask, entry in entries:
                 if mask & wanted and entry.holds_from(host):
                     return entry
         return None
 
-    def _covering(self, kind: str, name: str) -> Iterator[Sequence[_Masked]]:
+    def _covering(self, need: Need) -> Iterator[Sequence[_Masked]]:
         """Yield the entries of each resource that covers the needed one, best resource first."""
+        kind, name = need.kind.value, need.name
         yield self._literal.get((kind, name), ())
+        if needs_own_name(need):
+            return
         for length in self._lengths:
             if length <= len(name):
                 yield self._prefixed.get((kind, name[:length]), ())

@@ -16,6 +16,9 @@ ENTRIES = {"in": "SUB", "out": "PUB", "both": "PUB|SUB", "none": "DENY", "%RETRY
 USER = PlainAccount(
     name="user", secret=b"12345678", entries=ENTRIES, default_topic="PUB", default_group="SUB", is_admin=False
 )
+READER = PlainAccount(
+    name="reader", secret=b"12345678", entries={"rmq_sys_wheel_timer": "SUB"}, default_topic="PUB|SUB"
+)
 STRANGER = PlainAccount(name="stranger", secret=b"12345678")
 ADMIN = PlainAccount(name="admin", secret=b"12345678", is_admin=True)
 BOUND = PlainAccount(name="bound", secret=b"12345678", is_admin=True, entries={"in": "SUB"})
@@ -51,6 +54,15 @@ JUDGED: tuple[tuple[PlainAccount, Kind, str, Action, bool, str], ...] = (
     (STRANGER, Kind.GROUP, "any", SUB, False, "defaultGroupPerm: DENY"),
     (STRANGER, Kind.TOPIC, "RMQ_SYS_TRACE_TOPIC", PUB, True, "every account may send to RMQ_SYS_TRACE_TOPIC"),
     (STRANGER, Kind.TOPIC, "RMQ_SYS_TRACE_TOPIC", SUB, False, "defaultTopicPerm: DENY"),
+    # topics of the broker hold messages of every topic, so only entries with their names count
+    (USER, Kind.TOPIC, "rmq_sys_REVIVE_LOG_c", PUB, False, "no topicPerms entry for rmq_sys_REVIVE_LOG_c"),
+    (READER, Kind.TOPIC, "SCHEDULE_TOPIC_XXXX", SUB, False, "no topicPerms entry for SCHEDULE_TOPIC_XXXX"),
+    (READER, Kind.TOPIC, "rmq_sys_REVIVE_LOG_c", SUB | GET, False, "no topicPerms entry for rmq_sys_REVIVE_LOG_c"),
+    (READER, Kind.TOPIC, "RMQ_SYS_TRANS_HALF_TOPIC", GET, True, "defaultTopicPerm: PUB|SUB"),
+    (READER, Kind.TOPIC, "rmq_sys_wheel_timer", SUB, True, "topicPerms: rmq_sys_wheel_timer=SUB"),
+    (ADMIN, Kind.TOPIC, "SCHEDULE_TOPIC_XXXX", SUB, True, "admin: true"),
+    (BOUND, Kind.TOPIC, "SCHEDULE_TOPIC_XXXX", SUB, False, "no topicPerms entry for SCHEDULE_TOPIC_XXXX"),
+    (BOUND, Kind.TOPIC, "SCHEDULE_TOPIC_XXXX", GET, True, "admin: true"),
     # an admin passes everything only without entries
     (ADMIN, Kind.TOPIC, "any", PUB, True, "admin: true"),
     (ADMIN, Kind.GROUP, "any", SUB, True, "admin: true"),

@@ -62,6 +62,18 @@ Case = tuple[tuple[str, ...], str, bool]
         (("Topic:orders Pub Deny 10.9.9.9", "Topic:orders Pub Allow"), "Topic:orders Pub", True),
         # prefixes of other kinds
         (("Group:ord* Pub Deny", "Topic:o* Pub Allow"), "Topic:orders Pub", True),
+        # topics of the broker hold messages of every topic, so only their own names count
+        (("* All Allow", "Topic:orders All Deny"), "Topic:SCHEDULE_TOPIC_XXXX Sub", False),
+        (("Topic:* All Allow",), "Topic:RMQ_SYS_TRANS_HALF_TOPIC Sub", False),
+        (("Topic:RMQ_SYS_* All Allow",), "Topic:RMQ_SYS_TRANS_OP_HALF_TOPIC Sub|Get", False),
+        (("Topic:* All Allow",), "Topic:TRANS_CHECK_MAX_TIME_TOPIC Sub", False),
+        (("* All Allow",), "Topic:rmq_sys_wheel_timer Update", False),
+        (("* All Allow",), "Topic:rmq_sys_REVIVE_LOG_c Pub", False),
+        (("* Pub Deny", "Topic:rmq_sys_REVIVE_LOG_c Pub Allow"), "Topic:rmq_sys_REVIVE_LOG_c Pub", True),
+        (("Topic:SCHEDULE_TOPIC_XXXX Sub Allow",), "Topic:SCHEDULE_TOPIC_XXXX Sub", True),
+        (("* Get Allow",), "Topic:SCHEDULE_TOPIC_XXXX Get|List", True),
+        (("Topic:* Pub Allow",), "Topic:RMQ_SYS_TRACE_TOPIC Pub", True),
+        (("Group:* Sub Allow",), "Group:rmq_sys_g Sub", True),
     ],
 )
 def test_the_best_entry_decides(custom: tuple[str, ...], needed: str, allowed: bool) -> None:

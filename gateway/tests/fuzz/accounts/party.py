@@ -27,6 +27,11 @@ STEP: Final = "fuzz_step"
 CHANGED: Final = names.USERS
 """Accounts that requests of the fuzzer make, change and delete."""
 ANY: Final = frozenset(("Pub", "Sub", "Create", "Update", "Delete", "Get", "List"))
+INNER: Final = (
+    *("SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_", "TRANS_CHECK_MAX_TIME_TOPIC", "rmq_sys_"),
+    *("SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"),
+)
+"""The first characters of the broker's own topics, whose messages patterns do not cover."""
 LOOK: Final = frozenset(("Get", "List"))
 AUDIT_BYTES: Final = 65_536
 AUDIT_FILES: Final = 3
@@ -69,7 +74,12 @@ class Member:
         if any(fnmatchcase(name, pattern) for pattern in self.never):
             return False
         wanted = set(actions)
-        return any(of == kind and fnmatchcase(name, pattern) and wanted & allowed for of, pattern, allowed in self.may)
+        is_inner = kind == "Topic" and name.startswith(INNER) and not wanted <= LOOK
+        for of, pattern, allowed in self.may:
+            fits = name == pattern if is_inner else fnmatchcase(name, pattern)
+            if of == kind and fits and wanted & allowed:
+                return True
+        return False
 
 
 def _fuzz(actions: frozenset[str]) -> tuple[Grant, ...]:
