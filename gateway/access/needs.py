@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from gateway.metadata.names import RETRY_TOPIC_PREFIX
+from gateway.metadata.names import POP_RETRY_SEPARATOR, RETRY_TOPIC_PREFIX
 from gateway.remoting.declared import Action, Kind, Named, Need, Right
 from gateway.remoting.dispatch import Request
 from wire.message.light_queues import lite_names
+from wire.message.properties import PropertyName
+from wire.message.record import StoredMessage
 
 MAX_NAMES: Final = 1000
 """The most names of one field; a request with more needs Update of the cluster."""
-_AFTER_GROUP: Final = ("_", "+")
-"""The characters between group and topic in the retry topics of pops (upstream ``KeyBuilder``)."""
 
 
 def needs_of(right: Right, fields: Mapping[str, str], cluster: str) -> list[Need]:
@@ -25,11 +25,14 @@ def needs_of(right: Right, fields: Mapping[str, str], cluster: str) -> list[Need
     return [need for named in right.named for need in _needs(named, fields, groups, cluster)]
 
 
-def topic_need(name: str, actions: Action, groups: Sequence[str] = ()) -> Need | None:
+def topic_need(name: str, actions: Action, groups: Sequence[str] = (), *, is_popped: bool = False) -> Need | None:
     """Return the need for a topic; None if it is the retry topic of one of the groups, which have needs of their own.
 
     A retry topic counts as its group. The retry topic of a group's pops counts as the topic that was popped, and the
     light queue of a lite topic as the parent of the lite topic.
+
+    :param is_popped: whether a pop of one of the groups led to the topic. Then ``%RETRY%g_t`` counts as the topic t as
+        well; otherwise it may belong to a group of the name ``g_t``, which pops have nothing to do with.
     """
     if not name.startswith(RETRY_TOPIC_PREFIX):
         lite = lite_names(name)
@@ -37,16 +40,19 @@ def topic_need(name: str, actions: Action, groups: Sequence[str] = ()) -> Need |
     rest = name.removeprefix(RETRY_TOPIC_PREFIX)
     if rest in groups:
         return None
+    after = (POP_RETRY_SEPARATOR, "_") if is_popped else (POP_RETRY_SEPARATOR,)
     for group in groups:
         topic = rest[len(group) + 1 :]
-        if topic and rest.startswith(group) and rest[len(group)] in _AFTER_GROUP:
+        if topic and rest.startswith(group) and rest[len(group)] in after:
             return Need(Kind.TOPIC, topic, actions)
     return Need(Kind.GROUP, rest, Action.SUB if Action.PUB in actions else actions)
 
 
-def consumer_needs(group: str, topics: Sequence[str], actions: Action = Action.SUB) -> list[Need]:
+def consumer_needs(
+    group: str, topics: Sequence[str], actions: Action = Action.SUB, *, is_popped: bool = False
+) -> list[Need]:
     """Return the needs of a group that consumes topics."""
-    found = [topic_need(topic, actions, (group,)) for topic in topics]
+    found = [topic_need(topic, actions, (group,), is_popped=is_popped) for topic in topics]
     return [Need(Kind.GROUP, group, actions), *(need for need in found if need is not None)]
 
 
@@ -67,10 +73,21 @@ def _needs(named: Named, fields: Mapping[str, str], groups: Sequence[str], clust
                 continue
             if named.kind is Kind.GROUP:
                 yield Need(Kind.GROUP, name, named.actions)
-            elif not (named.except_ending and name.endswith(named.except_ending)):
-                need = topic_need(name, named.actions, groups)
+            elif not (named.except_ending and name == cluster + named.except_ending):
+                need = topic_need(name, named.actions, groups, is_popped=named.is_popped)
                 if need is not None:
                     yield need
+
+
+def message_needs(group: str, messages: Iterable[StoredMessage]) -> list[Need]:
+    """Return the needs of a group that consumes messages, which may be from anywhere in the log."""
+    return [
+        need
+        for message in messages
+        for need in consumer_needs(
+            group, [message.topic], is_popped=message.property_map.get(PropertyName.ORIGIN_GROUP) == group
+        )
+    ]
 
 
 def allowed_topics(request: Request, group: str, topics: Iterable[str]) -> set[str]:

@@ -61,7 +61,8 @@ class Named:
     :param optional: True if a request without the field needs nothing here; otherwise such a request needs Update of
         the cluster. A field for a cluster stands for the server's own if it is absent.
     :param separator: the text between several names in the field; "" if the field has one name.
-    :param except_ending: names with this ending need nothing.
+    :param except_ending: the name of the server's own cluster with this ending needs nothing.
+    :param is_popped: True if the topic may be the one in which messages of a pop are retried.
     """
 
     kind: Kind
@@ -70,11 +71,12 @@ class Named:
     optional: bool = False
     separator: str = ""
     except_ending: str = ""
+    is_popped: bool = False
 
     def __str__(self) -> str:
         actions = "/".join(str(action.name).title() for action in self.actions)
         field = f" `{self.field}`" if self.field else ""
-        ending = f" (not for names that end in {self.except_ending})" if self.except_ending else ""
+        ending = f" (not for the cluster's own name with {self.except_ending})" if self.except_ending else ""
         return f"{self.kind.value}{field} {actions}{' if given' if self.optional else ''}{ending}"
 
 
@@ -121,10 +123,16 @@ def needs(*named: Named, in_body: str = "") -> Right:
 
 
 def on_topic(
-    actions: Action, field: str = "topic", *, optional: bool = False, separator: str = "", except_ending: str = ""
+    actions: Action,
+    field: str = "topic",
+    *,
+    optional: bool = False,
+    separator: str = "",
+    except_ending: str = "",
+    is_popped: bool = False,
 ) -> Named:
     """Return a field that names a topic."""
-    return Named(Kind.TOPIC, field, actions, optional, separator, except_ending)
+    return Named(Kind.TOPIC, field, actions, optional, separator, except_ending, is_popped)
 
 
 def on_group(actions: Action, field: str = "consumerGroup", *, optional: bool = False, separator: str = "") -> Named:

@@ -54,8 +54,9 @@ def test_a_request_without_a_field_needs_the_cluster_unless_the_field_is_optiona
     [
         ("%RETRY%g", []),
         ("%RETRY%other", [group("other")]),
-        ("%RETRY%g_orders", [topic("orders")]),
+        ("%RETRY%g_orders", [group("g_orders")]),
         ("%RETRY%g+orders", [topic("orders")]),
+        ("%RETRY%g+", [group("g+")]),
         ("%RETRY%gorders", [group("gorders")]),
         ("%RETRY%g_", [group("g_")]),
         ("%RETRY%", [group("")]),
@@ -68,6 +69,15 @@ def test_a_request_without_a_field_needs_the_cluster_unless_the_field_is_optiona
 def test_a_retry_topic_counts_as_its_group_and_that_of_pops_as_the_topic(name: str, expected: list[Need]) -> None:
     fields = {"consumerGroup": "g", "topic": name}
     assert needs_of(CONSUMES, fields, CLUSTER) == [group("g"), *expected]
+
+
+def test_the_older_retry_topic_of_pops_counts_as_the_topic_only_where_a_pop_is_named() -> None:
+    fields = {"consumerGroup": "g", "topic": "%RETRY%g_orders"}
+    popped = on_topic(SUB, is_popped=True)
+    assert needs_of(needs(on_group(SUB), popped), fields, CLUSTER) == [group("g"), topic("orders")]
+    assert needs_of(needs(popped), fields, CLUSTER) == [group("g_orders")]
+    assert consumer_needs("g", ["%RETRY%g_orders"]) == [group("g"), group("g_orders")]
+    assert consumer_needs("g", ["%RETRY%g_orders"], is_popped=True) == [group("g"), topic("orders")]
 
 
 def test_who_sends_to_a_retry_topic_needs_to_consume_with_the_group() -> None:
@@ -84,10 +94,11 @@ def test_a_field_with_several_names_needs_each_of_them_once() -> None:
     assert needs_of(right, {"topicList": many}, CLUSTER) == [WHOLE_CLUSTER]
 
 
-def test_names_with_an_ending_need_nothing() -> None:
+def test_only_the_reply_topic_of_the_cluster_needs_nothing() -> None:
     right = needs(on_topic(PUB, except_ending="_REPLY_TOPIC"))
-    assert needs_of(right, {"topic": "c_REPLY_TOPIC"}, CLUSTER) == []
-    assert needs_of(right, {"topic": "c_REPLY_TOPIC2"}, CLUSTER) == [topic("c_REPLY_TOPIC2", PUB)]
+    assert needs_of(right, {"topic": f"{CLUSTER}_REPLY_TOPIC"}, CLUSTER) == []
+    for name in ("c_REPLY_TOPIC", f"x{CLUSTER}_REPLY_TOPIC", f"{CLUSTER}_REPLY_TOPIC2"):
+        assert needs_of(right, {"topic": name}, CLUSTER) == [topic(name, PUB)]
 
 
 def test_a_cluster_is_the_servers_own_or_the_one_that_is_named() -> None:

@@ -81,7 +81,7 @@ class PopAcks(Requests):
 
     # -- one ------------------------------------------------------------------------------------------------
 
-    @answers_directly(RequestCode.ACK_MESSAGE, needs(on_group(SUB), on_topic(SUB)))
+    @answers_directly(RequestCode.ACK_MESSAGE, needs(on_group(SUB), on_topic(SUB, is_popped=True)))
     def ack(self, request: Request) -> None:
         """Acknowledge one message."""
         header = read_header(AckMessageRequest, request.command)
@@ -219,7 +219,7 @@ class PopAcks(Requests):
 
     # -- hiding ---------------------------------------------------------------------------------------------
 
-    @answers_directly(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, needs(on_group(SUB), on_topic(SUB)))
+    @answers_directly(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, needs(on_group(SUB), on_topic(SUB, is_popped=True)))
     def change(self, request: Request) -> None:
         """Change the time at which a message becomes visible again."""
         header = read_header(ChangeInvisibleTimeRequest, request.command)
@@ -405,9 +405,9 @@ def _allowed(request: Request, entries: Sequence[BatchAck]) -> Sequence[BatchAck
     if request.caller is None:
         return entries
     pairs = {(entry.group, entry.topic) for entry in entries}
-    allowed = {pair for pair in pairs if request.allows(*consumer_needs(pair[0], [pair[1]]))}
+    allowed = {pair for pair in pairs if request.allows(*consumer_needs(pair[0], [pair[1]], is_popped=True))}
     if not allowed:
-        request.require(*consumer_needs(entries[0].group, [entries[0].topic]))
+        request.require(*consumer_needs(entries[0].group, [entries[0].topic], is_popped=True))
     return [entry for entry in entries if (entry.group, entry.topic) in allowed]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from twisted.internet.defer import DeferredList, ensureDeferred
 
-from gateway.access.needs import consumer_needs
+from gateway.access.needs import message_needs
 from gateway.broker.client_calls import (
     RUNNING_INFO_SINCE_VERSION,
     ask_client,
@@ -96,8 +96,7 @@ class ConsumerState(DeskRequests):
         )
         record = b"" if header.msg_id is None else await self._record(header.msg_id)
         if request.caller is not None and record:  # the request names any message, and perhaps no topic
-            topics = [message.topic for message in parse_records(record)]
-            request.require(*consumer_needs(header.consumer_group, topics))
+            request.require(*message_needs(header.consumer_group, parse_records(record)))
         topic = self._desk.topics.get(header.topic or "")
         group = self._desk.groups.get(header.consumer_group)
         question = ConsumeMessageDirectlyResultRequest(

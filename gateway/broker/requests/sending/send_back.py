@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from gateway.access.needs import consumer_needs
+from gateway.access.needs import message_needs
 from gateway.broker.desk import DeskRequests
 from gateway.delivery.retry import (
     DeadLetter,
@@ -51,7 +51,7 @@ class SendBack(DeskRequests):
     def _found(self, request: Request, header: ConsumerSendMsgBackRequest, head: StoredMessage | None) -> None:
         failed = _found_at(header.offset, head)
         if request.caller is not None:
-            request.require(*consumer_needs(header.group, [failed.topic]))
+            request.require(*message_needs(header.group, [failed]))
         if is_inner_batch(failed.sys_flag):
             raise RequestRefused(
                 ResponseCode.MESSAGE_ILLEGAL,

@@ -23,12 +23,15 @@ from wire.errors import RemoteError
 
 _ROW: Final = re.compile(r"^\| (\d+) \| \w+ \| \S+ \| \S+ \| (.+?) \| [\w –]+ \|$", re.MULTILINE)
 _NAMED: Final = re.compile(
-    r"(Topic|Group|Cluster)(?: `(\w+)`)? ([A-Z]\w+(?:/[A-Z]\w+)*)( if given)?(?: \(not for names that end in (\w+)\))?"
+    r"(Topic|Group|Cluster)(?: `(\w+)`)? ([A-Z]\w+(?:/[A-Z]\w+)*)( if given)?"
+    r"(?: \(not for the cluster's own name with (\w+)\))?"
 )
 _SEPARATORS: Final = {"topicList": ";", "filterGroups": ","}
 _LEFT_OUT: Final = ((), ("_UNIQUE_KEY_QUERY",), ("__ZONE_NAME", "__ZONE_MODE"), ("SecurityToken",))
 """The fields that some clients do not sign."""
 _RETRY: Final = "%RETRY%"
+_OF_POPS: Final = (200051, 200053)
+"""Acknowledgements and changes of the invisible time, whose topic may be where messages of a pop are retried."""
 CLUSTER: Final = "DefaultCluster"
 MAX_WAITING: Final = 10_000
 MAX_SHOWN_BYTES: Final = 1_000
@@ -111,7 +114,7 @@ def _read_leniently(frame: bytes) -> Read | None:
         return None
 
 
-def _needs(rule: Rule, fields: Mapping[str, str]) -> Iterator[tuple[str, str, Sequence[str]]]:
+def _needs(rule: Rule, fields: Mapping[str, str], *, is_popped: bool) -> Iterator[tuple[str, str, Sequence[str]]]:
     groups = [fields[named.field] for named in rule.named if named.kind == "Group" and named.field in fields]
     for named in rule.named:
         if named.kind == "Cluster":
@@ -126,11 +129,13 @@ def _needs(rule: Rule, fields: Mapping[str, str]) -> Iterator[tuple[str, str, Se
         for name in [part for part in text.split(separator) if part] if separator else [text]:
             if named.kind == "Group":
                 yield "Group", name, named.actions
-            elif not (named.except_ending and name.endswith(named.except_ending)):
-                yield from _topic_needs(name, named.actions, groups)
+            elif not (named.except_ending and name == CLUSTER + named.except_ending):
+                yield from _topic_needs(name, named.actions, groups, "_+" if is_popped else "+")
 
 
-def _topic_needs(name: str, actions: Sequence[str], groups: Sequence[str]) -> Iterator[tuple[str, str, Sequence[str]]]:
+def _topic_needs(
+    name: str, actions: Sequence[str], groups: Sequence[str], after_group: str
+) -> Iterator[tuple[str, str, Sequence[str]]]:
     if not name.startswith(_RETRY):
         yield "Topic", name, actions
         return
@@ -138,7 +143,7 @@ def _topic_needs(name: str, actions: Sequence[str], groups: Sequence[str]) -> It
     if rest in groups:
         return
     for group in groups:
-        if rest.startswith((f"{group}_", f"{group}+")) and len(rest) > len(group) + 1:
+        if rest.startswith(tuple(group + mark for mark in after_group)) and len(rest) > len(group) + 1:
             yield "Topic", rest[len(group) + 1 :], actions
             return
     yield "Group", rest, ["Sub"] if "Pub" in actions else actions
@@ -241,7 +246,7 @@ class Judge:
             return f"{what} is of a disabled account"
         if rule.who in ("admin", "operator") and not member.is_admin:
             return f"{what} is not of an administrator"
-        for kind, name, actions in _needs(rule, asked.fields):
+        for kind, name, actions in _needs(rule, asked.fields, is_popped=asked.code in _OF_POPS):
             if not member.has(kind, name, actions):
                 return f"{what} lacks {'/'.join(actions)} of {kind}:{name[:60]!r}"
         return None
