@@ -18,8 +18,8 @@ from gateway.metadata.names import TRACE_TOPIC
 from gateway.nameserver.service import NameServer
 from gateway.remoting.declared import CREATE, GET, PUB, SUB, UPDATE, Kind, Need
 from gateway.settings import Settings
-from gateway.tests.access.accounts import PLAIN, FakeAccount, everything, guard_of
-from gateway.tests.broker.whole_broker import WholeBroker
+from gateway.tests.access.accounts import CLUSTER, PLAIN, FakeAccount, everything, guard_of
+from gateway.tests.broker.whole_broker import START_MS, WholeBroker
 from gateway.tests.remoting.conversation import Conversation, Peer, memory_reactor
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
 from wire.bodies.message_queue import LockBatchRequest, LockBatchResponse, MessageQueue
@@ -30,6 +30,8 @@ from wire.codes import RequestCode, ResponseCode
 from wire.command import ONEWAY_FLAG, RemotingCommand
 from wire.headers.declare import build_header
 from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
+from wire.message.batch import BatchPart, build_batch
+from wire.message.recall_handle import RecallHandle
 from wire.quick.known_forms import FormReader
 from wire.quick.sent import SendForm
 from wire.quick.whole import whole_headers
@@ -41,8 +43,8 @@ DISABLED = FakeAccount("disabled", *everything(), is_enabled=False)
 ALL = (ADMIN, SHOP, NOBODY, DISABLED)
 
 
-def broker_with(directory: Path, guard: Guard) -> WholeBroker:
-    broker = WholeBroker(directory)
+def broker_with(directory: Path, guard: Guard, **settings: bool) -> WholeBroker:
+    broker = WholeBroker(directory, **settings)
     broker.conversation.dispatch._admit = RequestAdmission(broker.parts.settings, guard.admit).admit
     guard.client_of = broker.parts.heartbeats.clients.id_of
     return broker
@@ -242,6 +244,9 @@ def test_without_authorization_an_account_may_do_what_concerns_no_cluster(tmp_pa
         answer = asked(peer, RemotingCommand(code), NOBODY)
         assert (answer.code, (answer.remark or "")[:34]) == (16, "User:nobody has no permission to a")
     assert asked(peer, RemotingCommand(RequestCode.GET_BROKER_CONFIG), ADMIN).code == 0
+    inner = {"topic": "SCHEDULE_TOPIC_XXXX", "key": "k", "maxNum": "1", "beginTimestamp": "0", "endTimestamp": "1"}
+    for account, expected in ((NOBODY, 16), (ADMIN, ResponseCode.QUERY_NOT_FOUND)):
+        assert asked(peer, RemotingCommand(RequestCode.QUERY_MESSAGE, ext_fields=dict(inner)), account).code == expected
     broker.stop()
 
 
@@ -450,6 +455,57 @@ def test_only_an_administrator_sends_a_marker_that_takes_back_the_timer_message_
         marker = send_to("orders")
         marker.ext_fields["i"] = "TIMER_DELAY_SEC\x0160\x02TIMER_DEL_UNIQKEY\x01KEYOFSECRET\x02"
         assert asked(peer, marker, account).code == code
+    broker.stop()
+
+
+def test_a_recall_takes_back_a_message_of_the_topic_that_it_names_only(tmp_path: Path) -> None:
+    broker = broker_with(tmp_path, guard_of(*ALL), recall_message_enable=True)
+    peer, due = broker.connect(), str(START_MS + 5_000)
+    for topic, account in (("orders", SHOP), ("secret", ADMIN)):
+        timed = send_to(topic)
+        timed.ext_fields["i"] = f"TIMER_DELIVER_MS\x01{due}\x02UNIQ_KEY\x01K{topic}\x02"
+        assert asked(peer, timed, account).code == 0
+    for key in ("Korders", "Ksecret", "secret+Ksecret"):
+        handle = RecallHandle("orders", "broker-a", due, key).build()
+        recall = RemotingCommand(RequestCode.RECALL_MESSAGE, ext_fields={"topic": "orders", "recallHandle": handle})
+        assert asked(peer, recall, SHOP).code == 0
+    broker.wait(7)
+    assert [len(broker.messages(topic)) for topic in ("orders", "secret")] == [0, 1]
+    broker.stop()
+
+
+def in_light_queues(code: int, names: str) -> RemotingCommand:
+    """Return a send to the topic orders that names light queues, in the header or, for a batch, in its message."""
+    properties = f"INNER_MULTI_DISPATCH\x01{names}\x02"
+    command = send_to("orders", code)
+    if code == RequestCode.SEND_BATCH_MESSAGE:
+        command.ext_fields["m"] = "true"
+        command.body = build_batch([BatchPart(0, b"body", properties.encode())])
+    else:
+        command.ext_fields["i"] = properties
+    if code == RequestCode.SEND_REPLY_MESSAGE_V2:
+        command.ext_fields["b"] = f"{CLUSTER}_REPLY_TOPIC"
+    return command
+
+
+@pytest.mark.parametrize(
+    "code", [RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2]
+)
+def test_who_names_light_queues_needs_to_send_to_each_of_them(tmp_path: Path, code: int) -> None:
+    light = FakeAccount("light", *(Need(Kind.TOPIC, name, PUB) for name in ("orders", "%LMQ%mine", "parent")))
+    broker = broker_with(tmp_path, guard_of(light), enable_lmq=True, enable_multi_dispatch=True)
+    peer = broker.connect()
+    replied = ResponseCode.SYSTEM_ERROR if code == RequestCode.SEND_REPLY_MESSAGE_V2 else ResponseCode.SUCCESS
+    for names, expected in (
+        ("%LMQ%mine", replied),
+        ("%LMQ%mine,%LMQ%theirs", ResponseCode.NO_PERMISSION),
+        ("%LMQ%$secret$lite", ResponseCode.NO_PERMISSION),
+        ("%LMQ%$parent$lite,theirs", replied),
+    ):
+        answer = asked(peer, in_light_queues(code, names), light)
+        assert answer.code == expected, (names, answer.remark)
+    assert [len(broker.messages(name)) for name in ("%LMQ%mine", "%LMQ%theirs", "%LMQ%$secret$lite")] == [1, 0, 0]
+    assert len(broker.messages("%LMQ%$parent$lite")) == 1
     broker.stop()
 
 

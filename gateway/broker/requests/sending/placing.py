@@ -12,10 +12,13 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final
 
+from gateway.access.needs import topic_need
 from gateway.delivery.retry import dead_letter_topic
 from gateway.errors import RequestRefused
 from gateway.metadata.message_types import PRIORITY, priority_of, type_of_message
 from gateway.metadata.names import NOT_ALLOWED_SEND_TOPICS
+from gateway.remoting.declared import PUB
+from gateway.remoting.dispatch import Request
 from gateway.schedule.redirect import TIMER_PROPERTIES, delay_level
 from gateway.schedule.timer_message import wants_timer
 from gateway.transaction.records.half_messages import refuse_reason
@@ -50,16 +53,22 @@ def refuse_system_topic(name: str) -> None:
         raise RequestRefused(ResponseCode.NO_PERMISSION, f"sending message to topic[{name}] is forbidden: system topic")
 
 
-def refuse_many_light_queues(properties: Mapping[str, str]) -> None:
-    """Refuse a message that names many light queues, each of which takes a file.
+def check_light_queues(request: Request, properties: Mapping[str, str]) -> None:
+    """Look at the light queues that a message names: each takes a file, and the sender must be allowed to send there.
 
-    :raises RequestRefused: MESSAGE_ILLEGAL, the message names more than ``MAX_LIGHT_QUEUES``.
+    :raises RequestRefused: MESSAGE_ILLEGAL, the message names more than ``MAX_LIGHT_QUEUES``; or the sender may not
+        send to one of them.
     """
-    count = len(wanted_queues(properties))
-    if count > MAX_LIGHT_QUEUES:
+    names = wanted_queues(properties)
+    if len(names) > MAX_LIGHT_QUEUES:
         raise RequestRefused(
-            ResponseCode.MESSAGE_ILLEGAL, f"the message names {count} light queues, at most {MAX_LIGHT_QUEUES} go"
+            ResponseCode.MESSAGE_ILLEGAL, f"the message names {len(names)} light queues, at most {MAX_LIGHT_QUEUES} go"
         )
+    if request.caller is not None:
+        for name in names:
+            need = topic_need(name, PUB) if is_light_queue(name) else None
+            if need is not None:
+                request.require(need)
 
 
 def refuse_order(topic: TopicConfig, name: str, broker_permission: int) -> None:

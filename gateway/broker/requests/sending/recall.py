@@ -78,7 +78,8 @@ class RecallMessage(DeskRequests):
     def _marker(self, request: Request, header: RecallMessageRequest, handle: RecallHandle) -> OutgoingMessage:
         now_ms, channel = self._desk.clock(), request.channel
         key = handle.unique_key
-        names_topic = self._settings.append_topic_for_timer_delete_key
+        # Of an account: it may not take back a message of another topic, whose key it may know.
+        names_topic = self._settings.append_topic_for_timer_delete_key or request.caller is not None
         properties = {
             PropertyName.TIMER_DEL_UNIQKEY: f"{handle.topic}+{key}" if names_topic else key,
             PropertyName.UNIQ_KEY: key,

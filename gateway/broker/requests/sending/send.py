@@ -18,12 +18,12 @@ from gateway.broker.desk import Desk
 from gateway.broker.requests.sending.batches import Batches
 from gateway.broker.requests.sending.placing import (
     StoredIn,
+    check_light_queues,
     place_of,
     put_by_priority,
     put_into_lite_topic,
     put_to_dead_letters,
     queue_of,
-    refuse_many_light_queues,
     refuse_order,
     refuse_system_topic,
 )
@@ -134,11 +134,11 @@ class SendMessage:
                 message = self._outgoing(request, plain)
                 topic = self._checked(request, message)
                 if plain.batch:
-                    check = (
-                        partial(self._check_type, message.topic)
-                        if self._settings.enable_topic_message_type_check
-                        else None
-                    )
+                    check = None
+                    if self._fills_light_queues or self._settings.enable_topic_message_type_check:
+                        check = partial(self._check_one_of_batch, request, message.topic)
+                    if self._fills_light_queues:
+                        check_light_queues(request, parse_properties(plain.properties or ""))
                     self._batches.store(request, message, topic, plain.properties or "", check)
                     return
                 place = self._properties.give(message, plain.properties or "")
@@ -161,6 +161,8 @@ class SendMessage:
         self._checked(request, message)
         raw = append_properties((header.properties or "").encode("utf-8", "replace"), self._answer_ext)
         message.properties, message.property_map = raw, parse_properties(raw)
+        if self._fills_light_queues:
+            check_light_queues(request, message.property_map)
         return message
 
     def _outgoing(self, request: Request, header: SendMessageRequest) -> OutgoingMessage:
@@ -238,6 +240,12 @@ class SendMessage:
         if reason is not None and not self._topics.is_system(topic):
             raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, reason)
 
+    def _check_one_of_batch(self, request: Request, topic: str, properties: Mapping[str, str]) -> None:
+        if self._settings.enable_topic_message_type_check:
+            self._check_type(topic, properties)
+        if self._fills_light_queues:
+            check_light_queues(request, properties)
+
     # -- placing --------------------------------------------------------------------------------------------
 
     def _place_and_store(
@@ -252,7 +260,7 @@ class SendMessage:
         if (topic.attributes or place is not _ITS_TOPIC) and self._settings.enable_topic_message_type_check:
             self._check_type(message.topic, properties)
         if self._fills_light_queues:
-            refuse_many_light_queues(properties)
+            check_light_queues(request, properties)
         if place is None:
             if PropertyName.LITE_TOPIC in properties and self._topics.is_lite_parent(message.topic):
                 put_into_lite_topic(message, fills_light_queues=self._settings.fills_light_queues)

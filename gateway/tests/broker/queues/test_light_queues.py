@@ -12,6 +12,7 @@ from gateway.tests.broker.whole_broker import WholeBroker, pulling
 from gateway.tests.remoting.conversation import Peer
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.offsets import QueryConsumerOffsetRequest, UpdateConsumerOffsetRequest
+from wire.message.batch import BatchPart, build_batch
 from wire.message.flags import PullFlag
 from wire.message.record import parse_records
 
@@ -111,6 +112,8 @@ def test_more_light_queues_than_allowed_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("further", [{}, {"DELAY": "1"}, {"TRAN_MSG": "true", "PGROUP": "producers"}])
 def test_a_message_names_so_many_light_queues_at_most(broker: WholeBroker, further: dict[str, str]) -> None:
     names = [f"%LMQ%{number}" for number in range(MAX_LIGHT_QUEUES + 1)]
+    batch = build_batch([BatchPart(0, b"a", f"INNER_MULTI_DISPATCH\x01{','.join(names)}\x02".encode())])
+    assert broker.send(broker.connect(), batch=True, body=batch).code == ResponseCode.MESSAGE_ILLEGAL
     answer = broker.send(broker.connect(), properties={"INNER_MULTI_DISPATCH": ",".join(names), **further})
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
     assert f"names {len(names)} light queues" in (answer.remark or "")
