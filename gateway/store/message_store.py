@@ -41,6 +41,7 @@ from gateway.store.index.index import KeyIndex
 from gateway.store.index.indexing import DispatchedLog, Indexing
 from gateway.store.log.commit_log import CommitLog, head_at
 from gateway.store.log.log_batch import NO_END
+from gateway.store.log.log_bytes import log_bytes, record_begins
 from gateway.store.log.log_scan import refuse_misplaced
 from gateway.store.put_result import WaitFor
 from gateway.store.queues.consume_queue import ConsumeQueue
@@ -413,6 +414,37 @@ class MessageStore:
         """
         queue = self._queues.find((topic, queue_id))
         return None if queue is None else queue.extension.unit(position_of(tags_code))
+
+    # --- for replicas --------------------------------------------------------------------------------------------
+
+    @property
+    def durable_end(self) -> int:
+        """The log offset below which everything is on disk, visible or held by a stage."""
+        flushed = self._progress.flushed
+        return max(flushed, self._group.stored_end) if self._settings.sync_flush else flushed
+
+    def flush_stored(self) -> bool:
+        """Bring the log to the disk up to the last stored batch, visible or not; return whether it is there; blocks.
+
+        With ASYNC_FLUSH, this moves ``durable_end`` on over batches that a stage holds.
+        """
+        return self._flushing.flush_log(self._group.stored_end)
+
+    def log_bytes(self, start: int, limit: int) -> bytes | None:
+        """Return durable bytes of the log from ``start`` on: whole records of one file; blocks, for any thread.
+
+        There are at most ``limit`` bytes, or one record; a filler counts as a record up to the end of its file. Return
+        b"" if ``start`` is not below ``durable_end``; None if the log no longer has the bytes.
+        """
+        return log_bytes(self._log.files, start, limit, self.durable_end)
+
+    def record_begins(self, place: int, begin: int) -> list[int]:
+        """Return where records start by which two logs are compared up to ``place``; blocks, for any thread.
+
+        The first is the last record that ends at or before ``place``, the last one is the first record at or after
+        ``begin``; there are at most ``MAX_COMPARED``. ``log_bytes(offset, 0)`` returns the bytes of each.
+        """
+        return record_begins(self._log.files, place, begin)
 
     def queues(self) -> Iterator[tuple[str, int]]:
         """Return topic and queue id of every queue that ever got a message."""

@@ -192,10 +192,13 @@ class Flushing:
             progress.saved_count = count
             return True
 
-    def flush_log(self) -> bool:
-        """Bring the visible log to the disk, without queues and index; return whether the log is there."""
+    def flush_log(self, end: int = 0) -> bool:
+        """Bring the visible log to the disk, without queues and index; return whether the log is there.
+
+        :param end: the offset up to which the log is brought there even if it is not visible.
+        """
         with self.in_turn:
-            return self._may_flush and self._flush_log(self._log.visible_end)
+            return self._may_flush and self._flush_log(max(self._log.visible_end, end))
 
     def flush_opened(self) -> bool:
         """Flush after recovery: everything, or only the log if recovery wrote very many queues.
