@@ -5,7 +5,7 @@ Tables and store report through plain callables, and so need no reactor. Request
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar
 
@@ -54,16 +54,21 @@ def not_on_disk(what: str, failure: object) -> RequestRefused:
     )
 
 
-async def delete_queues(store: MessageStore, topic: str, in_thread: InThread) -> None:
-    """Delete the queues of a topic; return when the deletion is on disk.
+async def delete_queues(store: MessageStore, topics: Iterable[str], in_thread: InThread) -> None:
+    """Delete the queues of topics; return when these deletions, and all earlier ones, are on disk.
 
-    :raises RequestRefused: SYSTEM_ERROR: the deletion is not on disk.
+    :raises RequestRefused: SYSTEM_ERROR: a deletion is not on disk; the other topics are deleted all the same.
     """
-    waiting: Deferred[BaseException | None] = Deferred()
-    store.delete_topic(topic, in_thread, waiting.callback)
-    failure = await waiting
-    if failure is not None:
-        raise RequestRefused(
-            ResponseCode.SYSTEM_ERROR,
-            f"the queues of topic {topic} are not deleted on disk ({failure}); they may come back at the next start",
-        )
+    refused: RequestRefused | None = None
+    for topic in topics:
+        waiting: Deferred[BaseException | None] = Deferred()
+        store.delete_topic(topic, in_thread, waiting.callback)
+        failure = await waiting
+        if failure is not None:
+            refused = RequestRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"queues of topic {topic} are not deleted on disk ({failure}); they may come back at the next start",
+            )
+    if refused is not None:
+        raise refused
+    await saved(partial(store.deletion.finish, in_thread), "an earlier deletion of queues")

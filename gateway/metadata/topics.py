@@ -103,6 +103,10 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
             or topic.startswith(names.SYSTEM_TOPIC_PREFIX)
         )
 
+    def is_gone(self, topic: str) -> bool:
+        """Return whether queues of this name are left over: of no topic, not the system's, and no light queue."""
+        return not (self.get(topic) or self.is_system(topic) or is_light_queue(topic))
+
     def is_lite_parent(self, topic: str) -> bool:
         """Return whether a topic exists and has lite topics."""
         config = self._table.get(topic)

@@ -12,7 +12,6 @@ from gateway.remoting.declared import CLUSTER_UPDATE
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import answers
 from wire.codes import RequestCode
-from wire.message.light_queues import is_light_queue
 
 
 class CleaningRequests(DeskRequests):
@@ -34,7 +33,6 @@ class CleaningRequests(DeskRequests):
     @answers(RequestCode.CLEAN_UNUSED_TOPIC, None, CLUSTER_UPDATE)
     async def clean_topics(self, _request: Request, _header: None) -> Answer:
         """Delete the queues of topics that no longer exist; light queues have no topic of their own and are kept."""
-        for topic in sorted({topic for topic, _ in self._desk.store.queues()}):
-            if not (self._desk.topics.get(topic) or self._desk.topics.is_system(topic) or is_light_queue(topic)):
-                await delete_queues(self._desk.store, topic, self._desk.in_thread)
+        found = sorted({topic for topic, _ in self._desk.store.queues()})
+        await delete_queues(self._desk.store, filter(self._desk.topics.is_gone, found), self._desk.in_thread)
         return Answer()

@@ -93,12 +93,17 @@ class TopicRequests(DeskRequests):
         if config is not None and header.topic in deleted:
             queues = max(config.read_queue_nums, config.write_queue_nums)
             self._desk.offsets.forget_topic(header.topic, self._desk.consumers.readers_of_topic(header.topic), queues)
-        for topic in deleted:
-            for name in (*(await self._desk.forget_topic(topic)), topic):
-                await delete_queues(self._desk.store, name, self._desk.in_thread)
-        if deleted:
-            await saved(self._desk.offsets.persist, f"deletion of the offsets of topic {header.topic}")
-            await saved(self._desk.topics.persist, f"deletion of topic {header.topic}")
+        known = {
+            header.topic,
+            *(topic for topic, _ in self._desk.store.queues()),
+        }  # what an earlier request left behind
+        left = [topic for topic in (header.topic, *retries) if topic in known and self._desk.topics.is_gone(topic)]
+        gone = list(dict.fromkeys([*deleted, *left]))
+        for topic in gone.copy():
+            gone += await self._desk.forget_topic(topic)
+        await delete_queues(self._desk.store, gone, self._desk.in_thread)
+        await saved(self._desk.offsets.persist, f"deletion of the offsets of topic {header.topic}")
+        await saved(self._desk.topics.persist, f"deletion of topic {header.topic}")
         return Answer()
 
     @answers_in_turns(RequestCode.GET_ALL_TOPIC_CONFIG, GetAllTopicConfigRequest, CLUSTER_GET, Size.LIST)

@@ -76,7 +76,8 @@ class Deletion:
         self._other_files: deque[Path] = deque()
         self._failed_ms = -settings.redelete_hanged_file_interval_ms
         self._index_min = 0  # the start of the log at the last removal of expired index files
-        self._one_topic = Lock()  # deletions of several topics may run in several threads
+        self._finishing = Lock()  # deletions of several topics may run in several threads
+        self._unfinished: list[tuple[str, list[Path]]] = []
         self._away = QueuesAway(files.layer, files.paths)
         self.deleted_topics = files.deleted_topics
         self.keep_from: Callable[[], int | None] | None = None
@@ -260,24 +261,29 @@ class Deletion:
 
         The queues' directory is moved away at once, so that the topic can be made again while the old files go. After a
         crash before ``done``, either the whole topic is back, or the next start has finished its deletion.
+
+        Deletions that did not reach the disk before are finished as well, or ``done`` gets the error that keeps them.
         """
-        if not any(queue.topic == topic for queue in self._queues):
+        if any(queue.topic == topic for queue in self._queues):
+            log_end = self._log.visible_end
+            before = self.deleted_topics.offsets.get(topic)
+            # Noted before the queues go: a flush without these queues then saves the note.
+            self.deleted_topics.note(topic, log_end)
+            try:
+                away = self._move_away(topic, log_end)
+            except OSError as error:
+                self.deleted_topics.take_back(topic, before)
+                done(error)
+                return
+            self._unfinished.append((topic, away))
+        self.finish(in_thread, done)
+
+    def finish(self, in_thread: InThread, done: Deleted) -> None:
+        """Bring the deletions of topics to the disk that are not there yet. Call on the reactor's thread."""
+        if self._unfinished:
+            in_thread(self._finish, lambda result: done(result.error if isinstance(result, Failed) else None))
+        else:
             done(None)
-            return
-        log_end = self._log.visible_end
-        before = self.deleted_topics.offsets.get(topic)
-        # Noted before the queues go: a flush without these queues then saves the note.
-        self.deleted_topics.note(topic, log_end)
-        try:
-            away = self._move_away(topic, log_end)
-        except OSError as error:
-            self.deleted_topics.take_back(topic, before)
-            done(error)
-            return
-        in_thread(
-            lambda: self._remove_topic(topic, away),
-            lambda result: done(result.error if isinstance(result, Failed) else None),
-        )
 
     def _move_away(self, topic: str, log_end: int) -> list[Path]:
         away = self._queues.detach_topic(topic, lambda: self._away.move(topic, log_end))
@@ -287,17 +293,21 @@ class Deletion:
             log.error("consume queue extension cannot be moved away", topic=topic, error=str(error))
         return away
 
-    def _remove_topic(self, topic: str, away: Sequence[Path]) -> None:
-        with self._one_topic:
+    def _finish(self) -> None:
+        with self._finishing:
+            deletions = self._unfinished.copy()
             # Saved first: after that, no rebuild brings a message back, even if a crash interrupts the deletion.
             self.deleted_topics.save()
-            self._queues.journal.forget_topic(topic)  # a listed queue without files would count as lost
-        directories = [self._paths.deleted, self._paths.consume_queue]
-        if self._files.exists(self._paths.consume_queue_extension):
-            directories.append(self._paths.consume_queue_extension)
-        for directory in directories:
-            self._files.fsync_directory(directory)
-        self._away.remove(away)
+            for topic, _ in deletions:
+                self._queues.journal.forget_topic(topic)  # a listed queue without files would count as lost
+            directories = [self._paths.deleted, self._paths.consume_queue]
+            if self._files.exists(self._paths.consume_queue_extension):
+                directories.append(self._paths.consume_queue_extension)
+            for directory in directories:
+                self._files.fsync_directory(directory)
+            del self._unfinished[: len(deletions)]
+        for _, away in deletions:
+            self._away.remove(away)
 
     def finish_interrupted(self) -> None:
         """Finish the deletions of topics that a crash interrupted; blocks. Call before the queues are loaded."""

@@ -5,8 +5,10 @@ The message store is a stand-in that holds store times; its own tests prove the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from twisted.internet.defer import Deferred, succeed
@@ -60,6 +62,7 @@ class StandInStore:
         self.on_the_way = 0
         self.not_durable = 0
         self.failure: OSError | None = None
+        self.deletion = SimpleNamespace(finish=lambda _, done: done(None))
 
     def put(self, topic: str, queue_id: int, *stored_at_ms: int, first: int = 0, cold: bool = False) -> None:
         """Let a queue hold messages of these store times."""
@@ -93,6 +96,9 @@ class StandInStore:
 
     def durable_max_offset(self, topic: str, queue_id: int) -> int:
         return self.max_offset(topic, queue_id) - self.not_durable
+
+    def queues(self) -> Iterable[tuple[str, int]]:
+        return self.kept
 
     def delete_topic(self, topic: str, in_thread: Any, done: Any) -> None:
         for key in [key for key in self.kept if key[0] == topic]:

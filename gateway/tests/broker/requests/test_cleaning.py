@@ -88,7 +88,7 @@ def test_a_topic_whose_queues_cannot_be_deleted_is_not_called_deleted(
     def fails(*_: object) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(broker.parts.store.deletion, "_remove_topic", fails)
+    monkeypatch.setattr(broker.parts.store.deletion, "_finish", fails)
     answer = broker.ask(client, RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest(topic="orders"))
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert "not deleted on disk" in str(answer.remark)

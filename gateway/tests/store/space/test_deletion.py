@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.in_thread import in_this_thread
 from gateway.store.disk.files import DiskSpace
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutStatus
@@ -614,6 +615,43 @@ def test_a_deletion_that_fails_says_so(tmp_path: Path) -> None:
     put(store, b"again")
     with pytest.raises(OSError, match="Input/output error"):
         store.delete_topic("T")
+
+
+@pytest.mark.parametrize("path", ["gateway-deleted", "gateway-queues"])
+def test_point_8_a_deletion_that_did_not_reach_the_disk_is_not_done_the_next_time(tmp_path: Path, path: str) -> None:
+    disk = Disk()
+    store = opened(tmp_path / "s", ASYNC, disk=disk)
+    put(store, b"old")
+    put(store, message(topic="U"))
+    store.flush()
+    done: list[BaseException | None] = []
+    disk.fail("write", path, errno.ENOSPC)
+    for topic in ("T", "T", "U", "Unknown"):
+        store.delete_topic(topic, done=done.append)
+    store.deletion.finish(in_this_thread, done.append)
+    assert [error.errno for error in done if isinstance(error, OSError)] == [errno.ENOSPC] * 5
+    disk.fault = None
+    store.deletion.finish(in_this_thread, done.append)
+    assert done[5:] == [None]
+    assert list((tmp_path / "s" / "deleted").iterdir()) == []
+    assert list(opened(killed(tmp_path / "s")).queues()) == []
+    disk.calls.clear()
+    store.delete_topic("T", done=done.append)
+    assert (done[6:], disk.calls) == ([None], [])
+
+
+def test_point_8_a_deletion_is_not_done_while_another_thread_writes_it(tmp_path: Path) -> None:
+    executor, disk = Executor(), Disk()
+    store = opened(tmp_path, disk=disk)
+    put(store, b"old")
+    store.flush()
+    done: list[BaseException | None] = []
+    for _ in range(2):
+        store.delete_topic("T", executor.in_thread, done.append)
+    assert done == []
+    disk.fail("create", "gateway-deleted", errno.ENOSPC)
+    executor.run()
+    assert [type(error) for error in done] == [OSError, OSError]
 
 
 def test_several_topics_are_deleted_at_the_same_time(tmp_path: Path) -> None:
