@@ -295,6 +295,7 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         for key in [key for key in self.resets if key[0] == group]:
             del self.resets[key]
         self.member_resets.forget(group)
+        self._writer.touch()
 
     def load(self) -> None:
         """Read the last saved offsets; blocks, so call this only before the broker serves.

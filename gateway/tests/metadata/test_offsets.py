@@ -172,6 +172,15 @@ def test_a_reset_is_forgotten_with_its_group_or_topic(open_offsets: Open) -> Non
     assert offsets.resets == {}
 
 
+def test_point_8_resets_of_a_deleted_group_do_not_come_back_with_a_start(open_offsets: Open) -> None:
+    offsets = open_offsets()
+    offsets.forget_topic("t", {"g": []}, 2)
+    offsets.persist_now()
+    offsets.remove_group("g")
+    offsets.persist_now()
+    assert open_offsets().resets == {}
+
+
 def test_the_groups_of_a_deleted_topic_begin_at_0_of_a_new_one_as_far_as_there_is_room(open_offsets: Open) -> None:
     offsets = open_offsets()
     offsets.commit("g", "t", 3, 10)
