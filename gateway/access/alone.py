@@ -1,4 +1,4 @@
-"""One process at a time changes a file of accounts: several brokers of a machine may have the same file."""
+"""One process at a time changes a file of accounts or of audit: several servers of a machine may have the same one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def alone(path: Path) -> Iterator[None]:
     :raises OSError: the lock cannot be made.
     """
     target = Path(os.path.realpath(path))
-    descriptor = os.open(target.with_name(f".{target.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(target.with_name(f".{target.name}.lock"), flags, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

@@ -16,9 +16,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import Final, NamedTuple
 
+from gateway.access.alone import alone
 from gateway.clock import Milliseconds, wall_clock_ms
 from gateway.in_thread import Failed, InThread
 from gateway.readable import moment_text
@@ -174,13 +174,12 @@ class Audit:
 
 
 class _RotatedFile:
-    """Appends lines to a file that only its owner may read; used by one thread at a time."""
+    """Appends lines to a file that only its owner may read; several servers of a machine may have the same file."""
 
     def __init__(self, path: Path, max_bytes: int, files: int) -> None:
         self.path = path
         self._max_bytes = max_bytes
         self._files = files
-        self._lock = Lock()
 
     def write(self, entries: Iterable[_Entry], left_out: int) -> None:
         """Append entries whole, or nothing.
@@ -191,7 +190,7 @@ class _RotatedFile:
         if left_out:
             lines.append(safe_json({"event": "left out", "times": left_out}))
         text = "".join(f"{line}\n" for line in lines).encode()
-        with self._lock:
+        with alone(self.path):
             descriptor = self._opened()
             try:
                 self._append(descriptor, text)

@@ -143,7 +143,7 @@ def _plain(settings: Settings, reactor: Any, in_thread: InThread, clock_ms: Mill
 def _users(settings: Settings, in_thread: InThread, clock_ms: Milliseconds) -> KeptUsers:
     kept = KeptUsers(settings.access_json, in_thread)
     kept.load(_first_users(settings, clock_ms))
-    if not any(user.is_admin and user.is_enabled for user in kept.users.values()):
+    if not kept.users.has_administrator:
         raise SettingsError(
             f"authenticationEnabled=true, and {settings.access_json} has no enabled user of type Super, so nobody "
             'could make others: set initAuthenticationUser={"username": "...", "password": "..."}, or file:PATH of '

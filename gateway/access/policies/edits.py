@@ -19,12 +19,25 @@ from wire.codes import ResponseCode
 
 SUBJECT = "user"
 """The only kind of subject, in small letters."""
+_EXISTED = "The user is existed"
 NOT_BY_SUPER = "The super user can only be update by super user"
+
+
+class AlreadySoError(RequestRefused):
+    """A change that somebody has made already.
+
+    :param user: the name of the user that it is about.
+    """
+
+    def __init__(self, user: str, text: str) -> None:
+        super().__init__(ResponseCode.NO_PERMISSION, text)
+        self.user = user
 
 
 def create_user(users: Users, name: str | None, wanted: UserInfo, *, by_super: bool) -> Users:
     """Add a user.
 
+    :raises AlreadySoError: there is this user, with this password, type and status.
     :raises RequestRefused: there is one of that name, a word is wrong, or only a Super user may add this one.
     """
     name = _present(name)
@@ -35,11 +48,13 @@ def create_user(users: Users, name: str | None, wanted: UserInfo, *, by_super: b
     password = _password(wanted.password)
     if password is None:
         raise _refused("password can not be blank")
+    user = User(name, password, kind, status)
     if name in users:
-        raise _refused("The user is existed")
+        is_equal = users[name].with_policies({}) == user
+        raise AlreadySoError(name, _EXISTED) if is_equal else _refused(_EXISTED)
     if not is_name(name):
         raise _refused(f"The username {name[:64]!r} is too long, or has characters that cannot be seen")
-    return _with(users, User(name, password, kind, status))
+    return _with(users, user)
 
 
 def update_user(users: Users, name: str | None, wanted: UserInfo, *, by_super: bool) -> Users:
@@ -101,11 +116,12 @@ def merge_acl(users: Users, subject: str | None, wanted: AclInfo) -> Users:
 def delete_acl(users: Users, subject: str | None, kind: str | None, resource: str | None) -> Users:
     """Delete the entries of one resource in one policy, or both policies of a user if no resource is named.
 
-    :raises RequestRefused: the subject is no user, or has no policies.
+    :raises AlreadySoError: the user has no policies.
+    :raises RequestRefused: the subject is no user.
     """
     user = _user(users, subject)
     if not user.policies:
-        raise _refused("The acl is not exist.")
+        raise AlreadySoError(user.name, "The acl is not exist.")
     if not resource:
         return users.with_user(user.with_policies({}))
     named = Resource.parse(resource)
@@ -205,7 +221,7 @@ def _keep_a_super_user(users: Users, user: User) -> None:
     """Refuse to take the last enabled Super user away: nobody could make another, and no server would start."""
     if not (user.is_admin and user.is_enabled):
         return
-    if not any(other.is_admin and other.is_enabled for other in users.values() if other is not user):
+    if not users.without(user.name).has_administrator:
         raise _refused(f"User:{user.name} is the only enabled user of type Super and stays so: make another one first")
 
 

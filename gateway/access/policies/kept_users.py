@@ -7,12 +7,13 @@ work with the file is done in a thread, one work at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from gateway.access.policies.edits import AlreadySoError
 from gateway.access.policies.resources import is_name
-from gateway.access.policies.users import User, Users, password_fault
+from gateway.access.policies.users import MAX_USERS, User, Users, password_fault
 from gateway.access.policies.users_file import Seen, UsersFile
 from gateway.errors import GatewayError, RequestRefused
 from gateway.in_thread import Failed, InThread
@@ -47,6 +48,11 @@ class KeptUsers:
         self._waiting: list[tuple[Edit, Done]] = []
         self._working = False
         self._next: IDelayedCall | None = None
+        self._elsewhere: set[str] = set()
+        """Users that others changed in the file, and this process not since.
+
+        A tool sends a change to all brokers, which may have one file: the second one finds it made.
+        """
 
     @property
     def users(self) -> Users:
@@ -67,28 +73,35 @@ class KeptUsers:
         :param made: users that are added, and written, if there are none of their names.
         :raises GatewayError: the file cannot be read, or not be written.
         """
+        wanted: dict[str, User] = {}
+        for user in made:
+            wanted.setdefault(user.name, user)
+        self._seen = self._readable()
+        if wanted.keys() <= self.users.keys():
+            return
+        try:
+            with self._file.alone():
+                self._add(wanted)
+        except OSError as error:
+            raise GatewayError(f"users cannot be written to {self._file.path}: {error.strerror or error}") from error
+
+    def _readable(self) -> Seen:
         seen = self._file.read(self._seen)
         if seen.fault:
             raise GatewayError(f"users cannot be read: {seen.fault}; repair the file")
-        added: dict[str, User] = {}
-        for user in made:
-            if user.name in seen.users:
-                continue
+        return seen
+
+    def _add(self, wanted: Mapping[str, User]) -> None:
+        """Add users, unless another process that starts as well has made them."""
+        seen = self._readable()
+        added = [user for name, user in wanted.items() if name not in seen.users]
+        for user in added:
             fault = password_fault(user.password) or (None if is_name(user.name) else "this is no name of a user")
             if fault is not None:
                 raise GatewayError(f"user {user.name[:64]!r} cannot be added to {self._file.path}: {fault}")
-            added.setdefault(user.name, user)
-        if added:
-            users = Users({**seen.users, **added})
-            try:
-                seen = self._file.write(users)
-            except OSError as error:
-                raise GatewayError(
-                    f"users cannot be written to {self._file.path}: {error.strerror or error}"
-                ) from error
-            for user in added.values():
-                log.info("user added", user=user.name, type=user.type, file=self._file.path)
-        self._seen = seen
+        self._seen = self._file.write(Users({**seen.users, **{user.name: user for user in added}})) if added else seen
+        for user in added:
+            log.info("user added", user=user.name, type=user.type, file=self._file.path)
 
     def start(self, reactor: TimeSource) -> None:
         """Look at the file from now on."""
@@ -112,7 +125,7 @@ class KeptUsers:
         if not self._working:
             self._working = True
             before = self._seen
-            self._in_thread(lambda: self._file.read(before), self._looked)
+            self._in_thread(lambda: self._read(before), self._looked)
         self.start(reactor)
 
     def _looked(self, seen: Seen | Failed) -> None:
@@ -144,6 +157,15 @@ class KeptUsers:
 
     # -- in a thread ----------------------------------------------------------------------------------------
 
+    def _read(self, before: Seen) -> Seen:
+        """Read the file, and note whom others have changed."""
+        seen = self._file.read(before)
+        if seen.users is not before.users:
+            self._elsewhere |= before.users.differing(seen.users)
+            if len(self._elsewhere) > MAX_USERS:
+                self._elsewhere.clear()
+        return seen
+
     def _changed(self, before: Seen, edits: list[Edit]) -> tuple[Seen, list[Users | Failed]]:
         """Make changes one after the other and write them at once, after what others changed meanwhile."""
         try:
@@ -155,7 +177,7 @@ class KeptUsers:
             return before, [Failed(refused)] * len(edits)
 
     def _changed_alone(self, before: Seen, edits: list[Edit]) -> tuple[Seen, list[Users | Failed]]:
-        seen = self._file.read(before)
+        seen = self._read(before)
         if seen.fault:
             refused = _refused(f"nothing is changed while the file of users cannot be used: {seen.fault}")
             return seen, [Failed(refused)] * len(edits)
@@ -164,16 +186,21 @@ class KeptUsers:
             try:
                 users = edit(users)
                 outcomes.append(users)
+            except AlreadySoError as error:
+                outcomes.append(users if error.user in self._elsewhere else Failed(error))
+                self._elsewhere.discard(error.user)
             except RequestRefused as error:
                 outcomes.append(Failed(error))
         if users is seen.users:
             return seen, outcomes
         try:
-            return self._file.write(users), outcomes
+            written = self._file.write(users)
         except OSError as error:
             log.error("users not written", file=self._file.path, reason=str(error))
             refused = _refused(f"nothing is changed: the file of users cannot be written ({error.strerror or error})")
             return seen, [Failed(refused)] * len(edits)
+        self._elsewhere -= seen.users.differing(users)
+        return written, outcomes
 
 
 def _refused(text: str) -> RequestRefused:

@@ -118,6 +118,16 @@ class Users(Mapping[str, User]):
     def __len__(self) -> int:
         return len(self._users)
 
+    @property
+    def has_administrator(self) -> bool:
+        """True if an enabled user is of type Super; nobody else could make one."""
+        return any(user.is_admin and user.is_enabled for user in self._users.values())
+
+    def differing(self, others: Users) -> set[str]:
+        """Return the names of users that others have in another way, or that only one of both has."""
+        mine, theirs = self._users, others._users
+        return {name for name in mine.keys() | theirs.keys() if mine.get(name) != theirs.get(name)}
+
     def with_user(self, user: User) -> Users:
         """Return all users with this one, in the place of one with its name.
 

@@ -63,6 +63,8 @@ class UsersFile:
             if stamp == before.stamp and not before.fault:
                 return before
             users = self._parsed(stamp)
+            if before.users.has_administrator and not users.has_administrator:
+                raise AccessFileError(1, "no enabled user of type Super is left, so nobody could make another")
         except FileNotFoundError:
             if before.stamp is not None:
                 log.warning("the file of users is gone; the users stay", file=self.path)

@@ -46,7 +46,7 @@ def _of_json(file: Path) -> Iterator[str]:
     except OSError as error:
         raise GatewayError(f"{file} cannot be read: {error.strerror}") from error
     yield f"{len(users)} users, {sum(user.entry_count for user in users.values())} entries of policies"
-    if not any(user.is_admin and user.is_enabled for user in users.values()):
+    if not users.has_administrator:
         yield "no enabled user is Super, so nobody may change users over the network"
     for user in users.values():
         if not user.is_admin and not user.policies:

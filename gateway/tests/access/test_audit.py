@@ -9,10 +9,12 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
+from gateway.access.alone import alone
 from gateway.access.audit import MAX_CHARACTERS, MAX_WAITING, Audit, Told
 from gateway.in_thread import in_this_thread
 
@@ -145,18 +147,39 @@ def test_files_are_rotated_by_size_and_the_oldest_goes(path: Path) -> None:
     for number in range(5):
         refuse(audit, f"t{number}")
         audit.tick()
-    assert {file.name for file in path.parent.iterdir()} == {"audit.jsonl.1", "audit.jsonl.2"}
+    assert {file.name for file in path.parent.glob("audit*")} == {"audit.jsonl.1", "audit.jsonl.2"}
     assert [lines(path.with_name(f"audit.jsonl.{number}"))[0]["resource"] for number in (1, 2)] == [
         "Topic:t4",
         "Topic:t3",
     ]
 
 
+def test_two_servers_with_one_file_write_and_rename_it_one_after_the_other(path: Path) -> None:
+    def server() -> None:
+        audit = Audit(path, in_this_thread, max_bytes=300, files=100)
+        for number in range(20):
+            refuse(audit, f"t{number}")
+            audit.tick()
+
+    servers = [Thread(target=server) for _ in range(2)]
+    with alone(path):
+        for thread in servers:
+            thread.start()
+        servers[0].join(0.1)
+        assert not path.exists()
+    for thread in servers:
+        thread.join()
+    files = path.parent.glob("audit*")
+    assert sorted(line["resource"] for file in files for line in lines(file)) == sorted(
+        f"Topic:t{number}" for number in range(20) for _ in servers
+    )
+
+
 def test_a_single_file_begins_anew(path: Path) -> None:
     audit = Audit(path, in_this_thread, max_bytes=1, files=1)
     refuse(audit)
     audit.tick()
-    assert [file.name for file in path.parent.iterdir()] == ["audit.jsonl"]
+    assert [file.name for file in path.parent.glob("audit*")] == ["audit.jsonl"]
     assert path.read_bytes() == b""
 
 

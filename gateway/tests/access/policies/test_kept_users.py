@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
+from gateway.access.alone import alone
 from gateway.access.policies.access_file import build_users, parse_users
-from gateway.access.policies.edits import create_user, delete_user
+from gateway.access.policies.edits import create_user, delete_acl, delete_user, merge_acl
 from gateway.access.policies.kept_users import KeptUsers
 from gateway.access.policies.users import User, Users, UserType
 from gateway.access.policies.users_file import PrivateDisk
 from gateway.errors import GatewayError, RequestRefused
 from gateway.in_thread import Failed, in_this_thread
 from gateway.tests.access.policies.sample_users import HERE, ORDERS, user
-from wire.bodies.access import UserInfo
+from wire.bodies.access import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 
 ROOT = User("root", "root-password", UserType.SUPER)
 PASSWORD = UserInfo(password="abc")
@@ -111,7 +112,7 @@ def test_users_of_the_settings_are_made_once_and_written_for_the_owner_only(path
 
     assert kept.users == {"root": ROOT, "inner": User("inner", "x", UserType.SUPER)}
     assert path.stat().st_mode & 0o777 == 0o600
-    assert list(path.parent.iterdir()) == [path]
+    assert [found for found in path.parent.iterdir() if not found.name.startswith(".")] == [path]
 
 
 def test_users_are_found_by_their_names_and_always_sign(kept: KeptUsers) -> None:
@@ -167,6 +168,35 @@ def test_a_broken_file_keeps_the_last_good_one_and_says_why_once(
     write(path, Users({"bert": User("bert", "b")}))
     clock.advance(0.5)
     assert list(kept.users) == ["bert"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{}",
+        b'{"users": []}',
+        b'{"users": [{"username": "anna", "password": "a"}]}',
+        b'{"users": [{"username": "root", "password": "r", "userType": "Super", "userStatus": "disable"}]}',
+    ],
+)
+def test_a_file_that_would_lock_everybody_out_keeps_the_last_good_one(
+    kept: KeptUsers, path: Path, clock: Clock, caplog: pytest.LogCaptureFixture, content: bytes
+) -> None:
+    write(path, Users({"root": ROOT, "anna": User("anna", "a")}))
+    clock.advance(0.5)
+    write(path, content)
+    for _ in range(4):
+        clock.advance(0.5)
+
+    assert sorted(kept.users) == ["anna", "root"]
+    assert kept.users["root"].is_enabled
+    (record,) = caplog.records
+    assert str(path) in record.facts["fault"]  # type: ignore[attr-defined]
+    outcomes: list[Users | Failed] = []
+    kept.change(create("bert"), outcomes.append)
+    assert "nothing is changed while the file of users cannot be used" in refusal(outcomes[0])
+    assert path.read_bytes() == content
 
 
 def test_a_half_written_file_is_not_told(
@@ -300,6 +330,61 @@ def test_a_failing_change_of_another_kind_is_answered_as_well(path: Path) -> Non
 
     assert isinstance(outcomes[0], Failed)
     assert list(kept.users) == ["bert"]
+
+
+def test_a_start_waits_for_the_change_of_another_process_before_it_adds_users(tmp_path: Path) -> None:
+    path = tmp_path / "access.json"
+    kept = KeptUsers(path, in_this_thread)
+    starting = Thread(target=kept.load, args=([ROOT],))
+    with alone(path):
+        starting.start()
+        starting.join(0.2)
+        assert starting.is_alive()
+        write(path, Users({"anna": User("anna", "a")}))
+    starting.join()
+    assert sorted(kept.users) == ["anna", "root"]
+    assert parse_users(path.read_bytes()) == kept.users
+
+
+def test_a_start_that_adds_no_user_needs_no_right_to_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "access.json"
+    write(path, Users({"root": ROOT}))
+    monkeypatch.setattr("gateway.access.policies.users_file.alone", None)
+    kept = KeptUsers(path, in_this_thread)
+    kept.load([ROOT])
+    assert list(kept.users) == ["root"]
+
+
+def test_what_another_process_has_done_already_is_done_here_as_well(tmp_path: Path, clock: Clock) -> None:
+    path = tmp_path / "access.json"
+    brokers = [KeptUsers(path, in_this_thread) for _ in range(2)]
+    acl = AclInfo("User:bert", (PolicyInfo("Custom", (PolicyEntryInfo("Topic:t", ("Pub",), None, "Allow"),)),))
+    for kept in brokers:
+        kept.load([ROOT])
+        kept.start(clock)
+
+    def told(edit: Callable[[Users], Users], wait_s: float = 0) -> list[str]:
+        """Ask both for a change, as a tool does for a cluster; return their refusals."""
+        outcomes: list[Users | Failed] = []
+        for kept in brokers:
+            kept.change(edit, outcomes.append)
+            clock.advance(wait_s)
+        return [refusal(outcome) if isinstance(outcome, Failed) else "" for outcome in outcomes]
+
+    for wait_s in (0, 0.6):
+        assert told(create("bert"), wait_s) == ["", ""]
+        assert told(create("bert"), wait_s) == ["The user is existed"] * 2
+        assert told(lambda users: merge_acl(users, "User:bert", acl), wait_s) == ["", ""]
+        assert told(lambda users: delete_acl(users, "User:bert", None, None), wait_s) == ["", ""]
+        assert told(lambda users: delete_acl(users, "User:bert", None, None), wait_s) == ["The acl is not exist."] * 2
+        assert told(lambda users: delete_user(users, "bert", by_super=False), wait_s) == ["", ""]
+    outcomes: list[Users | Failed] = []
+    brokers[0].change(create("bert"), outcomes.append)
+    other = UserInfo(password="another")
+    brokers[1].change(lambda users: create_user(users, "bert", other, by_super=False), outcomes.append)
+    assert refusal(outcomes[1]) == "The user is existed"
+    for kept in brokers:
+        kept.stop()
 
 
 def test_two_processes_with_the_same_file_lose_no_change_of_the_other(tmp_path: Path) -> None:
