@@ -113,6 +113,8 @@ class Guard:
         is_open = command.code in self._rules.open_codes
         rule = "authenticationWhitelist" if is_open else self._accounts.unsigned(host, name)
         if rule is not None:
+            proved = self._proved(request, name, host, fields) if is_open else None
+            request.caller = LetIn(self, name or "", rule) if proved is None else proved
             for need in needs_of(right, fields, self._rules.cluster):
                 self.note_change(request, name or "", need, rule)
             return
@@ -153,6 +155,13 @@ class Guard:
             raise self._failed(request, name, refusals.unsigned(name), "wrong signature")
         if not caller.account.is_enabled:
             raise self._failed(request, name, refusals.disabled(name), "disabled account")
+        return caller
+
+    def _proved(self, request: Request, name: str | None, host: str, fields: Mapping[str, str]) -> KnownCaller | None:
+        """Return who signed a request that needs no signature; None if nobody did rightly."""
+        caller = self._known(name, host) if name else None
+        if caller is None or not caller.account.is_enabled or not caller.key.has_signed(fields, request.command.body):
+            return None
         return caller
 
     def _known(self, name: str, host: str) -> KnownCaller | None:
@@ -203,6 +212,29 @@ class Guard:
             found = _CLIENT_ID.search(command.body, 0, SEARCHED_BYTES)
             client = "" if found is None else found[1].decode(errors="replace")
         return Told(name, channel.remote[0], command.code, resource, words(actions), rule, client)
+
+
+class LetIn:
+    """The sender of a request that a white list let in: it may be anybody, and may do all; implements ``Caller``."""
+
+    __slots__ = ("_guard", "_named", "_rule")
+    name = ""
+    is_admin = True
+
+    def __init__(self, guard: Guard, named: str, rule: str) -> None:
+        self._guard = guard
+        self._named = named
+        self._rule = rule
+
+    def allows(self, request: Request, need: Need, /) -> bool:
+        """Return True, after the change is noted if it is one."""
+        self.require(request, need)
+        return True
+
+    def require(self, request: Request, need: Need, /) -> str:
+        """Return the rule of the white list."""
+        self._guard.note_change(request, self._named, need, self._rule)
+        return self._rule
 
 
 class KnownCaller:
@@ -262,8 +294,8 @@ class KnownCaller:
             return False
         return True
 
-    def require(self, request: Request, need: Need, /) -> None:
-        """Return if the account has a right.
+    def require(self, request: Request, need: Need, /) -> str:
+        """Return the rule that gives the account a right.
 
         :raises RequestRefused: the account lacks the right.
         """
@@ -281,6 +313,7 @@ class KnownCaller:
                 self._guard.note(request, account.name, f"{need.kind.value}:{need.name}", need.actions, rule)
                 raise rules.refusals.denied(account.name, code, self.host, need, ruling)
         self._guard.note_change(request, account.name, need, rule)
+        return rule
 
     def _require_admin(self, request: Request) -> None:
         account, code, rules = self.account, request.command.code, self._rules

@@ -52,7 +52,7 @@ class Caller(Protocol):
 
     @property
     def name(self) -> str:
-        """The access key or user name."""
+        """The access key or user name; "" if a white list let in a sender that nobody knows."""
 
     @property
     def is_admin(self) -> bool:
@@ -61,8 +61,8 @@ class Caller(Protocol):
     def allows(self, request: Request, need: Need, /) -> bool:
         """Return whether the account has a right; a refusal is logged."""
 
-    def require(self, request: Request, need: Need, /) -> None:
-        """Return if the account has a right.
+    def require(self, request: Request, need: Need, /) -> str:
+        """Return the rule that gives the account a right.
 
         :raises RequestRefused: the account lacks the right.
         """

@@ -643,6 +643,9 @@ def test_every_administrative_change_is_told_and_nothing_else(tmp_path: Path) ->
     command = RemotingCommand(RequestCode.UPDATE_AND_CREATE_TOPIC, ext_fields=dict(make))
     assert asked(white.conversation.connect("10.0.0.9"), command, None).code == 0
     assert changed[-1] == ("", "10.0.0.9", 17, "Topic:t", "Create", "white: 10.0.0.9", "")
+    command = RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group)
+    assert asked(white.conversation.connect("10.0.0.9"), command, None).code == 0
+    assert changed[-1] == ("", "10.0.0.9", 200, "Group:g", "Create", "white: 10.0.0.9", "")
     broker.stop()
     white.stop()
 

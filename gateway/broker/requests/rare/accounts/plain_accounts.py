@@ -145,7 +145,7 @@ def _admin(request: Request, access: PlainAccess, code: ResponseCode) -> str:
     """
     fields = fields_of(request.command)
     name = fields.get(ACCESS_KEY, "")
-    if request.caller is None:
+    if request.caller is None or not request.caller.name:
         account = access.find(name)
         signed = account is not None and SigningKey(account.secret).has_signed(fields, request.command.body)
         if account is None or not account.is_admin or not signed:

@@ -18,7 +18,7 @@ from gateway.access.policies.users import Users
 from gateway.broker.awaiting import settle
 from gateway.broker.desk import Desk, DeskRequests
 from gateway.errors import RequestRefused
-from gateway.remoting.declared import CLUSTER_GET, CLUSTER_UPDATE, Size
+from gateway.remoting.declared import CLUSTER_GET, CLUSTER_UPDATE, UPDATE, Kind, Need, Size
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import list_text
 from gateway.remoting.requests import answers, answers_in_turns
@@ -108,20 +108,22 @@ async def changed(desk: Desk, request: Request, subject: str | None, action: str
     :raises RequestRefused: nothing changed.
     """
     users, waiting = kept_users(desk), Deferred[Users]()
-    if request.caller is None:  # authenticationWhitelist has this code
+    caller = request.caller
+    if caller is None or not caller.name:  # authenticationWhitelist has this code
         raise RequestRefused(
             ResponseCode.NO_PERMISSION, "username cannot be null. Only a user changes users: sign this"
         )
-    account, channel, resource = request.caller.name, request.channel, (subject or "")[:MAX_CHARACTERS]
+    rule = caller.require(request, Need(Kind.CLUSTER, desk.settings.broker_cluster_name, UPDATE))
+    account, channel, resource = caller.name, request.channel, (subject or "")[:MAX_CHARACTERS]
     client = desk.heartbeats.clients.id_of(channel)
     users.change(edit, partial(settle, waiting))
     await waiting
     log.info("users changed", account=account, remote=channel.remote_text, subject=resource, action=action)
     if desk.access is not None:
-        told = Told(account, channel.remote[0], request.command.code, resource, action, "", client)
+        told = Told(account, channel.remote[0], request.command.code, resource, action, rule, client)
         desk.access.audit.changed(told)
 
 
 def is_super(request: Request) -> bool:
     """Return whether a Super user sent a request and proved it."""
-    return request.caller is not None and request.caller.is_admin
+    return request.caller is not None and request.caller.is_admin and request.caller.name != ""

@@ -13,8 +13,11 @@ import pytest
 from twisted.internet.task import Clock
 
 from gateway.access.audit import Audit
+from gateway.access.failures import Failures
+from gateway.access.guard import Guard, Rules
 from gateway.access.plain.files import PlainFiles
 from gateway.access.plain.plain_access import PlainAccess
+from gateway.access.refusals import PlainRefusals
 from gateway.broker.requests.rare.accounts.plain_accounts import NO_SECRETS, OFF
 from gateway.in_thread import in_this_thread
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 
 FILE = """# keep me
 globalWhiteRemoteAddresses: # and me
-- 127.0.0.1
+- 192.0.2.*
 accounts:
 - accessKey: operator
   secretKey: '12345678'
@@ -63,6 +66,8 @@ def access(broker: WholeBroker, tmp_path: Path) -> PlainAccess:
     access = PlainAccess(PlainFiles(path, lambda: START_MS), Clock(), in_this_thread)
     audit = Audit(tmp_path / "audit.jsonl", in_this_thread, max_bytes=1 << 20, files=10)
     broker.parts.access = cast("AccessControl", SimpleNamespace(plain=access, audit=audit))
+    guard = Guard(access, Rules(refusals=PlainRefusals(), cluster="DefaultCluster"), Failures(100, lambda: 0))
+    broker.conversation.dispatch._admit = guard.admit
     return access
 
 

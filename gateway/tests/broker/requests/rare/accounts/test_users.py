@@ -12,15 +12,17 @@ from typing import Any, cast
 import pytest
 
 from gateway.access.audit import Told
+from gateway.access.failures import Failures
+from gateway.access.guard import Guard, Rules
 from gateway.access.policies.access_file import parse_users
 from gateway.access.policies.kept_users import KeptUsers
 from gateway.access.policies.policy import PolicyEntry, PolicyType
 from gateway.access.policies.users import User, UserType
+from gateway.access.refusals import UserRefusals
 from gateway.broker.requests.rare.accounts.access_lists import AccessListRequests
 from gateway.broker.requests.rare.accounts.users import UserRequests
 from gateway.in_thread import InThread, in_this_thread
-from gateway.remoting.declared import Right
-from gateway.remoting.dispatch import Caller, Dispatch, Request
+from gateway.remoting.dispatch import Dispatch, Request
 from gateway.remoting.turns import Turns
 from gateway.settings import Settings
 from gateway.tests.desks import desk_of
@@ -30,33 +32,38 @@ from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.access import AclRequest, DeleteAclRequest, ListAclsRequest, ListUsersRequest, UserRequest
 from wire.headers.declare import Header, build_header
+from wire.signature import RequestSigner
 
 ROOT = User("root", "root-password", UserType.SUPER)
-PROXY = User("proxy", "proxy-password")
+PROXY = User("proxy", "proxy-password").with_policies(
+    {PolicyType.DEFAULT: (PolicyEntry.of("Cluster:*", ["Get"], None, "Allow"),)}
+)
 ADMIN = User("admin", "admin-password").with_policies(
     {PolicyType.CUSTOM: (PolicyEntry.of("Cluster:*", ["All"], None, "Allow"),)}
 )
 PASSWORD = UserInfo(password="p")
+CHANGES = frozenset(range(RequestCode.AUTH_CREATE_USER, RequestCode.AUTH_DELETE_USER + 1))
 
 
 class Server:
-    """A server with these users, whose signatures are always right."""
+    """A server with these users; ``open_codes`` are those of ``authenticationWhitelist``."""
 
-    def __init__(self, path: Path, in_thread: InThread = in_this_thread) -> None:
+    def __init__(
+        self, path: Path, in_thread: InThread = in_this_thread, open_codes: frozenset[int] = frozenset()
+    ) -> None:
         self.path = path
         self.kept = KeptUsers(path, in_thread)
         self.kept.load([ROOT, PROXY, ADMIN])
-        self.conversation = Conversation(Dispatch(self._admit))
+        rules = Rules(refusals=UserRefusals(), cluster="DefaultCluster", open_codes=open_codes)
+        guard = Guard(self.kept, rules, Failures(100, lambda: 0))
+        self.conversation = Conversation(Dispatch(guard.admit))
         settings, turns = Settings(password_readers="reader, proxy"), Turns(self.conversation.reactor)
         self.audited: list[Told] = []
-        access = SimpleNamespace(users=self.kept, audit=SimpleNamespace(changed=self.audited.append))
+        access = SimpleNamespace(users=self.kept, audit=SimpleNamespace(changed=self.audited.append), guard=guard)
         heartbeats = SimpleNamespace(clients=SimpleNamespace(id_of=lambda channel: f"{channel.remote[0]}@1"))
         self.desk = desk_of(settings=settings, turns=turns, access=access, heartbeats=heartbeats)
         for requests in (UserRequests(self.desk), AccessListRequests(self.desk)):
             requests.register(self.conversation.dispatch)
-
-    def _admit(self, request: Request, right: Right) -> None:
-        request.caller = cast(Caller, self.kept.find(request.command.ext_fields.get("AccessKey", "")))
 
     def ask(
         self, code: RequestCode, header: Header, body: UserInfo | AclInfo | bytes = b"", *, by: str = "admin"
@@ -64,7 +71,11 @@ class Server:
         """One request of a user, and its answer."""
         peer = self.conversation.connect()
         text = body if isinstance(body, bytes) else body.build()
-        answers = peer.ask_all(code, body=text, fields={**build_header(header), "AccessKey": by})
+        command = RemotingCommand(code, ext_fields=build_header(header), body=text)
+        user = self.kept.users.get(by)
+        if user is not None:
+            RequestSigner(by, user.password).sign(command)
+        answers = peer.ask_all(code, body=text, fields=command.ext_fields)
         while not answers:
             self.conversation.reactor.advance(0)
             answers = peer.received()
@@ -155,7 +166,13 @@ def test_the_last_enabled_super_user_stays(server: Server, code: RequestCode, ch
 
 
 @pytest.mark.parametrize("by", ["proxy", "root", "admin", ""])
-def test_passwords_are_told_to_password_readers_only(server: Server, by: str) -> None:
+def test_passwords_are_told_to_password_readers_only(tmp_path: Path, by: str) -> None:
+    open_codes = frozenset({RequestCode.AUTH_GET_USER, RequestCode.AUTH_LIST_USER})
+    for number, codes in enumerate([open_codes, frozenset[int]()] if by else [open_codes]):
+        _see_passwords(Server(tmp_path / str(number), open_codes=codes), by)
+
+
+def _see_passwords(server: Server, by: str) -> None:
     found = server.told(RequestCode.AUTH_GET_USER, UserRequest(username="root"), by=by)
     listed = server.told(RequestCode.AUTH_LIST_USER, ListUsersRequest(), by=by)
 
@@ -165,8 +182,13 @@ def test_passwords_are_told_to_password_readers_only(server: Server, by: str) ->
     )
 
 
-@pytest.mark.parametrize("by", ["root", "admin", ""])
-def test_only_a_super_user_makes_changes_and_deletes_super_users(server: Server, by: str) -> None:
+@pytest.mark.parametrize("open_codes", [frozenset(), CHANGES], ids=["no white list", "authenticationWhitelist"])
+@pytest.mark.parametrize("by", ["root", "admin", "nobody", ""])
+def test_only_a_super_user_makes_changes_and_deletes_super_users(
+    tmp_path: Path, by: str, open_codes: frozenset[int]
+) -> None:
+    server = Server(tmp_path / "open.json", open_codes=open_codes)
+    server.kept.load([User("nobody", "nobody-password")])
     wanted = UserInfo(password="p", user_type="Super")
     made = server.ask(RequestCode.AUTH_CREATE_USER, UserRequest(username="second"), wanted, by=by)
     raised = server.ask(RequestCode.AUTH_UPDATE_USER, UserRequest(username="admin"), UserInfo(user_type="Super"), by=by)
@@ -176,10 +198,10 @@ def test_only_a_super_user_makes_changes_and_deletes_super_users(server: Server,
     if by == "root":
         assert [answer.code for answer in (made, raised, changed, deleted)] == [0, 0, 0, 0]
         return
-    if not by:  # authenticationWhitelist lets such requests come
-        assert {answer.remark for answer in (made, raised, changed, deleted)} >= {
-            "username cannot be null. Only a user changes users: sign this"
-        }
+    if by in ("", "nobody"):
+        text = "User:nobody has no permission to access Cluster:DefaultCluster" if by else "username cannot be null."
+        for answer in (made, raised, changed, deleted):
+            assert (answer.code, (answer.remark or "")[: len(text)]) == (ResponseCode.NO_PERMISSION, text)
         assert server.kept.users["root"] == ROOT
         return
     assert [(answer.code, answer.remark) for answer in (made, raised, changed, deleted)] == [
@@ -222,6 +244,7 @@ def test_every_change_is_audited_without_a_password(server: Server, caplog: pyte
     server.ask(RequestCode.AUTH_DELETE_USER, UserRequest(username="root"))
 
     assert {told.client for told in server.audited} == {"192.0.2.7@1"}
+    assert {told.rule for told in server.audited} == {"Custom Cluster:* Allow All"}
     assert [told[:5] for told in server.audited] == [
         ("admin", "192.0.2.7", 3001, "User:anna", "Create"),
         ("admin", "192.0.2.7", 3002, "User:anna", "Update password"),
@@ -273,9 +296,9 @@ def test_policies_are_merged_told_and_deleted(server: Server, code: RequestCode)
 @pytest.mark.parametrize(
     ("header", "found"),
     [
-        (ListAclsRequest(), {"User:admin": 1, "User:anna": 3}),
+        (ListAclsRequest(), {"User:admin": 1, "User:anna": 3, "User:proxy": 1}),
         (ListAclsRequest(subject_filter="ann"), {"User:anna": 3}),
-        (ListAclsRequest(subject_filter="User:"), {"User:admin": 1, "User:anna": 3}),
+        (ListAclsRequest(subject_filter="User:"), {"User:admin": 1, "User:anna": 3, "User:proxy": 1}),
         (ListAclsRequest(resource_filter="Topic"), {"User:anna": 2}),
         (ListAclsRequest(subject_filter="zzz"), None),
         (ListAclsRequest(resource_filter="zzz"), None),
