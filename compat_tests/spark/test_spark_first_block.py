@@ -11,7 +11,7 @@ from compat_tests.environment import REPOSITORY
 from compat_tests.spark.conftest import PATIENCE_S, Table
 
 
-def test_the_first_block_works_in_an_environment_that_is_not_activated(table: Table) -> None:
+def test_point_13_the_first_block_works_in_an_environment_that_is_not_activated(table: Table) -> None:
     """``python3`` of the path is the one that the environment was made with: it does not have the packages."""
     table.fill([b"1", b"2", b"3"])
     first = re.findall(r"```python\n(.*?)```", (REPOSITORY / "docs" / "spark.md").read_text(), re.DOTALL)[0]

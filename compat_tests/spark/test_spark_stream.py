@@ -115,7 +115,7 @@ def test_what_was_not_read_of_a_topic_made_again_is_a_loss_and_the_new_one_is_re
     assert sorted(seen, key=int) == NUMBERS[:10] + NUMBERS[20:40]
 
 
-def test_a_queue_that_cannot_be_read_for_some_batches_goes_on_where_it_was(table: Table) -> None:
+def test_point_12_a_queue_that_cannot_be_read_for_some_batches_goes_on_where_it_was(table: Table) -> None:
     table.fill(NUMBERS[:10])
     seen: list[bytes] = []
     short = {"reconnectTimeoutMs": 300}
@@ -205,7 +205,7 @@ def test_a_transactional_sink_shows_whole_batches_once_also_when_the_driver_dies
 
 
 @pytest.mark.parametrize("more", [{}, {"deliveryMode": "transactional"}])
-def test_a_topic_that_does_not_exist_yet_is_written(table: Table, more: dict[str, str]) -> None:
+def test_point_13_a_topic_that_does_not_exist_yet_is_written(table: Table, more: dict[str, str]) -> None:
     topic = f"{table.topic}-made"
     rows = table.spark.sql("select string(id) body from range(0, 40, 1, 2)")
     options = {"nameServer": table.gateway.nameserver, "topic": topic, "batchBytes": "1", **more}

@@ -57,10 +57,10 @@ class Client(Lifetime, abc.ABC):
         return True
 
     async def drop(self) -> None:
-        """Close the connections and do nothing else; for a client that no caller has closed."""
+        """Close the connections without a word to any server; for a client that no caller has closed."""
         self.abandon()
         if self._instance is not None:
-            await self._instance.remoting.close()
+            await self._instance.drop()
 
     def _running_instance(self) -> ClientInstance:
         """Return the instance, for work on its loop.

@@ -85,6 +85,10 @@ class ClientInstance:
             return
         for member in list(self._members):
             await self.leave(member)
+        await self.drop()
+
+    async def drop(self) -> None:
+        """End spawned tasks and close the connections, without a word to any server."""
         self._is_closed = True
         tasks = [*self._tasks, *self._queries.values()]
         for task in tasks:

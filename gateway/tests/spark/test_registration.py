@@ -73,7 +73,7 @@ def named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("master", ["local", "local[2]"])
-def test_workers_of_this_machine_run_on_this_python_unless_one_is_named(
+def test_point_13_workers_of_this_machine_run_on_this_python_unless_one_is_named(
     monkeypatch: pytest.MonkeyPatch, master: str
 ) -> None:
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)

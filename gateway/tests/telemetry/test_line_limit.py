@@ -86,14 +86,14 @@ def calls() -> list[tuple[Path, ast.Call]]:
     return [(path, call) for path in SERVER_PARTS for call in calls_of(path)]
 
 
-def test_an_event_is_a_fixed_text_so_that_it_names_a_place() -> None:
+def test_point_11_an_event_is_a_fixed_text_so_that_it_names_a_place() -> None:
     found = [(path, call.args[0]) for path, call in calls()]
     assert len(found) > 100
     others = {(path.name, ast.unparse(event)) for path, event in found if not isinstance(event, ast.Constant)}
     assert others <= EVENTS_BY_NAME
 
 
-def test_each_event_of_the_servers_a_hundred_times(lines: Lines) -> None:
+def test_point_11_each_event_of_the_servers_a_hundred_times(lines: Lines) -> None:
     events = {ast.literal_eval(call.args[0]) for _, call in calls() if is_constant(call)}
     log = EventLog("trial")
     for event in events:
@@ -118,7 +118,7 @@ def is_constant(call: ast.Call) -> bool:
     return isinstance(call.args[0], ast.Constant)
 
 
-def test_after_its_burst_a_place_writes_a_line_now_and_then_that_counts_the_others(lines: Lines) -> None:
+def test_point_11_after_its_burst_a_place_writes_a_line_now_and_then_that_counts_the_others(lines: Lines) -> None:
     log = EventLog("trial")
     for _ in range(1_000):
         log.warning("bad", remote="a")
@@ -196,7 +196,7 @@ def test_a_clock_set_back_does_not_silence_a_place() -> None:
         (b"\x16\x03\x01\x00\x05hello", "TLS handshake failed"),
     ],
 )
-def test_malformed_bytes_of_a_thousand_connections(lines: Lines, data: bytes, event: str) -> None:
+def test_point_11_malformed_bytes_of_a_thousand_connections(lines: Lines, data: bytes, event: str) -> None:
     conversation = Conversation()
     lines.take()
     for _ in range(1_000):

@@ -303,7 +303,7 @@ def test_another_process_may_not_use_it(monkeypatch: pytest.MonkeyPatch) -> None
     run(scenario())
 
 
-def test_a_client_that_is_forgotten_warns() -> None:
+def test_point_16_a_client_that_is_forgotten_warns() -> None:
     async def scenario() -> None:
         admin = AdminClient(namesrv="127.0.0.1:9")
         await admin.start()

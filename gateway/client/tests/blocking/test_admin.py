@@ -56,7 +56,7 @@ def test_a_forked_child_is_told_to_make_its_own(monkeypatch: pytest.MonkeyPatch)
             admin.close()
 
 
-def test_a_client_that_is_forgotten_warns() -> None:
+def test_point_16_a_client_that_is_forgotten_warns() -> None:
     admin = AdminClient(namesrv="127.0.0.1:1")
     admin.start()
     with warnings.catch_warnings(record=True) as caught:

@@ -82,7 +82,7 @@ def test_it_cannot_be_used_after_a_fork(monkeypatch: pytest.MonkeyPatch) -> None
             call()
 
 
-def test_a_consumer_that_is_forgotten_warns_and_ends_its_thread() -> None:
+def test_point_16_a_consumer_that_is_forgotten_warns_and_ends_its_thread() -> None:
     core = Core("lost consumer g")
     face = GroupFace(cast("Any", core))
     face.start()

@@ -46,7 +46,7 @@ def test_what_was_closed_cannot_be_used() -> None:
         client._check_usable()
 
 
-def test_garbage_that_was_not_closed_is_told_of_and_let_go(warned: list[str]) -> None:
+def test_point_16_garbage_that_was_not_closed_is_told_of_and_let_go(warned: list[str]) -> None:
     let_go: list[str] = []
     client = Held(let_go)
     client.start()
@@ -54,7 +54,7 @@ def test_garbage_that_was_not_closed_is_told_of_and_let_go(warned: list[str]) ->
     assert (warned, let_go) == ([TEXT], ["let go"])
 
 
-def test_what_is_left_when_the_program_ends_is_told_of_once_and_not_touched(warned: list[str]) -> None:
+def test_point_16_what_is_left_when_the_program_ends_is_told_of_once_and_not_touched(warned: list[str]) -> None:
     let_go: list[str] = []
     client = Held(let_go)
     client.start()

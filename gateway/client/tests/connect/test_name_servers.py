@@ -74,12 +74,16 @@ def test_without_an_address_there_is_nothing_to_ask() -> None:
     run(test())
 
 
-def test_a_broker_in_the_place_of_a_name_server_is_called_what_it_is() -> None:
+def test_point_16_a_broker_in_the_place_of_a_name_server_is_called_what_it_is() -> None:
     async def test() -> None:
         async with ScriptedBroker() as broker, ScriptedBroker() as server, remoting_with() as remoting:
             broker.answer(RequestCode.GET_ROUTEINFO_BY_TOPIC, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "105?")
-            with pytest.raises(NotANameServer, match=f"{broker.address} is not a name server: .* it is a broker"):
+            with pytest.raises(
+                NotANameServer, match=f"{broker.address} is not a name server: .* it is a broker"
+            ) as told:
                 await name_servers(remoting, broker.address).route_data("t")
+            assert "Set 'namesrv' to the name server (port 9876 by default)" in str(told.value)
+            assert "newer" not in str(told.value)
             for _ in range(3):
                 route = await name_servers(remoting, broker.address, server.address).route_data("t")
                 assert route is not None, "the other one is taken"

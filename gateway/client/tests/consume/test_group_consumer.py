@@ -53,7 +53,9 @@ def test_without_name_servers_nothing_can_be_found() -> None:
     run(scenario())
 
 
-def test_a_topic_that_does_not_exist_yet_is_one_short_line_until_it_exists(caplog: pytest.LogCaptureFixture) -> None:
+def test_point_16_a_topic_that_does_not_exist_yet_is_one_short_line_until_it_exists(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """However often and by whatever part of a consumer it is asked for."""
 
     async def scenario() -> None:

@@ -62,7 +62,7 @@ def output_of(set_up: str) -> str:
     return done.stderr
 
 
-def test_an_exception_in_a_listener_is_shown_once_where_nobody_has_set_up_logging() -> None:
+def test_point_15_an_exception_in_a_listener_is_shown_once_where_nobody_has_set_up_logging() -> None:
     shown = output_of("")
     assert shown.count("the listener failed") == 2, shown  # a KeyError and a ValueError, of three calls
     assert shown.count("KeyError: b'1'") + shown.count("KeyError: b'2'") == 1
@@ -74,7 +74,7 @@ def test_an_exception_in_a_listener_is_shown_once_where_nobody_has_set_up_loggin
 
 
 @pytest.mark.parametrize("set_up", [SILENCE, "logging.basicConfig(filename='/dev/null')", "logging.lastResort = None"])
-def test_who_sets_up_logging_or_wants_none_is_not_disturbed(set_up: str) -> None:
+def test_point_15_who_sets_up_logging_or_wants_none_is_not_disturbed(set_up: str) -> None:
     assert output_of(set_up) == ""
 
 
@@ -115,7 +115,7 @@ def test_what_the_server_adds_when_it_is_imported_does_not_count(capsys: pytest.
     assert "beside a server" in capsys.readouterr().err
 
 
-def test_a_check_of_a_transaction_that_raises_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_point_15_a_check_of_a_transaction_that_raises_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     def broken() -> TransactionState:
         raise OSError("the database is gone")
 
@@ -156,7 +156,7 @@ def test_a_line_that_cannot_be_written_disturbs_nobody(monkeypatch: pytest.Monke
         log.warning("a broken one")
 
 
-def test_every_logger_of_the_client_is_below_the_package() -> None:
+def test_point_15_every_logger_of_the_client_is_below_the_package() -> None:
     """So that one handler shows them all and one line silences them."""
     package = Path(__file__).parents[2]
     loggers = {

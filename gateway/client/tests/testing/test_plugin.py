@@ -56,7 +56,7 @@ def test_the_fixture_gives_a_gateway_and_fresh_topics(tmp_path: Path) -> None:
     assert "4 passed" in ended.stdout
 
 
-def test_the_page_names_the_type_of_the_fixture_and_all_that_it_has() -> None:
+def test_point_16_the_page_names_the_type_of_the_fixture_and_all_that_it_has() -> None:
     page = (Path(__file__).parents[4] / "docs" / "python-client" / "testing-kit.md").read_text(encoding="utf-8")
     assert "from gateway.client.testing.plugin import GatewayForTest" in page
     assert "(rocketmq_gateway: GatewayForTest)" in page

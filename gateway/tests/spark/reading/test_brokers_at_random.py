@@ -11,7 +11,7 @@ SEEDS = 50
 
 @pytest.mark.parametrize("fails", [False, True], ids=["goes on", "fails"])
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_each_offset_is_read_once_and_only_what_is_gone_is_told_of(seed: int, fails: bool) -> None:
+def test_point_12_each_offset_is_read_once_and_only_what_is_gone_is_told_of(seed: int, fails: bool) -> None:
     driver = Driver(World(seed), fails=fails)
     driver.run(60)
     driver.finish()

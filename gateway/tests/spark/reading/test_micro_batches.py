@@ -274,7 +274,7 @@ def test_a_queue_with_more_that_stays_away_is_a_loss(cluster: PretendCluster) ->
 
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("is_registered", [False, True])
-def test_a_queue_that_was_read_to_its_end_and_stays_away_is_no_loss(
+def test_point_12_a_queue_that_was_read_to_its_end_and_stays_away_is_no_loss(
     cluster: PretendCluster, restarts: bool, is_registered: bool
 ) -> None:
     stream = Stream(cluster)
@@ -357,7 +357,7 @@ def test_a_queue_with_more_whose_broker_is_down_is_no_loss(cluster: PretendClust
 
 
 @pytest.mark.parametrize("fails", ["true", "false"])
-def test_a_queue_that_cannot_be_read_for_a_while_is_not_read_twice(
+def test_point_12_a_queue_that_cannot_be_read_for_a_while_is_not_read_twice(
     cluster: PretendCluster, fails: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The read queues go from 4 to 2 to 4, or permission is taken and given back."""
@@ -375,7 +375,7 @@ def test_a_queue_that_cannot_be_read_for_a_while_is_not_read_twice(
     assert stream.ranges(at, stream.latest(at)) == ["orders/broker-a/0 [10, 12)"]
 
 
-def test_a_queue_with_more_that_cannot_be_read_is_no_loss(cluster: PretendCluster) -> None:
+def test_point_12_a_queue_with_more_that_cannot_be_read_is_no_loss(cluster: PretendCluster) -> None:
     stream = Stream(cluster)
     first = stream.latest(stream.initial(), 4)
     cluster.hidden.add(queue(0))
@@ -384,7 +384,7 @@ def test_a_queue_with_more_that_cannot_be_read_is_no_loss(cluster: PretendCluste
         stream.latest(first, later_s=31)
 
 
-def test_a_queue_that_stays_away_keeps_its_offset_when_losses_are_allowed(
+def test_point_12_a_queue_that_stays_away_keeps_its_offset_when_losses_are_allowed(
     cluster: PretendCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     stream = Stream(cluster, failOnDataLoss="false")
@@ -420,7 +420,7 @@ def test_a_queue_that_is_made_again_and_empty_has_lost_nothing_that_was_not_read
     assert stream.ranges(second, stream.latest(second)) == ["orders/broker-a/0 [0, 2)"]
 
 
-def test_a_shorter_queue_goes_on_at_its_end_when_losses_are_allowed_and_it_is_said_what_that_skips(
+def test_point_12_a_shorter_queue_goes_on_at_its_end_when_losses_are_allowed_and_it_is_said_what_that_skips(
     cluster: PretendCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     stream = Stream(cluster, failOnDataLoss="false")

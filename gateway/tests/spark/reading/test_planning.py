@@ -191,7 +191,7 @@ def test_a_pattern_matches_whole_names_and_leaves_retries_alone(cluster: Pretend
     assert subscribed_queues(cluster, options(subscribePattern="none")) == ()
 
 
-def test_a_broker_that_must_be_there_and_is_away_is_an_error(cluster: PretendCluster) -> None:
+def test_point_13_a_broker_that_must_be_there_and_is_away_is_an_error(cluster: PretendCluster) -> None:
     cluster.fill(queue(0, broker_name="broker-b"), 2)
     both = options(requireBrokers="broker-a, broker-b")
     assert [entry.queue.broker_name for entry in batch_ranges(cluster, both)] == [BROKER, "broker-b"]
@@ -207,7 +207,7 @@ def warnings_of(cluster: PretendCluster, caplog: pytest.LogCaptureFixture, **giv
     return [record.getMessage() for record in caplog.records]
 
 
-def test_a_batch_that_would_not_notice_a_forgotten_broker_names_the_brokers_that_it_reads(
+def test_point_13_a_batch_that_would_not_notice_a_forgotten_broker_names_the_brokers_that_it_reads(
     cluster: PretendCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     gone = queue(0, broker_name="broker-b")
@@ -253,7 +253,9 @@ def test_a_batch_of_whichever_brokers_there_are_needs_no_warning(
     assert warnings_of(cluster, caplog, requireBrokers="*") == []
 
 
-def test_a_topic_of_a_pattern_whose_brokers_are_away_is_an_error_and_no_short_read(cluster: PretendCluster) -> None:
+def test_point_13_a_topic_of_a_pattern_whose_brokers_are_away_is_an_error_and_no_short_read(
+    cluster: PretendCluster,
+) -> None:
     cluster.other_topics = ("orders-2",)
     with pytest.raises(RouteNotFound, match="orders-2"):
         batch_ranges(cluster, options(subscribePattern="orders.*"))

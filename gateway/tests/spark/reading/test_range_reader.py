@@ -155,7 +155,7 @@ def test_a_topic_that_is_deleted_while_it_is_read_is_a_loss(cluster: PretendClus
     assert offsets(cluster, 0, 100, failOnDataLoss="false") == list(range(32))
 
 
-def test_what_retention_removed_is_a_loss(cluster: PretendCluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_point_12_what_retention_removed_is_a_loss(cluster: PretendCluster, caplog: pytest.LogCaptureFixture) -> None:
     cluster.expire(queue(0), 40)
     with pytest.raises(DataLoss, match="offsets 10 to 39 cannot be read: the queue begins at 40 now"):
         offsets(cluster, 10, 90)

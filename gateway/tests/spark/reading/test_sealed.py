@@ -185,7 +185,7 @@ def test_messages_of_the_system_that_lie_between_are_never_seen(store: StoreFile
 UNREACHABLE = OSError("When getting information for key 'store/commitlog': AWS Error NETWORK_CONNECTION")
 
 
-def test_files_that_cannot_be_reached_are_an_error_and_not_read_from_the_broker(
+def test_point_13_files_that_cannot_be_reached_are_an_error_and_not_read_from_the_broker(
     store: StoreFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Nowhere:
@@ -201,7 +201,7 @@ def test_files_that_cannot_be_reached_are_an_error_and_not_read_from_the_broker(
 
 
 @pytest.mark.parametrize("after", range(8))
-def test_files_that_cannot_be_reached_any_more_are_an_error(
+def test_point_13_files_that_cannot_be_reached_any_more_are_an_error(
     store: StoreFiles, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     opened = sealed.Segments._file

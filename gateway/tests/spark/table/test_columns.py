@@ -168,7 +168,7 @@ def test_a_batch_stored_as_one_message_is_refused() -> None:
         batch(record(4, sys_flag=SysFlag.INNER_BATCH))
 
 
-def test_a_time_that_is_none_is_null_and_not_another_one() -> None:
+def test_point_13_a_time_that_is_none_is_null_and_not_another_one() -> None:
     last = 253_402_300_799_999
     buffer = b"".join(
         record(offset, stored_at_ms=at_ms)

@@ -159,7 +159,7 @@ def test_plain_rows_need_a_topic_that_is_allowed() -> None:
 
 
 @pytest.mark.parametrize("micros", [2**62, 253_402_300_800_000_000, -62_135_596_800_000_001])
-def test_a_time_that_is_none_is_refused_and_its_row_named(micros: int) -> None:
+def test_point_13_a_time_that_is_none_is_refused_and_its_row_named(micros: int) -> None:
     times = pa.array([1_700_000_000_000_000, micros]).view(pa.timestamp("us", "UTC"))
     rows = pa.RecordBatch.from_arrays([pa.array(["x", "y"]), times], names=["body", "deliverAt"])
     reader = RowReader([("body", "string"), ("deliverAt", "timestamp")], "orders")

@@ -246,7 +246,7 @@ class NewTopic(PretendBrokers):
 
 
 @pytest.mark.parametrize("given", [{}, {"deliveryMode": "transactional", "checkpointLocation": "/x"}])
-def test_a_topic_that_does_not_exist_yet_is_made_by_the_first_message(given: dict[str, str]) -> None:
+def test_point_13_a_topic_that_does_not_exist_yet_is_made_by_the_first_message(given: dict[str, str]) -> None:
     brokers = NewTopic()
     assert send(a_sender(brokers, batchBytes="1", **given), 20) == 20
     assert sorted(brokers.bodies, key=int) == [b"%d" % number for number in range(20)]
@@ -254,7 +254,7 @@ def test_a_topic_that_does_not_exist_yet_is_made_by_the_first_message(given: dic
     assert len(brokers.sent) == 20
 
 
-def test_a_queue_that_a_new_topic_will_not_have_is_refused() -> None:
+def test_point_13_a_queue_that_a_new_topic_will_not_have_is_refused() -> None:
     with pytest.raises(MessageRefused, match="queueId is 4: orders has 4 queues"):
         a_sender(NewTopic()).send(RowToSend(Message("orders", b"x"), queue_id=4))
 

@@ -381,7 +381,7 @@ def test_it_cannot_be_used_when_it_does_not_run_or_in_another_process(monkeypatc
         consumer.subscribe("t")
 
 
-def test_a_consumer_that_is_forgotten_warns() -> None:
+def test_point_16_a_consumer_that_is_forgotten_warns() -> None:
     async def scenario() -> None:
         async with ConsumingBroker() as broker:
             consumer = PushConsumer("g", print, settings(broker), subscriptions={"t": "*"})
@@ -394,6 +394,21 @@ def test_a_consumer_that_is_forgotten_warns() -> None:
 
     run(scenario())
     gc.collect()
+
+
+def test_point_16_a_consumer_that_is_dropped_says_nothing_of_pulls_that_it_will_not_repeat(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario() -> None:
+        async with ConsumingBroker() as broker:
+            consumer = PushConsumer("g", print, settings(broker), subscriptions={"t": "*"})
+            await consumer.start()
+            await broker.wait_for(RequestCode.PULL_MESSAGE, 4)
+            await consumer.drop()
+            await asyncio.sleep(0.05)
+
+    run(scenario())
+    assert caplog.messages == []
 
 
 def test_the_retry_topic_belongs_to_a_shared_consumer() -> None:
