@@ -29,6 +29,7 @@ from gateway.store.disk.store_lock import StoreLock
 from gateway.store.durability.admitted_log import AdmittedLog
 from gateway.store.durability.appender import Appender, OnAllStored
 from gateway.store.durability.checkpoint import CheckpointFile
+from gateway.store.durability.copying import Copying, OnCopied
 from gateway.store.durability.dispatch import BitMapOf, DelayOf, UnitDispatch, no_bit_map
 from gateway.store.durability.flushing import Flushing
 from gateway.store.durability.group_commit import GroupCommit
@@ -40,6 +41,7 @@ from gateway.store.figures import StoreFigures, StoreProgress
 from gateway.store.index.index import KeyIndex
 from gateway.store.index.indexing import DispatchedLog, Indexing
 from gateway.store.log.commit_log import CommitLog, head_at
+from gateway.store.log.copied_records import CopiedRecords, copied_records
 from gateway.store.log.log_batch import NO_END
 from gateway.store.log.log_bytes import log_bytes, record_begins
 from gateway.store.log.log_scan import refuse_misplaced
@@ -129,6 +131,9 @@ class MessageStore:
             timeout_ms=settings.sync_flush_timeout_ms,
         )
         self._appender = appender = Appender(files, state, self._group, settings, surroundings.clock_ms)
+        self._copying = Copying(
+            files, state, appender, self._dispatch, self._publication, self._flushing, surroundings.in_log_thread
+        )
         # Not methods, because every message is appended here and a further call costs time.
         self.append = appender.append_or_dispatch if settings.fills_light_queues else appender.append
         self.append_run = appender.append_run
@@ -437,6 +442,45 @@ class MessageStore:
         b"" if ``start`` is not below ``durable_end``; None if the log no longer has the bytes.
         """
         return log_bytes(self._log.files, start, limit, self.durable_end)
+
+    def copied_records(self, received: bytes | bytearray) -> CopiedRecords:
+        """Return the intact records at the start of bytes that continue the log; on the reactor's thread."""
+        return copied_records(received, self._log.position, self._log.files.file_size)
+
+    def append_copied(self, records: CopiedRecords, on_copied: OnCopied) -> None:
+        """Append what ``copied_records`` returned, byte for byte.
+
+        ``on_copied`` is called with True when all records are stored and visible, with False if some were refused: then
+        the log ends before them. One call at a time, and no other message may be appended meanwhile.
+        """
+        self._copying.append(records, on_copied)
+
+    def begin_log_at(self, offset: int, done: Callable[[BaseException | None], None]) -> None:
+        """Let a log without any file begin at an offset, where a file starts.
+
+        ``done`` is called with None, or with the error that prevented it.
+        """
+        log, progress = self._log, self._progress
+        assert not log.files.list, "the log is new"
+        assert offset % log.files.file_size == 0, "a file starts there"
+
+        def begun(result: object) -> None:
+            if isinstance(result, Failed):
+                done(result.error)
+                return
+            log.move_to(offset)
+            log.visible_end = log.checked_from = progress.flushed = offset
+            progress.dispatched_end = progress.written_end = offset
+            self._group.restart()
+            done(None)
+
+        self._in_log_thread(lambda: self._make_first_file(offset), begun)
+
+    def _make_first_file(self, offset: int) -> None:
+        with self._flushing.in_turn:
+            # Noted first: a log that starts later than the checkpoint says has lost files.
+            self._checkpoint.begin_log(offset)
+            self._log.files.at(offset).open(create=True)
 
     def record_begins(self, place: int, begin: int) -> list[int]:
         """Return where records start by which two logs are compared up to ``place``; blocks, for any thread.

@@ -567,6 +567,16 @@ class ConsumeQueue:
         self.is_damaged = False
         self.min_offset = self.max_offset = self.next_offset = 0
 
+    @property
+    def is_new(self) -> bool:
+        """True if the queue never had a message, and none is on its way."""
+        return self.next_offset == 0 and not self.starts
+
+    def start_at(self, offset: int) -> None:
+        """Let a queue that is new begin at an offset; the first unit makes its file."""
+        assert self.is_new, "it has no units"
+        self.min_offset = self.max_offset = self.next_offset = offset
+
     # --- an end without messages ---------------------------------------------------------------------------------
 
     def keep_below(self, end: int) -> None:

@@ -83,7 +83,7 @@ class UnitWriter:
         if first > expected and (expected > 0 or not from_begin):
             if not from_begin:
                 return False
-            if not self._bridge(queue, expected, first, units):
+            if not self.lead_over(queue, first, UNIT.unpack_from(units)[0]):
                 self._pass_over(queue, first, units, f"the queue ends at {expected} and so many were never stored")
                 return True
         elif first < expected:
@@ -95,15 +95,17 @@ class UnitWriter:
         self.written += len(units) // UNIT_BYTES
         return True
 
-    def _bridge(self, queue: ConsumeQueue, expected: int, first: int, units: bytes) -> bool:
+    def lead_over(self, queue: ConsumeQueue, first: int, place: int) -> bool:
         """Lead over messages that are gone from the log; return False if the gap is larger than what can be gone there.
+
+        The next message has the offset ``first``, and lies at ``place`` of the log.
 
         The new units lie where the last message ended: offsets in the log have to rise, and the units must not count as
         kept when everything before them is expired. The units have a size that no record has, so that readers pass over
         them, Apache RocketMQ's readers too.
         """
-        position = max(queue.covered_end(), 0)
-        if (first - expected) * MIN_PART_BYTES > UNIT.unpack_from(units)[0] - position:
+        expected, position = queue.max_offset, max(queue.covered_end(), 0)
+        if (first - expected) * MIN_PART_BYTES > place - position:
             return False
         self._lead_over(queue, first)
         self._remark(f"{queue.topic}/{queue.queue_id}: messages {expected} to {first - 1} are not in the commit log")

@@ -1,0 +1,207 @@
+"""The append of records that another broker wrote: byte for byte at the same place, in the queues at the same offsets.
+
+The offset that a record states wins over the queue's own count, by the rules of recovery (``UnitWriter``), so that a
+crash changes nothing:
+
+    an empty queue             begins at the record's offset
+    offset 0 of a longer one   the topic was deleted and made again at the other broker: the queue begins again
+    a higher offset            the messages between are not in the log: the queue leads over them
+    another lower offset       the offset is damaged: no queue shows the message
+
+A queue changes in such a way only when everything before is visible; the records before it therefore go first, as a
+batch of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gateway.in_thread import Failed, InThread
+from gateway.store.durability.appender import Appender
+from gateway.store.durability.dispatch import HIDDEN, UnitDispatch
+from gateway.store.durability.flushing import Flushing
+from gateway.store.durability.publication import Publication
+from gateway.store.durability.store_files import StoreFiles, StoreState
+from gateway.store.log.copied_records import CopiedRecords
+from gateway.store.log.log_batch import LogBatch
+from gateway.store.put_result import PutOutcome, PutResult, PutStatus, WaitFor
+from gateway.store.queues.consume_queue import ConsumeQueue
+from gateway.store.queues.unit_writer import MAX_OFFSET, UnitWriter
+from gateway.telemetry.logs import EventLog
+from wire.message.batch import inner_offsets
+from wire.message.light_queues import LIGHT_QUEUE_ID, light_places
+from wire.message.record import StoredMessage, restated
+
+log = EventLog("store")
+
+OnCopied = Callable[[bool], None]
+"""A function that is called with True when all records are stored and visible, with False if some were refused."""
+
+
+class Copying:
+    """The part that appends copied records; one call at a time, and nothing else appends meanwhile."""
+
+    def __init__(
+        self,
+        files: StoreFiles,
+        state: StoreState,
+        appender: Appender,
+        dispatch: UnitDispatch,
+        publication: Publication,
+        flushing: Flushing,
+        in_log_thread: InThread,
+    ) -> None:
+        self._log = files.log
+        self._queues = files.queues
+        self._checkpoint = files.checkpoint
+        self._admission = state.admission
+        self._appender = appender
+        self._dispatch = dispatch
+        self._publication = publication
+        self._flushing = flushing
+        self._in_log_thread = in_log_thread
+        self._units = UnitWriter(files.queues)
+        self._hidden: set[tuple[int, ConsumeQueue]] = set()
+        """The places of messages, and the queues that do not show them, among the records of one call."""
+
+    def append(self, records: CopiedRecords, on_copied: OnCopied) -> None:
+        """Append records that start where the log ends; the log keeps those before the first that is refused."""
+        assert records.start == self._log.position, "copied records continue the log"
+        self._hidden.clear()
+        self._go_on(records, 0, on_copied)
+
+    def _go_on(self, records: CopiedRecords, first: int, on_copied: OnCopied) -> None:
+        """Append the records from a number on, as many as one batch takes."""
+        group = self._publication.group
+        assert group is not None, "set when the store is put together"
+        batch = group.gathering
+        if self._admission.refusal is not None or batch.end > batch.limit:
+            on_copied(False)
+            return
+        outcomes: list[PutOutcome] = []
+        number = first
+        for message in records.messages[first:]:
+            places = self._places(message)
+            odd = _odd(places)
+            if odd is not None:
+                if not outcomes:
+                    self._settle(*odd, message.commit_log_offset, records, first, on_copied)
+                    return
+                break
+            outcomes.append(self._outcome(message, places))
+            number += 1
+        if not outcomes:
+            on_copied(True)
+            return
+        last = records.messages[number - 1]
+        self._write(batch, records, last.commit_log_offset + last.total_size)
+        batch.outcomes += outcomes
+        batch.waiters.append((lambda told: self._stored(told, records, number, on_copied), outcomes, WaitFor.DISK))
+        group.wake()
+
+    def _stored(self, told: Sequence[PutOutcome], records: CopiedRecords, number: int, on_copied: OnCopied) -> None:
+        if not told[0].status.is_stored:
+            on_copied(False)
+        elif number < len(records.messages):
+            self._go_on(records, number, on_copied)
+        else:
+            on_copied(True)
+
+    def _outcome(self, message: StoredMessage, places: list[tuple[ConsumeQueue, int]]) -> PutResult:
+        copied = restated(message, message.topic, message.queue_id, message.properties, message.property_map)
+        result = PutResult(PutStatus.PUT_OK, copied)
+        queue, offset = places[0] if places else (None, 0)
+        result.at(queue, offset, message.commit_log_offset, message.total_size, message.stored_at_ms)
+        result.further = tuple(places[1:])
+        for place, taken in places:
+            place.next_offset = taken + 1
+        if message.stored_at_ms > self._appender.last_stored_ms:
+            self._appender.last_stored_ms = message.stored_at_ms
+        return result
+
+    def _write(self, batch: LogBatch, records: CopiedRecords, end: int) -> None:
+        """Add the bytes from the log's position to ``end``, as a part for each file."""
+        commit_log = self._log
+        file_size = commit_log.files.file_size
+        while (position := commit_log.position) < end:
+            if not batch.writes or position % file_size == 0:
+                batch.seal()
+                commit_log.begin_write(batch)
+            stop = min(end, position - position % file_size + file_size)
+            batch.add(records.data[position - records.start : stop - records.start])
+            commit_log.move_to(stop)
+        batch.end = end
+
+    # --- queues --------------------------------------------------------------------------------------------------
+
+    def _places(self, message: StoredMessage) -> list[tuple[ConsumeQueue, int]]:
+        """Return the queues that show a message, and its offsets there, the queue of its own first."""
+        if message.sys_flag & HIDDEN:
+            return []
+        named = [(message.topic, message.queue_id, offset) for offset in inner_offsets(message)]
+        if self._dispatch.light_queues:
+            end = message.commit_log_offset + message.total_size
+            light = light_places(message.topic, message.property_map)
+            named += [(name, LIGHT_QUEUE_ID, offset) for name, offset in light if offset < end]
+        places: list[tuple[ConsumeQueue, int]] = []
+        for topic, queue_id, offset in named:
+            queue = self._queues.make(topic, queue_id)
+            if (message.commit_log_offset, queue) in self._hidden:
+                continue
+            if queue.is_new and 0 <= offset <= MAX_OFFSET and not any(place is queue for place, _ in places):
+                queue.start_at(offset)
+            places.append((queue, offset))
+        return places
+
+    def _settle(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        place: int,
+        records: CopiedRecords,
+        number: int,
+        on_copied: OnCopied,
+    ) -> None:
+        """Change a queue so that the message with an unexpected offset is its next one, or hide the message there."""
+        if not self._publication.is_complete:
+            on_copied(False)  # the queues cannot be written now
+            return
+
+        def settled(result: object) -> None:
+            if isinstance(result, Failed):
+                log.error("a queue cannot take copied messages", topic=queue.topic, error=str(result.error))
+                on_copied(False)
+                return
+            if not result:
+                log.warning("copied message in no queue", topic=queue.topic, queue=queue.queue_id, offset=offset)
+                self._hidden.add((place, queue))
+            self._go_on(records, number, on_copied)
+
+        self._in_log_thread(lambda: self._make_room(queue, offset, place), settled)
+
+    def _make_room(self, queue: ConsumeQueue, offset: int, place: int) -> bool:
+        """Let a queue go on at an offset; return False if it cannot. Blocks.
+
+        :param place: the commit log offset of the message that has the offset.
+        """
+        if not 0 <= offset <= MAX_OFFSET:
+            return False
+        with self._flushing.in_turn:
+            self._queues.write_held()
+            if offset == 0 or queue.covered_end() == -1:
+                # The erased units were durable, so after a crash in between the next start must not rely on the queues.
+                self._checkpoint.distrust_queues(self._log.min_offset)
+                queue.clear()
+                queue.start_at(offset)
+                return True
+            return offset > queue.max_offset and self._units.lead_over(queue, offset, place)
+
+
+def _odd(places: Sequence[tuple[ConsumeQueue, int]]) -> tuple[ConsumeQueue, int] | None:
+    """Return the first place that is not the next one of its queue; None if all are."""
+    expected: dict[ConsumeQueue, int] = {}
+    for queue, offset in places:
+        if offset != expected.get(queue, queue.next_offset):
+            return queue, offset
+        expected[queue] = offset + 1
+    return None
