@@ -111,8 +111,11 @@ the group g, and Pub then for Sub. `%RETRY%g+t` of the group g stands for the to
 where `gateway.operatorAccess` says, which is checked without access control too. *Answer*: *large* answers wait for
 room, *lists* are made a few at a time.
 
-| code | name | broker | name server | right | answer |
-|---|---|---|---|---|---|
+*Slave* is what a broker does with a request while it follows a master (`brokerRole=SLAVE`, which a start still
+refuses). *If readable*: answered if `slaveReadEnable` is on. A refusal has a text that names the master.
+
+| code | name | broker | name server | right | answer | slave |
+|---|---|---|---|---|---|---|
 """
 
 
@@ -124,7 +127,7 @@ def page() -> str:
         f"| {int(code)} | {code.name} "
         f"| {_answer(code in broker, code not in TO_NAME_SERVERS | TO_OTHERS)} "
         f"| {_answer(code in name_server, code in TO_NAME_SERVERS)} "
-        f"| {_needs(broker.get(code) or name_server.get(code))} |\n"
+        f"| {_needs(broker.get(code) or name_server.get(code))} | {_on_slave(broker.get(code))} |\n"
         for code in sorted(Code)
     ]
     return (
@@ -136,6 +139,10 @@ def _needs(entry: Entry | None) -> str:
     if entry is None:
         return f"{ADMIN} | –"
     return f"{entry.right} | {'–' if entry.size is Size.SMALL else entry.size.value}"
+
+
+def _on_slave(entry: Entry | None) -> str:
+    return "–" if entry is None else entry.slave.value
 
 
 def _answer(implemented: bool, addressed: bool) -> str:

@@ -1,4 +1,4 @@
-"""The declarations of a request besides header and method: the right that its sender needs, and what its answer costs.
+"""The declarations of a request besides header and method: the sender's right, the cost of the answer, a slave's part.
 
 The declarations stand above the methods (``requests``), and ``Dispatch`` knows nothing more about a request. The page
 ``docs/request-codes.md`` is written from these declarations.
@@ -164,3 +164,17 @@ class Size(Enum):
     """
     CHANGING_LIST = "changing list"
     """The answer is a list that the request changes: once begun, it is made to its end, even without its peer."""
+
+
+class OnSlave(Enum):
+    """The answer to a request while the broker is a slave, whose messages and tables are those of its master."""
+
+    REFUSED = "refused"
+    """The request changes messages or tables, or needs what only the master knows: locks, pops, transactions."""
+    READ = "if readable"
+    """The request reads messages for a consumer: it is answered if ``slaveReadEnable`` is on."""
+    SERVED = "served"
+    """The request looks at what a slave has too, or changes what each broker has for itself."""
+
+
+SERVED: Final = OnSlave.SERVED

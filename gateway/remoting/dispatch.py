@@ -21,7 +21,7 @@ from twisted.python.failure import Failure
 
 from gateway.errors import RequestRefused, forget_frames
 from gateway.remoting.channel import Channel
-from gateway.remoting.declared import ADMIN, Need, Right, Size
+from gateway.remoting.declared import ADMIN, Need, OnSlave, Right, Size
 from gateway.remoting.descriptors import NO_DESCRIPTOR
 from gateway.remoting.lists import Lists
 from gateway.telemetry.logs import EventLog
@@ -149,12 +149,15 @@ class RequestGroup(Protocol):
 class Entry:
     """One declared request, with the functions that answer it."""
 
-    __slots__ = ("begin", "carry_out", "code", "right", "size")
+    __slots__ = ("begin", "carry_out", "code", "right", "size", "slave")
 
-    def __init__(self, code: RequestCode, right: Right, size: Size, carry_out: CarryOut, begin: CarryOut) -> None:
+    def __init__(
+        self, code: RequestCode, right: Right, size: Size, slave: OnSlave, carry_out: CarryOut, begin: CarryOut
+    ) -> None:
         self.code = code
         self.right = right
         self.size = size
+        self.slave = slave
         self.carry_out = carry_out
         self.begin = begin
         """A function that carries the request out now, or as soon as there is room for the cost of the answer."""
@@ -168,14 +171,25 @@ def admit_everybody(request: Request, right: Right) -> None:
     """Let every request pass."""
 
 
+RefusalOf = Callable[[RequestCode, OnSlave], CarryOut | None]
+"""A function that returns what refuses a request of this code and declaration, None if the request is answered."""
+
+
+def refuse_nothing(_code: RequestCode, _slave: OnSlave) -> CarryOut | None:
+    """Return None: a master answers every request."""
+    return None
+
+
 class Dispatch:
     """The methods of one server.
 
     :param admit: decides about every request with an entry here, before its header is read.
+    :param refusal_of: refuses requests that the server does not answer in its role, after they are admitted.
     """
 
-    def __init__(self, admit: Admit = admit_everybody) -> None:
+    def __init__(self, admit: Admit = admit_everybody, refusal_of: RefusalOf = refuse_nothing) -> None:
         self._admit = admit
+        self._refusal_of = refusal_of
         self._entries: dict[int, Entry] = {}
         self._late: list[Callable[[], RequestGroup]] = []
         self._failures: set[tuple[int, str, int]] = set()
@@ -189,6 +203,7 @@ class Dispatch:
         method: Callable[[Request, H], Outcome],
         right: Right,
         size: Size = ...,
+        slave: OnSlave = ...,
     ) -> None: ...
 
     @overload
@@ -199,6 +214,7 @@ class Dispatch:
         method: Callable[[Request, None], Outcome],
         right: Right,
         size: Size = ...,
+        slave: OnSlave = ...,
     ) -> None: ...
 
     def answers(
@@ -208,26 +224,35 @@ class Dispatch:
         method: Callable[[Request, Any], Outcome],
         right: Right,
         size: Size = Size.SMALL,
+        slave: OnSlave = OnSlave.REFUSED,
     ) -> None:
         """Register ``method(request, header)`` for this code; ``header`` is the declared class or None.
 
         The method returns an Answer, an awaitable of one Answer, or None if it answers through the request.
         """
-        self._add(code, right, size, partial(self._carry_out, header, method))
+        self._add(code, right, size, slave, partial(self._carry_out, header, method))
 
-    def answers_directly(self, code: RequestCode, method: DirectMethod, right: Right, size: Size = Size.SMALL) -> None:
+    def answers_directly(
+        self,
+        code: RequestCode,
+        method: DirectMethod,
+        right: Right,
+        size: Size = Size.SMALL,
+        slave: OnSlave = OnSlave.REFUSED,
+    ) -> None:
         """Register ``method(request)`` for this code; the method itself answers the request, now or later."""
-        self._add(code, right, size, method)
+        self._add(code, right, size, slave, method)
 
-    def _add(self, code: RequestCode, right: Right, size: Size, carry_out: CarryOut) -> None:
+    def _add(self, code: RequestCode, right: Right, size: Size, slave: OnSlave, carry_out: CarryOut) -> None:
         if code in self._entries:
             raise ValueError(f"{code.name} already has a method")
-        begin = carry_out
-        if size is Size.LARGE:
-            begin = partial(self._begin, carry_out)
-        elif size is not Size.SMALL:
-            begin = self._lists.ask
-        self._entries[code] = Entry(code, right, size, carry_out, begin)
+        begin = self._refusal_of(code, slave) or carry_out
+        if begin is carry_out:
+            if size is Size.LARGE:
+                begin = partial(self._begin, carry_out)
+            elif size is not Size.SMALL:
+                begin = self._lists.ask
+        self._entries[code] = Entry(code, right, size, slave, carry_out, begin)
 
     def loads_late(self, loads: Iterable[Callable[[], RequestGroup]]) -> None:
         """Add groups of rare requests, which are loaded only when a code without an entry arrives.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, overload
 
-from gateway.remoting.declared import Right, Size
+from gateway.remoting.declared import OnSlave, Right, Size
 from gateway.remoting.dispatch import Dispatch, Outcome, Request
 from gateway.remoting.turns import Turns, Work
 from wire.codes import RequestCode
@@ -50,41 +50,51 @@ class Requests:
 
 
 @overload
-def answers(code: RequestCode, header: type[H], right: Right, size: Size = ...) -> Declare[H]: ...
+def answers(code: RequestCode, header: type[H], right: Right, size: Size = ..., slave: OnSlave = ...) -> Declare[H]: ...
 
 
 @overload
-def answers(code: RequestCode, header: None, right: Right, size: Size = ...) -> Declare[None]: ...
+def answers(code: RequestCode, header: None, right: Right, size: Size = ..., slave: OnSlave = ...) -> Declare[None]: ...
 
 
-def answers(code: RequestCode, header: Any, right: Right, size: Size = Size.SMALL) -> Any:
+def answers(
+    code: RequestCode, header: Any, right: Right, size: Size = Size.SMALL, slave: OnSlave = OnSlave.REFUSED
+) -> Any:
     """Declare that a method answers a code as ``Dispatch.answers`` says."""
-    return _declares(lambda dispatch, _, method: dispatch.answers(code, header, method, right, size))
+    return _declares(lambda dispatch, _, method: dispatch.answers(code, header, method, right, size, slave))
 
 
 @overload
-def answers_in_turns(code: RequestCode, header: type[H], right: Right, size: Size = ...) -> DeclareWork[H]: ...
+def answers_in_turns(
+    code: RequestCode, header: type[H], right: Right, size: Size = ..., slave: OnSlave = ...
+) -> DeclareWork[H]: ...
 
 
 @overload
-def answers_in_turns(code: RequestCode, header: None, right: Right, size: Size = ...) -> DeclareWork[None]: ...
+def answers_in_turns(
+    code: RequestCode, header: None, right: Right, size: Size = ..., slave: OnSlave = ...
+) -> DeclareWork[None]: ...
 
 
-def answers_in_turns(code: RequestCode, header: Any, right: Right, size: Size = Size.SMALL) -> Any:
+def answers_in_turns(
+    code: RequestCode, header: Any, right: Right, size: Size = Size.SMALL, slave: OnSlave = OnSlave.REFUSED
+) -> Any:
     """Declare that a method answers a code with a work that comes in pieces (``Turns``)."""
 
     def declared(dispatch: Dispatch, requests: Requests, method: Callable[[Request, Any], Work[Any]]) -> None:
         def run(request: Request, header: Any) -> Outcome:
             return requests.turns.run(method(request, header), request.channel)
 
-        dispatch.answers(code, header, run, right, size)
+        dispatch.answers(code, header, run, right, size, slave)
 
     return _declares(declared)
 
 
-def answers_directly(code: RequestCode, right: Right, size: Size = Size.SMALL) -> Callable[[M], M]:
+def answers_directly(
+    code: RequestCode, right: Right, size: Size = Size.SMALL, slave: OnSlave = OnSlave.REFUSED
+) -> Callable[[M], M]:
     """Declare that a method answers a code as ``Dispatch.answers_directly`` says."""
-    return _declares(lambda dispatch, _, method: dispatch.answers_directly(code, method, right, size))
+    return _declares(lambda dispatch, _, method: dispatch.answers_directly(code, method, right, size, slave))
 
 
 def _declares(declared: Callable[[Dispatch, Requests, Any], None]) -> Callable[[M], M]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gateway.broker.awaiting import delete_queues
 from gateway.broker.desk import DeskRequests
-from gateway.remoting.declared import CLUSTER_UPDATE
+from gateway.remoting.declared import CLUSTER_UPDATE, SERVED
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import answers
 from wire.codes import RequestCode
@@ -17,13 +17,13 @@ from wire.codes import RequestCode
 class CleaningRequests(DeskRequests):
     """Answers CLEAN_EXPIRED_CONSUMEQUEUE (306), CLEAN_UNUSED_TOPIC (316) and DELETE_EXPIRED_COMMITLOG (329)."""
 
-    @answers(RequestCode.DELETE_EXPIRED_COMMITLOG, None, CLUSTER_UPDATE)
+    @answers(RequestCode.DELETE_EXPIRED_COMMITLOG, None, CLUSTER_UPDATE, slave=SERVED)
     def delete_expired(self, _request: Request, _header: None) -> Answer:
         """Let the next rounds of retention delete expired messages at any hour; the answer comes before they do."""
         self._desk.expiry.ask()
         return Answer()
 
-    @answers(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, None, CLUSTER_UPDATE)
+    @answers(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, None, CLUSTER_UPDATE, slave=SERVED)
     async def clean_queues(self, _request: Request, _header: None) -> Answer:
         """Delete the files of consume queues that refer only to deleted messages."""
         self._desk.store.deletion.detach_queue_files()

@@ -10,7 +10,7 @@ from typing import Any
 from gateway.broker.desk import DeskRequests
 from gateway.errors import RequestRefused
 from gateway.membership.clients import ConnectedClient
-from gateway.remoting.declared import CLUSTER_GET, GET, SUB, Size, needs, on_group
+from gateway.remoting.declared import CLUSTER_GET, GET, SERVED, SUB, Size, needs, on_group
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import list_text, table_of_texts, table_text
 from gateway.remoting.requests import answers, answers_in_turns
@@ -34,7 +34,9 @@ from wire.headers.groups import (
 class ConnectedClients(DeskRequests):
     """Requests about connected clients."""
 
-    @answers_in_turns(RequestCode.GET_CONSUMER_LIST_BY_GROUP, GetConsumerListByGroupRequest, needs(on_group(SUB | GET)))
+    @answers_in_turns(
+        RequestCode.GET_CONSUMER_LIST_BY_GROUP, GetConsumerListByGroupRequest, needs(on_group(SUB | GET)), slave=SERVED
+    )
     def consumer_ids(self, _request: Request, header: GetConsumerListByGroupRequest) -> Work[Answer]:
         """Answer with the client ids of a group; the members divide the queues by these ids."""
         group = header.consumer_group
@@ -45,7 +47,11 @@ class ConnectedClients(DeskRequests):
         return Answer(body=ConsumerListByGroup(text).build())
 
     @answers(
-        RequestCode.GET_CONSUMER_CONNECTION_LIST, GetConsumerConnectionListRequest, needs(on_group(GET)), Size.LIST
+        RequestCode.GET_CONSUMER_CONNECTION_LIST,
+        GetConsumerConnectionListRequest,
+        needs(on_group(GET)),
+        Size.LIST,
+        slave=SERVED,
     )
     async def consumer_connections(self, request: Request, header: GetConsumerConnectionListRequest) -> Answer:
         """Answer with a group's connections and subscriptions."""
@@ -70,7 +76,9 @@ class ConnectedClients(DeskRequests):
         )
         return Answer(body=body.build())
 
-    @answers(RequestCode.GET_PRODUCER_CONNECTION_LIST, GetProducerConnectionListRequest, CLUSTER_GET, Size.LIST)
+    @answers(
+        RequestCode.GET_PRODUCER_CONNECTION_LIST, GetProducerConnectionListRequest, CLUSTER_GET, Size.LIST, slave=SERVED
+    )
     async def producer_connections(self, request: Request, header: GetProducerConnectionListRequest) -> Answer:
         """Answer with a producer group's connections."""
         members = self._desk.producers.members(header.producer_group)
@@ -80,7 +88,7 @@ class ConnectedClients(DeskRequests):
         text: Any = await self._desk.turns.run(list_text(what, map(_connection, members)), request.channel)
         return Answer(body=ProducerConnection(text).build())
 
-    @answers_in_turns(RequestCode.GET_ALL_PRODUCER_INFO, None, CLUSTER_GET, Size.LIST)
+    @answers_in_turns(RequestCode.GET_ALL_PRODUCER_INFO, None, CLUSTER_GET, Size.LIST, slave=SERVED)
     def all_producers(self, _request: Request, _header: None) -> Work[Answer]:
         """Answer with the connections of every producer group."""
         what, producers = "connections of all producer groups", self._desk.producers

@@ -16,7 +16,7 @@ from gateway.broker.requests.paging import page
 from gateway.errors import RequestRefused
 from gateway.metadata.attributes import GROUP_ATTRIBUTES, changed_attributes
 from gateway.metadata.names import check_group_name
-from gateway.remoting.declared import CLUSTER_GET, CREATE, DELETE, GET, Kind, Need, Size, needs, on_group
+from gateway.remoting.declared import CLUSTER_GET, CREATE, DELETE, GET, SERVED, Kind, Need, Size, needs, on_group
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import table_text
 from gateway.remoting.requests import answers, answers_in_turns
@@ -59,7 +59,11 @@ class GroupRequests(DeskRequests):
         return Answer()
 
     @answers_in_turns(
-        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GetAllSubscriptionGroupRequest, CLUSTER_GET, Size.LIST
+        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+        GetAllSubscriptionGroupRequest,
+        CLUSTER_GET,
+        Size.LIST,
+        slave=SERVED,
     )
     def table(self, _request: Request, header: GetAllSubscriptionGroupRequest) -> Work[Answer]:
         """Answer with all groups, or with a page of them."""
@@ -74,7 +78,12 @@ class GroupRequests(DeskRequests):
         body = SubscriptionGroupTable(configs=text, data_version=version, forbidden_table=forbidden_text)
         return Answer(header=GetAllSubscriptionGroupResponse(total_group_num=total), body=body.build())
 
-    @answers(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GetSubscriptionGroupConfigRequest, needs(on_group(GET, "group")))
+    @answers(
+        RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
+        GetSubscriptionGroupConfigRequest,
+        needs(on_group(GET, "group")),
+        slave=SERVED,
+    )
     def config(self, _request: Request, header: GetSubscriptionGroupConfigRequest) -> Answer:
         """Answer with one group's configuration; a missing group is created where automatic creation is allowed."""
         config = self._desk.groups.find(header.group)

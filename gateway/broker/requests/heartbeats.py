@@ -18,7 +18,7 @@ from gateway.delivery.filters.subscribed import (
     check_expression_type,
     compiled,
 )
-from gateway.remoting.declared import ACCOUNT, SUB, Kind, Need, needs, on_group
+from gateway.remoting.declared import ACCOUNT, SERVED, SUB, Kind, Need, needs, on_group
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import answers
 from wire.bodies.consumers import CheckClientRequest
@@ -39,6 +39,7 @@ class HeartbeatRequests(DeskRequests):
         RequestCode.HEART_BEAT,
         None,
         needs(in_body="Group Sub and Topic Sub of each entry"),
+        slave=SERVED,
     )
     def heartbeat(self, request: Request, _header: None) -> Answer:
         """Register the client and its groups.
@@ -62,7 +63,7 @@ class HeartbeatRequests(DeskRequests):
             )
         )
 
-    @answers(RequestCode.UNREGISTER_CLIENT, UnregisterClientRequest, needs(on_group(SUB, optional=True)))
+    @answers(RequestCode.UNREGISTER_CLIENT, UnregisterClientRequest, needs(on_group(SUB, optional=True)), slave=SERVED)
     def unregister(self, request: Request, header: UnregisterClientRequest) -> Answer:
         """Remove the client from the groups that it names."""
         self._desk.heartbeats.unregister(
@@ -70,7 +71,7 @@ class HeartbeatRequests(DeskRequests):
         )
         return Answer()
 
-    @answers(RequestCode.CHECK_CLIENT_CONFIG, None, ACCOUNT)
+    @answers(RequestCode.CHECK_CLIENT_CONFIG, None, ACCOUNT, slave=SERVED)
     def check_client_config(self, request: Request, _header: None) -> Answer | None:
         """Answer whether the broker can evaluate the filter that a push consumer is about to subscribe with."""
         subscription = CheckClientRequest.parse(request.command.body).subscription

@@ -9,7 +9,7 @@ from gateway.broker.awaiting import not_on_disk
 from gateway.broker.desk import DeskRequests
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_movable
-from gateway.remoting.declared import GET, SUB, UPDATE, needs, on_group, on_topic
+from gateway.remoting.declared import GET, SERVED, SUB, UPDATE, needs, on_group, on_topic
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import answers, answers_directly
 from wire.codes import RequestCode, ResponseCode
@@ -86,7 +86,10 @@ class OffsetRequests(DeskRequests):
         )
 
     @answers(
-        RequestCode.QUERY_CONSUMER_OFFSET, QueryConsumerOffsetRequest, needs(on_group(SUB | GET), on_topic(SUB | GET))
+        RequestCode.QUERY_CONSUMER_OFFSET,
+        QueryConsumerOffsetRequest,
+        needs(on_group(SUB | GET), on_topic(SUB | GET)),
+        slave=SERVED,
     )
     def query(self, _request: Request, header: QueryConsumerOffsetRequest) -> Answer:
         """Answer with a group's offset in a queue.
@@ -104,7 +107,7 @@ class OffsetRequests(DeskRequests):
             f"{header.topic}; its consumeFromWhere decides where it begins",
         )
 
-    @answers(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, SearchOffsetRequest, needs(on_topic(GET)))
+    @answers(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, SearchOffsetRequest, needs(on_topic(GET)), slave=SERVED)
     async def search(self, request: Request, header: SearchOffsetRequest) -> Answer:
         """Answer with the offset of the first message stored at or after a time, or (UPPER) of the last one up to it.
 
@@ -119,7 +122,7 @@ class OffsetRequests(DeskRequests):
         )
         return Answer(header=SearchOffsetResponse(offset=offset))
 
-    @answers(RequestCode.GET_MAX_OFFSET, GetMaxOffsetRequest, needs(on_topic(GET)))
+    @answers(RequestCode.GET_MAX_OFFSET, GetMaxOffsetRequest, needs(on_topic(GET)), slave=SERVED)
     def max_offset(self, request: Request, header: GetMaxOffsetRequest) -> Answer:
         """Answer with the end of a queue.
 
@@ -135,7 +138,7 @@ class OffsetRequests(DeskRequests):
             offset = store.next_offset(topic, queue_id)
         return Answer(header=GetMaxOffsetResponse(offset=offset))
 
-    @answers(RequestCode.GET_MIN_OFFSET, GetMinOffsetRequest, needs(on_topic(GET)))
+    @answers(RequestCode.GET_MIN_OFFSET, GetMinOffsetRequest, needs(on_topic(GET)), slave=SERVED)
     def min_offset(self, _request: Request, header: GetMinOffsetRequest) -> Answer:
         """Answer with the offset of a queue's first remaining message; 0 if the queue never had a message.
 
@@ -144,7 +147,7 @@ class OffsetRequests(DeskRequests):
         offset = max(0, self._desk.store.min_offset(header.topic, header.queue_id))
         return Answer(header=GetMinOffsetResponse(offset=offset))
 
-    @answers(RequestCode.GET_EARLIEST_MSG_STORETIME, GetEarliestMsgStoretimeRequest, needs(on_topic(GET)))
+    @answers(RequestCode.GET_EARLIEST_MSG_STORETIME, GetEarliestMsgStoretimeRequest, needs(on_topic(GET)), slave=SERVED)
     async def earliest_store_time(self, request: Request, header: GetEarliestMsgStoretimeRequest) -> Answer:
         """Answer with the store time of a queue's first remaining message, in epoch milliseconds; -1 for none."""
         timestamp = await self._desk.cold_reads.result(

@@ -24,7 +24,7 @@ from gateway.delivery.long_poll import LONGEST_HOLD_MS, HeldPull
 from gateway.errors import RequestRefused
 from gateway.in_thread import Failed
 from gateway.metadata.names import TRANSACTION_GROUP
-from gateway.remoting.declared import SUB, needs, on_group, on_topic
+from gateway.remoting.declared import SUB, OnSlave, needs, on_group, on_topic
 from gateway.remoting.dispatch import Dispatch, Request, answer_failures, wait_for_room
 from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
@@ -75,8 +75,12 @@ class PullMessage:
 
     def register(self, dispatch: Dispatch) -> None:
         """Register the request codes that this class answers."""
-        dispatch.answers_directly(RequestCode.PULL_MESSAGE, self.pull, needs(on_group(SUB), on_topic(SUB)))
-        dispatch.answers_directly(RequestCode.LITE_PULL_MESSAGE, self.pull, needs(on_group(SUB), on_topic(SUB)))
+        dispatch.answers_directly(
+            RequestCode.PULL_MESSAGE, self.pull, needs(on_group(SUB), on_topic(SUB)), slave=OnSlave.READ
+        )
+        dispatch.answers_directly(
+            RequestCode.LITE_PULL_MESSAGE, self.pull, needs(on_group(SUB), on_topic(SUB)), slave=OnSlave.READ
+        )
 
     def pull(self, request: Request) -> None:
         """Check a pull, read, and answer or hold; in a later turn if filters have used up the current turn."""

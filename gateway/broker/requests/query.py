@@ -10,7 +10,7 @@ import msgspec
 
 from gateway.broker.desk import DeskRequests
 from gateway.errors import RequestRefused
-from gateway.remoting.declared import GET, SUB, Kind, Need, Size, needs, on_topic
+from gateway.remoting.declared import GET, SERVED, SUB, Kind, Need, Size, needs, on_topic
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import answers
 from gateway.store.index.index_entries import KeyKind
@@ -41,7 +41,7 @@ _NOTHING = Found(b"", 0, 0)
 class QueryMessages(DeskRequests):
     """Answers QUERY_MESSAGE (12) and VIEW_MESSAGE_BY_ID (33)."""
 
-    @answers(RequestCode.QUERY_MESSAGE, QueryMessageRequest, needs(on_topic(SUB | GET)), Size.LARGE)
+    @answers(RequestCode.QUERY_MESSAGE, QueryMessageRequest, needs(on_topic(SUB | GET)), Size.LARGE, slave=SERVED)
     async def query(self, request: Request, header: QueryMessageRequest) -> Answer:
         """Answer with the newest records that have the key and were stored between two times, in log order.
 
@@ -73,6 +73,7 @@ class QueryMessages(DeskRequests):
         ViewMessageRequest,
         needs(on_topic(SUB | GET), in_body="Topic Sub/Get of the message"),
         Size.LARGE,
+        slave=SERVED,
     )
     async def view(self, request: Request, header: ViewMessageRequest) -> Answer:
         """Answer with the record at an offset of the commit log; message ids contain this offset."""

@@ -17,7 +17,7 @@ from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
 from gateway.errors import RequestRefused
 from gateway.metadata.attributes import changed_attributes
 from gateway.metadata.names import check_topic_name
-from gateway.remoting.declared import CLUSTER_GET, CREATE, DELETE, GET, Kind, Need, Size, needs, on_topic
+from gateway.remoting.declared import CLUSTER_GET, CREATE, DELETE, GET, SERVED, Kind, Need, Size, needs, on_topic
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import table_text
 from gateway.remoting.requests import answers, answers_in_turns
@@ -106,7 +106,7 @@ class TopicRequests(DeskRequests):
         await saved(self._desk.topics.persist, f"deletion of topic {header.topic}")
         return Answer()
 
-    @answers_in_turns(RequestCode.GET_ALL_TOPIC_CONFIG, GetAllTopicConfigRequest, CLUSTER_GET, Size.LIST)
+    @answers_in_turns(RequestCode.GET_ALL_TOPIC_CONFIG, GetAllTopicConfigRequest, CLUSTER_GET, Size.LIST, slave=SERVED)
     def table(self, _request: Request, header: GetAllTopicConfigRequest) -> Work[Answer]:
         """Answer with all topics, or with a page of them."""
         table, version = self._desk.topics.table(), self._desk.topics.data_version
@@ -118,7 +118,7 @@ class TopicRequests(DeskRequests):
         text: Any = yield from table_text(what, members, advice=advice)
         return Answer(header=answer, body=TopicConfigTable(configs=text, data_version=version).build())
 
-    @answers(RequestCode.GET_TOPIC_CONFIG, GetTopicConfigRequest, needs(on_topic(GET)))
+    @answers(RequestCode.GET_TOPIC_CONFIG, GetTopicConfigRequest, needs(on_topic(GET)), slave=SERVED)
     def config(self, _request: Request, header: GetTopicConfigRequest) -> Answer:
         """Answer with one topic's configuration."""
         config = self._desk.topics.get(header.topic)
@@ -126,7 +126,7 @@ class TopicRequests(DeskRequests):
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {header.topic}")
         return Answer(body=config.build())
 
-    @answers(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, None, CLUSTER_GET, Size.LIST)
+    @answers(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, None, CLUSTER_GET, Size.LIST, slave=SERVED)
     def system_topics(self, _request: Request, _header: None) -> Answer:
         """Answer with the topics that belong to the broker itself."""
         return Answer(body=TopicList(self._desk.topics.system_topics()).build())

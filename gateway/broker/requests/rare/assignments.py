@@ -14,7 +14,7 @@ from gateway.broker.desk import Desk, DeskRequests
 from gateway.delivery.assignment import OrderedQueues, assigned, assigned_for_pop
 from gateway.errors import RequestRefused
 from gateway.metadata.names import RETRY_TOPIC_PREFIX
-from gateway.remoting.declared import CLUSTER_GET, GET, SUB, UPDATE, Size, needs
+from gateway.remoting.declared import CLUSTER_GET, GET, SERVED, SUB, UPDATE, Size, needs
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import list_text, table_of_texts, table_text
 from gateway.remoting.requests import answers, answers_in_turns
@@ -45,7 +45,7 @@ class Assignments(DeskRequests):
         self._default_share = desk.settings.default_pop_share_queue_num
         self._balances = desk.settings.server_load_balancer_enable
 
-    @answers(RequestCode.QUERY_ASSIGNMENT, None, needs(in_body="Group Sub/Get and Topic Sub/Get"))
+    @answers(RequestCode.QUERY_ASSIGNMENT, None, needs(in_body="Group Sub/Get and Topic Sub/Get"), slave=SERVED)
     async def query(self, request: Request, _header: None) -> Answer:
         """Answer with the queues of one client; with no queues if the broker cannot say.
 
@@ -118,7 +118,7 @@ class Assignments(DeskRequests):
         await saved(self._desk.modes.persist, f"request mode of group {mode.consumer_group}")
         return Answer()
 
-    @answers_in_turns(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, None, CLUSTER_GET, Size.LIST)
+    @answers_in_turns(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, None, CLUSTER_GET, Size.LIST, slave=SERVED)
     def all_modes(self, _request: Request, _header: None) -> Work[Answer]:
         """Answer with every mode that was set."""
         what, modes = "all request modes", self._desk.modes.all()

@@ -18,7 +18,7 @@ from gateway.broker.desk import Desk, DeskRequests
 from gateway.errors import RequestRefused, SettingsError
 from gateway.metadata.names import SCHEDULE_TOPIC
 from gateway.metadata.saved.json_file import JsonFile
-from gateway.remoting.declared import ADMIN_UPDATE, CLUSTER_GET
+from gateway.remoting.declared import ADMIN_UPDATE, CLUSTER_GET, SERVED
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import answers
 from gateway.schedule.redirect import schedule_queue_id
@@ -48,7 +48,7 @@ class BrokerInfo(DeskRequests):
         self._store_id = ""  # until it is asked for: it may be missing on disk, or damaged there
         self._booted_ms, self._booted_log_end = desk.booted
 
-    @answers(RequestCode.UPDATE_BROKER_CONFIG, None, ADMIN_UPDATE)
+    @answers(RequestCode.UPDATE_BROKER_CONFIG, None, ADMIN_UPDATE, slave=SERVED)
     def update_config(self, request: Request, _header: None) -> Answer:
         """Change settings that may change while the broker runs: all settings of the request, or none.
 
@@ -61,7 +61,7 @@ class BrokerInfo(DeskRequests):
         self._desk.live.change({entry.key: entry.value for entry in entries})
         return Answer()
 
-    @answers(RequestCode.GET_BROKER_CONFIG, None, CLUSTER_GET)
+    @answers(RequestCode.GET_BROKER_CONFIG, None, CLUSTER_GET, slave=SERVED)
     def config(self, request: Request, _header: None) -> Answer:
         """Answer with every setting in effect, as properties text."""
         current, reached_at = self._desk.live.current, request.channel.local[0]
@@ -78,7 +78,7 @@ class BrokerInfo(DeskRequests):
         version = DataVersion(counter=1 + self._desk.live.changes, timestamp=self._booted_ms).build().decode()
         return Answer(header=GetBrokerConfigResponse(version=version), body="\n".join(lines).encode())
 
-    @answers(RequestCode.GET_BROKER_RUNTIME_INFO, None, CLUSTER_GET)
+    @answers(RequestCode.GET_BROKER_RUNTIME_INFO, None, CLUSTER_GET, slave=SERVED)
     async def runtime_info(self, _request: Request, _header: None) -> Answer:
         """Answer with the figures that mqadmin and the dashboard show."""
         if not self._store_id:

@@ -21,7 +21,7 @@ from gateway.broker.cold_reads import TOOLS
 from gateway.broker.desk import DeskRequests
 from gateway.broker.requests.queue_rows import queue_table
 from gateway.errors import RequestRefused
-from gateway.remoting.declared import GET, SUB, needs, on_group, on_topic
+from gateway.remoting.declared import GET, SERVED, SUB, needs, on_group, on_topic
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import table_of_texts
 from gateway.remoting.requests import answers
@@ -47,6 +47,7 @@ class ConsumerState(DeskRequests):
         RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
         GetConsumerStatusRequest,
         needs(on_group(GET, "group"), on_topic(GET)),
+        slave=SERVED,
     )
     async def offsets(self, request: Request, header: GetConsumerStatusRequest) -> Answer:
         """Answer with the offsets that the clients of a group, or one of them, have in memory.
@@ -73,7 +74,7 @@ class ConsumerState(DeskRequests):
         text: Any = await self._desk.turns.run(table_of_texts(what, tables, advice=advice), request.channel)
         return Answer(body=GetConsumerStatusBody(consumer_table=text).build())
 
-    @answers(RequestCode.GET_CONSUMER_RUNNING_INFO, GetConsumerRunningInfoRequest, needs(on_group(GET)))
+    @answers(RequestCode.GET_CONSUMER_RUNNING_INFO, GetConsumerRunningInfoRequest, needs(on_group(GET)), slave=SERVED)
     async def running_info(self, _request: Request, header: GetConsumerRunningInfoRequest) -> Answer:
         """Answer with a consumer's settings, queues and statistics, and with its thread dump on request."""
         client = find_consumer(
@@ -85,6 +86,7 @@ class ConsumerState(DeskRequests):
         RequestCode.CONSUME_MESSAGE_DIRECTLY,
         ConsumeMessageDirectlyResultRequest,
         needs(on_group(SUB), on_topic(SUB, optional=True), in_body="Topic Sub of the message"),
+        slave=SERVED,
     )
     async def consume(self, request: Request, header: ConsumeMessageDirectlyResultRequest) -> Answer:
         """Hand one message to a consumer's listener now, whatever the offset; the outcome changes nothing here."""

@@ -13,7 +13,7 @@ from gateway.broker.desk import Desk, DeskRequests
 from gateway.broker.requests.queue_rows import check_rows, row_text, rows_text
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_group_name
-from gateway.remoting.declared import CLUSTER_GET, GET, UPDATE, Size, needs, on_group, on_topic
+from gateway.remoting.declared import CLUSTER_GET, GET, SERVED, UPDATE, Size, needs, on_group, on_topic
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import MAX_LIST_BYTES, item_text, list_text, too_long
 from gateway.remoting.requests import answers
@@ -78,6 +78,7 @@ class Consumption(DeskRequests):
         QueryConsumeTimeSpanRequest,
         needs(on_group(GET, "group"), on_topic(GET)),
         Size.LIST,
+        slave=SERVED,
     )
     async def time_span(self, _request: Request, header: QueryConsumeTimeSpanRequest) -> Answer:
         """Answer with the store times of each queue's first, last and last consumed message."""
@@ -94,7 +95,7 @@ class Consumption(DeskRequests):
         text: Any = PreparedText(f"[{spans}]")
         return Answer(body=ConsumeTimeSpans(text).build())
 
-    @answers(RequestCode.GET_BROKER_CONSUME_STATS, GetConsumeStatsInBrokerRequest, CLUSTER_GET, Size.LIST)
+    @answers(RequestCode.GET_BROKER_CONSUME_STATS, GetConsumeStatsInBrokerRequest, CLUSTER_GET, Size.LIST, slave=SERVED)
     async def all_groups(self, request: Request, header: GetConsumeStatsInBrokerRequest) -> Answer:
         """Answer with every group's progress in each topic; with ``is_order`` only in ordered topics."""
         pairs = self._consumed(header.is_order)
@@ -120,6 +121,7 @@ class Consumption(DeskRequests):
         RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER,
         QuerySubscriptionByConsumerRequest,
         needs(on_group(GET, "group"), on_topic(GET, optional=True)),
+        slave=SERVED,
     )
     def subscription(self, _request: Request, header: QuerySubscriptionByConsumerRequest) -> Answer:
         """Answer with a connected group's subscription to a topic; without ``subscription`` if the group has none."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from gateway.broker.desk import Desk, DeskRequests
 from gateway.broker.figures.flows import DAY, HOUR, MINUTE, Amount, Flow
 from gateway.errors import RequestRefused
-from gateway.remoting.declared import CLUSTER_GET
+from gateway.remoting.declared import CLUSTER_GET, SERVED
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import answers
 from wire.bodies.tools.statistics import BrokerStatsData, BrokerStatsItem
@@ -33,7 +33,7 @@ class Counts(DeskRequests):
         super().__init__(desk)
         self._cluster = desk.settings.broker_cluster_name
 
-    @answers(RequestCode.VIEW_BROKER_STATS_DATA, ViewBrokerStatsDataRequest, CLUSTER_GET)
+    @answers(RequestCode.VIEW_BROKER_STATS_DATA, ViewBrokerStatsDataRequest, CLUSTER_GET, slave=SERVED)
     def view(self, _request: Request, header: ViewBrokerStatsDataRequest) -> Answer:
         """Answer with one statistic over the last minute, hour and day."""
         find = self._finders().get(header.stats_name)

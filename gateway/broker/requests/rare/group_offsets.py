@@ -9,7 +9,7 @@ from gateway.broker.desk import DeskRequests
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_group_name, check_movable
 from gateway.metadata.offsets import SEPARATOR
-from gateway.remoting.declared import CLUSTER_GET, GET, UPDATE, Size, needs, on_group, on_topic
+from gateway.remoting.declared import CLUSTER_GET, GET, SERVED, UPDATE, Size, needs, on_group, on_topic
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import table_text
 from gateway.remoting.requests import answers, answers_in_turns
@@ -29,7 +29,7 @@ Never change this value, because tools compare with it.
 class GroupOffsets(DeskRequests):
     """Requests about the offsets of whole groups."""
 
-    @answers_in_turns(RequestCode.GET_ALL_CONSUMER_OFFSET, None, CLUSTER_GET, Size.LIST)
+    @answers_in_turns(RequestCode.GET_ALL_CONSUMER_OFFSET, None, CLUSTER_GET, Size.LIST, slave=SERVED)
     def all_offsets(self, _request: Request, _header: None) -> Work[Answer]:
         """Answer with every offset of every group."""
         table, version = dict(self._desk.offsets.all()), self._desk.offsets.data_version
@@ -37,7 +37,7 @@ class GroupOffsets(DeskRequests):
         text: Any = yield from table_text(what, ((key, dict(table[key])) for key in sorted(table)), advice=advice)
         return Answer(body=ConsumerOffsetTable(text, version).build())
 
-    @answers(RequestCode.GET_ALL_DELAY_OFFSET, None, CLUSTER_GET, Size.LIST)
+    @answers(RequestCode.GET_ALL_DELAY_OFFSET, None, CLUSTER_GET, Size.LIST, slave=SERVED)
     def all_delay_offsets(self, _request: Request, _header: None) -> Answer:
         """Answer with the offset that each delay level has reached, in the form of the file of delay offsets."""
         return Answer(body=DelayOffsetsFile(dict(self._desk.delays.offsets())).build())
@@ -49,6 +49,7 @@ class GroupOffsets(DeskRequests):
             on_group(GET, "compareGroup"), on_group(GET, "filterGroups", optional=True, separator=","), on_topic(GET)
         ),
         Size.LIST,
+        slave=SERVED,
     )
     async def correction(self, request: Request, header: QueryCorrectionOffsetRequest) -> Answer:
         """Answer with the lowest offset of any group in each queue of a topic, for a group that shall not be behind it.

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gateway.broker.desk import DeskRequests
 from gateway.delivery.filters.message_filter import EXPRESSION_TYPE_TAG, tag_filter
 from gateway.errors import RequestRefused
-from gateway.remoting.declared import GET, Size, needs, on_group, on_topic
+from gateway.remoting.declared import GET, SERVED, Size, needs, on_group, on_topic
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import list_text
 from gateway.remoting.requests import answers
@@ -46,6 +46,7 @@ class QueueUnitRequests(DeskRequests):
         QueryConsumeQueueRequest,
         needs(on_topic(GET), on_group(GET, optional=True)),
         Size.LIST,
+        slave=SERVED,
     )
     async def units(self, request: Request, header: QueryConsumeQueueRequest) -> Answer:
         """Answer with ``count`` units from an offset on, or with fewer if the queue ends before."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.broker.desk import DeskRequests
 from gateway.errors import RequestRefused
-from gateway.remoting.declared import CLUSTER_GET
+from gateway.remoting.declared import CLUSTER_GET, SERVED
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import answers
 from wire.bodies.tools.statistics import ReplicationState
@@ -14,13 +14,13 @@ from wire.codes import RequestCode, ResponseCode
 class Replication(DeskRequests):
     """Answers GET_TIMER_CHECK_POINT (60) and GET_BROKER_HA_STATUS (907)."""
 
-    @answers(RequestCode.GET_BROKER_HA_STATUS, None, CLUSTER_GET)
+    @answers(RequestCode.GET_BROKER_HA_STATUS, None, CLUSTER_GET, slave=SERVED)
     def state(self, _request: Request, _header: None) -> Answer:
         """Answer with the end of the log; there are no replicas to compare it with."""
         end = self._desk.store.max_commit_log_offset
         return Answer(body=ReplicationState(master_commit_log_max_offset=end).build())
 
-    @answers(RequestCode.GET_TIMER_CHECK_POINT, None, CLUSTER_GET)
+    @answers(RequestCode.GET_TIMER_CHECK_POINT, None, CLUSTER_GET, slave=SERVED)
     def timer_checkpoint(self, _request: Request, _header: None) -> Answer:
         """Answer with the 56 bytes of the timer's check point that was saved last."""
         if self._desk.timers is None:

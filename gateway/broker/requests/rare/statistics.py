@@ -10,7 +10,7 @@ from typing import Any
 from gateway.broker.desk import Desk, DeskRequests
 from gateway.broker.requests.queue_rows import check_rows, row_text, rows_text
 from gateway.errors import RequestRefused
-from gateway.remoting.declared import GET, Size, needs, on_group, on_topic
+from gateway.remoting.declared import GET, SERVED, Size, needs, on_group, on_topic
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import list_text
 from gateway.remoting.requests import answers, answers_in_turns
@@ -35,7 +35,7 @@ class StatisticsRequests(DeskRequests):
         super().__init__(desk)
         self._broker_name = desk.settings.broker_name
 
-    @answers(RequestCode.GET_TOPIC_STATS_INFO, GetTopicStatsInfoRequest, needs(on_topic(GET)), Size.LIST)
+    @answers(RequestCode.GET_TOPIC_STATS_INFO, GetTopicStatsInfoRequest, needs(on_topic(GET)), Size.LIST, slave=SERVED)
     async def topic_stats(self, _request: Request, header: GetTopicStatsInfoRequest) -> Answer:
         """Answer with the first and the next offset of every queue, and the store time of its last message."""
         config = self._desk.topics.get(header.topic)
@@ -56,6 +56,7 @@ class StatisticsRequests(DeskRequests):
         GetConsumeStatsRequest,
         needs(on_group(GET), on_topic(GET, optional=True), on_topic(GET, "topicList", optional=True, separator=";")),
         Size.LIST,
+        slave=SERVED,
     )
     async def consume_stats(self, _request: Request, header: GetConsumeStatsRequest) -> Answer:
         """Answer with a group's progress in each queue of the requested topics, or of all topics it consumes."""
@@ -82,7 +83,11 @@ class StatisticsRequests(DeskRequests):
         return Answer(body=ConsumeStats(offset_table=table, consume_tps=per_second).build())
 
     @answers_in_turns(
-        RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, QueryTopicConsumeByWhoRequest, needs(on_topic(GET)), Size.LIST
+        RequestCode.QUERY_TOPIC_CONSUME_BY_WHO,
+        QueryTopicConsumeByWhoRequest,
+        needs(on_topic(GET)),
+        Size.LIST,
+        slave=SERVED,
     )
     def groups_of_topic(self, _request: Request, header: QueryTopicConsumeByWhoRequest) -> Work[Answer]:
         """Answer with the groups that subscribe to a topic now, or have offsets in it."""
@@ -92,7 +97,11 @@ class StatisticsRequests(DeskRequests):
         return Answer(body=GroupList(text).build())
 
     @answers_in_turns(
-        RequestCode.QUERY_TOPICS_BY_CONSUMER, QueryTopicsByConsumerRequest, needs(on_group(GET, "group")), Size.LIST
+        RequestCode.QUERY_TOPICS_BY_CONSUMER,
+        QueryTopicsByConsumerRequest,
+        needs(on_group(GET, "group")),
+        Size.LIST,
+        slave=SERVED,
     )
     def topics_of_group(self, _request: Request, header: QueryTopicsByConsumerRequest) -> Work[Answer]:
         """Answer with the topics in which a group has offsets."""

@@ -11,7 +11,7 @@ from typing import Any
 from gateway.access.policies.edits import acl_info, acl_of, delete_acl, merge_acl
 from gateway.broker.desk import DeskRequests
 from gateway.broker.requests.rare.accounts.users import changed, kept_users
-from gateway.remoting.declared import CLUSTER_GET, CLUSTER_UPDATE, Size
+from gateway.remoting.declared import CLUSTER_GET, CLUSTER_UPDATE, SERVED, Size
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import item_text, list_text
 from gateway.remoting.requests import answers, answers_in_turns
@@ -25,8 +25,8 @@ from wire.headers.access import AclRequest, DeleteAclRequest, ListAclsRequest
 class AccessListRequests(DeskRequests):
     """Requests about policies."""
 
-    @answers(RequestCode.AUTH_CREATE_ACL, AclRequest, CLUSTER_UPDATE)
-    @answers(RequestCode.AUTH_UPDATE_ACL, AclRequest, CLUSTER_UPDATE)
+    @answers(RequestCode.AUTH_CREATE_ACL, AclRequest, CLUSTER_UPDATE, slave=SERVED)
+    @answers(RequestCode.AUTH_UPDATE_ACL, AclRequest, CLUSTER_UPDATE, slave=SERVED)
     async def merge(self, request: Request, header: AclRequest) -> Answer:
         """Add entries to a user's policies, in the place of those with their resources."""
         wanted = AclInfo.parse(request.command.body)
@@ -38,14 +38,14 @@ class AccessListRequests(DeskRequests):
         await changed(self._desk, request, subject, f"Update {granted}", edit)
         return Answer()
 
-    @answers(RequestCode.AUTH_DELETE_ACL, DeleteAclRequest, CLUSTER_UPDATE)
+    @answers(RequestCode.AUTH_DELETE_ACL, DeleteAclRequest, CLUSTER_UPDATE, slave=SERVED)
     async def delete(self, request: Request, header: DeleteAclRequest) -> Answer:
         """Delete the entries of one resource, or all policies of a user."""
         edit = partial(delete_acl, subject=header.subject, kind=header.policy_type, resource=header.resource)
         await changed(self._desk, request, header.subject, f"Delete {header.resource or 'all entries'}", edit)
         return Answer()
 
-    @answers_in_turns(RequestCode.AUTH_GET_ACL, AclRequest, CLUSTER_GET, Size.LIST)
+    @answers_in_turns(RequestCode.AUTH_GET_ACL, AclRequest, CLUSTER_GET, Size.LIST, slave=SERVED)
     def policies(self, _request: Request, header: AclRequest) -> Work[Answer]:
         """Answer with the policies of a user, or without a body if it has none."""
         found = acl_of(kept_users(self._desk).users, header.subject)
@@ -53,7 +53,7 @@ class AccessListRequests(DeskRequests):
             return Answer()
         return Answer(body=(yield from _prepared(found)).build())
 
-    @answers_in_turns(RequestCode.AUTH_LIST_ACL, ListAclsRequest, CLUSTER_GET, Size.LIST)
+    @answers_in_turns(RequestCode.AUTH_LIST_ACL, ListAclsRequest, CLUSTER_GET, Size.LIST, slave=SERVED)
     def listed(self, _request: Request, header: ListAclsRequest) -> Work[Answer]:
         """Answer with the policies of all users, or without a body if nothing fits the filters."""
         users = kept_users(self._desk).users

@@ -16,7 +16,7 @@ from gateway.access.guard import fields_of
 from gateway.broker.awaiting import thread_result
 from gateway.broker.desk import DeskRequests
 from gateway.errors import RequestRefused
-from gateway.remoting.declared import ADMIN
+from gateway.remoting.declared import ADMIN, SERVED
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import answers
 from gateway.telemetry.logs import EventLog
@@ -44,7 +44,7 @@ NO_SECRETS = "secret keys are not shown, as since Apache RocketMQ 4.9.8; look in
 class PlainAccountRequests(DeskRequests):
     """Requests about accounts and white lists of ACL 1.0; a change is on disk before it is answered."""
 
-    @answers(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, UpdateAccountRequest, ADMIN)
+    @answers(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, UpdateAccountRequest, ADMIN, slave=SERVED)
     async def update(self, request: Request, header: UpdateAccountRequest) -> Answer:
         """Create an account, or change what is given; an empty text is as if it were not given."""
         failed = ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED
@@ -63,7 +63,7 @@ class PlainAccountRequests(DeskRequests):
         )
         return await self._change(request, access, change, failed)
 
-    @answers(RequestCode.DELETE_ACL_CONFIG, DeleteAccountRequest, ADMIN)
+    @answers(RequestCode.DELETE_ACL_CONFIG, DeleteAccountRequest, ADMIN, slave=SERVED)
     async def delete(self, request: Request, header: DeleteAccountRequest) -> Answer:
         """Delete an account."""
         access = self._plain(ResponseCode.DELETE_ACL_CONFIG_FAILED)
@@ -72,7 +72,7 @@ class PlainAccountRequests(DeskRequests):
         change = AccountRemoval(header.access_key)
         return await self._change(request, access, change, ResponseCode.DELETE_ACL_CONFIG_FAILED, "Delete")
 
-    @answers(RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, UpdateWhiteListRequest, ADMIN)
+    @answers(RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, UpdateWhiteListRequest, ADMIN, slave=SERVED)
     async def update_white_list(self, request: Request, header: UpdateWhiteListRequest) -> Answer:
         """Set the white list of all accounts in one file."""
         failed = ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED
@@ -84,7 +84,7 @@ class PlainAccountRequests(DeskRequests):
             raise RequestRefused(failed, "no address is given")
         return await self._change(request, access, WhiteListChange(patterns, header.acl_file_full_path), failed)
 
-    @answers(RequestCode.GET_BROKER_CLUSTER_ACL_INFO, None, ADMIN)
+    @answers(RequestCode.GET_BROKER_CLUSTER_ACL_INFO, None, ADMIN, slave=SERVED)
     def versions(self, request: Request, _header: None) -> Answer:
         """Answer with the versions of all files of accounts."""
         access = self._plain(ResponseCode.SYSTEM_ERROR)
@@ -106,7 +106,7 @@ class PlainAccountRequests(DeskRequests):
             )
         )
 
-    @answers(RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG, None, ADMIN)
+    @answers(RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG, None, ADMIN, slave=SERVED)
     def accounts(self, _request: Request, _header: None) -> Answer:
         """Refuse to show accounts: the answer of earlier versions had their secret keys."""
         raise RequestRefused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, NO_SECRETS)

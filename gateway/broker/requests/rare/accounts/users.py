@@ -18,7 +18,7 @@ from gateway.access.policies.users import Users
 from gateway.broker.awaiting import settle
 from gateway.broker.desk import Desk, DeskRequests
 from gateway.errors import RequestRefused
-from gateway.remoting.declared import CLUSTER_GET, CLUSTER_UPDATE, UPDATE, Kind, Need, Size
+from gateway.remoting.declared import CLUSTER_GET, CLUSTER_UPDATE, SERVED, UPDATE, Kind, Need, Size
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import list_text
 from gateway.remoting.requests import answers, answers_in_turns
@@ -35,13 +35,13 @@ log = EventLog("access")
 class UserRequests(DeskRequests):
     """Requests about users."""
 
-    @answers(RequestCode.AUTH_CREATE_USER, UserRequest, CLUSTER_UPDATE)
+    @answers(RequestCode.AUTH_CREATE_USER, UserRequest, CLUSTER_UPDATE, slave=SERVED)
     async def create(self, request: Request, header: UserRequest) -> Answer:
         """Make a user; the answer comes when it is on disk."""
         wanted = UserInfo.parse(request.command.body)
         return await self._change(request, header, "Create", partial(create_user, wanted=wanted))
 
-    @answers(RequestCode.AUTH_UPDATE_USER, UserRequest, CLUSTER_UPDATE)
+    @answers(RequestCode.AUTH_UPDATE_USER, UserRequest, CLUSTER_UPDATE, slave=SERVED)
     async def update(self, request: Request, header: UserRequest) -> Answer:
         """Change a user's password, type or status."""
         wanted = UserInfo.parse(request.command.body)
@@ -49,12 +49,12 @@ class UserRequests(DeskRequests):
         named = ", ".join(name for name, text in members.items() if text and text.strip())
         return await self._change(request, header, f"Update {named or 'nothing'}", partial(update_user, wanted=wanted))
 
-    @answers(RequestCode.AUTH_DELETE_USER, UserRequest, CLUSTER_UPDATE)
+    @answers(RequestCode.AUTH_DELETE_USER, UserRequest, CLUSTER_UPDATE, slave=SERVED)
     async def delete(self, request: Request, header: UserRequest) -> Answer:
         """Delete a user and its policies; a user that is not there is no error."""
         return await self._change(request, header, "Delete", delete_user)
 
-    @answers(RequestCode.AUTH_GET_USER, UserRequest, CLUSTER_GET)
+    @answers(RequestCode.AUTH_GET_USER, UserRequest, CLUSTER_GET, slave=SERVED)
     def user(self, request: Request, header: UserRequest) -> Answer:
         """Answer with a user, or without a body if there is none."""
         if not (header.username or "").strip():
@@ -64,7 +64,7 @@ class UserRequests(DeskRequests):
             return Answer()
         return Answer(body=user_info(user, with_password=self._reads_passwords(request)).build())
 
-    @answers_in_turns(RequestCode.AUTH_LIST_USER, ListUsersRequest, CLUSTER_GET, Size.LIST)
+    @answers_in_turns(RequestCode.AUTH_LIST_USER, ListUsersRequest, CLUSTER_GET, Size.LIST, slave=SERVED)
     def listed(self, request: Request, header: ListUsersRequest) -> Work[Answer]:
         """Answer with the users whose names contain a text, or without a body if there are none."""
         users, with_password = kept_users(self._desk).users, self._reads_passwords(request)
