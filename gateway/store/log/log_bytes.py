@@ -12,6 +12,8 @@ from wire.message.record_layout import FILLER_HEAD, HEADS
 
 MAX_COMPARED = 16
 """The most records of a log that are compared with those of another."""
+FIRST_STEP_BYTES = 256
+"""The distance in bytes of the second compared record from the last one, about: records have some hundred bytes."""
 _LEAST_BYTES = HEADS[0].size
 """The number of bytes that hold the size, the magic number and the place of a record."""
 
@@ -120,8 +122,8 @@ def _bounds(place: int, begin: int) -> Iterator[int]:
     """Yield offsets, each several times as far before ``place`` as the one before."""
     yield place
     steps = MAX_COMPARED - 2
-    factor = max(2.0, ((place - begin) / WINDOW_BYTES) ** (1 / steps))
-    back = float(WINDOW_BYTES)
+    factor = max(2.0, ((place - begin) / FIRST_STEP_BYTES) ** (1 / steps))
+    back = float(FIRST_STEP_BYTES)
     for _ in range(steps):
         if place - back <= begin:
             return

@@ -123,10 +123,7 @@ def test_a_batch_that_a_stage_holds_is_given_once_it_is_on_disk(tmp_path: Path, 
     assert store.stored_end == store.durable_end
 
 
-def test_the_compared_records_are_the_last_the_first_and_some_in_between(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "WINDOW_BYTES", 1024)
+def test_the_compared_records_are_the_last_the_first_and_some_in_between(tmp_path: Path) -> None:
     store, places = filled(tmp_path, count=200)
 
     begins = store.record_begins(store.durable_end, 0)

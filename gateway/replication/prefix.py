@@ -1,0 +1,59 @@
+"""The proof that two logs are equal up to a place: their records at the last, then exponentially earlier places.
+
+Which records are compared, ``MessageStore.record_begins`` says; the other broker's bytes are the answer to request 33
+(view a message by its offset). The proof holds where every earlier connection was proven, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One record of this log, and the bytes at the same place of the other log."""
+
+    offset: int
+    ours: bytes
+    theirs: bytes | None
+    """The record at the same offset of the other log; None if the other broker shows none there."""
+
+
+def difference(place: int, compared: Sequence[Compared], *, may_hide_last: bool = False) -> str | None:
+    """Return why two logs are not proven to be equal up to ``place``; None if they are.
+
+    :param compared: the records, the last one of the logs first.
+    :param may_hide_last: True if the other broker does not show its last records yet: a master of ours shows a message
+        only when enough replicas have it.
+    """
+    shown = list(compared)
+    while may_hide_last and shown and shown[0].theirs is None:
+        del shown[0]
+    if not shown:
+        return f"no record below offset {place} is in both logs, so nothing proves that they are equal"
+    for record in shown:
+        if record.theirs is None:
+            return f"the other log has no record at offset {record.offset}, this one has {len(record.ours)} bytes there"
+        if record.theirs != record.ours:
+            return f"the records at offset {record.offset} differ, from byte {_first_difference(record)} on"
+    return None
+
+
+def _first_difference(record: Compared) -> int:
+    ours, theirs = record.ours, record.theirs or b""
+    pairs = enumerate(zip(ours, theirs, strict=False))
+    return next((number for number, (our, their) in pairs if our != their), min(len(ours), len(theirs)))
+
+
+def refused_place(place: int, begin: int, end: int) -> str | None:
+    """Return why a log that ends at ``place`` cannot be continued by another log; None if it can.
+
+    :param begin: where the other log begins; ``end`` is where it ends.
+    :param place: 0 for a log without any record, which may begin anywhere.
+    """
+    if place > end:
+        return f"the replica's log reaches to {place}, the master's only to {end}"
+    if 0 < place < begin:
+        return f"the replica's log reaches to {place}, but the master's begins at {begin}"
+    return None
