@@ -15,7 +15,7 @@ from gateway.access.audit import Audit
 from gateway.access.failures import Failures
 from gateway.access.guard import Guard, Rules
 from gateway.access.policies.kept_users import KeptUsers
-from gateway.access.policies.users import User, UserType
+from gateway.access.policies.users import User, Users, UserType
 from gateway.access.refusals import PlainRefusals, UserRefusals
 from gateway.clock import Milliseconds
 from gateway.errors import SettingsError
@@ -142,7 +142,8 @@ def _plain(settings: Settings, reactor: Any, in_thread: InThread, clock_ms: Mill
 
 def _users(settings: Settings, in_thread: InThread, clock_ms: Milliseconds) -> KeptUsers:
     kept = KeptUsers(settings.access_json, in_thread)
-    kept.load(_first_users(settings, clock_ms))
+    kept.load()
+    kept.load(_first_users(settings, clock_ms, kept.users))
     if not kept.users.has_administrator:
         raise SettingsError(
             f"authenticationEnabled=true, and {settings.access_json} has no enabled user of type Super, so nobody "
@@ -152,7 +153,7 @@ def _users(settings: Settings, in_thread: InThread, clock_ms: Milliseconds) -> K
     return kept
 
 
-def _first_users(settings: Settings, clock_ms: Milliseconds) -> Iterator[User]:
+def _first_users(settings: Settings, clock_ms: Milliseconds, known: Users) -> Iterator[User]:
     """Yield the users that are made at start if they are absent."""
     for text, members in (
         (settings.init_authentication_user, USER_MEMBERS),
@@ -168,4 +169,4 @@ def _first_users(settings: Settings, clock_ms: Milliseconds) -> Iterator[User]:
         from gateway.access.policies.migration import migrated
 
         main = main_file(settings.acl_file, settings.rocketmq_home)
-        yield from migrated(PlainFiles(main, clock_ms).load(), {})
+        yield from migrated(PlainFiles(main, clock_ms).load(), known)

@@ -30,14 +30,21 @@ def credentials(text: str, members: tuple[str, str]) -> tuple[str, str] | None:
     expected = f'{{"{members[0]}": "...", "{members[1]}": "..."}}, or {FROM_FILE}PATH of a file with that'
     try:
         if text.startswith(FROM_FILE):
-            text = Path(with_home(text.removeprefix(FROM_FILE))).read_text("utf-8")
+            text = _read(text.removeprefix(FROM_FILE), expected)
         found = json.loads(text)
         name, secret = (found[member] for member in members)
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+    except (json.JSONDecodeError, UnicodeDecodeError, TypeError, KeyError, RecursionError):
         raise ValueError(expected) from None
     if not (isinstance(name, str) and isinstance(secret, str) and name and secret):
         raise ValueError(f"{expected}, both texts that are not empty")
     return name, secret
+
+
+def _read(path: str, expected: str) -> str:
+    try:
+        return Path(with_home(path)).read_text("utf-8")
+    except OSError as error:
+        raise ValueError(f"{expected}; that file cannot be read: {error.strerror}") from None
 
 
 def codes(text: str) -> frozenset[int]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import chain
 
 from gateway.access.policies.policy import EntryError, PolicyEntry, PolicyType, W, word_of
-from gateway.access.policies.resources import Resource, is_name
+from gateway.access.policies.resources import MAX_NAME, Resource
 from gateway.access.policies.users import TooManyError, User, Users, UserStatus, UserType, password_fault
 from gateway.errors import RequestRefused
 from gateway.settings.declare import MASK
@@ -52,8 +52,9 @@ def create_user(users: Users, name: str | None, wanted: UserInfo, *, by_super: b
     if name in users:
         is_equal = users[name].with_policies({}) == user
         raise AlreadySoError(name, _EXISTED) if is_equal else _refused(_EXISTED)
-    if not is_name(name):
-        raise _refused(f"The username {name[:64]!r} is too long, or has characters that cannot be seen")
+    fault = _name_fault(name)
+    if fault is not None:
+        raise _refused(f"The username {fault}", ResponseCode.INVALID_PARAMETER)
     return _with(users, user)
 
 
@@ -229,6 +230,17 @@ def _present(name: str | None) -> str:
     if not name or not name.strip():
         raise _refused("The username is blank", ResponseCode.INVALID_PARAMETER)
     return name
+
+
+def _name_fault(name: str) -> str | None:
+    """Return why no user is made with a name; users that a file has already may have other names."""
+    if len(name) > MAX_NAME:
+        return f"has {len(name)} characters, at most {MAX_NAME} are allowed"
+    if name.lower().startswith(f"{SUBJECT}:"):
+        return f"{name[:64]!r} is written without {name[: len(SUBJECT) + 1]!r} here"
+    if " " in name or not name.isprintable():
+        return f"{name[:64]!r} has a space or a character that cannot be seen; letters, digits and marks are allowed"
+    return None
 
 
 def _password(text: str | None) -> str | None:

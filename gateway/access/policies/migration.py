@@ -24,13 +24,13 @@ log = EventLog("access")
 
 def migrated(plain: PlainAccounts, users: Mapping[str, User]) -> Iterator[User]:
     """Yield a user for each account whose name no user has."""
-    if plain.white:
+    new = [account for account in plain.accounts.values() if account.name not in users]
+    if new and plain.white:
         log.warning("white list of ACL 1.0 not taken over", addresses=",".join(pattern.text for pattern in plain.white))
-    for account in plain.accounts.values():
-        if account.name not in users:
-            if account.white.text:
-                log.warning("white list of ACL 1.0 not taken over", user=account.name, addresses=account.white.text)
-            yield migrated_user(account)
+    for account in new:
+        if account.white.text:
+            log.warning("white list of ACL 1.0 not taken over", user=account.name, addresses=account.white.text)
+        yield migrated_user(account)
 
 
 def migrated_user(account: PlainAccount) -> User:

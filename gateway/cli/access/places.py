@@ -159,7 +159,7 @@ class OfFile:
         """Write the file."""
         from gateway.access.policies.edits import create_user
 
-        self._edit(lambda users: create_user(users, name, wanted, by_super=True))
+        self._edit(lambda users: create_user(users, name, wanted, by_super=True), makes_file=True)
 
     def change(self, name: str, wanted: UserInfo) -> None:
         """Write the file."""
@@ -198,19 +198,22 @@ class OfFile:
 
         self._edit(lambda users: delete_acl(users, subject_of(user), kind, resource))
 
-    def _users(self) -> Users:
+    def _users(self, *, makes_file: bool = False) -> Users:
         from gateway.access.policies.users import Users
         from gateway.access.policies.users_file import Seen
 
+        if not makes_file and not self._file.path.exists():
+            raise GatewayError(f"there is no file {self._file.path}", exit_code=2)
         seen = self._file.read(Seen(Users()))
         if seen.fault:
             raise GatewayError(f"{seen.fault}; rocketmq-gateway access check says more", exit_code=2)
         return seen.users
 
-    def _edit(self, edit: Callable[[Users], Users]) -> None:
+    def _edit(self, edit: Callable[[Users], Users], *, makes_file: bool = False) -> None:
+        self._users(makes_file=makes_file)  # before a lock makes the directory
         try:
             with self._file.alone():
-                self._file.write(_unless_refused(lambda: edit(self._users())))
+                self._file.write(_unless_refused(lambda: edit(self._users(makes_file=makes_file))))
         except OSError as error:
             reason = error.strerror or error
             raise GatewayError(f"{self._file.path} cannot be written, nothing is changed: {reason}") from error

@@ -36,6 +36,7 @@ def test_credentials_are_two_texts_of_an_object_or_of_a_file_with_one(tmp_path: 
         f'{{"username": "a", "password": ["{PASSWORD}"]}}',
         "[" * 100_000,
         "file:/nowhere/keys.json",
+        "file:/",
     ],
 )
 def test_other_texts_are_refused_without_being_repeated(text: str) -> None:
@@ -43,6 +44,10 @@ def test_other_texts_are_refused_without_being_repeated(text: str) -> None:
         load_settings(Role.BROKER, assignments=[f"initAuthenticationUser={text}"])
     assert PASSWORD not in str(refused.value)
     assert "nowhere" not in str(refused.value)
+    reason = {"file:/nowhere/keys.json": "No such file or directory", "file:/": "Is a directory"}.get(text, "")
+    assert str(refused.value).endswith(
+        f"; that file cannot be read: {reason}" if reason else "of a file with that"
+    ) or ("both texts that are not empty" in str(refused.value))
     assert '"username"' in str(refused.value)
 
 

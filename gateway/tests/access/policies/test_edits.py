@@ -134,7 +134,21 @@ PASSWORD = UserInfo(password="abc")
     [
         (lambda: create_user(EVERYBODY, None, PASSWORD, by_super=True), 29, "The username is blank"),
         (lambda: create_user(EVERYBODY, " ", PASSWORD, by_super=True), 29, "The username is blank"),
-        (lambda: create_user(EVERYBODY, "a\nb", PASSWORD, by_super=True), 16, "The username 'a\\nb' is"),
+        (lambda: create_user(EVERYBODY, "a\nb", PASSWORD, by_super=True), 29, "The username 'a\\nb' has a space or"),
+        (lambda: create_user(EVERYBODY, "a b", PASSWORD, by_super=True), 29, "The username 'a b' has a space or"),
+        (lambda: create_user(EVERYBODY, " a", PASSWORD, by_super=True), 29, "The username ' a' has a space or"),
+        (lambda: create_user(EVERYBODY, "a\u200bb", PASSWORD, by_super=True), 29, "The username 'a\\u200bb' has a"),
+        (
+            lambda: create_user(EVERYBODY, "x" * 256, PASSWORD, by_super=True),
+            29,
+            "The username has 256 characters, at m",
+        ),
+        (
+            lambda: create_user(EVERYBODY, "User:x", PASSWORD, by_super=True),
+            29,
+            "The username 'User:x' is written with",
+        ),
+        (lambda: create_user(EVERYBODY, "user:", PASSWORD, by_super=True), 29, "The username 'user:' is written with"),
         (lambda: create_user(EVERYBODY, "anna", PASSWORD, by_super=True), 16, "The user is existed"),
         (lambda: create_user(EVERYBODY, "b", UserInfo(), by_super=True), 16, "password can not be blank"),
         (lambda: create_user(EVERYBODY, "b", UserInfo(password="******"), by_super=True), 16, "****** stands for"),

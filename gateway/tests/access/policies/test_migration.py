@@ -72,6 +72,14 @@ def test_users_who_are_there_stay_and_white_lists_are_dropped_with_a_warning(cap
     ]
 
 
+def test_a_start_after_the_migration_warns_of_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    white = PlainAccount(name="shopuser", secret=b"12345678", white=parse_pattern("10.1.*.*"))
+    plain = PlainAccounts({"shopuser": white}, [parse_pattern("*")])
+
+    assert list(migrated(plain, {"shopuser": User("shopuser", "another")})) == []
+    assert caplog.records == []
+
+
 def test_users_of_accounts_can_be_written() -> None:
     users = Users({"shopuser": migrated_user(SHOP)})
 

@@ -245,7 +245,29 @@ def test_a_file_that_cannot_be_used_is_not_written(file: Path) -> None:
 
 
 def test_a_refused_change_leaves_the_file_as_it_was(file: Path) -> None:
+    done("user", "create", "shop", "--password-file", "-", "--file", str(file), given=f"{PASSWORD}\n")
+    before = file.read_bytes()
     result = run("acl", "allow", "nobody", "Topic:t", "Pub", "--file", str(file))
     assert result.exit_code == 1
     assert "User:nobody is not exist" in result.output
-    assert not file.exists()
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["user", "list"],
+        ["user", "show", "shop"],
+        ["user", "change", "shop", "--disable"],
+        ["user", "delete", "shop"],
+        ["acl", "list"],
+        ["acl", "allow", "shop", "Topic:t", "Pub"],
+        ["acl", "remove", "shop", "--all"],
+        ["explain", "shop", "310", "Topic:t"],
+    ],
+)
+def test_a_misspelt_file_is_no_file_without_users(tmp_path: Path, arguments: list[str]) -> None:
+    misspelt = tmp_path / "config" / "acess.json"
+    result = run(*arguments, "--file", str(misspelt))
+    assert (result.exit_code, f"there is no file {misspelt}" in result.output) == (2, True)
+    assert not misspelt.parent.exists()
