@@ -72,28 +72,24 @@ def list_(user: str, resource: str, place: AccessPlace, as_json: bool) -> None:
     say_table(("USER", "POLICY", "RESOURCE", "DECISION", "ACTIONS", "FROM"), entry_rows(found))
 
 
-@acl.command()
-@click.argument("user")
-@click.argument("resource")
-@click.argument("actions")
-@_from
-@_default
-@place_option
-def allow(user: str, resource: str, actions: str, sources: Sequence[str], is_default: bool, place: AccessPlace) -> None:
-    """Allow a user some actions on a resource; an earlier entry for the same resource is replaced."""
-    _put(place, user, DEFAULT if is_default else CUSTOM, [_entry("Allow", resource, actions, sources)])
+def _add_command(decision: str, text: str) -> None:
+    @acl.command(decision.lower(), help=text)
+    @click.argument("user")
+    @click.argument("resource")
+    @click.argument("actions")
+    @_from
+    @_default
+    @place_option
+    def put(
+        user: str, resource: str, actions: str, sources: Sequence[str], is_default: bool, place: AccessPlace
+    ) -> None:
+        addresses = [address for text in sources for address in text.split(",")]
+        entry = PolicyEntryInfo(resource, actions.split(","), addresses or None, decision)
+        _put(place, user, DEFAULT if is_default else CUSTOM, [entry])
 
 
-@acl.command()
-@click.argument("user")
-@click.argument("resource")
-@click.argument("actions")
-@_from
-@_default
-@place_option
-def deny(user: str, resource: str, actions: str, sources: Sequence[str], is_default: bool, place: AccessPlace) -> None:
-    """Forbid a user some actions on a resource; an earlier entry for the same resource is replaced."""
-    _put(place, user, DEFAULT if is_default else CUSTOM, [_entry("Deny", resource, actions, sources)])
+_add_command("Allow", "Allow a user some actions on a resource; an earlier entry for the same resource is replaced.")
+_add_command("Deny", "Forbid a user some actions on a resource; an earlier entry for the same resource is replaced.")
 
 
 @acl.command()
@@ -140,11 +136,6 @@ def entry_rows(found: Sequence[AclInfo]) -> list[tuple[str, str, str, str, str, 
         for policy in sorted(info.policies, key=lambda policy: policy.policy_type or CUSTOM)
         for entry in policy.entries
     ]
-
-
-def _entry(decision: str, resource: str, actions: str, sources: Sequence[str]) -> PolicyEntryInfo:
-    addresses = [address for text in sources for address in text.split(",")]
-    return PolicyEntryInfo(resource, actions.split(","), addresses or None, decision)
 
 
 def _put(place: AccessPlace, user: str, kind: str, entries: Sequence[PolicyEntryInfo]) -> None:
