@@ -21,6 +21,7 @@ from gateway.access.plain.changes import Change, put_version
 from gateway.access.plain.document import MAX_ACCOUNTS, Document, Version, read_document
 from gateway.access.plain.editing import Editing
 from gateway.access.plain.parsing import MAX_FILE_BYTES, AccountsFileError, Parsing
+from gateway.access.private_disk import PrivateDisk
 from gateway.clock import Milliseconds
 from gateway.errors import SettingsError
 from gateway.settings.declare import with_home
@@ -35,7 +36,6 @@ MAX_FILES: Final = 1_000
 """The number of files of accounts."""
 MOST_UNREST: Final = 5
 """The number of looks in a row that see another change each; then the files are used as they are."""
-NEW_FILE_MODE: Final = 0o600
 EMPTY: Final = "nothing is written in it; to remove all accounts, write 'accounts: []'"
 
 Stamp: TypeAlias = tuple[int, int, int]
@@ -142,10 +142,10 @@ class PlainFiles:
         asked = change.expected(before)
         if dict(after.accounts) != dict(asked.accounts) or set(after.white) != set(asked.white):
             raise ValueError(f"{path} is written in a form that is not changed by requests; change it by hand")
-        _replace(path, content)
+        stamp = _stamp(PrivateDisk().replace(path, content, path.stat() if path.exists() else None))
         self._documents = documents
         self._rejected.discard(path)
-        self._used = self._seen = {**self._used, path: _stamp(path.stat())}
+        self._used = self._seen = {**self._used, path: stamp}
         return found
 
     def versions(self) -> Mapping[Path, Version]:
@@ -282,36 +282,3 @@ def _content(path: Path) -> bytes:
         raise AccountsFileError(
             path, 0, f"cannot be read: {error.strerror}; give the user of this process the right to read it"
         ) from None
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Replace a file by new content that is on disk; mode and owner stay, and a link leads to the new file.
-
-    :raises OSError: the old file is still there.
-    """
-    path = path.resolve()
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        known = path.stat()
-    except FileNotFoundError:
-        known = None
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, NEW_FILE_MODE)
-    try:
-        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
-            if known is not None:
-                if (known.st_uid, known.st_gid) != (os.geteuid(), os.getegid()):
-                    os.fchown(descriptor, known.st_uid, known.st_gid)
-                os.fchmod(descriptor, stat.S_IMODE(known.st_mode))
-            file.write(content)
-            file.flush()
-            os.fsync(descriptor)
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    directory = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

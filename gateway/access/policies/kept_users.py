@@ -15,9 +15,9 @@ from gateway.access.policies.edits import AlreadySoError
 from gateway.access.policies.resources import is_name
 from gateway.access.policies.users import MAX_USERS, User, Users, password_fault
 from gateway.access.policies.users_file import Seen, UsersFile
+from gateway.access.private_disk import PrivateDisk
 from gateway.errors import GatewayError, RequestRefused
 from gateway.in_thread import Failed, InThread
-from gateway.metadata.saved.config_disk import ConfigDisk
 from gateway.reactor.interface import TimeSource
 from gateway.telemetry.logs import EventLog
 from wire.codes import ResponseCode
@@ -41,7 +41,7 @@ class KeptUsers:
     :param in_thread: runs all work with the file.
     """
 
-    def __init__(self, path: Path, in_thread: InThread, disk: ConfigDisk | None = None) -> None:
+    def __init__(self, path: Path, in_thread: InThread, disk: PrivateDisk | None = None) -> None:
         self._file = UsersFile(path, disk)
         self._in_thread = in_thread
         self._seen = Seen(Users())

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from gateway.access.alone import alone
 from gateway.access.policies.access_file import AccessFileError, build_users, parse_users
 from gateway.access.policies.users import Users
-from gateway.metadata.saved.config_disk import ConfigDisk
+from gateway.access.private_disk import PrivateDisk
 from gateway.telemetry.logs import EventLog
 
 log = EventLog("access")
@@ -19,12 +19,6 @@ MAX_FILE_BYTES: Final = 67_108_864
 """The largest file of users that is read."""
 
 Stamp = tuple[int, int, int, int, int]
-
-
-class PrivateDisk(ConfigDisk):
-    """A disk whose new files only their owner reads: they have passwords, because signatures are checked with them."""
-
-    _mode = 0o600
 
 
 class Seen(NamedTuple):
@@ -43,7 +37,7 @@ class Seen(NamedTuple):
 class UsersFile:
     """The file; both methods block and may run in any thread, one at a time."""
 
-    def __init__(self, path: Path, disk: ConfigDisk | None = None) -> None:
+    def __init__(self, path: Path, disk: PrivateDisk | None = None) -> None:
         self.path = path
         self._disk = PrivateDisk() if disk is None else disk
 
@@ -59,7 +53,7 @@ class UsersFile:
         """Return the users of the file if it changed; if it cannot be used, those that were there before."""
         stamp: Stamp | None = None
         try:
-            stamp = _stamp(self.path)
+            stamp = _stamp(self.path.stat())
             if stamp == before.stamp and not before.fault:
                 return before
             users = self._parsed(stamp)
@@ -83,22 +77,7 @@ class UsersFile:
 
         :raises OSError: the old content is still there.
         """
-        target = Path(os.path.realpath(self.path))
-        temporary = target.with_name(f"{target.name}.tmp")
-        self._disk.make_directory(target.parent)
-        self._disk.unlink(temporary)  # it may have been left with other permissions
-        try:
-            self._disk.write(temporary, build_users(users))
-            stamp = _stamp(temporary)
-            self._disk.rename(temporary, target)
-        except OSError:
-            self._disk.unlink(temporary)
-            raise
-        try:
-            self._disk.fsync_directory(target.parent)
-        except OSError as error:  # the file has its new content, so the change is in force
-            log.error("the name of the file of users is not on disk", file=target, reason=str(error))
-        return Seen(users, stamp)
+        return Seen(users, _stamp(self._disk.replace(self.path, build_users(users))))
 
     def _unusable(self, before: Seen, stamp: Stamp | None, reason: str) -> Seen:
         """Keep the users; the fault is told if it stayed, because nobody is in the middle of writing the file then."""
@@ -125,6 +104,5 @@ class UsersFile:
             )
 
 
-def _stamp(path: Path) -> Stamp:
-    found = path.stat()
+def _stamp(found: os.stat_result) -> Stamp:
     return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode, found.st_uid

@@ -257,6 +257,19 @@ def test_a_full_disk_leaves_the_old_file_and_the_old_accounts(
     assert "operator" in files.change(AccountChange(name="shopshop", is_admin=True)).accounts
 
 
+def test_a_change_whose_name_cannot_be_brought_to_the_disk_is_in_force(
+    files: PlainFiles, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken_for_directories(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", broken_for_directories)
+    assert "operator" not in files.change(AccountRemoval("operator")).accounts
+    assert "accessKey: operator" not in files.main.read_text()
+    assert caplog.messages == ["the name of a file of accounts is not on disk"]
+
+
 REFUSED: tuple[tuple[Change, str], ...] = (
     (AccountChange(name="newcomer"), "newcomer is new and has no secretKey"),
     (AccountChange(name="short1", secret="12345678"), "accessKey has 6 characters; at least 7"),

@@ -17,7 +17,7 @@ from gateway.access.policies.access_file import build_users, parse_users
 from gateway.access.policies.edits import create_user, delete_acl, delete_user, merge_acl
 from gateway.access.policies.kept_users import KeptUsers
 from gateway.access.policies.users import User, Users, UserType
-from gateway.access.policies.users_file import PrivateDisk
+from gateway.access.private_disk import PrivateDisk
 from gateway.errors import GatewayError, RequestRefused
 from gateway.in_thread import Failed, in_this_thread
 from gateway.tests.access.policies.sample_users import HERE, ORDERS, user
