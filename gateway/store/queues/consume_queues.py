@@ -72,8 +72,10 @@ class ConsumeQueues:
 
     def _lacks(self, queue: ConsumeQueue, first_offset: int) -> bool:
         """Return whether a queue ends at an offset; False if its units are shown already, or its topic was deleted."""
+        if self.by_name.get((queue.topic, queue.queue_id)) is not queue:
+            return False
         assert first_offset <= queue.max_offset, "offsets are given out one after the other"
-        return first_offset == queue.max_offset and self.by_name.get((queue.topic, queue.queue_id)) is queue
+        return first_offset == queue.max_offset
 
     @property
     def has_held(self) -> bool:

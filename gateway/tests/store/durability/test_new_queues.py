@@ -152,6 +152,25 @@ def test_a_topic_may_be_deleted_before_its_queues_have_files(tmp_path: Path, set
     assert (bodies(again, "T", 0), bodies(again, "T", 1)) == ([], [b"m"])
 
 
+@pytest.mark.parametrize("settings", [LARGE, replace(LARGE, enable_consume_queue_ext=True)])
+def test_messages_of_several_batches_on_their_way_when_their_topic_is_deleted_keep_no_others_waiting(
+    tmp_path: Path, settings: StoreSettings
+) -> None:
+    gathering = Gathering(tmp_path / "s", settings)
+    gathering.send("T")
+    gathering.executor.run_turn()
+    gathering.send("T")  # of the next batch: the first is with the disk
+    gathering.store.delete_topic("T")
+    gathering.send("T")
+    gathering.send("Other")
+    assert gathering.run() == {PutStatus.PUT_OK: 4}
+    gathering.send("Other")
+    assert gathering.run() == {PutStatus.PUT_OK: 1}
+    assert [gathering.store.max_offset(topic, 0) for topic in ("T", "Other")] == [1, 2]
+    again = opened(killed(tmp_path / "s"), settings)
+    assert [bodies(again, topic) for topic in ("T", "Other")] == [[b"m"], [b"m"] * 2]
+
+
 def test_a_topic_is_not_moved_away_while_one_of_its_files_is_being_made(tmp_path: Path) -> None:
     disk = Disk()
     store = opened(tmp_path, disk=disk)
