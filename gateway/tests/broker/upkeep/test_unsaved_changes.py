@@ -75,7 +75,7 @@ BLOCKED = (
     "config/subscriptionGroup.json.tmp",
     "config/consumerOffset.json.tmp",
     "config/messageRequestMode.json.tmp",
-    "users.json.tmp",
+    ".users.json.tmp",
     ".plain_acl.yml.tmp",
     "transaction/audit.jsonl",
     "kvConfig.json.tmp",
