@@ -42,8 +42,9 @@ from gateway.telemetry.metrics import Registry
 from gateway.transaction.transactions import Transactions
 from wire.message.record import OutgoingMessage
 
-if TYPE_CHECKING:  # access control is imported only if it is on
+if TYPE_CHECKING:  # access control and replication are imported only if they are on
     from gateway.access.control import AccessControl
+    from gateway.replication.master.role import Master
 
 QueuesOf = Callable[[str], Awaitable[Mapping[str, int] | None]]
 """A function that asks the name servers for the read queues of a topic, by broker name.
@@ -70,6 +71,8 @@ class Desk(Protocol):
 
     # -- messages -------------------------------------------------------------------------------------------
 
+    master: Master | None
+    """The master's side of replication; None if no slave may copy."""
     store: MessageStore
     cold_reads: ColdReads
     """A runner of disk reads in threads."""

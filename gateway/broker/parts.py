@@ -56,11 +56,11 @@ from gateway.schedule.redirect import DelayLevels
 from gateway.schedule.timer_files import TimerFiles
 from gateway.schedule.timer_message import placed_timed
 from gateway.schedule.timer_service import TimerService
-from gateway.settings import Address, FlushDiskType, Settings
+from gateway.settings import Address, Settings
 from gateway.store.disk.files import FileLayer
 from gateway.store.durability.dispatch import no_bit_map
 from gateway.store.durability.light_queues import light_arrivals
-from gateway.store.durability.surroundings import StoreSurroundings
+from gateway.store.durability.surroundings import StoreSurroundings, no_stage
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutOutcome, each_result, message_count
 from gateway.store.space.retention import rule_text
@@ -78,6 +78,7 @@ from wire.message.record import OutgoingMessage
 
 if TYPE_CHECKING:
     from gateway.access.control import AccessControl
+    from gateway.replication.master.role import Master
 
 
 async def no_name_server(_topic: str) -> None:
@@ -145,6 +146,7 @@ class BrokerParts:
         self.filter_turns = FilterTurns(soon)
         self.levels = DelayLevels.parse(settings.message_delay_level)
         self.bit_maps = self._make_bit_maps(config / BIT_MAPS_FILE_NAME)
+        self.master = self._make_master()
         self.store = MessageStore(
             settings.store_path_root_dir,
             settings,
@@ -155,6 +157,7 @@ class BrokerParts:
                 in_log_thread=around.in_log_thread,
                 in_sync=around.in_sync,
                 later=self._later,
+                stage=no_stage if self.master is None else self.master.stage,
                 registry=self.registry,
             ),
             delay_of=self._delay_of,
@@ -327,6 +330,8 @@ class BrokerParts:
         self.pops.stop()
         self.lite.held.end_all()
         await self.transactions.stop()
+        if self.master is not None:
+            await self.master.drain()
         waiting: Deferred[None] = Deferred()
         self.store.when_idle(lambda: waiting.callback(None))
         await waiting
@@ -403,6 +408,20 @@ class BrokerParts:
             turns=self.filter_turns,
         )
 
+    def _make_master(self) -> Master | None:
+        if not self.settings.opens_ha_port:
+            return None
+        from gateway.replication.master.role import Master  # for those who replicate
+
+        return Master(
+            self.settings,
+            reactor=self._reactor,
+            clock_ms=self.clock,
+            later=self._later,
+            in_thread=self.in_thread,
+            registry=self.registry,
+        )
+
     def _make_timers(self, files: FileLayer | None) -> TimerService:
         settings = self.settings
         timers = TimerService(
@@ -455,7 +474,7 @@ class BrokerParts:
 
     def _after_flush(self, work: Callable[[], T], done: Callable[[T | Failed], None]) -> None:
         """Run ``work`` in a thread once the log is on disk, because ``work`` writes facts that follow from the log."""
-        if self.settings.flush_disk_type is FlushDiskType.SYNC_FLUSH:
+        if self.settings.sync_flush:
             self.in_thread(work, done)
             return
 

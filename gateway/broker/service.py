@@ -28,7 +28,7 @@ from gateway.remoting.answers.flush_group import FlushGroup
 from gateway.remoting.client import RemotingClient
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.server import RemotingServer
-from gateway.settings import Address, FlushDiskType, Settings
+from gateway.settings import Address, Settings
 from gateway.settings.access import CREDENTIALS_MEMBERS, credentials
 from gateway.settings.tree import MetricsExporter
 from gateway.store.disk.files import FileLayer
@@ -91,7 +91,7 @@ class BrokerService:
         self._flush_group = FlushGroup(reactor)
         loop = loop_on(reactor, self._flush_group.carry_out)
         # With ASYNC_FLUSH nobody waits for it.
-        is_awaited = settings.flush_disk_type is FlushDiskType.SYNC_FLUSH
+        is_awaited = settings.sync_flush
         self._log_thread = LogThread(
             reactor,
             self._flush_group.carry_out,
@@ -126,6 +126,8 @@ class BrokerService:
             reactor, self._dispatch, settings, self._flush_group, self._parts.in_thread, sign=_signs(settings)
         )
         self._registration = self._make_registration(name_server)
+        if self._parts.master is not None:
+            self._parts.master.serve(self._parts.store, self._registration.members, self._client.call)
         lateness = self._parts.registry.histogram(
             LATENESS, "Seconds by which periodic jobs were late", LATENESS_BOUNDS_S
         )
@@ -168,6 +170,7 @@ class BrokerService:
         if self._access is not None:
             self._access.tell("broker", self._server.ports)
         self._parts.start()
+        self._listen_for_slaves()
         self._upkeep.start()
         self._look_at_address()
         self._client.startService()
@@ -190,10 +193,19 @@ class BrokerService:
         self._door.close()
         await self._upkeep.stop()
         await self._parts.stop()
+        if self._parts.master is not None:
+            await self._parts.master.stop()
         self._flush_group.flush()
         await self._server.stopService()
         self._log_thread.stop()
         self._parts.close()
+
+    def _listen_for_slaves(self) -> None:
+        """Open the port for slaves, by custom the next one; 0 lets the system pick both."""
+        settings, master = self._settings, self._parts.master
+        if master is not None:
+            by_custom = self._server.ports[0] + 1 if settings.listen_port else 0
+            master.start(settings.bind_address, settings.ha_listen_port if settings.ha_listen_port > 0 else by_custom)
 
     def _look_at_address(self) -> None:
         """Warn the operator if clients get an address on which nothing listens."""
@@ -237,6 +249,7 @@ class BrokerService:
             topics=self._parts.topics,
             settings=self._settings,
             listen_port=lambda: self._server.ports[0],
+            ha_port=lambda: None if self._parts.master is None else self._parts.master.port,
             reactor=self._reactor,
         )
 

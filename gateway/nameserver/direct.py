@@ -19,7 +19,7 @@ from wire.message.flags import Permission
 LOOPBACK = "127.0.0.1"
 """The local address for routes of which nobody uses the addresses."""
 NO_HA_ADDRESS = ""
-"""The empty HA address: a gateway has no slaves that could ask for an address."""
+"""The HA address of a broker from which no slave may copy."""
 
 
 class OwnBroker(Protocol):
@@ -44,6 +44,10 @@ class OwnBroker(Protocol):
     @property
     def port(self) -> int:
         """The broker's port in routes."""
+
+    @property
+    def ha_port(self) -> int | None:
+        """The port for slaves; None if none may copy."""
 
     @property
     def topics(self) -> Mapping[str, TopicConfig]:
@@ -71,7 +75,7 @@ class DirectRegistration:
             broker_name=broker.broker_name,
             broker_id=broker.broker_id,
             address=_address(broker),
-            ha_address=NO_HA_ADDRESS,
+            ha_address=NO_HA_ADDRESS if broker.ha_port is None else _at(broker.advertised.host, broker.ha_port),
             topics=broker.topics,
             data_version=broker.data_version,
         )
@@ -89,10 +93,17 @@ class DirectRegistration:
         readable = (queues for queues in route.queue_datas if queues.perm & Permission.READ)
         return {queues.broker_name: queues.read_queue_nums for queues in readable}
 
+    async def members(self, cluster: str, broker_name: str) -> Mapping[int, str]:
+        """Return the brokers of a name by id, with their addresses as this machine reaches them."""
+        return self._routes.group_addresses(cluster, broker_name, LOOPBACK)
+
 
 def _address(broker: OwnBroker) -> BrokerAddress:
-    host = broker.advertised.host
-    return AutoAddress(broker.port) if host is None else str(Address(host, broker.port))
+    return _at(broker.advertised.host, broker.port)
+
+
+def _at(host: str | None, port: int) -> BrokerAddress:
+    return AutoAddress(port) if host is None else str(Address(host, port))
 
 
 def _never() -> None:

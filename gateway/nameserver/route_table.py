@@ -52,7 +52,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     broker_name: str
     broker_id: int
     address: BrokerAddress
-    ha_address: str
+    ha_address: BrokerAddress
     topics: Mapping[str, TopicConfig]
     data_version: DataVersion
     timeout_ms: int = DEFAULT_BROKER_TIMEOUT_MS
@@ -69,7 +69,7 @@ class Registered(msgspec.Struct, frozen=True, kw_only=True):
     refusal: str | None = None
     outdated: bool = False
     master_address: BrokerAddress | None = None
-    master_ha_address: str | None = None
+    master_ha_address: BrokerAddress | None = None
     is_new: bool = False
 
 
@@ -80,7 +80,7 @@ class LiveBroker(msgspec.Struct, frozen=True, kw_only=True):
     broker_name: str
     broker_id: int
     address: BrokerAddress
-    ha_address: str
+    ha_address: BrokerAddress
     data_version: DataVersion
     seen_at_ms: int
     timeout_ms: int

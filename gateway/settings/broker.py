@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import re
 from dataclasses import dataclass
-from enum import StrEnum
 
 from gateway.settings.addresses import (
     ADVERTISE_AUTO,
@@ -20,15 +19,9 @@ from gateway.settings.addresses import (
 from gateway.settings.declare import Mark, Range, machine_setting, setting
 from gateway.settings.lite import LightQueueSettings, LiteSettings
 from gateway.settings.pop import PopSettings
+from gateway.settings.replication import ReplicationSettings
 
 _NAME = re.compile(r"[A-Za-z0-9_.%|@-]+")
-
-
-class BrokerRole(StrEnum):
-    """The role of a broker: a gateway is always a master, and without replicas both kinds of master do the same."""
-
-    ASYNC_MASTER = "ASYNC_MASTER"
-    SYNC_MASTER = "SYNC_MASTER"
 
 
 def permission_expected(text: str) -> str | None:
@@ -42,7 +35,7 @@ def name_expected(text: str) -> str | None:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class BrokerSettings(PopSettings, LiteSettings, LightQueueSettings):
+class BrokerSettings(PopSettings, LiteSettings, LightQueueSettings, ReplicationSettings):
     """Identity, registration, topics and groups, pulls and pops."""
 
     broker_cluster_name: str = setting(
@@ -56,9 +49,6 @@ class BrokerSettings(PopSettings, LiteSettings, LightQueueSettings):
         within=name_expected,
     )
     broker_id: int = setting(0, "brokerId", "0 is the master, and a gateway is always one.", Range(0, 0))
-    broker_role: BrokerRole = setting(
-        BrokerRole.ASYNC_MASTER, "brokerRole", "Kind of master: both answer without a slave, and SLAVE is refused."
-    )
     listen_port: int = setting(
         10_911,
         "listenPort",

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gateway.settings.declare import Mark, Range, machine_setting, setting, with_home
 from gateway.settings.lite import LightQueueSettings
+from gateway.settings.replication import ReplicationSettings
 
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 CONSUME_QUEUE_UNIT_BYTES = 20
@@ -51,7 +52,7 @@ def one_path_expected(text: str) -> str | None:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class StoreSettings(LightQueueSettings):
+class StoreSettings(LightQueueSettings, ReplicationSettings):
     """Commit log, consume queues, index, retention."""
 
     store_path_root_dir: Path = machine_setting(
@@ -353,8 +354,8 @@ class StoreSettings(LightQueueSettings):
 
     @property
     def sync_flush(self) -> bool:
-        """True if a send is answered only after its message is on disk."""
-        return self.flush_disk_type is FlushDiskType.SYNC_FLUSH
+        """True if a send is answered only after its message is on disk: always where copies are awaited as well."""
+        return self.flush_disk_type is FlushDiskType.SYNC_FLUSH or self.copies_awaited > 0
 
     @property
     def max_record_bytes(self) -> int:

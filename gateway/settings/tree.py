@@ -60,6 +60,7 @@ class MetricsSettings:
 
 
 SECTIONS = {
+    "brokerRole": "Replication",
     "enableLmq": "Light queues",
     "minLiteTTl": "Lite topics",
     "defaultMessageRequestMode": "Pop consumers",

@@ -1,8 +1,8 @@
 """The decision whether messages are taken now, and the reason if not.
 
-The store is in one of three states: open; refusing (no space, not open yet, closed), which passes; failed, which only a
-restart ends. After a failed sync nothing is tried again: the kernel may have dropped the pages, and may then report the
-next sync as good.
+The store is in one of three states: open; refusing (no space, replicas too far behind, not open yet, closed), which
+passes; failed, which only a restart ends. After a failed sync nothing is tried again: the kernel may have dropped the
+pages, and may then report the next sync as good.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -25,6 +25,7 @@ class Admission:
         """The reason why no message is taken now, with the numbers; None while messages are taken."""
         self.failure: str | None = None
         """The reason why no message will be taken until a restart; None unless the store has failed."""
+        self._lag: str | None = None
 
     def open(self) -> None:
         """Take messages, unless the store has failed."""
@@ -41,8 +42,19 @@ class Admission:
                 log.error("messages are refused", reason=reason)
             self.refusal = reason
 
+    def lag_is(self, reason: str | None) -> None:
+        """Note the reason why too much waits for replicas, or None if messages are taken as far as these go."""
+        before, self._lag = self._lag, reason
+        if self.failure is not None:
+            return
+        if reason is not None and self.refusal is None:
+            self.refuse(reason)
+        elif reason is None and before is not None and self.refusal == before:
+            self.space_is(None)
+
     def space_is(self, reason: str | None) -> None:
         """Note the result of a look at the disk: the reason why there is no space, or None if there is space."""
+        reason = reason or self._lag
         if reason is not None:
             self.refuse(reason)
         elif self.refusal is not None and self.failure is None:

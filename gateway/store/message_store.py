@@ -582,6 +582,10 @@ class MessageStore:
         else:
             self.look_at_space(result)
 
+    def replicas_lag(self, reason: str | None) -> None:
+        """Refuse messages with a reason, because too much waits for replicas; None: take them again."""
+        self._admission.lag_is(reason)
+
     def look_at_space(self, survey: Survey) -> None:
         """Refuse messages while the disk is full or queues cannot be written; take messages again afterwards."""
         if self._lock.is_held:

@@ -35,6 +35,8 @@ class PutStatus(Enum):
 
     PUT_OK = "PUT_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
+    FLUSH_SLAVE_TIMEOUT = "FLUSH_SLAVE_TIMEOUT"
+    SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
     MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
     PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
     SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
@@ -45,7 +47,12 @@ class PutStatus(Enum):
     @property
     def is_stored(self) -> bool:
         """True if the message is in the log, though perhaps not as durably as asked for."""
-        return self is PutStatus.PUT_OK or self is PutStatus.FLUSH_DISK_TIMEOUT
+        return (
+            self is PutStatus.PUT_OK
+            or self is PutStatus.FLUSH_DISK_TIMEOUT
+            or self is PutStatus.FLUSH_SLAVE_TIMEOUT
+            or self is PutStatus.SLAVE_NOT_AVAILABLE
+        )
 
 
 class WaitFor(Enum):

@@ -29,7 +29,7 @@ from gateway.remoting.pending import CallFailed
 from gateway.settings import Address, Advertised, BrokerSettings
 from gateway.telemetry.logs import EventLog
 from wire.bodies.registration import RegisterBrokerBody
-from wire.bodies.route import TopicRouteData
+from wire.bodies.route import ClusterInfo, TopicRouteData
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.codes import RequestCode, ResponseCode, response_code_name
 from wire.errors import RemoteError
@@ -74,6 +74,7 @@ class Announcement(msgspec.Struct, frozen=True, kw_only=True):
     broker_id: int
     advertised: Advertised
     listen_port: int
+    ha_port: int | None = None
     topics: Mapping[str, TopicConfig]
     data_version: DataVersion
 
@@ -87,11 +88,11 @@ class Announcement(msgspec.Struct, frozen=True, kw_only=True):
         return str(Address(self.advertised.host or reached_at, self.port))
 
     def ha_address(self, reached_at: str) -> str:
-        """Return the address from which slaves would copy, by custom at the next port.
+        """Return the address from which slaves copy: by custom the next port, even if none may copy.
 
-        The field is required although there are no slaves.
+        The field is required.
         """
-        return str(Address(self.advertised.host or reached_at, self.port + 1))
+        return str(Address(self.advertised.host or reached_at, self.port + 1 if self.ha_port is None else self.ha_port))
 
 
 def announced_topics(topics: Mapping[str, TopicConfig], broker_permission: int) -> dict[str, TopicConfig]:
@@ -167,6 +168,12 @@ class NameServerLink(Protocol):
 
     async def read_queues(self, topic: str, /) -> Mapping[str, int] | None:
         """Return the readable queues of a topic by broker name, None if the name server does not know the topic.
+
+        :raises CallFailed: the name server does not answer.
+        """
+
+    async def members(self, cluster: str, broker_name: str, /) -> Mapping[int, str]:
+        """Return the brokers of a name by id, with their addresses; none if the name server does not know the name.
 
         :raises CallFailed: the name server does not answer.
         """
@@ -255,6 +262,14 @@ class RemoteNameServer:
         )
         return readable_queues(TopicRouteData.parse(answer.body)) if answer.code == ResponseCode.SUCCESS else None
 
+    async def members(self, _cluster: str, broker_name: str) -> Mapping[int, str]:
+        """Send GET_BROKER_CLUSTER_INFO, which name servers of all generations answer."""
+        answer = await self._client.call(self._address, RequestCode.GET_BROKER_CLUSTER_INFO)
+        if answer.code != ResponseCode.SUCCESS:
+            return {}
+        found = ClusterInfo.parse(answer.body).broker_addr_table.get(broker_name)
+        return {} if found is None else found.broker_addrs
+
     async def _has_changed(self, announcement: Announcement, reached_at: str) -> bool:
         header = QueryDataVersionRequest(
             broker_name=announcement.broker_name,
@@ -274,6 +289,7 @@ class NameServerRegistration(Service):
 
     :param listen_port: returns the broker's port, and is called at each registration: with port 0 in the settings the
         port is known late.
+    :param ha_port: returns the port for slaves; None if none may copy.
     """
 
     def __init__(
@@ -283,8 +299,10 @@ class NameServerRegistration(Service):
         topics: TopicTable,
         settings: BrokerSettings,
         listen_port: Callable[[], int],
+        ha_port: Callable[[], int | None] = lambda: None,
         reactor: TimeSource,
     ) -> None:
+        self._ha_port = ha_port
         self._topics = topics
         self._settings = settings
         self._listen_port = listen_port
@@ -303,6 +321,7 @@ class NameServerRegistration(Service):
             broker_id=settings.broker_id,
             advertised=settings.advertised,
             listen_port=self._listen_port(),
+            ha_port=self._ha_port(),
             topics=announced_topics(self._topics.table(), settings.broker_permission),
             data_version=self._topics.data_version,
         )
@@ -330,6 +349,18 @@ class NameServerRegistration(Service):
             if queues is not None:
                 return queues
         return None
+
+    async def members(self) -> Mapping[int, str] | None:
+        """Return the brokers of our name by id, with their addresses; None if no name server answers."""
+        found: dict[int, str] = {}
+        answered = False
+        for side in self._sides:
+            try:
+                found |= await side.link.members(self._settings.broker_cluster_name, self._settings.broker_name)
+                answered = True
+            except (CallFailed, RemoteError):
+                continue
+        return found if answered else None
 
     def startService(self) -> None:  # noqa: N802 (Twisted's name)
         """Register everywhere; the name server of this process knows the broker when this method returns."""

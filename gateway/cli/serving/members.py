@@ -73,6 +73,11 @@ def members(loaded: Loaded, count: int) -> list[BrokerMember]:
                 f"{key} ({loaded.sources.get(key, DEFAULT)}): {count} brokers cannot share {value}; leave it out, so "
                 "that each keeps its files in a directory of its own, or start each with the command broker"
             )
+    if settings.ha_listen_port > 0:
+        raise SettingsError(
+            f"haListenPort ({loaded.sources.get('haListenPort', DEFAULT)}): {count} brokers cannot share the port "
+            f"{settings.ha_listen_port}; with haListenPort=0 each listens for slaves at its listenPort+1"
+        )
     if settings.is_guarded and not settings.inner_client_authentication_credentials:
         raise SettingsError(
             f"{count} brokers register with the name server over its port, which is guarded: set "

@@ -242,10 +242,11 @@ class BrokerRequests(Requests):
 
     def _registered(self, request: Request, registered: Registered) -> Answer:
         body = self._order_config() if self._settings.return_order_topic_config_to_broker else b""
-        master = registered.master_address
+        reached_at = request.channel.local[0]
+        master, ha = registered.master_address, registered.master_ha_address
         header = RegisterBrokerResponse(
-            ha_server_addr=registered.master_ha_address,
-            master_addr=None if master is None else seen_from(master, request.channel.local[0]),
+            ha_server_addr=None if ha is None else seen_from(ha, reached_at),
+            master_addr=None if master is None else seen_from(master, reached_at),
         )
         return Answer(header=header, body=body)
 

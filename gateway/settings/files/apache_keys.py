@@ -24,7 +24,6 @@ class ApacheKey:
 
 
 _NO_REPLICAS = "this gateway has no replicas"
-NO_SLAVES = f"{_NO_REPLICAS}, so no send waits for a slave: each message is on this machine only, as with ASYNC_MASTER"
 _OTHER_STORE = "this gateway has the file store only"
 
 REFUSED: Mapping[tuple[str, str], str] = {
@@ -40,10 +39,9 @@ REFUSED: Mapping[tuple[str, str], str] = {
 
 REPLICATION = frozenset(
     {
-        *("haListenPort", "haMasterAddress", "haMaxGapNotInSync", "haMaxTimeSlaveNotCatchup", "haFlowControlEnable"),
-        *("haHousekeepingInterval", "haSendHeartbeatInterval", "haTransferBatchSize", "maxHaTransferByteInSecond"),
-        *("inSyncReplicas", "minInSyncReplicas", "totalReplicas", "allAckInSyncStateSet", "enableAutoInSyncReplicas"),
-        *("slaveTimeout", "slaveReadEnable", "offsetCheckInSlave", "maxSlaveResendLength", "asyncLearner"),
+        *("haMaxTimeSlaveNotCatchup", "haFlowControlEnable", "maxHaTransferByteInSecond", "offsetCheckInSlave"),
+        *("minInSyncReplicas", "totalReplicas", "allAckInSyncStateSet", "enableAutoInSyncReplicas"),
+        *("maxSlaveResendLength", "asyncLearner", "haMasterAddress", "slaveReadEnable"),
         *("syncFromLastFile", "syncMasterFlushOffsetWhenStartup", "brokerIP2", "storePathEpochFile"),
         *("enableDLegerCommitLog", "dLegerGroup", "dLegerPeers", "dLegerSelfId", "preferredLeaderId"),
         *("storePathDLedgerCommitLog", "storePathBrokerIdentity", "duplicationEnable", "brokerElectionPriority"),

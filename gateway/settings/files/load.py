@@ -18,7 +18,6 @@ from typing import Any
 
 from gateway.errors import SettingsError
 from gateway.settings.access import AccessSettings
-from gateway.settings.broker import BrokerRole
 from gateway.settings.declare import (
     ENVIRONMENT_PREFIX,
     MASK,
@@ -29,7 +28,7 @@ from gateway.settings.declare import (
     environment_name,
 )
 from gateway.settings.files import access_keys, tls_keys, together
-from gateway.settings.files.apache_keys import NO_SLAVES, REFUSED, apache_keys, is_honoured, without_effect
+from gateway.settings.files.apache_keys import REFUSED, apache_keys, is_honoured, without_effect
 from gateway.settings.files.properties import parse_properties_file
 from gateway.settings.files.written import WrittenSetting
 from gateway.settings.tree import SECTIONS, Settings
@@ -123,7 +122,6 @@ def load_settings(
     notices = [
         *(_both(wanted, sources, change) for change in changes),
         *(_both(settings, sources, limits) for limits in _told_of(settings, role)),
-        *_of_roles(settings, sources, role),
         *tls_keys.notices(settings),
         *access_keys.notices(settings, sources),
         *_without_effect(kept.values()),
@@ -242,12 +240,6 @@ def _without_effect(entries: Iterable[WrittenSetting]) -> Iterator[str]:
         yield f"{', '.join(repeated)}: known to Apache RocketMQ, without effect here (each has Apache's default)"
 
 
-def _of_roles(settings: Settings, sources: Mapping[str, str], role: Role) -> Iterator[str]:
-    """Yield warnings about promises that a role keeps on Apache RocketMQ and not here."""
-    if role is not Role.NAMESERVER and settings.broker_role is BrokerRole.SYNC_MASTER:
-        yield f"brokerRole=SYNC_MASTER ({sources['brokerRole']}): {NO_SLAVES}"
-
-
 def _did_you_mean(word: str) -> str:
     guess = _nearest_key(word)
     return f"; did you mean {guess}?" if guess else ""
@@ -262,9 +254,11 @@ def _nearest_key(word: str) -> str | None:
 
 def _told_of(settings: Settings, role: Role) -> Iterator[together.Conflict]:
     """Yield pairs of values that do not have the expected effect, although a server starts with them."""
-    found = None if role is Role.NAMESERVER else together.conflict_of_space(settings)
-    if found is not None:
-        yield found
+    if role is not Role.NAMESERVER:
+        found = together.conflict_of_space(settings)
+        if found is not None:
+            yield found
+        yield from together.of_copies(settings)
     yield from together.never_reached(settings)
 
 

@@ -11,6 +11,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from gateway.settings.declare import declarations, text_of
+from gateway.settings.replication import BrokerRole
+from gateway.settings.store import FlushDiskType
 from gateway.settings.tree import Settings
 
 OLD, ANY_AGE, REFUSE = "diskMaxUsedSpaceRatio", "diskSpaceCleanForciblyRatio", "diskSpaceWarningLevelRatio"
@@ -95,6 +97,20 @@ def conflict(settings: Settings) -> Conflict | None:
             f"mappedFileSizeCommitLog is {settings.mapped_file_size_commit_log}, at least {needed} is needed",
         )
     return None
+
+
+def of_copies(settings: Settings) -> Iterator[Conflict]:
+    """Yield settings of SYNC_MASTER that promise less, or ask for less, than the role does."""
+    if settings.broker_role is not BrokerRole.SYNC_MASTER:
+        return
+    if not settings.copies_awaited:
+        yield Conflict(("brokerRole", "inSyncReplicas"), "no send waits for a slave, as with ASYNC_MASTER")
+    elif settings.flush_disk_type is FlushDiskType.ASYNC_FLUSH:
+        yield Conflict(
+            ("brokerRole", "flushDiskType"),
+            "slaves get only what is on disk here, so a message is flushed before its send is answered, as with "
+            "SYNC_FLUSH",
+        )
 
 
 def never_reached(settings: Settings) -> Iterator[Conflict]:

@@ -22,6 +22,7 @@ class Broker:
     broker_name: str = "broker-a"
     broker_id: int = 0
     port: int = 10911
+    ha_port: int | None = None
     topics: dict[str, TopicConfig] = field(default_factory=lambda: topics("orders"))
     data_version: DataVersion = field(default_factory=DataVersion)
 

@@ -17,6 +17,8 @@ DIFFERS_ON_PURPOSE = {
     "bindAddress": "only this machine, as there is no authentication",
     "flushDiskType": "a message that was answered is on disk",
     "listenPort": "Apache's start scripts set 10911 too",
+    "haListenPort": "the port asks for no account, so it opens when somebody asks for it",
+    "inSyncReplicas": "a SYNC_MASTER waits for a slave",
     "storePathRootDir": "the same place, with the home directory filled in",
     "kvConfigPath": "below the data directory",
     "tls.client.authServer": "a certificate is verified where the authorities are known",
@@ -45,6 +47,8 @@ def test_every_key_has_an_environment_variable_of_its_own() -> None:
 
 READ_THROUGH = {
     "tls_own_calls": "calls_with_tls",
+    "broker_role": "copies_awaited",
+    "in_sync_replicas": "copies_awaited",
     "advertise": "advertised",
     "broker_ip1": "advertised",
     "namesrv_addr": "name_server_addresses",
@@ -59,7 +63,7 @@ READ_THROUGH = {
     "mapped_file_size_consume_queue": "consume_queue_file_bytes",
 }
 """Settings that others read through a property of the tree."""
-DECIDED_AT_START = {"broker_role", "tls_file", "tls_test_mode"}
+DECIDED_AT_START = {"tls_file", "tls_test_mode"}
 """Settings that only accept or refuse a configuration."""
 
 

@@ -1,4 +1,4 @@
-"""The state for replicas: a gateway is a master without replicas."""
+"""The state for replicas: those of a master, and the check point of the timer that they copy."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ class Replication(DeskRequests):
 
     @answers(RequestCode.GET_BROKER_HA_STATUS, None, CLUSTER_GET, slave=SERVED)
     def state(self, _request: Request, _header: None) -> Answer:
-        """Answer with the end of the log; there are no replicas to compare it with."""
-        end = self._desk.store.max_commit_log_offset
-        return Answer(body=ReplicationState(master_commit_log_max_offset=end).build())
+        """Answer with the end of the log, and how far each slave is."""
+        end, master = self._desk.store.max_commit_log_offset, self._desk.master
+        state = ReplicationState(master_commit_log_max_offset=end) if master is None else master.state(end)
+        return Answer(body=state.build())
 
     @answers(RequestCode.GET_TIMER_CHECK_POINT, None, CLUSTER_GET, slave=SERVED)
     def timer_checkpoint(self, _request: Request, _header: None) -> Answer:

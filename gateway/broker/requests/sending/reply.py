@@ -21,7 +21,7 @@ from gateway.remoting.dispatch import Request
 from gateway.remoting.pending import CallFailed
 from gateway.remoting.requests import answers
 from gateway.shares import Shares
-from gateway.store.put_result import PutResult, PutStatus
+from gateway.store.put_result import PutResult
 from gateway.telemetry.logs import EventLog
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.send import ReplyMessageRequest, SendMessageRequest, ShortSendMessageRequest
@@ -117,7 +117,7 @@ class ReplyMessage(DeskRequests):
             ext.update(msgId=NOT_STORED, queueId=str(message.queue_id), queueOffset="0")
         if self._desk.settings.store_reply_message_enable:
             result = await self._stored(message)
-            if result.status is PutStatus.PUT_OK:
+            if result.status.is_stored:
                 ext["msgId"] = build_offset_message_id(message.store_host, result.commit_log_offset)
                 ext["queueId"] = str(message.queue_id)
                 ext["queueOffset"] = str(result.queue_offset)

@@ -389,6 +389,9 @@ def test_a_bug_in_one_link_does_not_end_the_registrations(caplog: pytest.LogCapt
         async def read_queues(self, topic: str) -> None:
             raise AssertionError("nobody asks")
 
+        async def members(self, cluster: str, broker_name: str) -> Mapping[int, str]:
+            raise AssertionError("nobody asks")
+
     link = Faulty()
     broker = Broker(link)
     broker.service.startService()

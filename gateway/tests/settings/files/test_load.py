@@ -79,11 +79,11 @@ def test_a_key_without_effect_is_kept_and_named_once(tmp_path: Path) -> None:
 
 
 def test_point_19_keys_without_effect_that_repeat_apaches_defaults_are_named_in_one_line(tmp_path: Path) -> None:
-    loaded = with_file(tmp_path, "haListenPort=10912\naclEnable=false\nstoreType=default\nslaveReadEnable= false\n")
+    loaded = with_file(tmp_path, "totalReplicas=1\naclEnable=false\nstoreType=default\nslaveReadEnable= false\n")
     path = tmp_path / "broker.conf"
     (notice,) = loaded.notices
     assert notice == (
-        f"haListenPort ({path}:1), slaveReadEnable ({path}:4): known to Apache RocketMQ, without effect here "
+        f"totalReplicas ({path}:1), slaveReadEnable ({path}:4): known to Apache RocketMQ, without effect here "
         "(each has Apache's default)"
     )
     assert len(loaded.kept) == 3
@@ -110,13 +110,20 @@ def test_point_19_keys_about_replicas_say_that_there_are_none(key: str) -> None:
         assert notice == f"{key} (--set): known to Apache RocketMQ, without effect here: this gateway has no replicas"
 
 
-def test_point_19_a_role_that_promises_a_slave_is_told_of() -> None:
-    (notice,) = with_set("brokerRole=sync_master").notices
-    assert notice.startswith(
-        "brokerRole=SYNC_MASTER (--set): this gateway has no replicas, so no send waits for a slave"
+def test_a_master_that_waits_for_slaves_says_which_settings_ask_for_less() -> None:
+    assert with_set("brokerRole=sync_master").notices == ()
+    assert with_set("brokerRole=ASYNC_MASTER", "inSyncReplicas=1", "flushDiskType=ASYNC_FLUSH").notices == ()
+    assert with_set("brokerRole=SYNC_MASTER", "inSyncReplicas=1").notices == (
+        "brokerRole=SYNC_MASTER (--set) and inSyncReplicas=1 (--set): no send waits for a slave, as with ASYNC_MASTER",
     )
-    assert with_set("brokerRole=ASYNC_MASTER").notices == ()
-    assert load_settings(Role.NAMESERVER, assignments=["brokerRole=SYNC_MASTER"]).notices == ()
+    flushed = ["brokerRole=SYNC_MASTER", "flushDiskType=ASYNC_FLUSH"]
+    (notice,) = with_set(*flushed).notices
+    assert notice == (
+        "brokerRole=SYNC_MASTER (--set) and flushDiskType=ASYNC_FLUSH (--set): slaves get only what is on disk here, "
+        "so a message is flushed before its send is answered, as with SYNC_FLUSH"
+    )
+    assert with_set(*flushed).settings.sync_flush
+    assert load_settings(Role.NAMESERVER, assignments=flushed).notices == ()
 
 
 def test_point_19_the_opposite_of_a_key_is_not_suggested() -> None:

@@ -1,0 +1,159 @@
+"""A master of ours with a slave of Apache RocketMQ 5.5.0: equal logs, true answers, peers that count for nothing."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from testcontainers.core.container import DockerContainer
+from testcontainers.core.wait_strategies import LogMessageWaitStrategy
+
+from compat_tests import scenarios
+from compat_tests.conftest import running
+from compat_tests.environment import LABEL, bridge_gateway, owner, wait_until
+from compat_tests.images import image
+from compat_tests.java_client import JavaClient
+from compat_tests.peers import QUICK, GatewayProcess
+from compat_tests.scenarios import Scene
+from gateway.client import Message, Producer, SendStatus
+from wire.replication import build_report
+
+MESSAGES = 300
+FILE_BYTES = 100 * 1024 * 1024
+"""The size of a log file of the slave's configuration."""
+SETTINGS = {
+    **QUICK,
+    "brokerName": "broker-a",
+    "brokerRole": "SYNC_MASTER",
+    "slaveTimeout": "2000",
+    "mappedFileSizeCommitLog": str(FILE_BYTES),
+}
+OK, LATE, NOBODY = SendStatus.SEND_OK, SendStatus.FLUSH_SLAVE_TIMEOUT, SendStatus.SLAVE_NOT_AVAILABLE
+
+
+class Master(GatewayProcess):
+    """`rocketmq-gateway serve` as a master, with a log that tests wait for."""
+
+    def __init__(self, root: Path, **settings: str) -> None:
+        super().__init__(root / "master", {**SETTINGS, **settings})
+
+    @property
+    def ha_port(self) -> int:
+        return self.broker_port + 1
+
+    def says(self, event: str) -> int:
+        """How often a log line with this text was written."""
+        return self.log.read_text().count(event)
+
+    def wait_for(self, event: str, times: int = 1) -> None:
+        wait_until(lambda: self.says(event) >= times, f"{times} × {event}", timeout_s=60)
+
+    def send(self, topic: str) -> SendStatus:
+        with Producer("senders", namesrv=self.nameserver) as producer:
+            return producer.send(Message(topic, b"one"), accept=set(SendStatus)).status
+
+
+class Slave:
+    """Apache RocketMQ's broker as a slave."""
+
+    def __init__(self, container: DockerContainer, store: Path) -> None:
+        self.container = container.get_wrapped_container()
+        self._store = store
+
+    @property
+    def log(self) -> bytes:
+        return log_in(self._store)
+
+
+def log_in(store: Path) -> bytes:
+    """The bytes of the log in a store, up to the last one that is not zero."""
+    files = sorted((store / "commitlog").iterdir())
+    return b"".join(file.read_bytes() for file in files if len(file.name) == 20).rstrip(b"\0")
+
+
+@contextmanager
+def slave_of(master: Master, store: Path) -> Iterator[Slave]:
+    store.mkdir(exist_ok=True)
+    container = (
+        DockerContainer(image("rocketmq", "5.5.0"))
+        .with_kwargs(labels={LABEL: owner()})
+        .with_env("ROLE", "broker")
+        .with_env("NAMESERVER_HOST", bridge_gateway())
+        .with_env("NAMESERVER_PORT", str(master.nameserver_port))
+        .with_env("BROKER_EXTRA", "brokerRole=SLAVE;brokerId=1")
+        .with_volume_mapping(str(store), "/app/store", "rw")
+        .waiting_for(LogMessageWaitStrategy(r"The broker\[.*boot success").with_startup_timeout(120))
+    )
+    with container:
+        yield Slave(container, store)
+
+
+@pytest.fixture
+def master(tmp_path: Path) -> Iterator[Master]:
+    with running(Master(tmp_path)) as running_master:
+        assert isinstance(running_master, Master)
+        yield running_master
+
+
+def test_a_slave_of_apaches_has_every_message_that_was_answered_ok(
+    master: Master, newest_client: JavaClient, tmp_path: Path
+) -> None:
+    scene = Scene(master, newest_client, MESSAGES)
+    assert master.send("orders") is NOBODY
+    with slave_of(master, tmp_path / "slave") as slave:
+        master.wait_for('event="slave copies"')
+        topic = scene.topic()
+        scenarios.send_all(scene, topic, "send-sync")
+        scenarios.receive_all(scene, topic, "consume-push")
+        scenarios.transactions_by_thirds(scene)
+        wait_until(lambda: slave.log == log_in(master.data), "equal logs")
+
+        slave.container.pause()
+        assert master.send("orders") is LATE
+        slave.container.unpause()
+        wait_until(lambda: master.send("orders") is OK, "an answer with a copy")
+        slave.container.kill()
+        wait_until(lambda: master.send("orders") is NOBODY, "an answer without a slave")
+        not_ok = scene.run("send-sync", topic=topic, run="alone", count=10, retries=0)
+        assert (not_ok["not_ok"], not_ok["failed"]) == (10, 0), str(not_ok)
+        slave.container.start()
+        master.wait_for('event="slave copies"', 2)
+        wait_until(lambda: master.send("orders") is OK, "an answer with a copy")
+        wait_until(lambda: slave.log == log_in(master.data), "equal logs")
+
+
+def test_a_peer_that_acknowledges_everything_counts_for_nothing(master: Master) -> None:
+    for _ in range(2):
+        stray = socket.create_connection((bridge_gateway(), master.ha_port), timeout=10)
+        with stray, suppress(ConnectionError):  # closed
+            stray.sendall(build_report(1_000_000_000))
+            assert stray.recv(1) == b""
+        assert master.send("orders") is NOBODY
+    assert master.says('event="no slave"') == 1
+
+
+def test_a_slave_ahead_is_refused_with_both_offsets_and_so_is_one_that_differs(tmp_path: Path) -> None:
+    master, store = Master(tmp_path), tmp_path / "slave"
+    older = tmp_path / "older"
+    with running(master):
+        master.send("orders")
+    shutil.copytree(master.data, older)
+    with running(master), slave_of(master, store) as slave:
+        master.wait_for('event="slave copies"')
+        assert [master.send("orders") for _ in range(3)] == [OK, OK, OK]
+        kept = log_in(master.data)
+        wait_until(lambda: slave.log == kept, "equal logs")
+        master.stop()
+        shutil.rmtree(master.data)
+        shutil.copytree(older, master.data)
+        master.start()
+        begin = len(log_in(master.data))
+        master.wait_for(f"it reports {len(kept)} bytes, and the log here ends at {begin}")
+        assert [master.send("orders") for _ in range(5)] == [NOBODY] * 5
+        master.wait_for(f"reports {len(kept)} bytes, and the records at offset")
+        assert master.send("orders") is NOBODY
+        assert slave.log == kept, "nothing was added to it"

@@ -1,0 +1,296 @@
+"""The port for slaves: who may copy, whose reports count, and signs of life.
+
+A peer has to be a host that the name servers list as a slave of this broker name, or one of ``gateway.replicaHosts``.
+A copy that is not empty is compared with our log before its first byte: a slave answers request 33 with single records.
+Only then do its reports count. Each broker id counts once: a new connection of a slave replaces the one before.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.error import CannotListenError
+from twisted.internet.interfaces import IDelayedCall, IListeningPort
+from twisted.internet.protocol import Factory
+
+from gateway.errors import GatewayError
+from gateway.in_thread import Failed, InThread
+from gateway.reactor.interface import NetworkReactor
+from gateway.remoting.pending import CallFailed
+from gateway.replication.master.copies import Copies
+from gateway.replication.master.sending import SlaveLine
+from gateway.replication.master.verdicts import fault_of_first, in_turn, may_copy, slaves_at
+from gateway.settings import Address
+from gateway.settings.addresses import parse_address
+from gateway.settings.replication import REGISTERED, ReplicationSettings
+from gateway.telemetry.logs import EventLog
+
+log = EventLog("replication")
+_NUMBER = re.compile(r"[0-9]+")
+
+MAX_SLAVE_CONNECTIONS = 64
+"""The number of connections to the port for slaves, judged or not."""
+LOOKS_IN_INTERVAL = 5
+"""The number of looks for silent connections in ``haSendHeartbeatInterval``."""
+LOOKS_AT_END_MS = 100
+"""The time between two looks at the end of the log, which with ASYNC_FLUSH moves without a notice."""
+BACKLOG = 16
+NOT_LISTED = "no name server lists a slave of this broker at its host"
+
+Members = Callable[[], Awaitable[Mapping[int, str] | None]]
+"""A function that asks the name servers for the brokers of this name: addresses by id; None if none answers."""
+Compare = Callable[[Address, int], Awaitable[str | None]]
+"""A function that compares our log below an offset with that of a broker.
+
+It returns what differs, or None; it raises ``CallFailed`` if the broker does not answer.
+"""
+
+
+class ReplicatedLog(Protocol):
+    """The log, as far as slaves need it; ``MessageStore`` is one."""
+
+    @property
+    def durable_end(self) -> int:
+        """The offset below which everything is on disk."""
+
+    @property
+    def min_commit_log_offset(self) -> int:
+        """The offset of the first byte that the log still has."""
+
+    def log_bytes(self, start: int, limit: int) -> bytes | None:
+        """Return whole records from ``start`` on; blocks."""
+
+
+class SlavePort(Factory):
+    """Admits slaves, and keeps their connections.
+
+    :param address: where to listen.
+    :param reported: called when ``copies`` changed.
+    """
+
+    noisy = False
+
+    def __init__(
+        self,
+        log_of_store: ReplicatedLog,
+        copies: Copies,
+        settings: ReplicationSettings,
+        *,
+        reactor: NetworkReactor,
+        in_thread: InThread,
+        members: Members,
+        compare: Compare,
+        reported: Callable[[], None],
+    ) -> None:
+        self._log = log_of_store
+        self._copies = copies
+        self._settings = settings
+        self._reactor = reactor
+        self._in_thread = in_thread
+        self._members = members
+        self._compare = compare
+        self._reported = reported
+        self._lines: dict[SlaveLine, None] = {}
+        self._port: IListeningPort | None = None
+        self._next_look: IDelayedCall | None = None
+        self._next_end: IDelayedCall | None = None
+        self._refused: set[tuple[str, str]] = set()
+        self.seconds = reactor.seconds
+
+    # -- life -----------------------------------------------------------------------------------------------
+
+    def start(self, interface: str, port: int) -> None:
+        """Listen.
+
+        :raises GatewayError: the port cannot be listened on.
+        """
+        try:
+            self._port = self._reactor.listenTCP(port, self, BACKLOG, interface)
+        except CannotListenError as error:
+            raise GatewayError(f"cannot listen for slaves on {interface}:{port} (haListenPort): {error}") from error
+        log.info("listening for slaves", address=f"{interface}:{self.port}", hosts=self._settings.replica_hosts)
+        self._look()
+
+    @property
+    def port(self) -> int:
+        """The port on which slaves are admitted."""
+        assert self._port is not None, "started"
+        return int(self._port.getHost().port)  # type: ignore[attr-defined]
+
+    async def stop(self) -> None:
+        """Close the port and all connections."""
+        for call in (self._next_look, self._next_end):
+            if call is not None and call.active():
+                call.cancel()
+        self._next_look = self._next_end = None
+        for line in list(self._lines):
+            line.close("the broker stops")
+        port, self._port = self._port, None
+        if port is not None:
+            stopped = port.stopListening()
+            if isinstance(stopped, Deferred):
+                await stopped
+
+    def buildProtocol(self, addr: object) -> SlaveLine:  # noqa: ARG002, N802 (Twisted's name)
+        """Make the object for a new connection."""
+        return SlaveLine(self)
+
+    @property
+    def lines(self) -> Sequence[SlaveLine]:
+        """The connections whose slaves were found to copy this log."""
+        return [line for line in self._lines if line.sends]
+
+    def is_in_sync(self, line: SlaveLine) -> bool:
+        """Return whether senders wait for the slave of a connection."""
+        return line.broker_id is not None and self._copies.is_in_sync(line.reported_end, self._log.durable_end)
+
+    def follow(self) -> None:
+        """Send what the log has now to every slave."""
+        for line in list(self._lines):
+            line.follow()
+
+    # -- connections ----------------------------------------------------------------------------------------
+
+    def opened(self, line: SlaveLine) -> None:
+        """Implement ``Owner.opened``."""
+        self._lines[line] = None
+        if len(self._lines) > MAX_SLAVE_CONNECTIONS:
+            line.close(f"{MAX_SLAVE_CONNECTIONS} connections at most")
+            return
+        ensureDeferred(self._admitted(line))
+
+    def reported(self, line: SlaveLine) -> None:
+        """Implement ``Owner.reported``."""
+        if line.broker_id is not None:
+            self._copies.report(line.broker_id, line.reported_end)
+            self._reported()
+
+    def closed(self, line: SlaveLine, reason: str) -> None:
+        """Implement ``Owner.closed``."""
+        self._lines.pop(line, None)
+        if line.sends:
+            log.warning("slave lost", slave=line.peer, id=line.broker_id, reported=line.reported_end, reason=reason)
+        else:
+            self._refusal(line, reason)
+        if line.sends and line.broker_id is not None and self._line_of(line.broker_id) is None:
+            self._copies.leave(line.broker_id)
+
+    def _refusal(self, line: SlaveLine, reason: str) -> None:
+        """Log once for each host and kind of reason: a slave tries again every 5 s."""
+        kind = line.host, _NUMBER.sub("", reason)
+        if kind not in self._refused:
+            if len(self._refused) >= MAX_SLAVE_CONNECTIONS:
+                self._refused.clear()
+            self._refused.add(kind)
+            log.warning("no slave", peer=line.peer, reason=reason)
+
+    def durable_end(self) -> int:
+        """Implement ``Owner.durable_end``."""
+        return self._log.durable_end
+
+    def read(self, start: int, done: Callable[[bytes | Failed | None], None]) -> None:
+        """Implement ``Owner.read``."""
+        limit = self._settings.ha_transfer_batch_bytes
+        self._in_thread(lambda: self._log.log_bytes(start, limit), done)
+
+    # -- admission ------------------------------------------------------------------------------------------
+
+    async def _admitted(self, line: SlaveLine) -> None:
+        try:
+            await self._admit(line)
+        except Exception as error:  # noqa: BLE001 - a peer that cannot be judged does not stop the others
+            log.error("a slave could not be judged", failure=error, slave=line.peer)
+            line.close("it could not be judged")
+
+    async def _admit(self, line: SlaveLine) -> None:
+        """Find out who reports, compare logs, and begin to send; otherwise close the connection."""
+        slaves = await self._slaves_at(line.host)
+        hosts = self._settings.replica_hosts
+        if not may_copy(line.host, hosts, slaves):
+            line.close(NOT_LISTED if hosts == REGISTERED else "gateway.replicaHosts does not name its host")
+            return
+        first = await line.first
+        fault = fault_of_first(first, self._log.min_commit_log_offset, self._log.durable_end)
+        if fault is None:
+            fault = await self._identify(line, first, slaves)
+        if line.is_closed:
+            return
+        if fault is not None:
+            line.close(fault)
+            return
+        self._begin(line, first)
+
+    async def _identify(self, line: SlaveLine, first: int, slaves: Mapping[int, Address]) -> str | None:
+        """Set the id of a slave whose log is the beginning of ours; return why no slave at its host is it."""
+        ids = in_turn(slaves, {one.broker_id for one in self.lines if one.broker_id is not None})
+        if first == 0:  # an empty copy has nothing that could differ
+            line.broker_id = ids[0] if ids else None
+            return None
+        fault = f"{NOT_LISTED}, so its log cannot be compared"
+        for broker_id in ids:
+            address = slaves[broker_id]
+            try:
+                differs = await self._compare(address, first)
+            except CallFailed as error:
+                fault = f"its log cannot be compared: {error}"
+                continue
+            if differs is None:
+                line.broker_id = broker_id
+                return None
+            fault = f"the slave {broker_id} at {address} reports {first} bytes, and {differs}"
+        return fault
+
+    def _begin(self, line: SlaveLine, first: int) -> None:
+        self._refused = {kind for kind in self._refused if kind[0] != line.host}
+        before = None if line.broker_id is None else self._line_of(line.broker_id)
+        if before is not None:
+            before.close(f"slave {line.broker_id} has a new connection")
+        log.info("slave copies", slave=line.peer, id=line.broker_id, begins_at=first, log_end=self._log.durable_end)
+        if line.broker_id is not None:
+            self._copies.report(line.broker_id, first)
+        line.begin(first or self._log.min_commit_log_offset)
+        self._reported()
+
+    def _line_of(self, broker_id: int) -> SlaveLine | None:
+        return next((line for line in self._lines if line.sends and line.broker_id == broker_id), None)
+
+    async def _slaves_at(self, host: str) -> Mapping[int, Address]:
+        """Return the slaves that name servers list at a host: none if no name server answers."""
+        members = {broker_id: parse_address(text) for broker_id, text in (await self._members() or {}).items()}
+        names = {address.host for address in members.values()}
+        waiting: Deferred[Mapping[str, Sequence[str]] | Failed] = Deferred()
+        self._in_thread(lambda: {name: _addresses_of(name) for name in names}, waiting.callback)
+        hosts_of = await waiting
+        return {} if isinstance(hosts_of, Failed) else slaves_at(host, members, hosts_of)
+
+    # -- time -----------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Close silent connections, and give signs of life."""
+        beat_s = self._settings.ha_send_heartbeat_interval_ms / 1_000
+        silence_s = self._settings.ha_housekeeping_interval_ms / 1_000
+        self._next_look = self._reactor.callLater(beat_s / LOOKS_IN_INTERVAL, self._look)
+        now_s = self.seconds()
+        for line in list(self._lines):
+            if now_s - line.heard_at_s > silence_s:
+                line.close(f"silent for {silence_s:g} s (haHousekeepingInterval)")
+            elif now_s - line.sent_at_s >= beat_s:
+                line.give_sign_of_life()
+
+    def follow_by_time(self) -> None:
+        """Look for a new end of the log again and again, because it moves without a notice."""
+        self._next_end = self._reactor.callLater(LOOKS_AT_END_MS / 1_000, self.follow_by_time)
+        self.follow()
+
+
+def _addresses_of(name: str) -> list[str]:
+    """Return the IP addresses of a host name; none if it has none. Blocks."""
+    try:
+        found: list[Any] = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return []
+    return sorted({entry[4][0] for entry in found})

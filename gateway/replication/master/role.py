@@ -1,0 +1,169 @@
+"""The role of a master: the stage, the port and the copies as one, made if slaves may connect."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred
+
+from gateway.clock import Milliseconds
+from gateway.in_thread import Failed, InThread
+from gateway.replication.comparing import Call, compared
+from gateway.replication.master.copies import Copies
+from gateway.replication.master.port import Members, SlavePort
+from gateway.replication.master.stage import ReplicatedStage
+from gateway.settings import Settings
+from gateway.store.durability.surroundings import BatchObserver, Later
+from gateway.store.message_store import MessageStore
+from gateway.telemetry.metrics import Registry
+from wire.bodies.tools.statistics import ReplicaConnection, ReplicationState
+
+T = TypeVar("T")
+
+
+class Master:
+    """The master's side of replication.
+
+    Its ``stage`` goes into the store, which is given to ``serve`` once it is made.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        reactor: Any,
+        clock_ms: Milliseconds,
+        later: Later,
+        in_thread: InThread,
+        registry: Registry,
+    ) -> None:
+        self._settings = settings
+        self._reactor = reactor
+        self._clock_ms = clock_ms
+        self._later = later
+        self._in_thread = in_thread
+        self._registry = registry
+        self._copies = Copies(settings.copies_awaited, settings.ha_max_gap_not_in_sync_bytes)
+        self._stage: ReplicatedStage | None = None
+        self._store: MessageStore | None = None
+        self._port: SlavePort | None = None
+
+    def stage(self, after: BatchObserver) -> BatchObserver:
+        """Return the stage that holds batches for slaves; ``after`` itself if no sender waits for slaves."""
+        if not self._copies.needed:
+            return after
+        self._stage = ReplicatedStage(
+            after,
+            self._copies,
+            self._settings,
+            clock_ms=self._clock_ms,
+            later=self._later,
+            registry=self._registry,
+            moved=self._moved,
+            lags=self._lags,
+        )
+        return self._stage
+
+    def serve(self, store: MessageStore, members: Members, call: Call) -> None:
+        """Take the store, and the ways to name servers and to slaves."""
+        self._store = store
+
+        async def compare(peer: Any, place: int) -> str | None:
+            return await compared(store, self._thread_result, call, peer, place)
+
+        self._port = port = SlavePort(
+            store,
+            self._copies,
+            self._settings,
+            reactor=self._reactor,
+            in_thread=self._in_thread,
+            members=members,
+            compare=compare,
+            reported=self._reported,
+        )
+        if self._stage is None:
+            store.listen(lambda _: port.follow())
+        self._registry.watch(
+            "rocketmq_gateway_replicas", "Slaves that copy the log, proven to be equal", lambda: len(port.lines)
+        )
+        self._registry.watch(
+            "rocketmq_gateway_replica_lag_bytes", "Bytes that the slave furthest behind lacks", self._lag
+        )
+
+    @property
+    def port(self) -> int:
+        """The port on which slaves connect."""
+        return self._serving.port
+
+    def start(self, interface: str, port: int) -> None:
+        """Listen for slaves.
+
+        :raises GatewayError: the port cannot be listened on.
+        """
+        self._serving.start(interface, port)
+        if not self._settings.sync_flush:
+            self._serving.follow_by_time()
+
+    async def drain(self) -> None:
+        """Let everything held become visible, once no sender waits for slaves; afterwards nothing is held."""
+        stage = self._stage
+        if stage is not None:
+            answered: Deferred[None] = Deferred()
+            stage.when_answered(lambda: answered.callback(None))
+            await answered
+            stage.let_all_pass()
+
+    async def stop(self) -> None:
+        """Close the port and the connections of slaves."""
+        await self._serving.stop()
+
+    def state(self, end: int) -> ReplicationState:
+        """Return the slaves as GET_BROKER_HA_STATUS shows them, for a log that ends at ``end``."""
+        port = self._serving
+        rows = tuple(
+            ReplicaConnection(
+                addr=line.peer,
+                slave_ack_offset=line.reported_end,
+                diff=end - line.reported_end,
+                in_sync=port.is_in_sync(line),
+                transfer_from_where=line.sent_end,
+            )
+            for line in port.lines
+        )
+        in_sync = sum(row.in_sync for row in rows)
+        return ReplicationState(True, end, in_sync, rows)
+
+    @property
+    def _serving(self) -> SlavePort:
+        assert self._port is not None, "serve is called first"
+        return self._port
+
+    def _lag(self) -> int:
+        assert self._store is not None, "serve is called first"
+        end = self._store.durable_end
+        return max((end - line.reported_end for line in self._serving.lines), default=0)
+
+    def _moved(self) -> None:
+        if self._port is not None:
+            self._port.follow()
+
+    def _lags(self, reason: str | None) -> None:
+        if self._store is not None:
+            self._store.replicas_lag(reason)
+
+    def _reported(self) -> None:
+        if self._stage is not None:
+            self._stage.reported()
+
+    def _thread_result(self, work: Callable[[], T]) -> Awaitable[T]:
+        waiting: Deferred[T] = Deferred()
+
+        def done(result: T | Failed) -> None:
+            if isinstance(result, Failed):
+                waiting.errback(result.error)
+            else:
+                waiting.callback(result)
+
+        self._in_thread(work, done)
+        return waiting

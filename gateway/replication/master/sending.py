@@ -1,0 +1,182 @@
+"""One connection of a slave: its reports come in, stretches of the log go out.
+
+    connected → admitted? → first report → log compared? → stretches, signs of life ⇄ reports
+
+Nothing is sent before the slave's first report was found to fit. One stretch is read at a time, in a thread, and only
+while the connection takes more, so a slow slave costs the memory of one stretch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IPushProducer
+from twisted.internet.protocol import Protocol as TwistedProtocol
+from twisted.internet.protocol import connectionDone
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from gateway.in_thread import Failed
+from gateway.replication.master.verdicts import fault_of_later, plain_host
+from wire.errors import FrameError
+from wire.replication import MAX_STRETCH_BODY_BYTES, ReportReader, build_stretch_head
+
+
+class Owner(Protocol):
+    """The port, as its connections see it."""
+
+    def opened(self, line: SlaveLine) -> None:
+        """Note a new connection, and find out whether it is a slave's: ``line.begin`` or ``line.close`` follows."""
+
+    def reported(self, line: SlaveLine) -> None:
+        """Note that a slave has more."""
+
+    def closed(self, line: SlaveLine, reason: str) -> None:
+        """Note that a connection is closed."""
+
+    def durable_end(self) -> int:
+        """Return the offset up to which the log may be sent."""
+
+    def read(self, start: int, done: Callable[[bytes | Failed | None], None]) -> None:
+        """Read a stretch of the log in a thread; ``done`` gets None if the log no longer has it."""
+
+    def seconds(self) -> float:
+        """Return seconds that never run backwards."""
+
+
+@implementer(IPushProducer)
+class SlaveLine(TwistedProtocol):
+    """The protocol of one connection."""
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._reports = ReportReader()
+        self._is_paused = False
+        self._is_reading = False
+        self._reason = ""
+        self.first: Deferred[int] = Deferred()
+        """Fires with the first report, where the copy begins."""
+        self.is_closed = False
+        self.host = ""
+        self.peer = ""
+        self.broker_id: int | None = None
+        """The id of the slave; None until it is known, and for a host that no name server lists."""
+        self.reported_end = 0
+        """The last report."""
+        self.sent_end = 0
+        """The offset after the last byte that was sent."""
+        self.sends = False
+        """True once the slave's log was found to be the beginning of ours."""
+        self.sent_at_s = self.heard_at_s = 0.0
+
+    # -- Twisted --------------------------------------------------------------------------------------------
+
+    def connectionMade(self) -> None:  # noqa: N802 (Twisted's name)
+        """Ask the owner whether the peer is a slave."""
+        transport: Any = self.transport
+        peer = transport.getPeer()
+        self.host, self.peer = plain_host(peer.host), f"{plain_host(peer.host)}:{peer.port}"
+        self.sent_at_s = self.heard_at_s = self._owner.seconds()
+        transport.setTcpNoDelay(True)
+        transport.registerProducer(self, True)
+        self._owner.opened(self)
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
+        """Take reports; the last one says all that the earlier ones say."""
+        if self.is_closed:
+            return
+        self.heard_at_s = self._owner.seconds()
+        try:
+            reports = self._reports.receive_data(data)
+        except FrameError as error:
+            self.close(str(error))
+            return
+        if not reports:
+            return
+        report = reports[-1]
+        if not self.first.called:
+            self.reported_end = self.sent_end = report
+            self.first.callback(report)
+            return
+        fault = fault_of_later(report, self.reported_end, self.sent_end)
+        if fault is not None:
+            self.close(fault)
+        elif self.sends:
+            self.reported_end = report
+            self._owner.reported(self)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 (Twisted's name)
+        """Tell the owner once."""
+        self._end(self._reason or reason.getErrorMessage())
+
+    # -- the owner ------------------------------------------------------------------------------------------
+
+    def begin(self, start: int) -> None:
+        """Send the log from ``start`` on."""
+        self.sends = True
+        self.sent_end = start
+        self.follow()
+
+    def follow(self) -> None:
+        """Send what the log has and the slave lacks, as far as the connection takes it."""
+        if not self.sends or self._is_paused or self._is_reading or self.is_closed:
+            return
+        if self.sent_end < self._owner.durable_end():
+            self._is_reading = True
+            self._owner.read(self.sent_end, self._read)
+
+    def give_sign_of_life(self) -> None:
+        """Send a stretch without bytes."""
+        if self.sends and not self._is_paused and not self._is_reading and not self.is_closed:
+            self._write(build_stretch_head(self.sent_end, 0))
+
+    def close(self, reason: str) -> None:
+        """Close the connection at once: what it has not taken yet is dropped."""
+        if not self.is_closed:
+            self._reason = reason
+            transport: Any = self.transport
+            transport.abortConnection()
+            self._end(reason)
+
+    # -- out ------------------------------------------------------------------------------------------------
+
+    def _read(self, result: bytes | Failed | None) -> None:
+        self._is_reading = False
+        if self.is_closed:
+            return
+        if isinstance(result, Failed):
+            self.close(f"the log cannot be read at {self.sent_end}: {result.error}")
+        elif result is None:
+            self.close(f"the log no longer has the bytes at {self.sent_end}: empty the slave and copy anew")
+        elif result:
+            for begin in range(0, len(result), MAX_STRETCH_BODY_BYTES):
+                part = result[begin : begin + MAX_STRETCH_BODY_BYTES]
+                head = build_stretch_head(self.sent_end, len(part))
+                self.sent_end += len(part)
+                self._write(head + part)
+            self.follow()
+
+    def _write(self, data: bytes) -> None:
+        transport: Any = self.transport
+        self.sent_at_s = self._owner.seconds()
+        transport.write(data)
+
+    def pauseProducing(self) -> None:  # noqa: N802 (Twisted's name)
+        """Read nothing more: the connection has not taken yet what was sent."""
+        self._is_paused = True
+
+    def resumeProducing(self) -> None:  # noqa: N802 (Twisted's name)
+        """Go on sending."""
+        self._is_paused = False
+        self.follow()
+
+    def stopProducing(self) -> None:  # noqa: N802 (Twisted's name)
+        """Send nothing more: the connection is lost."""
+        self._is_paused = True
+
+    def _end(self, reason: str) -> None:
+        if not self.is_closed:
+            self.is_closed = True
+            self._owner.closed(self, reason)

@@ -1,0 +1,167 @@
+"""The stage REPLICATED: a batch that is on disk here becomes visible when enough slaves have it.
+
+    stored → held → enough slaves have it → visible, and its senders are answered PUT_OK
+                  → too few slaves in sync  → its senders are answered SLAVE_NOT_AVAILABLE at once
+                  → ``slaveTimeout`` is over → its senders are answered FLUSH_SLAVE_TIMEOUT
+
+A batch that was answered without a copy stays held, and becomes visible when the slaves have it. At an orderly stop,
+when nobody reads any more, everything held is passed on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from gateway.clock import Milliseconds
+from gateway.replication.master.copies import Copies
+from gateway.settings.replication import ReplicationSettings
+from gateway.store.durability.surroundings import BatchObserver, Cancel, Later
+from gateway.store.log.log_batch import LogBatch
+from gateway.store.put_result import PutResult, PutStatus
+from gateway.telemetry.logs import EventLog
+from gateway.telemetry.metrics import Registry
+
+log = EventLog("replication")
+
+
+class ReplicatedStage:
+    """The observer between the disk and ``Publication``.
+
+    :param after: the observer that gets the batches which are replicated.
+    :param moved: called after every batch that is on disk here.
+    :param lags: called with the reason why messages have to be refused, or None when they need not be any more.
+    """
+
+    def __init__(
+        self,
+        after: BatchObserver,
+        copies: Copies,
+        settings: ReplicationSettings,
+        *,
+        clock_ms: Milliseconds,
+        later: Later,
+        registry: Registry,
+        moved: Callable[[], None],
+        lags: Callable[[str | None], None],
+    ) -> None:
+        self._pass_on = after.stored
+        self.failed = after.failed
+        self.hasty = after.hasty
+        self.overdue = after.overdue
+        self._copies = copies
+        self._moved = moved
+        self._lags = lags
+        self._timeout_ms = settings.slave_timeout_ms
+        self._max_held_bytes = settings.max_unreplicated_bytes
+        self._clock_ms = clock_ms
+        self._later = later
+        self._held: deque[LogBatch] = deque()
+        self._waiting: deque[tuple[int, LogBatch]] = deque()
+        self._cancel: Cancel | None = None
+        self._is_behind = False
+        self._passes = False
+        self._answered_callbacks: list[Callable[[], None]] = []
+        registry.watch(
+            "rocketmq_gateway_replica_held_bytes",
+            "Bytes stored here that consumers do not see, because too few slaves have them",
+            lambda: self.held_bytes,
+        )
+        self._without_copy = registry.counter(
+            "rocketmq_gateway_replica_answered_without_total", "Messages answered before enough slaves had them"
+        )
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of the log that are on disk here, and that too few slaves have."""
+        return self._held[-1].end - self._held[0].start if self._held else 0
+
+    def stored(self, batch: LogBatch) -> None:
+        """Hold a batch that is on disk, and answer its senders if there is nobody to wait for."""
+        self._held.append(batch)
+        answer = self._copies.answer_without_waiting(batch.start)
+        if self._passes:
+            self._answer(batch, answer or PutStatus.FLUSH_SLAVE_TIMEOUT)
+            self.reported()
+        elif answer is not None:
+            self._answer(batch, answer)
+        elif batch.waiters:
+            self._waiting.append((self._clock_ms() + self._timeout_ms, batch))
+            self._watch()
+        self._judge_lag()
+        self._moved()
+
+    def reported(self) -> None:
+        """Pass on the batches that enough slaves have by now."""
+        end = self._held[-1].end if self._passes and self._held else self._copies.replicated_end
+        while self._held and self._held[0].end <= end:
+            batch = self._held.popleft()
+            if self._waiting and self._waiting[0][1] is batch:
+                self._waiting.popleft()
+            self._pass_on(batch)
+        self._judge_lag()
+        self._tell_answered()
+
+    def when_answered(self, callback: Callable[[], None]) -> None:
+        """Call back once when no sender waits for slaves: after ``slaveTimeout`` at the latest, if nothing is sent."""
+        self._answered_callbacks.append(callback)
+        self._tell_answered()
+
+    def _tell_answered(self) -> None:
+        if not self._waiting:
+            callbacks, self._answered_callbacks = self._answered_callbacks, []
+            for callback in callbacks:
+                callback()
+
+    def let_all_pass(self) -> None:
+        """Hold nothing from now on: the broker stops, and nobody reads any more."""
+        if self._held:
+            log.warning("messages that too few slaves have become visible, the broker stops", bytes=self.held_bytes)
+        while self._waiting:
+            self._answer(self._waiting.popleft()[1], PutStatus.FLUSH_SLAVE_TIMEOUT)
+        if self._cancel is not None:
+            self._cancel()
+            self._cancel = None
+        self._passes = True
+        self.reported()
+
+    # -- senders that wait ----------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        if self._cancel is None and self._waiting:
+            self._cancel = self._later(max(self._waiting[0][0] - self._clock_ms(), 1), self._look)
+
+    def _look(self) -> None:
+        self._cancel = None
+        now_ms = self._clock_ms()
+        while self._waiting and self._waiting[0][0] <= now_ms:
+            self._answer(self._waiting.popleft()[1], PutStatus.FLUSH_SLAVE_TIMEOUT)
+        self._watch()
+        self._tell_answered()
+
+    def _answer(self, batch: LogBatch, status: PutStatus) -> None:
+        """Answer the senders of a batch before slaves have it; listeners are notified later, of stored messages."""
+        waiters, batch.waiters = batch.waiters, []
+        for callback, told, _ in waiters:
+            outcomes = [told] if isinstance(told, PutResult) else told
+            for outcome in outcomes:
+                outcome.status = status
+            self._without_copy.at(answer=status.name).value += sum(outcome.count for outcome in outcomes)
+            try:
+                callback(told)
+            except Exception as error:  # noqa: BLE001 - one sender's failure must not keep the others' answers
+                log.error("callback failed", failure=error)
+            for outcome in outcomes:
+                outcome.status = PutStatus.PUT_OK
+
+    def _judge_lag(self) -> None:
+        held = self.held_bytes
+        if not self._is_behind and held > self._max_held_bytes:
+            self._is_behind = True
+            self._lags(
+                f"{held} bytes of messages wait for slaves, more than gateway.maxUnreplicatedBytes allows; "
+                "see the broker's log"
+            )
+        elif self._is_behind and held <= self._max_held_bytes // 2:
+            self._is_behind = False
+            self._lags(None)

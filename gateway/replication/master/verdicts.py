@@ -1,0 +1,73 @@
+"""The verdicts about a peer at the port for slaves, as pure functions: who may copy, and which reports fit.
+
+A host is an IP address, as connections show it. All offsets are offsets of the commit log.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Container, Mapping, Sequence
+
+from gateway.settings.addresses import Address, parse_networks
+from gateway.settings.replication import REGISTERED
+
+MASTER_ID = 0
+
+
+def plain_host(host: str) -> str:
+    """Return the IP address of a host as text, an IPv4 address in IPv6 as IPv4; other texts unchanged."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)
+
+
+def may_copy(host: str, replica_hosts: str, slaves: Mapping[int, Address]) -> bool:
+    """Return whether a host may copy the log; ``slaves`` are those that name servers list at this host."""
+    if replica_hosts == REGISTERED:
+        return bool(slaves)
+    address = ipaddress.ip_address(plain_host(host))
+    return any(address in network for network in parse_networks(replica_hosts))
+
+
+def slaves_at(host: str, members: Mapping[int, Address], hosts_of: Mapping[str, Sequence[str]]) -> dict[int, Address]:
+    """Return the slaves of a broker name whose registered address is at a host.
+
+    :param members: the brokers of the name by id, as name servers list them.
+    :param hosts_of: the IP addresses of the host names in ``members``.
+    """
+    wanted = plain_host(host)
+    found = {
+        broker_id: address
+        for broker_id, address in members.items()
+        if broker_id != MASTER_ID and wanted in map(plain_host, hosts_of.get(address.host, (address.host,)))
+    }
+    return dict(sorted(found.items()))
+
+
+def in_turn(slaves: Mapping[int, Address], connected: Container[int]) -> list[int]:
+    """Return the ids that a peer may have, those without a connection first: several slaves may share a host."""
+    return sorted(slaves, key=lambda broker_id: (broker_id in connected, broker_id))
+
+
+def fault_of_first(report: int, log_begin: int, durable_end: int) -> str | None:
+    """Return why a copy cannot go on at a first report; None if it can."""
+    if report > durable_end:
+        return (
+            f"it reports {report} bytes, and the log here ends at {durable_end}: a copy that is ahead is of another "
+            "log, or this log lost its end"
+        )
+    if 0 < report < log_begin:
+        return f"it reports {report} bytes, and the log here begins at {log_begin}: empty it and copy anew"
+    return None
+
+
+def fault_of_later(report: int, before: int, sent_end: int) -> str | None:
+    """Return why a report cannot be true; None if it can."""
+    if report > sent_end:
+        return f"it reports {report} bytes, and {sent_end} were sent"
+    if report < before:
+        return f"it reports {report} bytes after {before}"
+    return None

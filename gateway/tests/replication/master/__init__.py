@@ -1,0 +1,1 @@
+"""Tests of the master's side of replication."""

@@ -1,0 +1,331 @@
+"""The port for slaves: who is admitted, what is sent, whose reports count, and which peers are closed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from twisted.internet.address import IPv4Address
+from twisted.internet.testing import MemoryReactorClock, StringTransport
+
+from gateway.in_thread import in_this_thread
+from gateway.remoting.pending import CallFailed
+from gateway.replication.master.copies import Copies
+from gateway.replication.master.port import MAX_SLAVE_CONNECTIONS, SlavePort
+from gateway.replication.master.sending import SlaveLine
+from gateway.settings import Address, Settings
+from wire.replication import MAX_STRETCH_BODY_BYTES, Stretch, StretchReader, build_report
+
+SLAVE = {0: "10.0.0.1:10911", 1: "10.0.0.2:10911"}
+RECORD = b"0123456789"
+
+
+class Log:
+    """A log of records of ten bytes that begins at ``begin``."""
+
+    def __init__(self, begin: int = 0) -> None:
+        self.min_commit_log_offset = begin
+        self.data = b""
+        self.gone = False
+
+    @property
+    def durable_end(self) -> int:
+        return self.min_commit_log_offset + len(self.data)
+
+    def log_bytes(self, start: int, limit: int) -> bytes | None:
+        begin = start - self.min_commit_log_offset
+        return None if self.gone else self.data[begin : begin + max(limit - limit % 10, 10)]
+
+
+class Wire(StringTransport):
+    """The transport of a connection, which notes how it ends."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(peerAddress=IPv4Address("TCP", host, 40_000))  # type: ignore[no-untyped-call]
+        self.no_delay = False
+        self.aborted = False
+        self.line: SlaveLine | None = None
+
+    def setTcpNoDelay(self, enabled: bool) -> None:  # noqa: N802 (Twisted's name)
+        self.no_delay = enabled
+
+    def abortConnection(self) -> None:  # noqa: N802 (Twisted's name)
+        self.aborted = True
+
+
+class Slave:
+    """A peer at the port, as bytes."""
+
+    def __init__(self, port: SlavePort, host: str) -> None:
+        self.wire = Wire(host)
+        self._reader = StretchReader()
+        self.line = port.buildProtocol(None)
+        self.line.makeConnection(self.wire)  # type: ignore[no-untyped-call]
+
+    def report(self, end: int) -> None:
+        self.line.dataReceived(build_report(end))
+
+    def received(self) -> list[Stretch]:
+        data: bytes = self.wire.value()  # type: ignore[no-untyped-call]
+        self.wire.clear()  # type: ignore[no-untyped-call]
+        return self._reader.receive_data(data)
+
+    @property
+    def is_closed(self) -> bool:
+        return self.wire.aborted
+
+
+class Master:
+    """A port with a log, name servers and slaves that answer as the test says."""
+
+    def __init__(self, begin: int = 0, **changed: Any) -> None:
+        self.log = Log(begin)
+        self.reactor = MemoryReactorClock()  # type: ignore[no-untyped-call]
+        self.copies = Copies(1, 1 << 20)
+        self.members: Mapping[int, str] | None = SLAVE
+        self.differs: Callable[[Address, int], str | None] = lambda _peer, _place: None
+        self.compared: list[tuple[Address, int]] = []
+        self.told = 0
+        self.port = SlavePort(
+            self.log,
+            self.copies,
+            Settings(ha_transfer_batch_bytes=30, **changed),
+            reactor=self.reactor,
+            in_thread=in_this_thread,
+            members=self._members,
+            compare=self._compare,
+            reported=self._reported,
+        )
+        self.port.start("127.0.0.1", 10_912)
+
+    async def _members(self) -> Mapping[int, str] | None:
+        return self.members
+
+    async def _compare(self, peer: Address, place: int) -> str | None:
+        self.compared.append((peer, place))
+        return self.differs(peer, place)
+
+    def _reported(self) -> None:
+        self.told += 1
+
+    def append(self, records: int = 1) -> None:
+        self.log.data += RECORD * records
+        self.port.follow()
+
+    def connect(self, host: str = "10.0.0.2") -> Slave:
+        return Slave(self.port, host)
+
+    def joined(self, host: str = "10.0.0.2", at: int = 0) -> Slave:
+        slave = self.connect(host)
+        slave.report(at)
+        return slave
+
+
+def body(stretches: list[Stretch]) -> bytes:
+    return b"".join(stretch.body for stretch in stretches)
+
+
+def facts_of(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    return [vars(record)["facts"] for record in caplog.records]
+
+
+# -- who is admitted ----------------------------------------------------------------------------------------
+
+
+def test_a_peer_that_no_name_server_lists_is_closed_before_it_says_anything(caplog: pytest.LogCaptureFixture) -> None:
+    master = Master()
+    master.append()
+    with caplog.at_level(logging.WARNING):
+        strangers = [master.connect("10.0.0.9") for _ in range(3)]
+    assert [(stranger.is_closed, stranger.received()) for stranger in strangers] == [(True, [])] * 3
+    reason = "no name server lists a slave of this broker at its host"
+    assert facts_of(caplog) == [{"peer": "10.0.0.9:40000", "reason": reason}]
+
+
+@pytest.mark.parametrize("members", [None, {}, {0: "10.0.0.2:10911"}])
+def test_nobody_is_admitted_while_no_name_server_lists_a_slave(members: Mapping[int, str] | None) -> None:
+    master = Master()
+    master.members = members
+    assert master.connect().is_closed
+
+
+def test_the_setting_admits_a_host_that_nobody_lists_to_copy_but_not_to_count() -> None:
+    master = Master(replica_hosts="10.0.0.0/24")
+    master.append()
+    slave = master.joined("10.0.0.9")
+    assert body(slave.received()) == RECORD
+    slave.report(10)
+    assert (slave.is_closed, master.copies.replicated_end) == (False, 0)
+    assert master.joined("10.0.0.9", at=10).is_closed, "there is nobody to ask for its records"
+
+
+def test_the_setting_keeps_out_a_host_that_is_listed() -> None:
+    assert Master(replica_hosts="192.168.0.0/16").connect().is_closed
+
+
+def test_so_many_connections_and_no_more() -> None:
+    master = Master()
+    slaves = [master.connect() for _ in range(MAX_SLAVE_CONNECTIONS + 1)]
+    assert [slave.is_closed for slave in slaves] == [False] * MAX_SLAVE_CONNECTIONS + [True]
+
+
+# -- what is sent -------------------------------------------------------------------------------------------
+
+
+def test_an_empty_slave_gets_the_log_from_its_first_file_on_and_what_comes_later() -> None:
+    master = Master(begin=1_000)
+    master.append(4)
+    slave = master.joined()
+    assert slave.received() == [Stretch(1_000, RECORD * 3), Stretch(1_030, RECORD)]
+    assert master.compared == [], "an empty copy has nothing to compare"
+    slave.report(1_040)
+    assert (master.copies.replicated_end, slave.wire.no_delay) == (1_040, True)
+    master.append()
+    assert slave.received() == [Stretch(1_040, RECORD)]
+    slave.report(1_050)
+    assert master.copies.replicated_end == 1_050
+
+
+def test_a_slave_goes_on_where_it_is_after_its_log_was_compared() -> None:
+    master = Master()
+    master.append(4)
+    slave = master.joined(at=20)
+    assert master.compared == [(Address("10.0.0.2", 10911), 20)]
+    assert (slave.received(), master.copies.replicated_end) == ([Stretch(20, RECORD * 2)], 20)
+
+
+def test_a_long_filler_is_sent_in_stretches_that_a_slave_can_hold() -> None:
+    master = Master()
+    master.log.data = bytes(MAX_STRETCH_BODY_BYTES + 10)
+    master.log.log_bytes = lambda start, limit: master.log.data[start:]  # type: ignore[method-assign]
+    stretches = master.joined().received()
+    assert [len(stretch.body) for stretch in stretches] == [MAX_STRETCH_BODY_BYTES, 10]
+    assert stretches[1].offset == MAX_STRETCH_BODY_BYTES
+
+
+def test_nothing_is_read_while_the_connection_takes_nothing() -> None:
+    master = Master()
+    slave = master.joined()
+    slave.line.pauseProducing()
+    master.append()
+    assert slave.received() == []
+    slave.line.resumeProducing()
+    assert body(slave.received()) == RECORD
+
+
+def test_a_slave_whose_next_bytes_were_deleted_is_closed() -> None:
+    master = Master()
+    slave = master.joined()
+    master.log.gone = True
+    master.append()
+    assert slave.is_closed
+
+
+# -- which reports are believed -----------------------------------------------------------------------------
+
+
+def test_an_acknowledgement_of_a_thousand_million_bytes_closes_and_counts_for_nothing() -> None:
+    master = Master()
+    master.append()
+    stray = master.joined(at=1_000_000_000)
+    assert (stray.is_closed, stray.received(), master.copies.replicated_end) == (True, [], 0)
+    late = master.joined()
+    late.report(1_000_000_000)
+    assert (late.is_closed, master.copies.replicated_end) == (True, 0)
+
+
+def test_a_slave_ahead_is_refused_with_both_offsets(caplog: pytest.LogCaptureFixture) -> None:
+    master = Master()
+    master.append(3)
+    with caplog.at_level(logging.WARNING):
+        slaves = [master.joined(at=50) for _ in range(3)]
+        master.append()
+        slaves.append(master.joined(at=50))
+    assert all(slave.is_closed and not slave.received() for slave in slaves)
+    (facts,) = facts_of(caplog)
+    assert facts["reason"].startswith("it reports 50 bytes, and the log here ends at 30")
+
+
+def test_a_slave_with_another_log_is_refused_with_its_place(caplog: pytest.LogCaptureFixture) -> None:
+    master = Master()
+    master.append(3)
+    master.differs = lambda _peer, _place: "its record at 10 is not the one that the log here has"
+    with caplog.at_level(logging.WARNING):
+        slave = master.joined(at=20)
+    assert (slave.is_closed, slave.received(), master.copies.replicated_end) == (True, [], 0)
+    (facts,) = facts_of(caplog)
+    assert facts["reason"] == (
+        "the slave 1 at 10.0.0.2:10911 reports 20 bytes, and its record at 10 is not the one that the log here has"
+    )
+
+
+def test_a_slave_that_cannot_be_asked_is_refused_until_it_can() -> None:
+    master = Master()
+    master.append(3)
+
+    def fail(_peer: Address, _place: int) -> str | None:
+        raise CallFailed("no answer")
+
+    master.differs = fail
+    assert master.joined(at=20).is_closed
+    master.differs = lambda _peer, _place: None
+    assert not master.joined(at=20).is_closed
+
+
+def test_bytes_that_are_no_report_close() -> None:
+    slave = Master().connect()
+    slave.line.dataReceived(b"\xff" * 8)
+    assert slave.is_closed
+
+
+# -- who counts ---------------------------------------------------------------------------------------------
+
+
+def test_a_new_connection_of_a_slave_replaces_the_one_before() -> None:
+    master = Master()
+    master.append()
+    first = master.joined()
+    first.report(10)
+    second = master.joined(at=10)
+    assert (first.is_closed, second.is_closed, master.copies.replicated_end) == (True, False, 10)
+    master.append()
+    assert second.received() == [Stretch(10, RECORD)]
+    second.line.close("test")
+    assert master.copies.replicated_end == 0
+
+
+def test_slaves_that_share_a_host_are_told_apart_by_their_logs() -> None:
+    master = Master()
+    master.members = {1: "10.0.0.2:10911", 2: "10.0.0.2:10921"}
+    master.append(3)
+    master.differs = lambda peer, _place: None if peer.port == 10921 else "it differs"
+    slave = master.joined(at=20)
+    assert [line.broker_id for line in master.port.lines] == [2]
+    master.differs = lambda _peer, _place: None
+    other = master.joined(at=20)
+    assert not slave.is_closed
+    assert not other.is_closed
+    assert [line.broker_id for line in master.port.lines] == [2, 1]
+
+
+# -- silence ------------------------------------------------------------------------------------------------
+
+
+def test_signs_of_life_go_out_and_silent_peers_are_closed() -> None:
+    master = Master()
+    master.append()
+    slave, silent = master.joined(), master.connect()
+    slave.received()
+    for _ in range(6):
+        master.reactor.pump([1] * 4)
+        slave.report(10)
+    assert not slave.is_closed
+    assert silent.is_closed
+    beats = slave.received()
+    assert set(beats) == {Stretch(10, b"")}
+    assert 4 <= len(beats) <= 5
+    master.reactor.pump([1] * 25)
+    assert slave.is_closed
+    assert master.copies.replicated_end == 0
