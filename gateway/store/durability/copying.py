@@ -53,7 +53,6 @@ class Copying:
     ) -> None:
         self._log = files.log
         self._queues = files.queues
-        self._checkpoint = files.checkpoint
         self._admission = state.admission
         self._appender = appender
         self._dispatch = dispatch
@@ -189,9 +188,7 @@ class Copying:
         with self._flushing.in_turn:
             self._queues.write_held()
             if offset == 0 or queue.covered_end() == -1:
-                # The erased units were durable, so after a crash in between the next start must not rely on the queues.
-                self._checkpoint.distrust_queues(self._log.min_offset)
-                queue.clear()
+                queue.clear()  # a start after a crash finds the same in the log
                 queue.start_at(offset)
                 return True
             return offset > queue.max_offset and self._units.lead_over(queue, offset, place)

@@ -367,6 +367,10 @@ MUTANTS: Mapping[str, Mutant] = {
     "queue marks without queues": Mutant(queue_marks_without_queues, "roll", 1000),
     "names of queue files not synced": Mutant(without(Kind.SYNC_DIRECTORY, "/consumequeue/"), "roll", 1000),
     "index not synced": Mutant(without(Kind.SYNC, "/index/"), "roll", 1000, seed=3),
+    "copied records not synced": Mutant(without(Kind.SYNC, "/commitlog/"), "copy", 400),
+    "name of a copied log's first file not synced": Mutant(
+        without(Kind.SYNC_DIRECTORY, "/commitlog/"), "copy-late", 400
+    ),
     "roll-back of an index with the flush": Mutant(roll_back_with_the_flush, "batch-async", 900, seed=12),
     "properties taken as they are": Mutant(properties_taken_as_they_are, "timer-async", 400),
     "torn tail stays": Mutant(torn_tail_stays, "refill-async", 1000, seed=6),

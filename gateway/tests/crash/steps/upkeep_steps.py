@@ -41,7 +41,7 @@ class UpkeepSteps(Steps):
         survey = deletion.survey(self._clock(), asked=True)()
         self._stage.note_flushed()
         if deletion.detach(survey):
-            self._stage.fact(partial(_set_deleting, store.min_commit_log_offset))
+            self._stage.fact(partial(set_deleting, store.min_commit_log_offset))
             while deletion.remove_log_file(self._clock()):
                 pass
             deletion.remove_other_files()
@@ -76,5 +76,5 @@ class UpkeepSteps(Steps):
             self._stage.files.fault = Fault(operation, part, code)
 
 
-def _set_deleting(end: int, ledger: Ledger) -> None:
+def set_deleting(end: int, ledger: Ledger) -> None:
     ledger.deleting = end
