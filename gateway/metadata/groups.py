@@ -17,7 +17,7 @@ from gateway.metadata.named_configs import CLIENTS, Makers, NamedConfigs
 from gateway.metadata.names import SYSTEM_GROUP_PREFIX, TRANSACTION_GROUP, group_name_fault
 from gateway.metadata.saved.config_disk import ConfigDisk
 from gateway.telemetry.logs import EventLog
-from wire.bodies.subscriptions import SubscriptionGroupConfig
+from wire.bodies.subscriptions import SubscriptionGroupConfig, SubscriptionGroupTable
 from wire.codes import ResponseCode
 from wire.disk.config_json import GroupsFile
 from wire.message.light_queues import is_light_queue
@@ -147,6 +147,18 @@ class Groups(NamedConfigs[GroupsFile, SubscriptionGroupConfig]):
         self._changed()
         log.info("subscription group deleted", group=group)
         return True
+
+    def follow(self, master: SubscriptionGroupTable) -> list[str]:
+        """Become the table of a master, with its version; return the groups that are gone.
+
+        :raises RequestRefused: SYSTEM_BUSY, the master has more groups than fit here; nothing is changed.
+        """
+        gone = self._follow(master.configs, master.data_version)
+        forbidden = {group: dict(topics) for group, topics in master.forbidden_table.items()}
+        if forbidden != self._forbidden:
+            self._forbidden = forbidden
+            self._changed(master.data_version)
+        return gone
 
     def create_system_groups(self) -> None:
         """Make the missing system groups; existing ones stay as they are."""

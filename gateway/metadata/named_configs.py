@@ -153,6 +153,19 @@ class NamedConfigs(SavedTable[Content], Generic[Content, Config]):
         self._version = version
         self._extra = extra
 
+    def _follow(self, configs: Mapping[str, Config], version: DataVersion) -> list[str]:
+        """Become the table of a master, with its version; return the names that are gone.
+
+        :raises RequestRefused: SYSTEM_BUSY, the master has more names than fit here; nothing is changed.
+        """
+        gone = [name for name in self._table if name not in configs]
+        self._makers.check_room(NOBODY, sum(name not in self._table for name in configs) - len(gone))
+        for name in gone:
+            self._remove(name)
+        self._take_over(configs, version, self._extra)
+        self._changed(version)
+        return gone
+
     def _with_kept(self, config: Config) -> Config:
         """Return a new configuration with the unknown members that the present one carries from other versions."""
         current = self._table.get(self._name_of(config))
@@ -160,7 +173,8 @@ class NamedConfigs(SavedTable[Content], Generic[Content, Config]):
             return config
         return replace(config, extra=current.extra)
 
-    def _changed(self) -> None:
-        self._version = next_version(self._version, self._clock_ms())
+    def _changed(self, version: DataVersion | None = None) -> None:
+        """Note a change, which makes the next version, or the master's."""
+        self._version = next_version(self._version, self._clock_ms()) if version is None else version
         self._writer.touch()
         self._writer.save()

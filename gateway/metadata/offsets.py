@@ -248,6 +248,20 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         parts = (key.partition(SEPARATOR) for key in self._table)
         return [(group, topic) for topic, _, group in parts]
 
+    def follow(self, master: Mapping[str, Mapping[int, int]]) -> None:
+        """Become the table of a master, in the form of ``all``; an offset may be lower than before.
+
+        :raises RequestRefused: SYSTEM_BUSY, the master has more offsets than fit here; nothing is changed.
+        """
+        if sum(map(len, master.values())) > self._shares.total:
+            raise RequestRefused(ResponseCode.SYSTEM_BUSY, f"the master has more than {self._shares.total} offsets")
+        moved = {key: queues for key, queues in master.items() if self._table.get(key) != queues}
+        self._remove([key for key in self._table if key in moved or key not in master])
+        for key, queues in moved.items():
+            topic, _, group = key.partition(SEPARATOR)
+            for queue_id, offset in queues.items():
+                self._put(group, topic, queue_id, offset, is_own=True)
+
     def remove(self, group: str, topic: str) -> None:
         """Forget a group's offsets in a topic."""
         key = f"{topic}{SEPARATOR}{group}"

@@ -60,6 +60,19 @@ class RequestModes(SavedTable[MessageRequestModesFile]):
         self._table.setdefault(mode.topic, {})[mode.consumer_group] = mode
         self._writer.touch()
 
+    def follow(self, master: Mapping[str, Mapping[str, MessageRequestMode]]) -> None:
+        """Become the table of a master.
+
+        :raises RequestRefused: SYSTEM_BUSY, the master has more modes than fit here; nothing is changed.
+        """
+        if master == self._table:
+            return
+        if sum(map(len, master.values())) > self._max_modes:
+            raise RequestRefused(ResponseCode.SYSTEM_BUSY, f"the master has more than {self._max_modes} request modes")
+        self._table = {topic: dict(groups) for topic, groups in master.items()}
+        self._writer.touch()
+        self._writer.save()
+
     def all(self) -> Mapping[str, Mapping[str, MessageRequestMode]]:
         """Return topic to group to mode; a view that changes with the table."""
         return MappingProxyType(self._table)

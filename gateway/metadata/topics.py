@@ -21,7 +21,7 @@ from gateway.metadata.saved.config_disk import ConfigDisk
 from gateway.metadata.saved.json_file import JsonFile
 from gateway.metadata.saved.saved_table import FILE_DEPTH, KnownTexts
 from gateway.telemetry.logs import EventLog
-from wire.bodies.topics import MAX_QUEUES, TopicConfig
+from wire.bodies.topics import MAX_QUEUES, DataVersion, TopicConfig, TopicConfigTable
 from wire.codes import ResponseCode
 from wire.disk.config_json import TopicsFile
 from wire.errors import LayoutError
@@ -249,6 +249,15 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
         log.info("topic deleted", topic=topic)
         return True
 
+    def follow(self, master: TopicConfigTable) -> list[str]:
+        """Become the table of a master, with its version; return the topics that are gone.
+
+        :raises LayoutError: a topic has more queues than ``MAX_QUEUES``; nothing is changed.
+        :raises RequestRefused: SYSTEM_BUSY, the master has more topics than fit here; nothing is changed.
+        """
+        _check_queues(master.configs)
+        return self._follow(master.configs, master.data_version)
+
     def create_system_topics(self) -> None:
         """Make the missing system topics; existing ones stay as they are."""
         missing = [
@@ -271,8 +280,8 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
         configs, version, extra = dict(self._table), self._version, self._extra
         return lambda: TopicsFile(self._texts.of(configs), version, extra).build()
 
-    def _changed(self) -> None:
-        super()._changed()
+    def _changed(self, version: DataVersion | None = None) -> None:
+        super()._changed(version)
         for listener in self._listeners:
             listener()
 
@@ -293,11 +302,15 @@ def _parsed(content: bytes) -> TopicsFile:
     :raises LayoutError: the content is unreadable, or a topic has more queues than ``MAX_QUEUES``.
     """
     file = TopicsFile.parse(content)
-    for name, config in file.configs.items():
+    _check_queues(file.configs)
+    return file
+
+
+def _check_queues(configs: Mapping[str, TopicConfig]) -> None:
+    for name, config in configs.items():
         fault = config.queues_fault
         if fault is not None:
             raise LayoutError(f"topic {name[:64]!r}: {fault}")
-    return file
 
 
 def _own_system_topics(settings: BrokerSettings) -> frozenset[str]:

@@ -11,7 +11,8 @@ from gateway.errors import RequestRefused
 from gateway.metadata.groups import Groups
 from gateway.settings import BrokerSettings
 from wire.bodies.fastjson import parse_json
-from wire.bodies.subscriptions import SubscriptionGroupConfig
+from wire.bodies.subscriptions import SubscriptionGroupConfig, SubscriptionGroupTable
+from wire.bodies.topics import DataVersion
 
 Open = Callable[..., Groups]
 
@@ -149,3 +150,17 @@ def test_a_deleted_group_is_forbidden_nothing_and_there_is_a_limit(open_groups: 
         groups.set_readable("g", "v", False)
     groups.delete("g")
     assert groups.forbidden() == {}
+
+
+def test_a_slaves_groups_are_the_masters_with_what_is_forbidden_to_them(open_groups: Open) -> None:
+    groups = open_groups()
+    groups.put(SubscriptionGroupConfig("old"))
+    groups.set_readable("old", "t", False)
+    version = DataVersion(counter=7, timestamp=5)
+    master = SubscriptionGroupTable({"g": SubscriptionGroupConfig("g")}, version, {"g": {"t": 4}})
+    assert groups.follow(master) == ["old"]
+    for table in (groups, open_groups()):
+        assert dict(table.table()) == {"g": SubscriptionGroupConfig("g")}
+        assert not table.may_read("g", "t")
+        assert table.may_read("old", "t")
+        assert table.data_version == version

@@ -271,3 +271,30 @@ def test_point_6_a_broadcasting_group_of_many_members_takes_no_resets_of_others(
     members = [f"member {number}" for number in range(1_000)]
     offsets.forget_topic("t", {"a-broadcast": members, "orders-service": []}, 128)
     assert sum(key[0] == "orders-service" for key in offsets.resets) == 128
+
+
+def test_a_slaves_offsets_are_the_masters_also_if_they_go_back_or_away(open_offsets: Open) -> None:
+    offsets = open_offsets(max_offsets=4)
+    offsets.commit("g", "t", 0, 9)
+    offsets.commit("g", "t", 3, 9)
+    offsets.commit("old", "t", 0, 9)
+    offsets.follow({"t@g": {0: 5, 1: 6}, "t@new": {0: 1}})
+    assert offsets.all() == {"t@g": {0: 5, 1: 6}, "t@new": {0: 1}}
+    assert offsets.dirty
+    offsets.persist()
+    assert open_offsets().all() == offsets.all()
+    with pytest.raises(RequestRefused, match="more than 4 offsets"):
+        offsets.follow({"t@g": dict.fromkeys(range(5), 1)})
+    assert offsets.all() == {"t@g": {0: 5, 1: 6}, "t@new": {0: 1}}
+    offsets.follow({"t@g": dict.fromkeys(range(4), 1)})
+    offsets.follow({})
+    offsets.follow({"t@new": dict.fromkeys(range(4), 1)})
+    assert offsets.all() == {"t@new": dict.fromkeys(range(4), 1)}
+
+
+def test_the_same_offsets_again_are_no_change(open_offsets: Open) -> None:
+    offsets = open_offsets()
+    offsets.commit("g", "t", 0, 9)
+    offsets.persist()
+    offsets.follow({"t@g": {0: 9}})
+    assert not offsets.dirty

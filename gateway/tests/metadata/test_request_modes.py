@@ -54,3 +54,14 @@ def test_one_mode_too_many_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RequestRefused) as refused:
         modes.put(MessageRequestMode("orders", "shop", "POP"))
     assert refused.value.code == ResponseCode.SYSTEM_BUSY
+
+
+def test_a_slaves_modes_are_the_masters_or_stay_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "messageRequestMode.json"
+    modes = RequestModes(path=path, max_modes=2)
+    modes.put(MessageRequestMode("old", "mail", "POP", 3))
+    modes.follow({"orders": {"mail": MODE}})
+    assert loaded(path).all() == modes.all() == {"orders": {"mail": MODE}}
+    with pytest.raises(RequestRefused, match="2 request modes"):
+        modes.follow({"orders": {"a": MODE, "b": MODE, "c": MODE}})
+    assert modes.all() == {"orders": {"mail": MODE}}

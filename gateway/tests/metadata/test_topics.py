@@ -13,8 +13,9 @@ from gateway.errors import GatewayError, RequestRefused
 from gateway.metadata.topics import Topics
 from gateway.settings import BrokerSettings
 from wire.bodies.fastjson import parse_json
-from wire.bodies.topics import TopicConfig
+from wire.bodies.topics import DataVersion, TopicConfig, TopicConfigTable
 from wire.codes import ResponseCode
+from wire.errors import LayoutError
 from wire.message.flags import Permission
 
 Open = Callable[..., Topics]
@@ -295,3 +296,21 @@ def test_a_topic_that_is_made_for_something_else_has_no_more_queues_than_a_topic
     topics = open_topics()
     assert topics.ensure("%RETRY%vast", 2**31 - 1, 6).read_queue_nums == 65_536
     assert open_topics().table()["%RETRY%vast"].write_queue_nums == 65_536
+
+
+def test_a_slaves_topics_are_the_masters_with_their_version_or_stay_as_they_are(open_topics: Open) -> None:
+    topics = open_topics(max_topics=2)
+    topics.put_all([TopicConfig("old", perm=4), TopicConfig("both", perm=4)])
+    version = DataVersion(counter=7, timestamp=5, state_version=2)
+    assert topics.follow(TopicConfigTable({"both": TopicConfig("both"), "new": TopicConfig("new")}, version)) == ["old"]
+    assert (dict(topics.table()), topics.data_version) == (
+        {"both": TopicConfig("both"), "new": TopicConfig("new")},
+        version,
+    )
+    later = DataVersion(counter=8, timestamp=6)
+    with pytest.raises(RequestRefused, match="the limit"):
+        topics.follow(TopicConfigTable({name: TopicConfig(name) for name in "abc"}, later))
+    with pytest.raises(LayoutError, match="readQueueNums"):
+        topics.follow(TopicConfigTable({"a": TopicConfig("a", read_queue_nums=1 << 30)}, later))
+    assert sorted(topics.table()) == ["both", "new"]
+    assert open_topics().data_version == version

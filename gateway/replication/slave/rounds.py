@@ -1,0 +1,189 @@
+"""The rounds in which a slave copies the tables of its master: topics, groups, offsets, request modes, delay levels.
+
+A round asks for one table after the other. A table is copied whole or not at all. Topics and groups are copied if
+their versions differ; the answers about other tables have no version that rises with each change. A master that cannot
+be asked, or one of whose answers cannot be used, is asked again in the next round, with one log line for all failures.
+Upstream: ``SlaveSynchronize``, once a minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Protocol
+
+from gateway.errors import GatewayError
+from gateway.metadata.groups import Groups
+from gateway.metadata.offsets import ConsumerOffsets
+from gateway.metadata.request_modes import RequestModes
+from gateway.metadata.topics import Topics
+from gateway.replication.slave.pages import PAGE_NAMES, Pages
+from gateway.settings import Address
+from gateway.telemetry.logs import EventLog
+from wire.bodies.pop import MessageRequestModes
+from wire.bodies.subscriptions import SubscriptionGroupConfig, SubscriptionGroupTable
+from wire.bodies.tools.statistics import ConsumerOffsetTable
+from wire.bodies.topics import TopicConfig, TopicConfigTable
+from wire.codes import RequestCode, ResponseCode, request_code_name, response_code_name
+from wire.command import RemotingCommand
+from wire.disk.config_json import DelayOffsetsFile
+from wire.errors import RemoteError
+from wire.headers.declare import Header, parse_header
+from wire.headers.groups import GetAllSubscriptionGroupRequest, GetAllSubscriptionGroupResponse
+from wire.headers.topics import GetAllTopicConfigRequest, GetAllTopicConfigResponse
+
+ROUND_MS = 1_000
+"""Milliseconds from the end of a round to the next one."""
+log = EventLog("replication")
+
+
+class Call(Protocol):
+    """A function that calls another broker; it raises ``CallFailed`` if the broker does not answer."""
+
+    def __call__(self, address: Address, code: int, header: Header | None = None, /) -> Awaitable[RemotingCommand]:
+        """Return the answer."""
+
+
+class OffReactor(Protocol):
+    """A function that runs work in a thread."""
+
+    def __call__(self, work: Callable[[], Any], /) -> Awaitable[Any]:
+        """Return the result of the work."""
+
+
+class Levels(Protocol):
+    """The delay levels; ``DelayService`` has them."""
+
+    def resume_from(self, offsets: Mapping[int, int], /) -> None:
+        """Take the next offset of each level."""
+
+
+class TableRounds:
+    """The copies of one master's tables.
+
+    :param master: returns the master's address; None as long as nobody named it.
+    :param forget: called with the topics that the master does not have any more, to delete their queues.
+    """
+
+    def __init__(
+        self,
+        *,
+        topics: Topics,
+        groups: Groups,
+        offsets: ConsumerOffsets,
+        modes: RequestModes,
+        levels: Levels,
+        call: Call,
+        off_reactor: OffReactor,
+        master: Callable[[], Address | None],
+        forget: Callable[[list[str]], Awaitable[None]],
+    ) -> None:
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._modes = modes
+        self._levels = levels
+        self._call = call
+        self._off_reactor = off_reactor
+        self._master = master
+        self._forget = forget
+        self._failures: dict[str, str] = {}
+
+    async def round(self) -> None:
+        """Copy every table of the master once."""
+        master = self._master()
+        if master is None:
+            return
+        for what, copy in (
+            ("topics", self._copy_topics),
+            ("groups", self._copy_groups),
+            ("consumer offsets", self._copy_offsets),
+            ("request modes", self._copy_modes),
+            ("delay levels", self._copy_levels),
+        ):
+            try:
+                await copy(master)
+            except (GatewayError, RemoteError) as error:
+                self._failed(what, master, str(error))
+            else:
+                self._copied(what, master)
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether the last round copied every table."""
+        return not self._failures
+
+    def _failed(self, what: str, master: Address, reason: str) -> None:
+        if what not in self._failures:
+            log.warning("table of the master not copied", table=what, master=master, reason=reason)
+        self._failures[what] = reason
+
+    def _copied(self, what: str, master: Address) -> None:
+        reason = self._failures.pop(what, None)
+        if reason is not None:
+            log.info("table of the master copied again", table=what, master=master, failed_before=reason)
+
+    # -- tables with a version ------------------------------------------------------------------------------
+
+    async def _copy_topics(self, master: Address) -> None:
+        pages: Pages[TopicConfig] = Pages(self._topics.data_version)
+        while pages.needs_more:
+            header = GetAllTopicConfigRequest(
+                topic_seq=len(pages.configs), data_version=pages.version_text, max_topic_num=PAGE_NAMES
+            )
+            answer = await self._ask(master, RequestCode.GET_ALL_TOPIC_CONFIG, header)
+            table: TopicConfigTable = await self._off_reactor(partial(TopicConfigTable.parse, answer.body))
+            total = parse_header(GetAllTopicConfigResponse, answer.ext_fields).total_topic_num
+            pages.add(table.configs, table.data_version, total)
+        if pages.version is not None and pages.is_whole and not pages.is_known:
+            gone = self._topics.follow(TopicConfigTable(pages.configs, pages.version))
+            log.info("topics are those of the master", topics=len(pages.configs), gone=len(gone))
+            await self._forget(gone)
+
+    async def _copy_groups(self, master: Address) -> None:
+        pages: Pages[SubscriptionGroupConfig] = Pages(self._groups.data_version)
+        forbidden: dict[str, Mapping[str, int]] = {}
+        while pages.needs_more:
+            header = GetAllSubscriptionGroupRequest(
+                group_seq=len(pages.configs), data_version=pages.version_text, max_group_num=PAGE_NAMES
+            )
+            answer = await self._ask(master, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, header)
+            table: SubscriptionGroupTable = await self._off_reactor(partial(SubscriptionGroupTable.parse, answer.body))
+            total = parse_header(GetAllSubscriptionGroupResponse, answer.ext_fields).total_group_num
+            pages.add(table.configs, table.data_version, total)
+            forbidden |= table.forbidden_table
+        if pages.version is not None and pages.is_whole and not pages.is_known:
+            gone = self._groups.follow(SubscriptionGroupTable(pages.configs, pages.version, forbidden))
+            log.info("groups are those of the master", groups=len(pages.configs), gone=len(gone))
+
+    # -- tables that are compared themselves ----------------------------------------------------------------
+
+    async def _copy_offsets(self, master: Address) -> None:
+        answer = await self._ask(master, RequestCode.GET_ALL_CONSUMER_OFFSET)
+        table = await self._off_reactor(partial(ConsumerOffsetTable.parse, answer.body))
+        self._offsets.follow(table.offset_table)
+
+    async def _copy_modes(self, master: Address) -> None:
+        answer = await self._ask(
+            master, RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, unless=ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        )
+        if answer.code == ResponseCode.SUCCESS:  # masters of 4.9 have no modes
+            table = await self._off_reactor(partial(MessageRequestModes.parse, answer.body))
+            self._modes.follow(table.modes)
+
+    async def _copy_levels(self, master: Address) -> None:
+        answer = await self._ask(master, RequestCode.GET_ALL_DELAY_OFFSET)
+        self._levels.resume_from(DelayOffsetsFile.parse(answer.body).offset_table)
+
+    async def _ask(
+        self, master: Address, code: RequestCode, header: Header | None = None, unless: int = ResponseCode.SUCCESS
+    ) -> RemotingCommand:
+        """Return the answer of the master.
+
+        :raises GatewayError: the master does not answer, or refuses the request with another code than ``unless``.
+        """
+        answer = await self._call(master, code, header)
+        if answer.code not in (ResponseCode.SUCCESS, unless):
+            refusal = f"{response_code_name(answer.code)}: {answer.remark}"
+            raise GatewayError(f"the master refuses {request_code_name(code)} with {refusal}")
+        return answer
