@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from gateway.clock import Milliseconds
-from gateway.nameserver.addresses import AutoAddress, BrokerAddress
+from gateway.nameserver.addresses import AutoAddress, BrokerAddress, seen_from
 from gateway.nameserver.route_table import Registration, RouteTable
 from gateway.settings import Address, Advertised
 from wire.bodies.topics import DataVersion, TopicConfig
@@ -65,6 +65,7 @@ class DirectRegistration:
 
     def __init__(self, routes: RouteTable, clock_ms: Milliseconds) -> None:
         self.lost: Callable[[], None] = _never
+        self.master: tuple[str, str] | None = None
         self._routes = routes
         self._clock_ms = clock_ms
 
@@ -79,7 +80,11 @@ class DirectRegistration:
             topics=broker.topics,
             data_version=broker.data_version,
         )
-        return self._routes.register(registration, self._clock_ms()).refusal
+        registered = self._routes.register(registration, self._clock_ms())
+        master, ha = registered.master_address, registered.master_ha_address
+        if master and ha:
+            self.master = seen_from(master, LOOPBACK), seen_from(ha, LOOPBACK)
+        return registered.refusal
 
     async def unregister(self, broker: OwnBroker) -> None:
         """Take the broker out of the route table."""

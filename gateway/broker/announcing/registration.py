@@ -39,6 +39,7 @@ from wire.headers.name_server import (
     QueryDataVersionRequest,
     QueryDataVersionResponse,
     RegisterBrokerRequest,
+    RegisterBrokerResponse,
     UnRegisterBrokerRequest,
 )
 from wire.message.flags import Permission
@@ -149,6 +150,8 @@ class NameServerLink(Protocol):
     """
 
     lost: Callable[[], None]
+    master: tuple[str, str] | None
+    """The addresses of the master for requests and for its log, as the last answer to a slave named them."""
 
     @property
     def name(self) -> str:
@@ -197,6 +200,7 @@ class RemoteNameServer:
     ) -> None:
         self.name = str(address)
         self.lost: Callable[[], None] = _nothing
+        self.master: tuple[str, str] | None = None
         self._on_reached = on_reached
         self._reached_at = ""
         self._watched: Channel | None = None
@@ -225,6 +229,9 @@ class RemoteNameServer:
         )
         if answer.code != ResponseCode.SUCCESS:
             return f"{response_code_name(answer.code)}: {answer.remark}"
+        places = parse_header(RegisterBrokerResponse, answer.ext_fields)
+        if places.master_addr and places.ha_server_addr:
+            self.master = places.master_addr, places.ha_server_addr
         if channel is not self._watched:
             self._watched = channel
             channel.on_close(lambda _: self.lost())
@@ -349,6 +356,11 @@ class NameServerRegistration(Service):
             if queues is not None:
                 return queues
         return None
+
+    @property
+    def master(self) -> tuple[str, str] | None:
+        """The addresses of the master for requests and for its log; None as long as no name server named them."""
+        return next((side.link.master for side in self._sides if side.link.master is not None), None)
 
     async def members(self) -> Mapping[int, str] | None:
         """Return the brokers of our name by id, with their addresses; None if no name server answers."""

@@ -21,8 +21,9 @@ from gateway.broker.announcing.registration import (
     announced_topics,
     build_registration,
 )
+from gateway.nameserver.addresses import AutoAddress
 from gateway.nameserver.direct import DirectRegistration
-from gateway.nameserver.route_table import RouteTable
+from gateway.nameserver.route_table import Registration, RouteTable
 from gateway.remoting.client import RemotingClient
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.protocol import RemotingProtocol
@@ -38,12 +39,14 @@ from wire.headers.declare import build_header, parse_header
 from wire.headers.name_server import (
     QueryDataVersionResponse,
     RegisterBrokerRequest,
+    RegisterBrokerResponse,
     UnRegisterBrokerRequest,
 )
 
 SETTINGS = replace(Settings(), broker_name="broker-a", advertise="auto")
 NAME_SERVER = Address("192.0.2.100", 9876)
 OUR_ADDRESS = "10.9.9.9"
+MASTER = RegisterBrokerResponse(master_addr="10.0.0.7:10911", ha_server_addr="10.0.0.7:10912")
 REGISTER, UNREGISTER = RequestCode.REGISTER_BROKER, RequestCode.UNREGISTER_BROKER
 
 
@@ -378,6 +381,7 @@ def test_a_bug_in_one_link_does_not_end_the_registrations(caplog: pytest.LogCapt
         name = "faulty"
         attempts = 0
         lost: Callable[[], None]
+        master: tuple[str, str] | None = None
 
         async def register(self, announcement: Announcement) -> str | None:
             self.attempts += 1
@@ -446,3 +450,39 @@ def test_topics_whose_text_no_frame_holds_are_told_compressed() -> None:
     header = parse_header(RegisterBrokerRequest, told.ext_fields)
     assert header.compressed
     assert len(RegisterBrokerBody.parse(told.body, True, told.version).topic_config_table) == 200
+
+
+def test_a_slave_learns_where_its_master_is_and_keeps_that_when_the_master_is_gone() -> None:
+    broker = Broker(broker_id=1, register_name_server_period_ms=10_000)
+    broker.service.startService()
+    server = broker.accept()
+    (first,) = broker.take(server)
+    assert first.ext_fields["brokerId"] == "1"
+    server.send(first.response(ResponseCode.SUCCESS))
+    assert broker.service.master is None
+    (second,) = broker.take(server, 10)
+    server.send(second.response(ResponseCode.SUCCESS, ext_fields=build_header(MASTER)))
+    assert broker.service.master == ("10.0.0.7:10911", "10.0.0.7:10912")
+    (third,) = broker.take(server, 10)
+    server.send(third.response(ResponseCode.SUCCESS))
+    assert broker.service.master == ("10.0.0.7:10911", "10.0.0.7:10912")
+
+
+def test_a_slave_beside_a_name_server_learns_where_its_master_is() -> None:
+    routes = RouteTable()
+    slave = Broker(DirectRegistration(routes, lambda: 0), broker_id=1)
+    slave.service.startService()
+    assert slave.service.master is None
+    master = Registration(
+        cluster="DefaultCluster",
+        broker_name="broker-a",
+        broker_id=0,
+        address="10.0.0.7:10911",
+        ha_address=AutoAddress(10912),
+        topics=topics("orders", "bills"),
+        data_version=DataVersion(),
+    )
+    assert routes.register(master, 0).refusal is None
+    slave.topics.add("bills")
+    slave.reactor.advance(0)
+    assert slave.service.master == ("10.0.0.7:10911", "127.0.0.1:10912")
