@@ -15,7 +15,7 @@ import pytest
 from gateway.client import Message, Producer
 from gateway.client.testing.plugin import GatewayForTest
 
-collect_ignore_glob = [] if find_spec("pyspark") else ["test_*.py"]
+collect_ignore_glob = [] if find_spec("pyspark") else ["test_*.py", "*/test_*.py"]
 
 PATIENCE_S = 90.0
 

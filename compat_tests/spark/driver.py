@@ -274,7 +274,7 @@ def _ended(query: Any) -> dict[str, Any]:
 
 def main() -> None:
     """Do what standard input says, until it ends."""
-    from compat_tests.spark.dying_sink import DyingSource
+    from compat_tests.spark.killed.dying_sink import DyingSource
     from gateway.spark.pipelines.session import pipeline_session
 
     with pipeline_session("driver", master=sys.argv[1]) as spark:

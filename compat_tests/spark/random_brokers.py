@@ -28,7 +28,7 @@ from typing import Any
 from compat_tests.environment import REPOSITORY
 from compat_tests.spark.conftest import new_session
 from compat_tests.spark.driver import submit_arguments
-from compat_tests.spark.trials import SPARK_GAVE_UP
+from compat_tests.spark.killed.trials import SPARK_GAVE_UP
 from compat_tests.spark.two_brokers import FAILS, GOES_ON, Message, World
 from gateway.client.message_queue import MessageQueue
 from gateway.spark.offsets import Checkpoint

@@ -19,9 +19,9 @@ from typing import Final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from wire.digits import write_hex
 from wire.errors import LocalError, RemoteError
 from wire.fixed_layout import FixedLayout, Int16ub, Int32sb, Int64sb
+from wire.message.digits import write_hex
 
 PORT_AND_OFFSET = FixedLayout("offset message id", port=Int32sb, commit_log_offset=Int64sb)
 UNIQUE_KEY_HEAD = FixedLayout("unique key head", process_id=Int16ub, instance_hash=Int32sb)

@@ -23,9 +23,9 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from wire.command import RESPONSE_FLAG, RemotingCommand
-from wire.digits import write_decimal
 from wire.errors import LocalError
 from wire.frame import FRAME_HEAD, build_frame_head
+from wire.message.digits import write_decimal
 
 _HEAD_BYTES: Final = FRAME_HEAD.size
 _OPAQUE: Final = 1_234_567_890

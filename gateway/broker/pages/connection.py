@@ -39,7 +39,7 @@ LINGER_BYTES = 262_144
 """The number of bytes that are read and thrown away after a refusal."""
 
 
-class Owner(Protocol):
+class ConnectionOwner(Protocol):
     """The port of a connection."""
 
     @property
@@ -81,7 +81,7 @@ class _Doing(Enum):
 class PageConnection(Connection):
     """One connection; ``host`` is the address of its peer."""
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: ConnectionOwner) -> None:
         self.host = ""
         self._owner = owner
         self._doing = _Doing.READING

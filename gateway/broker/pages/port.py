@@ -70,7 +70,7 @@ class PagePort(Factory):
         return PageConnection(self)
 
     def opened(self, connection: PageConnection) -> None:
-        """Implement ``Owner.opened``."""
+        """Implement ``ConnectionOwner.opened``."""
         self._open[connection] = None
         transport: Any = connection.transport
         in_reserve = takes_reserve(transport, self._reserved_descriptors)
@@ -79,7 +79,7 @@ class PagePort(Factory):
             self._cut_off_one(f"{most} connections at most, the oldest one of a host gives way")
 
     def closed(self, connection: PageConnection) -> None:
-        """Implement ``Owner.closed``."""
+        """Implement ``ConnectionOwner.closed``."""
         self._open.pop(connection, None)
 
     def close_all(self) -> None:
@@ -88,7 +88,7 @@ class PagePort(Factory):
             self._cut_off_one("the broker stops")
 
     def ask(self, path: str, answered: Answered) -> None:
-        """Implement ``Owner.ask``."""
+        """Implement ``ConnectionOwner.ask``."""
         page = self._pages.get(path)
         if page is None:
             answered(text_answer(HTTPStatus.NOT_FOUND, f"no such page; there are {', '.join(sorted(self._pages))}"))

@@ -23,7 +23,7 @@ from mypy_extensions import i64
 
 from gateway.metadata.names import OP_HALF_TOPIC
 from gateway.transaction.states import State
-from wire.digits import decimal_digits, write_decimal
+from wire.message.digits import decimal_digits, write_decimal
 from wire.message.properties import PropertyName, build_properties
 from wire.message.record import OutgoingMessage
 

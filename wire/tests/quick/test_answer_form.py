@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from wire.codes import ResponseCode
 from wire.command import RemotingCommand
-from wire.digits import write_decimal, write_hex
 from wire.errors import LocalError
 from wire.frame import FRAME_HEAD, build_frame
+from wire.message.digits import write_decimal, write_hex
 from wire.quick.answer_form import MAX_HEADER_BYTES, AnswerForm
 
 PLAIN = st.text("0123456789ABCDEFabcxyz,", min_size=1, max_size=200)

@@ -23,8 +23,8 @@ from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutOutcome, PutStatus
 from wire.bodies.topics import TopicConfig
 from wire.codes import ResponseCode
-from wire.digits import write_decimal
 from wire.message.batch import INNER_BATCH, MAX_INNER_MESSAGES, is_inner_batch
+from wire.message.digits import write_decimal
 from wire.message.message_id import build_offset_message_ids
 from wire.message.properties import PropertyName, build_properties, parse_properties
 from wire.message.record import OutgoingMessage

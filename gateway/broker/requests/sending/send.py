@@ -52,10 +52,10 @@ from gateway.store.put_result import PutResult, PutStatus
 from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
-from wire.digits import write_decimal
 from wire.headers.declare import read_header
 from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
 from wire.message.batch import INNER_BATCH
+from wire.message.digits import write_decimal
 from wire.message.flags import Permission, SysFlag
 from wire.message.message_id import build_offset_message_id, write_offset_message_id
 from wire.message.properties import PropertyName, append_properties, parse_properties

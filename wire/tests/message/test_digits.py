@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
-from wire.digits import decimal_digits, write_decimal, write_hex
+from wire.message.digits import decimal_digits, write_decimal, write_hex
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.integers(-1_000, 1_000)
 

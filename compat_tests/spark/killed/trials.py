@@ -29,8 +29,8 @@ from typing import Any
 import psutil
 
 from compat_tests.spark.driver import Driver
-from compat_tests.spark.dying_sink import FORMAT as DYING
-from compat_tests.spark.dying_sink import Point, die_at, is_planned, live
+from compat_tests.spark.killed.dying_sink import FORMAT as DYING
+from compat_tests.spark.killed.dying_sink import Point, die_at, is_planned, live
 from gateway.cli.clients.pipeline import DEFAULT_GROUP, DecisionChecker
 from gateway.client import AdminClient, Message, Producer, ReceivedMessage, TransactionProducer, TransactionState
 from gateway.client.errors import RocketMQError

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from compat_tests.spark import kills, trials
 from compat_tests.spark.driver import Driver
-from compat_tests.spark.kills import Outcome, Report, run_seed, summary
-from compat_tests.spark.trials import LOCAL, NOTHING, Comparison, Trial
+from compat_tests.spark.killed import kills, trials
+from compat_tests.spark.killed.kills import Outcome, Report, run_seed, summary
+from compat_tests.spark.killed.trials import LOCAL, NOTHING, Comparison, Trial
 
 GAVE_UP = {"failed": "java.net.SocketTimeoutException: Timed out while waiting for the Python worker to connect back"}
 GAVE_UP_INITIALIZING = {

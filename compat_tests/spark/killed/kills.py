@@ -1,7 +1,7 @@
 """Kills at every point of a micro-batch: what arrives is what was committed, each message once.
 
-    python -m compat_tests.spark.kills [--seeds 100] [--first 0] [--trial archive|sink] [--executors-every 5]
-    python -m compat_tests.spark.kills --report kills.jsonl [--at-most 6]      goes on where the report ends
+    python -m compat_tests.spark.killed.kills [--seeds 100] [--first 0] [--trial archive|sink] [--executors-every 5]
+    python -m compat_tests.spark.killed.kills --report kills.jsonl [--at-most 6]      goes on where the report ends
 
 A seed is a trial of each kind (see ``trials``), on gateways and topics of their own, with one Spark driver that serves
 until it is killed. Every fifth seed has two executors in processes of their own. The summary is of all that the report
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from compat_tests.spark.class_archive import class_archive
 from compat_tests.spark.driver import Driver
-from compat_tests.spark.trials import EXECUTORS, LOCAL, ArchiveTrial, Comparison, SinkTrial
+from compat_tests.spark.killed.trials import EXECUTORS, LOCAL, ArchiveTrial, Comparison, SinkTrial
 
 TRIALS = {"archive": ArchiveTrial, "sink": SinkTrial}
 
