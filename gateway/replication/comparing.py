@@ -27,7 +27,7 @@ class ComparedLog(Protocol):
         """Return where the records to compare start; blocks."""
 
 
-Call = Callable[[Address, int, Header], Awaitable[RemotingCommand]]
+Call = Callable[[Address, int, Header | None], Awaitable[RemotingCommand]]
 """A function that calls another broker; it raises ``CallFailed`` if the broker does not answer."""
 
 
@@ -37,22 +37,28 @@ async def compared(
     call: Call,
     peer: Address,
     place: int,
+    *,
+    begin: int = 0,
+    may_hide_last: bool = False,
 ) -> str | None:
     """Return why our log and a peer's are not equal up to ``place``; None if they are.
 
+    :param begin: the offset before which the peer's log may have nothing.
+    :param may_hide_last: see ``difference``.
     :raises CallFailed: the peer does not answer.
     """
     found: list[Compared] = []
-    for begin, record in await in_thread(lambda: _records(ours, place)):
-        answer = await call(peer, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=begin))
+    for offset, record in await in_thread(lambda: _records(ours, place, begin)):
+        answer = await call(peer, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=offset))
         theirs = bytes(answer.body) if answer.code == ResponseCode.SUCCESS else None
-        found.append(Compared(begin, record, theirs))
-        if theirs != record:
+        found.append(Compared(offset, record, theirs))
+        if theirs != record and not (may_hide_last and theirs is None):
             break
-    return difference(place, found)
+    return difference(place, found, may_hide_last=may_hide_last)
 
 
-def _records(ours: ComparedLog, place: int) -> list[tuple[int, bytes]]:
+def _records(ours: ComparedLog, place: int, begin: int) -> list[tuple[int, bytes]]:
     """Return the records to compare, with their offsets; blocks."""
-    found = ((begin, ours.log_bytes(begin, 0)) for begin in ours.record_begins(place, ours.min_commit_log_offset))
-    return [(begin, record) for begin, record in found if record]
+    begins = ours.record_begins(place, max(begin, ours.min_commit_log_offset))
+    found = ((offset, ours.log_bytes(offset, 0)) for offset in begins)
+    return [(offset, record) for offset, record in found if record]

@@ -462,7 +462,9 @@ class MessageStore:
         """
         log, progress = self._log, self._progress
         assert not log.files.list, "the log is new"
-        assert offset % log.files.file_size == 0, "a file starts there"
+        if offset % log.files.file_size:
+            done(StoreError(f"files of {log.files.file_size} bytes (mappedFileSizeCommitLog) do not start there"))
+            return
 
         def begun(result: object) -> None:
             if isinstance(result, Failed):

@@ -1,5 +1,9 @@
 """The slave: what a broker does while its messages and tables are those of a master.
 
+    receiver    the connection to the master, made again and again
+    beginning   the comparison of both logs before it, and where an empty log begins
+    line        the bytes of the connection
+    intake      what arrives, on its way into the log
     refusals    which requests are refused, and how
     rounds      how the tables of the master are copied; pages puts their pages together
 

@@ -1,0 +1,129 @@
+"""What a slave does before it connects: its log has to be the beginning of the master's, or it begins where that does.
+
+A log without a record gets the master's first record by request 33, because a master of Apache RocketMQ sends only its
+last file to a slave that reports 0. A master of ours sends all of its log then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeVar
+
+from twisted.internet.defer import Deferred
+
+from gateway.errors import GatewayError
+from gateway.in_thread import Failed, InThread
+from gateway.replication.comparing import Call, ComparedLog, compared
+from gateway.replication.prefix import refused_place
+from gateway.replication.slave.intake import CopyingLog
+from gateway.settings import Address
+from wire.bodies.tools.statistics import KVTable
+from wire.codes import RequestCode, ResponseCode, response_code_name
+from wire.headers.pull import ViewMessageRequest
+
+T = TypeVar("T")
+
+
+class Master(NamedTuple):
+    """The addresses of a master."""
+
+    remoting: Address
+    """The address for requests."""
+    ha: Address
+    """The address of the port for slaves."""
+
+
+class BeginningLog(CopyingLog, ComparedLog, Protocol):
+    """The log that follows a master; ``MessageStore`` is one."""
+
+    def begin_log_at(self, offset: int, done: Callable[[BaseException | None], None]) -> None:
+        """Let a log without any file begin at an offset."""
+
+
+class CannotFollow(GatewayError):  # noqa: N818 (a fact about two logs)
+    """The log cannot go on as a copy of the master's."""
+
+
+async def begin(store: BeginningLog, master: Master, call: Call, in_thread: InThread) -> None:
+    """Return when the log may grow by what the master sends.
+
+    :raises CannotFollow: it may not; the text says why.
+    :raises CallFailed: the master does not answer.
+    """
+    await _bring_to_disk(store, in_thread)
+    first, end = await _span(master, call)
+    place, own_first = store.max_commit_log_offset, store.min_commit_log_offset
+    if place == own_first:
+        await _begin_empty(store, master, call, first, end)
+        await _bring_to_disk(store, in_thread)
+        return
+    fault = refused_place(place, first, end)
+    if fault is None:
+        fault = await compared(
+            store,
+            lambda work: _in_thread(in_thread, work),
+            call,
+            master.remoting,
+            place,
+            begin=max(first, own_first),
+            may_hide_last=True,
+        )
+    if fault is not None:
+        raise CannotFollow(fault)
+
+
+async def _bring_to_disk(store: BeginningLog, in_thread: InThread) -> None:
+    """Make everything durable: with ASYNC_FLUSH the last records may not be."""
+    if store.durable_end < store.max_commit_log_offset and not await _in_thread(in_thread, store.flush_stored):
+        raise CannotFollow("the log cannot be brought to the disk, see the errors of the store")
+
+
+async def _begin_empty(store: BeginningLog, master: Master, call: Call, first: int, end: int) -> None:
+    if first == end:
+        return  # the master has nothing either
+    own = store.max_commit_log_offset
+    if own != first:
+        if own:
+            raise CannotFollow(
+                f"the log here has no record and begins at {own}, the master's begins at {first}: empty the directory"
+            )
+        begun: Deferred[BaseException | None] = Deferred()
+        store.begin_log_at(first, begun.callback)
+        error = await begun
+        if error is not None:
+            raise CannotFollow(f"the log cannot begin at {first}: {error}")
+    answer = await call(master.remoting, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=first))
+    if answer.code != ResponseCode.SUCCESS:
+        return  # a master of ours does not show it before a slave has it
+    records = store.copied_records(bytes(answer.body))
+    if not records.messages:
+        raise CannotFollow(f"the master's first record at {first} is none: {records.problem or 'it is cut off'}")
+    copied: Deferred[bool] = Deferred()
+    store.append_copied(records, copied.callback)
+    if not await copied:
+        raise CannotFollow("the first record cannot be stored now, see the errors of the store")
+
+
+async def _span(master: Master, call: Call) -> tuple[int, int]:
+    """Return where the master's log begins and ends."""
+    answer = await call(master.remoting, RequestCode.GET_BROKER_RUNTIME_INFO, None)
+    if answer.code != ResponseCode.SUCCESS:
+        raise CannotFollow(f"the master does not tell its figures: {response_code_name(answer.code)} {answer.remark}")
+    table = KVTable.parse(answer.body).table
+    try:
+        return int(table["commitLogMinOffset"]), int(table["commitLogMaxOffset"])
+    except (KeyError, ValueError):
+        raise CannotFollow("the master does not tell where its log begins and ends") from None
+
+
+def _in_thread(in_thread: InThread, work: Callable[[], T]) -> Deferred[T]:
+    waiting: Deferred[T] = Deferred()
+
+    def done(result: T | Failed) -> None:
+        if isinstance(result, Failed):
+            waiting.errback(result.error)
+        else:
+            waiting.callback(result)
+
+    in_thread(work, done)
+    return waiting

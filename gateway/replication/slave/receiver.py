@@ -1,0 +1,208 @@
+"""The receiver of a slave: finds its master, proves that both logs begin alike, and copies what the master stores.
+
+who is the master? → logs compared → connected → first report → stretches stored ⇄ reports
+      ↑                                                    any fault: closed, 5 s later again
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.interfaces import IAddress, IConnector, IDelayedCall
+from twisted.internet.protocol import ClientFactory
+from twisted.python.failure import Failure
+
+from gateway.clock import Milliseconds
+from gateway.errors import GatewayError
+from gateway.in_thread import InThread
+from gateway.reactor.interface import NetworkReactor
+from gateway.replication.comparing import Call
+from gateway.replication.slave.beginning import BeginningLog, Master, begin
+from gateway.replication.slave.intake import Intake
+from gateway.replication.slave.line import MasterLine
+from gateway.settings.replication import ReplicationSettings
+from gateway.telemetry.logs import EventLog
+from wire.errors import WireError
+
+log = EventLog("replication")
+_NUMBER = re.compile(r"[0-9]+")
+
+RETRY_S = 5.0
+"""The time in seconds between two attempts."""
+CONNECT_TIMEOUT_S = 3.0
+LOOKS_IN_INTERVAL = 5
+"""The number of looks at the connection in ``haSendHeartbeatInterval``."""
+
+MasterOf = Callable[[], Awaitable["Master | None"]]
+"""A function that returns the addresses of the master; None if it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverState:
+    """The state of a receiver, as GET_BROKER_HA_STATUS shows it."""
+
+    master: Master | None
+    """The master whose log is copied; None while nothing is copied."""
+    end: int
+    """The durable end of the log."""
+    read_at_ms: int
+    """The time of the last byte from the master; 0 if there was none."""
+    reported_at_ms: int
+    """The time of the last report to the master; 0 if there was none."""
+
+
+class Receiver(ClientFactory):
+    """The copying of one master's log into a store to which nobody else appends.
+
+    :param call: sends requests to the master.
+    :param master: finds the master; asked before each attempt.
+    """
+
+    noisy = False
+
+    def __init__(
+        self,
+        store: BeginningLog,
+        settings: ReplicationSettings,
+        *,
+        reactor: NetworkReactor,
+        clock_ms: Milliseconds,
+        in_thread: InThread,
+        call: Call,
+        master: MasterOf,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._reactor = reactor
+        self._clock_ms = clock_ms
+        self._in_thread = in_thread
+        self._call = call
+        self._master_of = master
+        self._master: Master | None = None
+        self._connector: IConnector | None = None
+        self._line: MasterLine | None = None
+        self._last_intake: Intake | None = None
+        self._next_try: IDelayedCall | None = None
+        self._next_look: IDelayedCall | None = None
+        self._trying: Deferred[None] | None = None
+        self._last_fault = ""
+        self._is_running = False
+        self.seconds = reactor.seconds
+
+    # --- life ----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Copy from now on."""
+        self._is_running = True
+        self._look()
+        self._try()
+
+    def stop(self) -> None:
+        """Close the connection; records on their way to the disk are stored all the same."""
+        self._is_running = False
+        for waiting in (self._next_try, self._next_look):
+            if waiting is not None and waiting.active():
+                waiting.cancel()
+        if self._trying is not None:
+            self._trying.cancel()
+        if self._line is not None:
+            self._line.close("the broker stops")
+        elif self._connector is not None:
+            self._connector.disconnect()
+
+    @property
+    def state(self) -> ReceiverState:
+        """The state for people and tools."""
+        now_s, now_ms, line = self.seconds(), self._clock_ms(), self._line
+
+        def at_ms(seconds: float) -> int:
+            return now_ms - int((now_s - seconds) * 1000)
+
+        if line is None:
+            return ReceiverState(None, self._store.durable_end, 0, 0)
+        return ReceiverState(self._master, self._store.durable_end, at_ms(line.heard_at_s), at_ms(line.reported_at_s))
+
+    # --- attempts ------------------------------------------------------------------------------------------------
+
+    def _try(self) -> None:
+        self._trying = trying = ensureDeferred(self._attempt())
+        trying.addErrback(lambda failure: self._retry(failure.getErrorMessage()))
+
+    async def _attempt(self) -> None:
+        """Connect to the master, if the log may go on as a copy of its log."""
+        if self._last_intake is not None and self._last_intake.is_busy:
+            self._retry("records of the last connection are still on their way to the disk")
+            return
+        try:
+            master = await self._master_of()
+            if master is None:
+                self._retry("the master is not known")
+                return
+            await begin(self._store, master, self._call, self._in_thread)
+        except (GatewayError, WireError, OSError) as error:
+            self._retry(str(error))
+            return
+        if self._is_running:
+            self._master = master
+            self._connector = self._reactor.connectTCP(master.ha.host, master.ha.port, self, CONNECT_TIMEOUT_S)
+
+    def _retry(self, reason: str) -> None:
+        """Try again in a while; log each kind of reason once in a row."""
+        if not self._is_running:
+            return
+        kind = _NUMBER.sub("", reason)
+        if kind != self._last_fault:
+            self._last_fault = kind
+            log.warning("nothing is copied from a master", reason=reason, log_end=self._store.durable_end)
+        self._next_try = self._reactor.callLater(RETRY_S, self._try)
+
+    def buildProtocol(self, addr: IAddress | None) -> MasterLine:  # noqa: ARG002, N802 (Twisted's name)
+        """Make the object for the new connection."""
+        return MasterLine(self, self._make_intake)
+
+    def _make_intake(self, stored: Callable[[], None], failed: Callable[[str], None]) -> Intake:
+        self._last_intake = Intake(self._store, self._in_thread, stored=stored, failed=failed)
+        return self._last_intake
+
+    def clientConnectionFailed(self, connector: IConnector, reason: Failure) -> None:  # noqa: ARG002, N802
+        """Try again later."""
+        self._connector = None
+        self._retry(f"cannot connect to the master's port for slaves: {reason.getErrorMessage()}")
+
+    # --- the connection ------------------------------------------------------------------------------------------
+
+    def opened(self, line: MasterLine) -> None:
+        """Implement ``Owner.opened``."""
+        self._line = line
+        if not self._is_running:
+            line.close("the broker stops")
+
+    def heard(self) -> None:
+        """Implement ``Owner.heard``."""
+        self._last_fault = ""
+        log.info("copying from a master", master=self._master and str(self._master.ha), log_end=self._store.durable_end)
+
+    def closed(self, reason: str) -> None:
+        """Implement ``Owner.closed``."""
+        self._line = self._connector = self._master = None
+        self._retry(reason)
+
+    def report_end(self) -> int:
+        """Implement ``Owner.report_end``."""
+        end = self._store.durable_end
+        return 0 if end == self._store.min_commit_log_offset else end
+
+    def _look(self) -> None:
+        """Close a silent connection, and report in time."""
+        beat_s = self._settings.ha_send_heartbeat_interval_ms / 1_000
+        silence_s = self._settings.ha_housekeeping_interval_ms / 1_000
+        line, now_s = self._line, self.seconds()
+        if line is not None:
+            if now_s - line.heard_at_s > silence_s and not line.is_paused:
+                line.close(f"the master has been silent for {silence_s:g} s")
+            elif now_s - line.reported_at_s >= beat_s:
+                line.report()
+        self._next_look = self._reactor.callLater(beat_s / LOOKS_IN_INTERVAL, self._look)

@@ -1,0 +1,450 @@
+"""A slave's copying of its master: from the first record to lost connections, with real stores on both sides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.address import IPv4Address
+from twisted.internet.testing import MemoryReactorClock, StringTransport
+from twisted.python.failure import Failure
+
+from gateway.in_thread import in_this_thread
+from gateway.remoting.pending import CallFailed
+from gateway.replication.slave import intake as intake_module
+from gateway.replication.slave.beginning import Master
+from gateway.replication.slave.receiver import RETRY_S, Receiver
+from gateway.settings import Address, Settings
+from gateway.settings.store import StoreSettings
+from gateway.tests.store.durability.test_copying import assert_equal, some_messages, units
+from gateway.tests.store.small_store import (
+    ASYNC,
+    LOG_FILE_BYTES,
+    SMALL,
+    Clock,
+    Executor,
+    bodies,
+    opened,
+    put,
+    remove_first,
+    small_store,
+)
+from wire.bodies.tools.statistics import KVTable
+from wire.codes import RequestCode, ResponseCode
+from wire.command import RemotingCommand
+from wire.headers.declare import Header
+from wire.headers.pull import ViewMessageRequest
+from wire.replication import ReportReader, build_stretch_head
+
+MASTER = Master(Address("10.0.0.1", 10911), Address("10.0.0.1", 10912))
+
+
+class Wire(StringTransport):
+    """The transport of the connection, which notes how it ends."""
+
+    def __init__(self) -> None:
+        super().__init__(peerAddress=IPv4Address("TCP", "10.0.0.1", 10912))  # type: ignore[no-untyped-call]
+        self.aborted = False
+
+    def setTcpNoDelay(self, enabled: bool) -> None:  # noqa: N802 (Twisted's name)
+        assert enabled
+
+    def abortConnection(self) -> None:  # noqa: N802 (Twisted's name)
+        self.aborted = True
+
+
+class World:
+    """A master's store and a slave's, and a receiver between them; the test carries the bytes."""
+
+    def __init__(self, root: Path, settings: StoreSettings = SMALL, executor: Executor | None = None) -> None:
+        self.root = root
+        self.master = opened(root / "master")
+        around: dict[str, Any] = {} if executor is None else {"soon": executor.soon, "in_thread": executor.in_thread}
+        self.slave = small_store(root / "slave", settings, **around)
+        self.slave.open()
+        if executor is not None:
+            executor.run()
+        self.reactor = MemoryReactorClock()  # type: ignore[no-untyped-call]
+        self.known: Master | None = MASTER
+        self.hides_from = 1 << 60
+        self.asked: list[int] = []
+        self.receiver = Receiver(
+            self.slave,
+            Settings(),
+            reactor=self.reactor,
+            clock_ms=Clock(),
+            in_thread=in_this_thread if executor is None else executor.in_thread,
+            call=self._call,
+            master=self._master,
+        )
+        self.wire = Wire()
+        self.line: Any = None
+        self.sent = 0
+
+    async def _master(self) -> Master | None:
+        return self.known
+
+    async def _call(self, address: Address, code: int, header: Header | None) -> RemotingCommand:
+        assert address == MASTER.remoting
+        self.asked.append(code)
+        if code == RequestCode.GET_BROKER_RUNTIME_INFO:
+            figures = {
+                "commitLogMinOffset": str(self.master.min_commit_log_offset),
+                "commitLogMaxOffset": str(self.master.max_commit_log_offset),
+            }
+            return RemotingCommand(ResponseCode.SUCCESS, body=KVTable(figures).build())
+        assert isinstance(header, ViewMessageRequest)
+        found = self.master.record_at(header.offset) if header.offset < self.hides_from else None
+        if found is None:
+            return RemotingCommand(ResponseCode.SYSTEM_ERROR)
+        return RemotingCommand(ResponseCode.SUCCESS, body=found)
+
+    def connect(self) -> int:
+        """Accept the connection that the slave tries to make; returns its first report."""
+        host, port, factory, _, _ = self.reactor.tcpClients.pop()
+        assert (host, port) == MASTER.ha
+        self.wire = Wire()
+        self.line = factory.buildProtocol(None)
+        self.line.makeConnection(self.wire)
+        (report,) = self.reports()
+        self.sent = report or self.master.min_commit_log_offset
+        return report
+
+    def start(self) -> int:
+        self.receiver.start()
+        return self.connect()
+
+    def reports(self) -> list[int]:
+        data: bytes = self.wire.value()  # type: ignore[no-untyped-call]
+        self.wire.clear()  # type: ignore[no-untyped-call]
+        return ReportReader().receive_data(data)
+
+    def send(self, limit: int = 2000, piece: int = 700) -> None:
+        """Send what the slave lacks, in pieces of the network."""
+        while part := self.master.log_bytes(self.sent, limit):
+            data = build_stretch_head(self.sent, len(part)) + part
+            self.sent += len(part)
+            for begin in range(0, len(data), piece):
+                self.line.dataReceived(data[begin : begin + piece])
+
+    def heartbeat(self) -> None:
+        self.line.dataReceived(build_stretch_head(self.sent, 0))
+
+    def lose(self) -> None:
+        self.line.connectionLost()
+
+    def try_again(self) -> int:
+        self.reactor.advance(RETRY_S)
+        return self.connect()
+
+    @property
+    def tries(self) -> int:
+        return len(self.reactor.tcpClients)
+
+
+@pytest.mark.parametrize("settings", [SMALL, ASYNC], ids=["sync", "async"])
+def test_an_empty_slave_gets_all_of_a_master_and_what_it_stores_later(tmp_path: Path, settings: StoreSettings) -> None:
+    world = World(tmp_path, settings)
+    some_messages(world.master)
+
+    first = world.start()
+    assert first == len(world.master.log_bytes(0, 0) or b"")  # it has one record
+    world.send()
+    some_messages(world.master)
+    world.send(piece=1)
+
+    assert_equal(world.slave, world.master, tmp_path)
+    reports = world.reports()
+    assert reports == sorted(reports)
+    assert reports[-1] == world.master.durable_end
+
+
+def test_a_slave_of_an_empty_master_waits_for_its_first_record(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    assert world.start() == 0
+    world.heartbeat()
+    put(world.master, b"first")
+    world.send()
+
+    assert bodies(world.slave) == [b"first"]
+    assert world.reports() == [world.master.durable_end]
+
+
+def test_a_master_that_does_not_show_its_first_record_yet_is_asked_for_all(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    put(world.master, b"first")
+    world.hides_from = 0
+
+    assert world.start() == 0
+    world.send()
+    assert bodies(world.slave) == [b"first"]
+
+
+@pytest.mark.parametrize("hides", [False, True])
+def test_a_new_slave_begins_where_its_master_does(tmp_path: Path, hides: bool) -> None:
+    world = World(tmp_path)
+    some_messages(world.master)
+    remove_first(world.master._log.files)
+    world.hides_from = 0 if hides else 1 << 60
+
+    assert (world.start() == 0) is hides
+    world.send()
+
+    assert world.slave.min_commit_log_offset == LOG_FILE_BYTES
+    assert world.slave.durable_end == world.master.durable_end
+    assert world.reports()[-1] == world.master.durable_end
+
+
+def test_after_a_lost_connection_the_copy_goes_on_once_it_is_proven(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    some_messages(world.master)
+    world.start()
+    world.send()
+    some_messages(world.master)
+    part = world.master.log_bytes(world.sent, 3000)
+    assert part is not None
+    world.line.dataReceived((build_stretch_head(world.sent, len(part)) + part)[:-50])
+    end = world.slave.durable_end
+    world.lose()
+    world.asked.clear()
+
+    assert world.try_again() == world.slave.durable_end == end
+    assert world.asked[0] == RequestCode.GET_BROKER_RUNTIME_INFO
+    assert world.asked.count(RequestCode.VIEW_MESSAGE_BY_ID) > 3
+    world.send()
+    assert_equal(world.slave, world.master, tmp_path)
+
+
+def test_last_records_that_the_master_hides_yet_are_no_difference(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    some_messages(world.master)
+    world.start()
+    world.send()
+    world.lose()
+    world.hides_from = world.master.record_begins(world.master.durable_end, 0)[1]
+
+    assert world.try_again() == world.slave.durable_end
+
+
+def test_a_log_that_is_ahead_of_its_master_is_not_continued(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    world = World(tmp_path)
+    put(world.master, b"first")
+    put(world.slave, b"first")
+    put(world.slave, b"second")
+
+    world.receiver.start()
+
+    assert world.tries == 0
+    ends = world.slave.durable_end, world.master.durable_end
+    assert _reasons(caplog) == ["the replica's log reaches to {}, the master's only to {}".format(*ends)]
+
+
+def test_a_log_that_differs_is_not_continued_and_stays_as_it_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(tmp_path)
+    put(world.master, b"first")
+    put(world.slave, b"FIRST")
+    put(world.master, b"second")
+    before = units(world.slave)
+
+    world.receiver.start()
+
+    assert world.tries == 0
+    assert _reasons(caplog) == ["the records at offset 0 differ, from byte 8 on"]
+    assert units(world.slave) == before
+    world.reactor.advance(RETRY_S)
+    assert len(_reasons(caplog)) == 1  # once for the same reason
+
+
+def test_a_log_that_ends_before_its_master_begins_is_not_continued(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(tmp_path)
+    put(world.slave, b"first")
+    some_messages(world.master)
+    remove_first(world.master._log.files)
+
+    world.receiver.start()
+
+    assert world.tries == 0
+    assert "but the master's begins at 8192" in _reasons(caplog)[0]
+
+
+@pytest.mark.parametrize("change", [-1, 1, 1000])
+def test_a_stretch_that_is_not_the_next_one_closes_the_connection(tmp_path: Path, change: int) -> None:
+    world = World(tmp_path)
+    put(world.master, b"first")
+    put(world.master, b"second")
+    end = world.start()
+    part = world.master.log_bytes(end, 1000)
+    assert part is not None
+
+    world.line.dataReceived(build_stretch_head(end + change, len(part)) + part)
+
+    assert world.wire.aborted
+    assert world.slave.durable_end == end
+    world.lose()
+    assert world.try_again() == end
+
+
+@pytest.mark.parametrize("position", [5, 35, 90])
+def test_a_damaged_record_closes_the_connection_and_nothing_of_it_stays(tmp_path: Path, position: int) -> None:
+    world = World(tmp_path)
+    for number in range(4):
+        put(world.master, b"body %d" % number)
+    end = world.start()
+    part = bytearray(world.master.log_bytes(end, 100_000) or b"")
+    size = end
+    part[size + position] ^= 1
+
+    world.line.dataReceived(build_stretch_head(end, len(part)) + part)
+
+    assert world.wire.aborted
+    assert bodies(world.slave) == [b"body 0", b"body 1"]
+    assert world.slave.durable_end == 2 * size
+    world.lose()
+    assert world.try_again() == 2 * size
+    world.send()
+    assert_equal(world.slave, world.master, tmp_path)
+
+
+def test_bytes_that_are_no_stretch_close_the_connection(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.start()
+    world.line.dataReceived(b"HTTP/1.1 400 Bad Request\r\n")
+    assert world.wire.aborted
+
+
+def test_a_record_that_never_ends_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake_module, "MAX_HELD_BYTES", 1000)
+    world = World(tmp_path)
+    put(world.master, b"x" * 2000)
+    world.hides_from = 0
+    world.start()
+    part = world.master.log_bytes(0, 0)
+    assert part is not None
+    world.line.dataReceived(build_stretch_head(0, 500) + part[:500])
+    assert world.wire.aborted
+
+
+def test_the_end_is_reported_in_time_and_a_silent_master_is_left(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    put(world.master, b"first")
+    end = world.start()
+
+    for _ in range(3):
+        world.heartbeat()
+        world.reactor.pump([1.0] * 6)
+        assert world.reports() == [end]
+    world.reactor.pump([1.0] * 15)
+    assert world.wire.aborted
+
+
+def test_nothing_is_reported_before_it_is_on_disk_and_a_full_slave_reads_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake_module, "PAUSE_BYTES", 3000)
+    executor = Executor()
+    world = World(tmp_path, executor=executor)
+    world.receiver.start()
+    world.connect()
+    for number in range(20):
+        put(world.master, b"%d" % number * 300)
+    world.send(limit=1000, piece=100_000)
+
+    assert world.wire.producerState == "paused"
+    assert world.reports() == []
+    assert world.slave.durable_end == 0
+    executor.run()
+    assert world.wire.producerState == "producing"
+    assert world.reports()[-1] == world.slave.durable_end == world.master.durable_end
+
+
+def test_records_on_their_way_when_the_connection_is_lost_are_stored_before_the_next_one(tmp_path: Path) -> None:
+    executor = Executor()
+    world = World(tmp_path, executor=executor)
+    world.receiver.start()
+    world.connect()
+    put(world.master, b"first")
+    world.send()
+    world.lose()
+    world.reactor.advance(RETRY_S)
+    assert world.tries == 0
+    executor.run()
+    world.reactor.advance(RETRY_S)
+    executor.run()
+    assert world.connect() == world.slave.durable_end > 0
+    assert world.reports() == []
+
+
+def test_a_slave_that_cannot_store_tries_again(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    put(world.master, b"first")
+    world.start()
+    world.slave._admission.refuse("full")
+    put(world.master, b"second")
+    world.send()
+    assert world.wire.aborted
+    world.lose()
+    world.slave._admission.space_is(None)
+    world.try_again()
+    world.send()
+    assert bodies(world.slave) == [b"first", b"second"]
+
+
+@pytest.mark.parametrize("fault", ["unknown", "silent", "no figures"])
+def test_a_master_that_cannot_be_asked_is_asked_again(tmp_path: Path, fault: str) -> None:
+    world = World(tmp_path)
+    put(world.master, b"first")
+    answer = world._call
+
+    async def failing(address: Address, code: int, header: Header | None) -> RemotingCommand:
+        if fault == "silent":
+            raise CallFailed("no answer")
+        return RemotingCommand(ResponseCode.SUCCESS, body=KVTable({}).build())
+
+    if fault == "unknown":
+        world.known = None
+    else:
+        world.receiver._call = failing
+    world.receiver.start()
+    assert world.tries == 0
+    world.known, world.receiver._call = MASTER, answer
+    assert world.try_again() > 0
+
+
+def test_a_connection_that_cannot_be_made_is_tried_again(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.receiver.start()
+    factory: Any = world.reactor.tcpClients.pop()[2]
+    factory.clientConnectionFailed(None, Failure(OSError("refused")))  # type: ignore[no-untyped-call]
+    assert world.try_again() == 0
+
+
+def test_nothing_is_tried_after_the_stop(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.start()
+    world.receiver.stop()
+    assert world.wire.aborted
+    world.lose()
+    world.reactor.advance(100)
+    assert world.tries == 0
+    assert not world.reactor.getDelayedCalls()
+
+
+def test_the_state_names_the_master_and_the_last_words(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    assert world.receiver.state.master is None
+    put(world.master, b"first")
+    world.start()
+    world.reactor.advance(1)
+    state = world.receiver.state
+    assert state.master == MASTER
+    assert state.end == world.slave.durable_end
+    assert state.read_at_ms == state.reported_at_ms == Clock()() - 1000
+
+
+def _reasons(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [vars(record)["facts"]["reason"] for record in caplog.records if record.name == "gateway.replication"]
