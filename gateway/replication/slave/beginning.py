@@ -1,4 +1,4 @@
-"""What a slave does before it connects: its log has to be the beginning of the master's, or it begins where that does.
+"""The step before a slave connects: its log has to be the beginning of the master's, or it begins where that does.
 
 A log without a record gets the master's first record by request 33, because a master of Apache RocketMQ sends only its
 last file to a slave that reports 0. A master of ours sends all of its log then.

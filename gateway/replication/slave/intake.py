@@ -44,7 +44,7 @@ class CopyingLog(Protocol):
 
 
 class Intake:
-    """What arrives on one connection.
+    """The place where the stretches of one connection go.
 
     :param stored: called when ``durable_end`` of the log has moved on.
     :param failed: called once with the reason why nothing more can be taken.
