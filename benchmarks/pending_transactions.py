@@ -104,7 +104,7 @@ class Producers:
     def __init__(self) -> None:
         self.producer: Producer | None = None
 
-    def pick(self, _group: str, exclude: Container[Any] = ()) -> Producer | None:
+    def pick(self, group: str, exclude: Container[Any] = (), topic: str | None = None) -> Producer | None:  # noqa: ARG002
         """The producer."""
         return None if self.producer in exclude else self.producer
 

@@ -127,7 +127,7 @@ class Guard:
         form = header.form
         if not form.access_key:
             return False
-        caller = self._known(form.access_key, request.channel.remote[0])
+        caller = self.known(form.access_key, request.channel.remote[0])
         if (
             caller is None
             or not caller.has_passed((form.code, form.topic))
@@ -146,7 +146,7 @@ class Guard:
         refusals = self._rules.refusals
         if not name:
             raise self._failed(request, "", refusals.nobody(), "no access key")
-        caller = self._known(name, host)
+        caller = self.known(name, host)
         body = request.command.body
         if caller is None:
             _NOBODYS_KEY.has_signed(fields, body)
@@ -159,12 +159,13 @@ class Guard:
 
     def _proved(self, request: Request, name: str | None, host: str, fields: Mapping[str, str]) -> KnownCaller | None:
         """Return who signed a request that needs no signature; None if nobody did rightly."""
-        caller = self._known(name, host) if name else None
+        caller = self.known(name, host) if name else None
         if caller is None or not caller.account.is_enabled or not caller.key.has_signed(fields, request.command.body):
             return None
         return caller
 
-    def _known(self, name: str, host: str) -> KnownCaller | None:
+    def known(self, name: str, host: str) -> KnownCaller | None:
+        """Return the account of a name at an address; None if there is none."""
         account = self._accounts.find(name)
         if account is None:
             return None
@@ -226,6 +227,10 @@ class LetIn:
         self._named = named
         self._rule = rule
 
+    def may(self, need: Need, /) -> bool:  # noqa: ARG002 - as declared
+        """Return True."""
+        return True
+
     def allows(self, request: Request, need: Need, /) -> bool:
         """Return True, after the change is noted if it is one."""
         self.require(request, need)
@@ -240,7 +245,7 @@ class LetIn:
 class KnownCaller:
     """One account at one address, with what it was allowed so far; implements ``Caller``."""
 
-    __slots__ = ("_guard", "_passed", "_rules", "account", "host", "key")
+    __slots__ = ("_guard", "_may", "_passed", "_rules", "account", "host", "key")
 
     def __init__(self, guard: Guard, rules: Rules, account: Account, host: str) -> None:
         self._guard = guard
@@ -249,6 +254,7 @@ class KnownCaller:
         self.host = host
         self.key = SigningKey(account.secret)
         self._passed: set[tuple[object, ...]] = set()
+        self._may: dict[Need, bool] = {}
 
     @property
     def name(self) -> str:
@@ -285,6 +291,20 @@ class KnownCaller:
         if len(self._passed) >= MAX_PASSED:
             self._passed.clear()
         self._passed.add(kind)
+
+    def may(self, need: Need, /) -> bool:
+        """Return whether the account, as it is now, is enabled and has a right."""
+        known = self._guard.known(self.name, self.host)
+        return known is not None and known.account.is_enabled and known.has(need)
+
+    def has(self, need: Need) -> bool:
+        """Return whether the account has a right; remembered, because many connections may be asked about."""
+        found = self._may.get(need)
+        if found is None:
+            if len(self._may) >= MAX_PASSED:
+                self._may.clear()
+            found = self._may[need] = not self._rules.judges or self.account.judge(need, self.host).allowed
+        return found
 
     def allows(self, request: Request, need: Need, /) -> bool:
         """Return whether the account has a right; a refusal is noted."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gateway.remoting.channel import Channel
+from gateway.remoting.declared import PUB, Kind, Need
+from gateway.remoting.dispatch import Caller
 
 
 class ConnectedClient:
@@ -19,6 +21,7 @@ class ConnectedClient:
     """
 
     __slots__ = (
+        "caller",
         "channel",
         "client_id",
         "consumer_groups",
@@ -29,6 +32,8 @@ class ConnectedClient:
     )
 
     def __init__(self, channel: Channel, client_id: str, language: int, version: int, now_ms: int) -> None:
+        self.caller: Caller | None = None
+        """The account that signed the latest heartbeat; None without access control."""
         self.channel = channel
         self.client_id = client_id
         self.language = language
@@ -43,6 +48,10 @@ class ConnectedClient:
         """The client's ``ip:port``, as tools show it."""
         host, port = self.channel.remote[:2]
         return f"{host}:{port}"
+
+    def may_send_to(self, topic: str) -> bool:
+        """Return whether the client may send to a topic; otherwise it may not be told of half messages either."""
+        return self.caller is None or self.caller.may(Need(Kind.TOPIC, topic, PUB))
 
 
 class Clients:

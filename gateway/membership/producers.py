@@ -93,17 +93,22 @@ class Producers:
             if named_ms < moment_ms:
                 self.unregister(group, client)
 
-    def pick(self, group: str, exclude: Container[Channel] = ()) -> Channel | None:
+    def pick(self, group: str, exclude: Container[Channel] = (), topic: str | None = None) -> Channel | None:
         """Return an open connection of the group, another one at each call; None if there is none.
 
         :param exclude: connections that were tried already.
+        :param topic: a topic to which the client must be allowed to send.
         """
-        members = list(self._groups.get(group, ()))
+        members = self._groups.get(group)
+        clients = [] if members is None else list(members.values())
         turn = self._turns.get(group, 0)
-        for step in range(len(members)):
-            channel = members[(turn + step) % len(members)]
-            if not channel.closed and channel not in exclude:
-                self._turns[group] = (turn + step + 1) % len(members)
+        for step in range(len(clients)):
+            client = clients[(turn + step) % len(clients)]
+            channel = client.channel
+            if channel.closed or channel in exclude:
+                continue
+            if topic is None or client.may_send_to(topic):
+                self._turns[group] = (turn + step + 1) % len(clients)
                 return channel
         return None
 

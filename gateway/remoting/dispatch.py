@@ -58,6 +58,9 @@ class Caller(Protocol):
     def is_admin(self) -> bool:
         """True for an administrator."""
 
+    def may(self, need: Need, /) -> bool:
+        """Return whether the account has a right now, of which no request tells; a refusal is not logged."""
+
     def allows(self, request: Request, need: Need, /) -> bool:
         """Return whether the account has a right; a refusal is logged."""
 

@@ -136,10 +136,10 @@ class Asked(Protocol):
 class ProducerChoice(Protocol):
     """The part of ``Producers`` that transactions use."""
 
-    def pick(self, group: str, exclude: Container[Any] = ()) -> Asked | None:
+    def pick(self, group: str, exclude: Container[Any] = (), topic: str | None = None) -> Asked | None:
         """Return a live connection of the group, a different connection each time.
 
-        None if the group has no live connection outside ``exclude``.
+        None if the group has no live connection outside ``exclude``, or none that may send to the topic.
         """
 
 

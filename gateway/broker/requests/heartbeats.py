@@ -52,7 +52,11 @@ class HeartbeatRequests(DeskRequests):
         data = HeartbeatData.parse(command.body)
         if request.caller is not None:
             data = _allowed(request, data)
-        moved = self._desk.heartbeats.receive(request.channel, command.language, command.version, data)
+        heartbeats = self._desk.heartbeats
+        moved = heartbeats.receive(request.channel, command.language, command.version, data)
+        client = heartbeats.clients.get(request.channel)
+        if client is not None:
+            client.caller = request.caller
         if self._property_filter_enabled:
             left = MAX_HEARTBEAT_CHARACTERS
             for consumer in data.consumers:

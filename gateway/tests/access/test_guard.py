@@ -30,6 +30,7 @@ from wire.codes import RequestCode, ResponseCode
 from wire.command import ONEWAY_FLAG, RemotingCommand
 from wire.headers.declare import build_header
 from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
+from wire.headers.transaction import CheckTransactionRequest
 from wire.message.batch import BatchPart, build_batch
 from wire.message.recall_handle import RecallHandle
 from wire.quick.known_forms import FormReader
@@ -648,6 +649,39 @@ def test_every_administrative_change_is_told_and_nothing_else(tmp_path: Path) ->
     assert changed[-1] == ("", "10.0.0.9", 200, "Group:g", "Create", "white: 10.0.0.9", "")
     broker.stop()
     white.stop()
+
+
+def test_only_producers_that_may_send_to_its_topic_are_asked_about_a_half_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.broker.parts.steady_clock", lambda clock_ms: clock_ms)  # the reactor's time counts
+    sender = FakeAccount("sender", Need(Kind.TOPIC, "secret", PUB))
+    guard = guard_of(ADMIN, NOBODY, sender)
+    broker = broker_with(tmp_path, guard)
+    spy, honest, operator = broker.connect(), broker.connect(), broker.conversation.connect("127.0.0.1")
+    half = send_to("secret")
+    half.ext_fields["i"] = "TRAN_MSG\x01true\x02PGROUP\x01p\x02"
+    assert asked(operator, half, ADMIN).code == 0
+
+    def told(*peers: Peer) -> list[bool]:
+        """Whether each got the half message when somebody of the group is asked for the outcome."""
+        check = CheckTransactionRequest(id="0", operator="o")
+        command = RemotingCommand(RequestCode.GATEWAY_CHECK_TRANSACTION, ext_fields=build_header(check))
+        asked(operator, command, ADMIN)
+        broker.wait(0.5)
+        return [any(b"body" in got.body for got in peer.received()) for peer in peers]
+
+    body = HeartbeatData("c", producers=("p",)).build()
+    assert asked(spy, RemotingCommand(RequestCode.HEART_BEAT, body=body), NOBODY).code == 0
+    assert told(spy) == [False]
+    assert asked(honest, RemotingCommand(RequestCode.HEART_BEAT, body=body), sender).code == 0
+    for _ in range(3):
+        assert told(spy, honest) == [False, True]
+    guard._accounts.accounts["sender"] = FakeAccount("sender")  # type: ignore[attr-defined]
+    assert told(spy, honest) == [False, False]
+    guard._accounts.accounts["nobody"] = FakeAccount("nobody", *everything())  # type: ignore[attr-defined]
+    assert told(spy, honest) == [True, False]
+    broker.stop()
 
 
 def test_an_outcome_needs_the_topic_of_its_half_message_although_old_clients_do_not_name_it(tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
-from gateway.access.needs import MAX_NAMES, consumer_needs, needs_of, topic_need
+from gateway.access.needs import MAX_NAMES, consumer_needs, message_needs, needs_of, topic_need
 from gateway.remoting.declared import (
     ACCOUNT,
     CLUSTER_GET,
@@ -21,6 +24,7 @@ from gateway.remoting.declared import (
     on_topic,
 )
 from gateway.tests.access.accounts import CLUSTER
+from wire.message.record import StoredMessage
 
 CONSUMES = needs(on_group(SUB), on_topic(SUB))
 WHOLE_CLUSTER = Need(Kind.CLUSTER, CLUSTER, UPDATE)
@@ -78,6 +82,13 @@ def test_the_older_retry_topic_of_pops_counts_as_the_topic_only_where_a_pop_is_n
     assert needs_of(needs(popped), fields, CLUSTER) == [group("g_orders")]
     assert consumer_needs("g", ["%RETRY%g_orders"]) == [group("g"), group("g_orders")]
     assert consumer_needs("g", ["%RETRY%g_orders"], is_popped=True) == [group("g"), topic("orders")]
+
+
+def test_a_message_that_a_pop_hid_counts_as_its_topic_only_for_the_group_that_popped_it() -> None:
+    for origin, needed in (("g", topic("orders")), ("g_orders", group("g_orders")), ("", group("g_orders"))):
+        properties = {"ORIGIN_GROUP": origin} if origin else {}
+        message = cast(StoredMessage, SimpleNamespace(topic="%RETRY%g_orders", property_map=properties))
+        assert message_needs("g", [message]) == [group("g"), needed]
 
 
 def test_who_sends_to_a_retry_topic_needs_to_consume_with_the_group() -> None:

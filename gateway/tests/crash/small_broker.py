@@ -142,7 +142,9 @@ class SilentProducer:
 class SilentProducers:
     """One producer of every group."""
 
-    def pick(self, group: str, exclude: Container[SilentProducer] = ()) -> SilentProducer | None:
+    def pick(
+        self, group: str, exclude: Container[SilentProducer] = (), topic: str | None = None
+    ) -> SilentProducer | None:
         """Implement ``ProducerChoice``."""
         return None if _SILENT in exclude else _SILENT
 

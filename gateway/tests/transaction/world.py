@@ -103,7 +103,7 @@ class ProducerTable:
     def __init__(self) -> None:
         self.groups: dict[str, list[Producer]] = {}
 
-    def pick(self, group: str, exclude: Container[Asked] = ()) -> Producer | None:
+    def pick(self, group: str, exclude: Container[Asked] = (), topic: str | None = None) -> Producer | None:
         members = self.groups.get(group, [])
         for producer in list(members):
             if producer not in exclude:

@@ -39,6 +39,7 @@ from gateway.transaction.tables.check_turns import ProducerGroup
 from gateway.transaction.tables.transaction_tables import TransactionTables
 from wire.codes import RequestCode
 from wire.headers.transaction import CheckTransactionStateRequest
+from wire.message.properties import PropertyName
 from wire.message.record import StoredMessage
 
 if TYPE_CHECKING:
@@ -342,7 +343,7 @@ class CheckService:
         )
         tried: list[Asked] = []
         while len(tried) < MAX_PRODUCERS_TRIED:
-            producer = self._producers.pick(group, tried)
+            producer = self._producers.pick(group, tried, half.property_map[PropertyName.REAL_TOPIC])
             if producer is None:
                 return None
             if producer.notify(RequestCode.CHECK_TRANSACTION_STATE, header, body):
