@@ -105,7 +105,7 @@ command line (decision 0009).
 *Right* is what the sender's account needs while access control is on. A cell names the resource, the header field with
 its name, and the actions, of which one is enough. *Cluster* is the server's own unless a field names it. A request
 without a field that is not marked *if given* needs Update of the cluster. In a field for topics, `%RETRY%g` stands for
-the group g, and Pub then for Sub. `%RETRY%g+t` of the group g stands for the topic t, as `%RETRY%g_t` does in 200051,
+the group g, and Pub then for Sub. `%RETRY%g+t` stands for the group g and the topic t, as `%RETRY%g_t` does in 200051,
 200053 and 200151. *In the body*: judged entry by entry. *Any account*: a right signature is enough.
 *Admin*: administrators only; so it is for every code that no server here answers. *Operator*: an administrator, from
 where `gateway.operatorAccess` says, which is checked without access control too. *Answer*: *large* answers wait for

@@ -25,35 +25,35 @@ def needs_of(right: Right, fields: Mapping[str, str], cluster: str) -> list[Need
     return [need for named in right.named for need in _needs(named, fields, groups, cluster)]
 
 
-def topic_need(name: str, actions: Action, groups: Sequence[str] = (), *, is_popped: bool = False) -> Need | None:
-    """Return the need for a topic; None if it is the retry topic of one of the groups, which have needs of their own.
+def topic_needs(name: str, actions: Action, groups: Sequence[str] = (), *, is_popped: bool = False) -> list[Need]:
+    """Return the needs for a topic; none if it is the retry topic of one of the groups, which have needs of their own.
 
-    A retry topic counts as its group. The retry topic of a group's pops counts as the topic that was popped, and the
-    light queue of a lite topic as the parent of the lite topic.
+    A retry topic counts as its group. The retry topic of a group's pops counts as the group and the topic that was
+    popped, and the light queue of a lite topic as the parent of the lite topic.
 
     :param is_popped: whether a pop of one of the groups led to the topic. Then ``%RETRY%g_t`` counts as the topic t as
         well; otherwise it may belong to a group of the name ``g_t``, which pops have nothing to do with.
     """
     if not name.startswith(RETRY_TOPIC_PREFIX):
         lite = lite_names(name)
-        return Need(Kind.TOPIC, name if lite is None else lite[0], actions)
+        return [Need(Kind.TOPIC, name if lite is None else lite[0], actions)]
     rest = name.removeprefix(RETRY_TOPIC_PREFIX)
-    if rest in groups:
-        return None
-    after = (POP_RETRY_SEPARATOR, "_") if is_popped else (POP_RETRY_SEPARATOR,)
-    for group in groups:
-        topic = rest[len(group) + 1 :]
-        if topic and rest.startswith(group) and rest[len(group)] in after:
-            return Need(Kind.TOPIC, topic, actions)
-    return Need(Kind.GROUP, rest, Action.SUB if Action.PUB in actions else actions)
+    owner, _, topic = rest.partition(POP_RETRY_SEPARATOR)
+    for group in groups if is_popped and not topic else ():
+        if rest.startswith(f"{group}_") and len(rest) > len(group) + 1:
+            owner, topic = group, rest[len(group) + 1 :]
+    if not (owner and topic):
+        owner, topic = rest, ""
+    found = [] if owner in groups else [Need(Kind.GROUP, owner, Action.SUB if Action.PUB in actions else actions)]
+    return [*found, Need(Kind.TOPIC, topic, actions)] if topic else found
 
 
 def consumer_needs(
     group: str, topics: Sequence[str], actions: Action = Action.SUB, *, is_popped: bool = False
 ) -> list[Need]:
     """Return the needs of a group that consumes topics."""
-    found = [topic_need(topic, actions, (group,), is_popped=is_popped) for topic in topics]
-    return [Need(Kind.GROUP, group, actions), *(need for need in found if need is not None)]
+    found = [need for topic in topics for need in topic_needs(topic, actions, (group,), is_popped=is_popped)]
+    return [Need(Kind.GROUP, group, actions), *found]
 
 
 def _needs(named: Named, fields: Mapping[str, str], groups: Sequence[str], cluster: str) -> Iterator[Need]:
@@ -74,9 +74,7 @@ def _needs(named: Named, fields: Mapping[str, str], groups: Sequence[str], clust
             if named.kind is Kind.GROUP:
                 yield Need(Kind.GROUP, name, named.actions)
             elif not (named.except_ending and name == cluster + named.except_ending):
-                need = topic_need(name, named.actions, groups, is_popped=named.is_popped)
-                if need is not None:
-                    yield need
+                yield from topic_needs(name, named.actions, groups, is_popped=named.is_popped)
 
 
 def message_needs(group: str, messages: Iterable[StoredMessage]) -> list[Need]:
@@ -95,5 +93,4 @@ def allowed_topics(request: Request, group: str, topics: Iterable[str]) -> set[s
     distinct = set(topics)
     if request.caller is None:
         return distinct
-    needs = {topic: topic_need(topic, Action.SUB, (group,)) for topic in distinct}
-    return {topic for topic, need in needs.items() if need is None or request.allows(need)}
+    return {topic for topic in distinct if request.allows(*topic_needs(topic, Action.SUB, (group,)))}

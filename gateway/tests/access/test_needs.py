@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from gateway.access.needs import MAX_NAMES, consumer_needs, message_needs, needs_of, topic_need
+from gateway.access.needs import MAX_NAMES, consumer_needs, message_needs, needs_of, topic_needs
 from gateway.remoting.declared import (
     ACCOUNT,
     CLUSTER_GET,
@@ -60,7 +60,9 @@ def test_a_request_without_a_field_needs_the_cluster_unless_the_field_is_optiona
         ("%RETRY%other", [group("other")]),
         ("%RETRY%g_orders", [group("g_orders")]),
         ("%RETRY%g+orders", [topic("orders")]),
+        ("%RETRY%other+orders", [group("other"), topic("orders")]),
         ("%RETRY%g+", [group("g+")]),
+        ("%RETRY%+orders", [group("+orders")]),
         ("%RETRY%gorders", [group("gorders")]),
         ("%RETRY%g_", [group("g_")]),
         ("%RETRY%", [group("")]),
@@ -92,9 +94,15 @@ def test_a_message_that_a_pop_hid_counts_as_its_topic_only_for_the_group_that_po
 
 
 def test_who_sends_to_a_retry_topic_needs_to_consume_with_the_group() -> None:
-    assert topic_need("%RETRY%g", PUB) == group("g")
-    assert topic_need("%RETRY%g", CREATE) == group("g", CREATE)
-    assert topic_need("%RETRY%g", SUB | GET) == group("g", SUB | GET)
+    assert topic_needs("%RETRY%g", PUB) == [group("g")]
+    assert topic_needs("%RETRY%g", CREATE) == [group("g", CREATE)]
+    assert topic_needs("%RETRY%g", SUB | GET) == [group("g", SUB | GET)]
+    assert topic_needs("%RETRY%g+t", PUB) == [group("g"), topic("t", PUB)]
+
+
+def test_the_retry_topic_of_a_pop_is_not_read_by_a_group_of_its_name() -> None:
+    fields = {"consumerGroup": "g+orders", "topic": "%RETRY%g+orders"}
+    assert needs_of(CONSUMES, fields, CLUSTER) == [group("g+orders"), group("g"), topic("orders")]
 
 
 def test_a_field_with_several_names_needs_each_of_them_once() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final
 
-from gateway.access.needs import topic_need
+from gateway.access.needs import topic_needs
 from gateway.delivery.retry import dead_letter_topic
 from gateway.errors import RequestRefused
 from gateway.metadata.message_types import PRIORITY, priority_of, type_of_message
@@ -66,9 +66,8 @@ def check_light_queues(request: Request, properties: Mapping[str, str]) -> None:
         )
     if request.caller is not None:
         for name in names:
-            need = topic_need(name, PUB) if is_light_queue(name) else None
-            if need is not None:
-                request.require(need)
+            if is_light_queue(name):
+                request.require(*topic_needs(name, PUB))
 
 
 def refuse_order(topic: TopicConfig, name: str, broker_permission: int) -> None:

@@ -21,7 +21,7 @@ from wire.command import RemotingCommand
 from wire.connection import Connection
 from wire.errors import RemoteError
 
-_ROW: Final = re.compile(r"^\| (\d+) \| \w+ \| \S+ \| \S+ \| (.+?) \| [\w –]+ \|$", re.MULTILINE)
+_ROW: Final = re.compile(r"^\| (\d+) \| \w+ \| \S+ \| \S+ \| (.+?) \| [\w –]+ \| [\w –]+ \|$", re.MULTILINE)
 _NAMED: Final = re.compile(
     r"(Topic|Group|Cluster)(?: `(\w+)`)? ([A-Z]\w+(?:/[A-Z]\w+)*)( if given)?"
     r"(?: \(not for the cluster's own name with (\w+)\))?"
@@ -130,23 +130,30 @@ def _needs(rule: Rule, fields: Mapping[str, str], *, is_popped: bool) -> Iterato
             if named.kind == "Group":
                 yield "Group", name, named.actions
             elif not (named.except_ending and name == CLUSTER + named.except_ending):
-                yield from _topic_needs(name, named.actions, groups, "_+" if is_popped else "+")
+                yield from _topic_needs(name, named.actions, groups, is_popped=is_popped)
 
 
 def _topic_needs(
-    name: str, actions: Sequence[str], groups: Sequence[str], after_group: str
+    name: str, actions: Sequence[str], groups: Sequence[str], *, is_popped: bool
 ) -> Iterator[tuple[str, str, Sequence[str]]]:
     if not name.startswith(_RETRY):
         yield "Topic", name, actions
         return
     rest = name.removeprefix(_RETRY)
+    of_group = ["Sub"] if "Pub" in actions else actions
+    owner, _, topic = rest.partition("+")
+    if owner and topic:
+        if owner not in groups:
+            yield "Group", owner, of_group
+        yield "Topic", topic, actions
+        return
     if rest in groups:
         return
-    for group in groups:
-        if rest.startswith(tuple(group + mark for mark in after_group)) and len(rest) > len(group) + 1:
+    for group in groups if is_popped else ():
+        if rest.startswith(f"{group}_") and len(rest) > len(group) + 1:
             yield "Topic", rest[len(group) + 1 :], actions
             return
-    yield "Group", rest, ["Sub"] if "Pub" in actions else actions
+    yield "Group", rest, of_group
 
 
 @dataclass(frozen=True, slots=True)
