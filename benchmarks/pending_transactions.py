@@ -149,7 +149,7 @@ class Broker:
             CheckJournal(directory / "transaction" / "checks", in_thread=in_this_thread),
         )
         named = NamedMessages(self.store, ColdReads(in_this_thread, threads=1, limit=1))
-        desk = SimpleNamespace(transactions=self.transactions, named=named, steady_ms=self.now_ms)
+        desk = SimpleNamespace(transactions=self.transactions, named=named, steady_ms=self.now_ms, master=None)
         end = EndTransaction(cast("Desk", desk))
         self.dispatch = Dispatch()
         end.register(self.dispatch)

@@ -142,7 +142,7 @@ class SlavePort(Factory):
     @property
     def lines(self) -> Sequence[SlaveLine]:
         """The connections whose slaves were found to copy this log."""
-        return [line for line in self._lines if line.sends]
+        return [line for line in list(self._lines) if line.sends]  # metrics ask in a thread of their own
 
     def is_in_sync(self, line: SlaveLine) -> bool:
         """Return whether senders wait for the slave of a connection."""

@@ -105,6 +105,10 @@ class Master:
         if not self._settings.sync_flush:
             self._serving.follow_by_time()
 
+    def follow(self, commit_log_offset: int, callback: Callable[[], None]) -> bool:
+        """Call back when the message at a place is visible, if slaves lack it yet; otherwise return False."""
+        return self._stage is not None and self._stage.follow(commit_log_offset, callback)
+
     async def drain(self) -> None:
         """Let everything held become visible, once no sender waits for slaves; afterwards nothing is held."""
         stage = self._stage

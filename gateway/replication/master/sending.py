@@ -129,7 +129,7 @@ class SlaveLine(TwistedProtocol):
 
     def give_sign_of_life(self) -> None:
         """Send a stretch without bytes."""
-        if self.sends and not self._is_paused and not self._is_reading and not self.is_closed:
+        if self.sends and not self._is_paused and not self.is_closed:
             self._write(build_stretch_head(self.sent_end, 0))
 
     def close(self, reason: str) -> None:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
 
 from gateway.clock import Milliseconds
 from gateway.replication.master.copies import Copies
@@ -23,6 +25,9 @@ from gateway.telemetry.logs import EventLog
 from gateway.telemetry.metrics import Registry
 
 log = EventLog("replication")
+
+MAX_FOLLOWING = 10_000
+"""The number of requests that may wait for held messages to become visible."""
 
 
 class ReplicatedStage:
@@ -59,9 +64,12 @@ class ReplicatedStage:
         self._held: deque[LogBatch] = deque()
         self._waiting: deque[tuple[int, LogBatch]] = deque()
         self._cancel: Cancel | None = None
+        self._passed_end = self._stored_end = 0  # read by the thread that shows metrics
         self._is_behind = False
         self._passes = False
         self._answered_callbacks: list[Callable[[], None]] = []
+        self._following: list[tuple[int, int, Callable[[], None]]] = []
+        self._followed = count()
         registry.watch(
             "rocketmq_gateway_replica_held_bytes",
             "Bytes stored here that consumers do not see, because too few slaves have them",
@@ -74,11 +82,16 @@ class ReplicatedStage:
     @property
     def held_bytes(self) -> int:
         """The bytes of the log that are on disk here, and that too few slaves have."""
-        return self._held[-1].end - self._held[0].start if self._held else 0
+        return max(self._stored_end - self._passed_end, 0)
 
     def stored(self, batch: LogBatch) -> None:
         """Hold a batch that is on disk, and answer its senders if there is nobody to wait for."""
+        if not self._held:
+            self._passed_end = batch.start
+        self._stored_end = batch.end
         self._held.append(batch)
+        if batch.has_hasty:  # if the sync was quicker than the answers of those who do not wait for it
+            self.hasty(batch)
         answer = self._copies.answer_without_waiting(batch.start)
         if self._passes:
             self._answer(batch, answer or PutStatus.FLUSH_SLAVE_TIMEOUT)
@@ -96,9 +109,11 @@ class ReplicatedStage:
         end = self._held[-1].end if self._passes and self._held else self._copies.replicated_end
         while self._held and self._held[0].end <= end:
             batch = self._held.popleft()
+            self._passed_end = batch.end
             if self._waiting and self._waiting[0][1] is batch:
                 self._waiting.popleft()
             self._pass_on(batch)
+            self._let_follow()
         self._judge_lag()
         self._tell_answered()
 
@@ -106,6 +121,24 @@ class ReplicatedStage:
         """Call back once when no sender waits for slaves: after ``slaveTimeout`` at the latest, if nothing is sent."""
         self._answered_callbacks.append(callback)
         self._tell_answered()
+
+    def follow(self, commit_log_offset: int, callback: Callable[[], None]) -> bool:
+        """Call back when the held message at a place is visible; return False if no held message is there.
+
+        Return False also if ``MAX_FOLLOWING`` callbacks wait.
+        """
+        if not self._passed_end <= commit_log_offset < self._stored_end or len(self._following) >= MAX_FOLLOWING:
+            return False
+        heappush(self._following, (commit_log_offset, next(self._followed), callback))
+        return True
+
+    def _let_follow(self) -> None:
+        while self._following and self._following[0][0] < self._passed_end:
+            callback = heappop(self._following)[2]
+            try:
+                callback()
+            except Exception as error:  # noqa: BLE001 - one request's failure must not keep the others waiting
+                log.error("callback failed", failure=error)
 
     def _tell_answered(self) -> None:
         if not self._waiting:

@@ -170,7 +170,7 @@ class World:
         self.found = self.transactions.rebuild()
         named = NamedMessages(self.log, ColdReads(threads, threads=2, limit=100))
         self.end_transaction = EndTransaction(
-            desk_of(transactions=self.transactions, named=named, steady_ms=self.now_ms)
+            desk_of(transactions=self.transactions, named=named, steady_ms=self.now_ms, master=None)
         )
         self.dispatch = Dispatch()
         self.end_transaction.register(self.dispatch)

@@ -22,7 +22,7 @@ from gateway.broker.desk import Desk
 from gateway.errors import RequestRefused
 from gateway.metadata.names import HALF_TOPIC
 from gateway.remoting.declared import PUB, UPDATE, Kind, Need, needs, on_topic
-from gateway.remoting.dispatch import Dispatch, Request
+from gateway.remoting.dispatch import Dispatch, Request, answer_failures
 from gateway.settings import Settings
 from gateway.telemetry.logs import EventLog, Repeats
 from gateway.transaction.checks.verdict import immunity_ms
@@ -53,6 +53,7 @@ class EndTransaction:
         self._checks = desk.transactions.checks
         self._interventions = desk.transactions.interventions
         self._named = desk.named
+        self._master = desk.master
         self._clock_ms = desk.steady_ms
         self._refusals = Repeats(desk.steady_ms)
 
@@ -81,7 +82,12 @@ class EndTransaction:
         recent = self._tables.recent
         half = None if is_read else recent.find(header.tran_state_table_offset, header.commit_log_offset)
         if half is None:
-            self._named.head(request, header.commit_log_offset, partial(self._apply, request, header))
+            look = partial(self._named.head, request, header.commit_log_offset, partial(self._apply, request, header))
+            # The producer of a half message that slaves lack rolls it back at once, before the message is visible.
+            if self._master is None or not self._master.follow(
+                header.commit_log_offset, partial(answer_failures, request, look)
+            ):
+                look()
         else:
             self._apply(request, header, half)
 

@@ -28,10 +28,10 @@ from gateway.remoting.client import RemotingClient
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.protocol import RemotingProtocol
 from gateway.settings import Address, Advertised, Settings
-from gateway.tests.nameserver.registrations import topics
+from gateway.tests.nameserver.registrations import registration, topics
 from gateway.tests.remoting.conversation import Peer, failure_of, memory_reactor, outcome
 from wire.bodies.registration import RegisterBrokerBody
-from wire.bodies.route import QueueData, TopicRouteData
+from wire.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
@@ -439,6 +439,56 @@ def test_the_name_server_next_door_is_asked_first() -> None:
     queues = broker.topics.table()[topic].read_queue_nums
     assert outcome(broker.service.read_queues(topic)) == [{broker.settings.broker_name: queues}]
     assert outcome(broker.service.read_queues("missing")) == [None]
+
+
+# -- slaves ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("advertised", "ha_port", "told"),
+    [
+        (Advertised(None, None), None, "10.0.0.5:10912"),
+        (Advertised(None, None), 20_912, "10.0.0.5:20912"),
+        (Advertised("mq.example.org", 30_911), None, "mq.example.org:30912"),
+        (Advertised("mq.example.org", 30_911), 10_912, "mq.example.org:10912"),
+    ],
+)
+def test_slaves_are_told_where_to_copy(advertised: Advertised, ha_port: int | None, told: str) -> None:
+    assert announcement(advertised=advertised, ha_port=ha_port).ha_address("10.0.0.5") == told
+
+
+def test_the_brokers_of_our_name_are_found_by_their_ids() -> None:
+    broker = Broker()
+    server = broker.started()
+    found = outcome(broker.service.members())
+    (asked,) = broker.take(server)
+    assert asked.code == RequestCode.GET_BROKER_CLUSTER_INFO
+    ours, others = ({0: "10.0.0.1:10911", 1: "10.0.0.2:10911"}, {0: "10.0.0.3:10911"})
+    name = broker.settings.broker_name
+    table = {name: BrokerData("c", name, ours), "other": BrokerData("c", "other", others)}
+    server.send(asked.response(ResponseCode.SUCCESS, body=ClusterInfo(table, {"c": [name, "other"]}).build()))
+    assert found == [ours]
+
+
+def test_a_name_server_that_refuses_lists_nobody_and_one_that_is_silent_does_not_answer() -> None:
+    broker = Broker()
+    server = broker.started()
+    found = outcome(broker.service.members())
+    (asked,) = broker.take(server)
+    server.send(asked.response(ResponseCode.NO_PERMISSION))
+    assert found == [{}]
+    silent = outcome(broker.service.members())
+    broker.reactor.pump([1] * 60)
+    assert silent == [None]
+
+
+def test_the_name_server_next_door_lists_a_slave_that_registered_over_the_network() -> None:
+    routes = RouteTable()
+    broker = Broker(DirectRegistration(routes, lambda: 0))
+    broker.service.startService()
+    name = broker.settings.broker_name
+    routes.register(registration("orders", broker_name=name, broker_id=1, address="10.0.0.2:10911"), 0)
+    assert outcome(broker.service.members()) == [{0: "127.0.0.1:10911", 1: "10.0.0.2:10911"}]
 
 
 def test_topics_whose_text_no_frame_holds_are_told_compressed() -> None:
