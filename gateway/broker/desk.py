@@ -45,6 +45,7 @@ from wire.message.record import OutgoingMessage
 if TYPE_CHECKING:  # access control and replication are imported only if they are on
     from gateway.access.control import AccessControl
     from gateway.replication.master.role import Master
+    from gateway.replication.slave.role import Slave
 
 QueuesOf = Callable[[str], Awaitable[Mapping[str, int] | None]]
 """A function that asks the name servers for the read queues of a topic, by broker name.
@@ -73,6 +74,8 @@ class Desk(Protocol):
 
     master: Master | None
     """The master's side of replication; None if no slave may copy."""
+    slave: Slave | None
+    """The slave's side of replication; None if the broker is a master."""
     store: MessageStore
     cold_reads: ColdReads
     """A runner of disk reads in threads."""

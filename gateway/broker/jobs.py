@@ -17,6 +17,8 @@ from gateway.delivery.pop.check_points import TICK_MS as POP_TICK_MS
 
 COMPACT_MS = 1_000
 """Milliseconds between two checks whether old records of the revive topic are still needed."""
+ROUND_MS = 1_000
+"""Milliseconds from the end of one round through the tables of a slave's master to the next one."""
 MEMBERSHIP_SCAN_MS = 10_000
 """Milliseconds between two searches for silent clients and expired queue locks, as upstream."""
 
@@ -28,6 +30,17 @@ def jobs(parts: BrokerParts) -> list[Job]:
     def in_thread(work: Callable[[], object]) -> Callable[[], Deferred[object]]:
         return lambda: thread_result(parts.in_thread, work)
 
+    slave = parts.slave
+    own = (
+        [
+            Job(name="pops", interval_ms=POP_TICK_MS, run=parts.pops.tick),
+            Job(name="revive topic", interval_ms=COMPACT_MS, run=parts.pops.revive_log.compact),
+            *_lite_jobs(parts),
+            *_timer_jobs(parts),
+        ]
+        if slave is None
+        else [Job(name="tables of the master", interval_ms=ROUND_MS, run=slave.round)]
+    )
     return [
         Job(name="held pulls", interval_ms=TICK_MS, run=parts.held.tick),
         Job(name="membership", interval_ms=MEMBERSHIP_SCAN_MS, run=partial(_scan_members, parts)),
@@ -36,15 +49,12 @@ def jobs(parts: BrokerParts) -> list[Job]:
             interval_ms=settings.flush_consumer_offset_interval_ms,
             run=partial(_persist_offsets, parts),
         ),
-        Job(name="pops", interval_ms=POP_TICK_MS, run=parts.pops.tick),
-        Job(name="revive topic", interval_ms=COMPACT_MS, run=parts.pops.revive_log.compact),
         Job(
             name="delay offsets",
             interval_ms=settings.flush_delay_offset_interval_ms,
             run=parts.delay_offsets.persist,
         ),
-        *_lite_jobs(parts),
-        *_timer_jobs(parts),
+        *own,
         Job(name="tables", interval_ms=MEMBERSHIP_SCAN_MS, run=partial(_persist_tables, parts)),
         Job(name="throughput", interval_ms=SAMPLE_MS, run=parts.throughput.sample),
         Job(name="flows", interval_ms=FLOW_SAMPLE_MS, run=parts.flows.sample),
@@ -101,7 +111,8 @@ def _scan_members(parts: BrokerParts) -> None:
 
 
 def _persist_offsets(parts: BrokerParts) -> None:
-    parts.pops.persist()
+    if parts.slave is None:
+        parts.pops.persist()
     parts.offsets.persist()
 
 

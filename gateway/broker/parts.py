@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from twisted.internet.defer import Deferred
 
 from gateway.broker.announcing.store_hosts import StoreHosts
+from gateway.broker.awaiting import delete_queues
 from gateway.broker.cold_reads import ColdReads
 from gateway.broker.desk import QueuesOf
 from gateway.broker.figures.flows import Flows
@@ -49,6 +50,8 @@ from gateway.metadata.request_modes import RequestModes
 from gateway.metadata.saved.broker_name import FILE_NAME as NAME_FILE_NAME
 from gateway.metadata.saved.broker_name import keep_name
 from gateway.metadata.topics import Topics, topics_in_file
+from gateway.remoting.declared import OnSlave
+from gateway.remoting.dispatch import CarryOut
 from gateway.remoting.turns import Turns
 from gateway.schedule.delay_offsets import DelayOffsets
 from gateway.schedule.delay_service import DelayService
@@ -72,13 +75,14 @@ from gateway.transaction.needs import TransactionNeeds
 from gateway.transaction.state_stores.choice import StateChoice
 from gateway.transaction.tables.transaction_tables import TransactionTables
 from gateway.transaction.transactions import Transactions
-from wire.codes import ResponseCode
+from wire.codes import RequestCode, ResponseCode
 from wire.message.flags import Permission
 from wire.message.record import OutgoingMessage
 
 if TYPE_CHECKING:
     from gateway.access.control import AccessControl
     from gateway.replication.master.role import Master
+    from gateway.replication.slave.role import Slave
 
 
 async def no_name_server(_topic: str) -> None:
@@ -147,6 +151,7 @@ class BrokerParts:
         self.levels = DelayLevels.parse(settings.message_delay_level)
         self.bit_maps = self._make_bit_maps(config / BIT_MAPS_FILE_NAME)
         self.master = self._make_master()
+        self.slave = self._make_slave()
         self.store = MessageStore(
             settings.store_path_root_dir,
             settings,
@@ -229,9 +234,10 @@ class BrokerParts:
             in_thread=in_thread,
             readable_queue=self.topics.readable_queue,
         )
-        self.timers = self._make_timers(files) if settings.timer_wheel_enable else None
+        has_timers = settings.timer_wheel_enable and self.slave is None
+        self.timers = self._make_timers(files) if has_timers else None
         self.throughput = Throughput(self._totals, clock, _day_of)
-        self.store.deletion.keep_from = self._oldest_pending
+        self.store.deletion.keep_from = self._oldest_pending if self.slave is None else self.slave.keep_from
         self.store.deletion.reserved_bytes = self._tables_bytes
         self.steady_ms = steady_clock(clock)
         checks_file = settings.store_path_root_dir / "transaction" / "checks"
@@ -308,15 +314,19 @@ class BrokerParts:
         self.offsets.load()
         self.delays.resume_from(self.delay_offsets.load())
         self.delay_offsets.follow(self.delays.durable_offsets)
-        self._adopt_queues()
         self.modes.load()
+        if self.slave is not None:
+            return  # what a log says besides its messages is found when the broker becomes a master
+        self._adopt_queues()
         self.pops.rebuild()
         self.transactions.rebuild()
         if self.timers is not None:
             self.timers.open()
 
     def start(self) -> None:
-        """Start the parts that run by themselves: delays, timers and transactions."""
+        """Start the parts that run by themselves: delays, timers and transactions; on a slave, none."""
+        if self.slave is not None:
+            return
         self.delays.start()
         if self.timers is not None:
             self.timers.start()
@@ -329,7 +339,8 @@ class BrokerParts:
         self.held.resume_all()
         self.pops.stop()
         self.lite.held.end_all()
-        await self.transactions.stop()
+        if self.slave is None:
+            await self.transactions.stop()
         if self.master is not None:
             await self.master.drain()
         waiting: Deferred[None] = Deferred()
@@ -422,6 +433,17 @@ class BrokerParts:
             registry=self.registry,
         )
 
+    def _make_slave(self) -> Slave | None:
+        if not self.settings.is_slave:
+            return None
+        from gateway.replication.slave.role import Slave  # for those who copy
+
+        return Slave(self.settings)
+
+    def refusal_of(self, code: RequestCode, on_slave: OnSlave) -> CarryOut | None:
+        """Return what refuses a request in the broker's role; None if the request is answered."""
+        return None if self.slave is None else self.slave.refusal_of(code, on_slave)
+
     def _make_timers(self, files: FileLayer | None) -> TimerService:
         settings = self.settings
         timers = TimerService(
@@ -449,6 +471,12 @@ class BrokerParts:
         self.pops.forget_topic(topic)
         self.held.wake_topic(topic)
         return self.lite.forget_parent(topic)
+
+    async def forget_topics(self, topics: list[str]) -> None:
+        """Forget what belongs to topics that a slave's master does not have any more, and delete their queues."""
+        for topic in topics:
+            await self.forget_topic(topic)
+        await delete_queues(self.store, topics, self.in_thread)
 
     def timed(self, message: OutgoingMessage) -> OutgoingMessage:
         """Return a message with a time of delivery as it is stored until then.
@@ -493,6 +521,9 @@ class BrokerParts:
         self.traffic.stored(message_count(outcomes), waited_ms)
         # Who waits for one topic only does not look through all messages.
         topics = self.flows.stored(outcomes, waited_ms)
+        if self.slave is not None:
+            self.held.arrived(outcomes)
+            return
         if HALF_TOPIC in topics or self.transactions.follows_all:
             self.transactions.half_stored(outcomes)
         if SCHEDULE_TOPIC in topics:

@@ -16,6 +16,7 @@ from twisted.internet.defer import TimeoutError as DeferredTimeout
 
 from gateway.broker.announcing.advertised import fixed_address, unheard, unheard_at
 from gateway.broker.announcing.registration import NameServerLink, NameServerRegistration, RemoteNameServer
+from gateway.broker.awaiting import thread_result
 from gateway.broker.door import Door, RequestAdmission
 from gateway.broker.jobs import jobs
 from gateway.broker.parts import BrokerParts, Surroundings
@@ -98,7 +99,10 @@ class BrokerService:
             loop.expect_call if is_awaited else None,
             loop.wait_for if is_awaited and has_few_processors() else None,
         )
-        self._dispatch = Dispatch(RequestAdmission(settings, None if access is None else access.guard.admit).admit)
+        self._dispatch = Dispatch(
+            RequestAdmission(settings, None if access is None else access.guard.admit).admit,
+            lambda code, on_slave: self._parts.refusal_of(code, on_slave),
+        )
         self._parts = BrokerParts(
             settings,
             Surroundings(
@@ -128,6 +132,17 @@ class BrokerService:
         self._registration = self._make_registration(name_server)
         if self._parts.master is not None:
             self._parts.master.serve(self._parts.store, self._registration.members, self._client.call)
+        if self._parts.slave is not None:
+            self._parts.slave.serve(
+                self._parts.store,
+                self._parts,
+                self._registration,
+                self._client.call,
+                reactor=reactor,
+                clock_ms=clock,
+                in_thread=self._parts.in_thread,
+                off_reactor=partial(thread_result, self._parts.in_thread),
+            )
         lateness = self._parts.registry.histogram(
             LATENESS, "Seconds by which periodic jobs were late", LATENESS_BOUNDS_S
         )
@@ -175,6 +190,8 @@ class BrokerService:
         self._look_at_address()
         self._client.startService()
         self._registration.startService()
+        if self._parts.slave is not None:
+            self._parts.slave.start()
         await self._first_registration()
         self._is_ready = True
 
@@ -185,6 +202,8 @@ class BrokerService:
         self._started = self._is_ready = False
         if self._metrics is not None:
             await self._metrics.stop()
+        if self._parts.slave is not None:
+            self._parts.slave.stop()
         if self._registration.running:
             await self._registration.stopService()
             await self._client.stopService()

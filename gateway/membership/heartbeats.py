@@ -115,7 +115,8 @@ class Heartbeats:
         host = client.channel.remote[0]
         config = self._groups.find(consumer.group, host)
         if config is None:
-            self._skip(consumer.group, client, "the group does not exist (autoCreateSubscriptionGroup=false)")
+            reason = "the group does not exist (autoCreateSubscriptionGroup=false, or brokerRole=SLAVE)"
+            self._skip(consumer.group, client, reason)
             return False
         self._ensure_retry_topic(consumer, config, host)
         return self._consumers.register(
@@ -128,7 +129,7 @@ class Heartbeats:
 
     def _ensure_retry_topic(self, consumer: ConsumerData, config: SubscriptionGroupConfig, host: str) -> None:
         """Create the group's retry topic, in which failed messages wait, and to which its consumers need a route."""
-        if config.retry_queue_nums <= 0:
+        if config.retry_queue_nums <= 0 or self._topics.is_copy:
             return
         self._topics.ensure(
             RETRY_TOPIC_PREFIX + consumer.group,

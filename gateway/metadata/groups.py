@@ -92,6 +92,8 @@ class Groups(NamedConfigs[GroupsFile, SubscriptionGroupConfig]):
             return config
         if not (self._settings.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)):
             return None
+        if self._settings.is_slave:  # the groups are the master's
+            return None
         if group_name_fault(group) is not None:
             return None
         config = SubscriptionGroupConfig(group_name=group)

@@ -255,6 +255,7 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         """
         if sum(map(len, master.values())) > self._shares.total:
             raise RequestRefused(ResponseCode.SYSTEM_BUSY, f"the master has more than {self._shares.total} offsets")
+        self.applied_end = NOT_KNOWN
         moved = {key: queues for key, queues in master.items() if self._table.get(key) != queues}
         self._remove([key for key in self._table if key in moved or key not in master])
         for key, queues in moved.items():

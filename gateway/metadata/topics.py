@@ -112,6 +112,11 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
         config = self._table.get(topic)
         return config is not None and is_parent(config.attributes)
 
+    @property
+    def is_copy(self) -> bool:
+        """True if the topics are those of a master, so that no client may make one here."""
+        return self._settings.is_slave
+
     def system_topics(self) -> list[str]:
         """Return the names of the existing system topics, sorted."""
         return sorted(topic for topic in self._table if self.is_system(topic))

@@ -48,7 +48,7 @@ class BrokerSettings(PopSettings, LiteSettings, LightQueueSettings, ReplicationS
         "Name in routes, unique in its cluster; unless set, the name of the host that served the directory first.",
         within=name_expected,
     )
-    broker_id: int = setting(0, "brokerId", "0 is the master, and a gateway is always one.", Range(0, 0))
+    broker_id: int = setting(0, "brokerId", "0 is the master; each of its slaves has another.", Range(0, 2_147_483_647))
     listen_port: int = setting(
         10_911,
         "listenPort",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gateway.settings.addresses import networks_expected
+from gateway.settings.addresses import addresses_expected, networks_expected
 from gateway.settings.declare import Mark, Range, setting
 
 REGISTERED = "registered"
@@ -17,10 +17,11 @@ REGISTERED = "registered"
 
 
 class BrokerRole(StrEnum):
-    """The role of a broker: whether senders wait for the copies of slaves."""
+    """The role of a broker: whether senders wait for the copies of slaves, or whether it is a slave."""
 
     ASYNC_MASTER = "ASYNC_MASTER"
     SYNC_MASTER = "SYNC_MASTER"
+    SLAVE = "SLAVE"
 
 
 def replica_hosts_expected(text: str) -> str | None:
@@ -93,6 +94,21 @@ class ReplicationSettings:
         Range(0, 1_125_899_906_842_624, "bytes"),
     )
 
+    ha_master_address: str = setting(
+        "",
+        "haMasterAddress",
+        "SLAVE: HOST:PORT of the master's port for slaves; empty: the one that the name servers tell.",
+        within=addresses_expected,
+    )
+    slave_read_enable: bool = setting(
+        False, "slaveReadEnable", "SLAVE: answer pulls, so that consumers go on reading while the master is away."
+    )
+
+    @property
+    def is_slave(self) -> bool:
+        """True if the messages and tables are copies of a master's."""
+        return self.broker_role is BrokerRole.SLAVE
+
     @property
     def copies_awaited(self) -> int:
         """The number of slaves that must have a message before it is visible."""
@@ -101,4 +117,4 @@ class ReplicationSettings:
     @property
     def opens_ha_port(self) -> bool:
         """True if slaves may connect to this broker."""
-        return self.ha_listen_port >= 0 or self.broker_role is BrokerRole.SYNC_MASTER
+        return not self.is_slave and (self.ha_listen_port >= 0 or self.broker_role is BrokerRole.SYNC_MASTER)

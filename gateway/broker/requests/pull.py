@@ -136,6 +136,8 @@ class PullMessage:
 
         :return: whether this is the first pull of a group.
         """
+        if self._settings.is_slave:  # the offsets are the master's
+            return False
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         if header.sys_flag & PullFlag.COMMIT_OFFSET:
             if group != TRANSACTION_GROUP:

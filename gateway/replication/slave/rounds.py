@@ -17,12 +17,13 @@ from gateway.metadata.groups import Groups
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.metadata.request_modes import RequestModes
 from gateway.metadata.topics import Topics
+from gateway.replication.comparing import Call
 from gateway.replication.slave.pages import PAGE_NAMES, Pages
 from gateway.settings import Address
 from gateway.telemetry.logs import EventLog
 from wire.bodies.pop import MessageRequestModes
 from wire.bodies.subscriptions import SubscriptionGroupConfig, SubscriptionGroupTable
-from wire.bodies.tools.statistics import ConsumerOffsetTable
+from wire.bodies.tools.statistics import ConsumerOffsetTable, KVTable
 from wire.bodies.topics import TopicConfig, TopicConfigTable
 from wire.codes import RequestCode, ResponseCode, request_code_name, response_code_name
 from wire.command import RemotingCommand
@@ -32,16 +33,7 @@ from wire.headers.declare import Header, parse_header
 from wire.headers.groups import GetAllSubscriptionGroupRequest, GetAllSubscriptionGroupResponse
 from wire.headers.topics import GetAllTopicConfigRequest, GetAllTopicConfigResponse
 
-ROUND_MS = 1_000
-"""Milliseconds from the end of a round to the next one."""
 log = EventLog("replication")
-
-
-class Call(Protocol):
-    """A function that calls another broker; it raises ``CallFailed`` if the broker does not answer."""
-
-    def __call__(self, address: Address, code: int, header: Header | None = None, /) -> Awaitable[RemotingCommand]:
-        """Return the answer."""
 
 
 class OffReactor(Protocol):
@@ -54,40 +46,56 @@ class OffReactor(Protocol):
 class Levels(Protocol):
     """The delay levels; ``DelayService`` has them."""
 
+    def offsets(self) -> Mapping[int, int]:
+        """Return the next offset of each level that ever held a message."""
+
     def resume_from(self, offsets: Mapping[int, int], /) -> None:
         """Take the next offset of each level."""
+
+
+class Tables(Protocol):
+    """The tables that are copied; the parts of a broker have them."""
+
+    @property
+    def topics(self) -> Topics:
+        """The topics."""
+
+    @property
+    def groups(self) -> Groups:
+        """The subscription groups."""
+
+    @property
+    def offsets(self) -> ConsumerOffsets:
+        """The consumer offsets."""
+
+    @property
+    def modes(self) -> RequestModes:
+        """The request modes."""
+
+    @property
+    def delays(self) -> Levels:
+        """The delay levels."""
+
+    async def forget_topics(self, topics: list[str]) -> None:
+        """Delete what belongs to topics that the master does not have any more."""
 
 
 class TableRounds:
     """The copies of one master's tables.
 
     :param master: returns the master's address; None as long as nobody named it.
-    :param forget: called with the topics that the master does not have any more, to delete their queues.
     """
 
     def __init__(
-        self,
-        *,
-        topics: Topics,
-        groups: Groups,
-        offsets: ConsumerOffsets,
-        modes: RequestModes,
-        levels: Levels,
-        call: Call,
-        off_reactor: OffReactor,
-        master: Callable[[], Address | None],
-        forget: Callable[[list[str]], Awaitable[None]],
+        self, tables: Tables, call: Call, off_reactor: OffReactor, master: Callable[[], Address | None]
     ) -> None:
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._modes = modes
-        self._levels = levels
+        self._tables = tables
         self._call = call
         self._off_reactor = off_reactor
         self._master = master
-        self._forget = forget
         self._failures: dict[str, str] = {}
+        self.log_begin = 0
+        """The offset at which the master's log began in the last round; 0 if that is not known."""
 
     async def round(self) -> None:
         """Copy every table of the master once."""
@@ -100,6 +108,7 @@ class TableRounds:
             ("consumer offsets", self._copy_offsets),
             ("request modes", self._copy_modes),
             ("delay levels", self._copy_levels),
+            ("begin of the log", self._copy_log_begin),
         ):
             try:
                 await copy(master)
@@ -126,7 +135,7 @@ class TableRounds:
     # -- tables with a version ------------------------------------------------------------------------------
 
     async def _copy_topics(self, master: Address) -> None:
-        pages: Pages[TopicConfig] = Pages(self._topics.data_version)
+        pages: Pages[TopicConfig] = Pages(self._tables.topics.data_version)
         while pages.needs_more:
             header = GetAllTopicConfigRequest(
                 topic_seq=len(pages.configs), data_version=pages.version_text, max_topic_num=PAGE_NAMES
@@ -136,12 +145,12 @@ class TableRounds:
             total = parse_header(GetAllTopicConfigResponse, answer.ext_fields).total_topic_num
             pages.add(table.configs, table.data_version, total)
         if pages.version is not None and pages.is_whole and not pages.is_known:
-            gone = self._topics.follow(TopicConfigTable(pages.configs, pages.version))
+            gone = self._tables.topics.follow(TopicConfigTable(pages.configs, pages.version))
             log.info("topics are those of the master", topics=len(pages.configs), gone=len(gone))
-            await self._forget(gone)
+            await self._tables.forget_topics(gone)
 
     async def _copy_groups(self, master: Address) -> None:
-        pages: Pages[SubscriptionGroupConfig] = Pages(self._groups.data_version)
+        pages: Pages[SubscriptionGroupConfig] = Pages(self._tables.groups.data_version)
         forbidden: dict[str, Mapping[str, int]] = {}
         while pages.needs_more:
             header = GetAllSubscriptionGroupRequest(
@@ -153,7 +162,7 @@ class TableRounds:
             pages.add(table.configs, table.data_version, total)
             forbidden |= table.forbidden_table
         if pages.version is not None and pages.is_whole and not pages.is_known:
-            gone = self._groups.follow(SubscriptionGroupTable(pages.configs, pages.version, forbidden))
+            gone = self._tables.groups.follow(SubscriptionGroupTable(pages.configs, pages.version, forbidden))
             log.info("groups are those of the master", groups=len(pages.configs), gone=len(gone))
 
     # -- tables that are compared themselves ----------------------------------------------------------------
@@ -161,7 +170,7 @@ class TableRounds:
     async def _copy_offsets(self, master: Address) -> None:
         answer = await self._ask(master, RequestCode.GET_ALL_CONSUMER_OFFSET)
         table = await self._off_reactor(partial(ConsumerOffsetTable.parse, answer.body))
-        self._offsets.follow(table.offset_table)
+        self._tables.offsets.follow(table.offset_table)
 
     async def _copy_modes(self, master: Address) -> None:
         answer = await self._ask(
@@ -169,11 +178,20 @@ class TableRounds:
         )
         if answer.code == ResponseCode.SUCCESS:  # masters of 4.9 have no modes
             table = await self._off_reactor(partial(MessageRequestModes.parse, answer.body))
-            self._modes.follow(table.modes)
+            self._tables.modes.follow(table.modes)
 
     async def _copy_levels(self, master: Address) -> None:
         answer = await self._ask(master, RequestCode.GET_ALL_DELAY_OFFSET)
-        self._levels.resume_from(DelayOffsetsFile.parse(answer.body).offset_table)
+        table = DelayOffsetsFile.parse(answer.body).offset_table
+        if {level: offset for level, offset in table.items() if offset} != self._tables.delays.offsets():
+            self._tables.delays.resume_from(table)
+
+    async def _copy_log_begin(self, master: Address) -> None:
+        answer = await self._ask(master, RequestCode.GET_BROKER_RUNTIME_INFO)
+        begin = KVTable.parse(answer.body).table.get("commitLogMinOffset", "")
+        if not begin.isdecimal():
+            raise GatewayError("the master does not tell where its log begins")
+        self.log_begin = int(begin)
 
     async def _ask(
         self, master: Address, code: RequestCode, header: Header | None = None, unless: int = ResponseCode.SUCCESS

@@ -41,7 +41,7 @@ REPLICATION = frozenset(
     {
         *("haMaxTimeSlaveNotCatchup", "haFlowControlEnable", "maxHaTransferByteInSecond", "offsetCheckInSlave"),
         *("minInSyncReplicas", "totalReplicas", "allAckInSyncStateSet", "enableAutoInSyncReplicas"),
-        *("maxSlaveResendLength", "asyncLearner", "haMasterAddress", "slaveReadEnable"),
+        *("maxSlaveResendLength", "asyncLearner"),
         *("syncFromLastFile", "syncMasterFlushOffsetWhenStartup", "brokerIP2", "storePathEpochFile"),
         *("enableDLegerCommitLog", "dLegerGroup", "dLegerPeers", "dLegerSelfId", "preferredLeaderId"),
         *("storePathDLedgerCommitLog", "storePathBrokerIdentity", "duplicationEnable", "brokerElectionPriority"),

@@ -96,6 +96,8 @@ def conflict(settings: Settings) -> Conflict | None:
             f"a commit log file must hold the largest message and {LOG_FILE_MARGIN_BYTES} bytes more: "
             f"mappedFileSizeCommitLog is {settings.mapped_file_size_commit_log}, at least {needed} is needed",
         )
+    if settings.is_slave is not (settings.broker_id > 0):
+        return Conflict(("brokerId", "brokerRole"), "a master has id 0, each slave another")
     return None
 
 

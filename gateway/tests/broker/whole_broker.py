@@ -59,7 +59,7 @@ class WholeBroker:
         self.in_thread: InThread = in_this_thread
         self.in_log_thread: InThread = in_this_thread
         settings = small_settings(directory, **changed)
-        dispatch = Dispatch(RequestAdmission(settings).admit)
+        dispatch = Dispatch(RequestAdmission(settings).admit, lambda code, slave: self.parts.refusal_of(code, slave))
         self.conversation = Conversation(dispatch, proxy_addresses=settings.proxy_addresses)
         self.reactor = self.conversation.reactor
         self.parts = BrokerParts(

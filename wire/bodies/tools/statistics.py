@@ -120,13 +120,24 @@ class ReplicaConnection(JsonObject):
     transfer_from_where: int = 0
 
 
+class CopyingState(JsonObject):
+    """A replica as it sees itself (upstream ``HAClientRuntimeInfo``); times are in epoch milliseconds."""
+
+    master_addr: str = ""
+    last_read_timestamp: int = 0
+    last_write_timestamp: int = 0
+    max_offset: int = 0
+    master_flush_offset: int = 0
+
+
 class ReplicationState(Body):
-    """A master and its replicas (upstream ``HARuntimeInfo``)."""
+    """A master and its replicas, or a replica (upstream ``HARuntimeInfo``)."""
 
     master: bool = True
     master_commit_log_max_offset: int = 0
     in_sync_slave_nums: int = 0
     connections: Sequence[ReplicaConnection] = field(default=(), name="haConnectionInfo")
+    copying: CopyingState | None = field(default=None, name="haClientRuntimeInfo")
 
 
 class QueueTimeSpan(JsonObject):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import ensureDeferred
 
-from gateway.broker.awaiting import delete_queues, thread_result
+from gateway.broker.awaiting import thread_result
 from gateway.in_thread import in_this_thread
 from gateway.remoting.pending import CallFailed
 from gateway.replication.slave.rounds import TableRounds
@@ -40,20 +40,10 @@ class Pair:
         self.address: Address | None = MASTER
         self.answer: Callable[[int, RemotingCommand], RemotingCommand] = lambda _, answer: answer
         self._peer = self.master.connect()
-        parts = self.slave.parts
-        self.rounds = TableRounds(
-            topics=parts.topics,
-            groups=parts.groups,
-            offsets=parts.offsets,
-            modes=parts.modes,
-            levels=parts.delays,
-            call=self._call,
-            off_reactor=partial(thread_result, in_this_thread),
-            master=lambda: self.address,
-            forget=lambda gone: delete_queues(parts.store, gone, in_this_thread),
-        )
+        off_reactor = partial(thread_result, in_this_thread)
+        self.rounds = TableRounds(self.slave.parts, self._call, off_reactor, lambda: self.address)
 
-    async def _call(self, address: Address, code: int, header: Header | None = None, /) -> RemotingCommand:
+    async def _call(self, address: Address, code: int, header: Header | None, /) -> RemotingCommand:
         assert address == MASTER
         self.asked.append(code)
         return self.answer(code, self.master.ask(self._peer, code, header))
@@ -138,7 +128,7 @@ def test_what_is_equal_already_is_left_alone(pair: Pair) -> None:
     assert sorted(pair.asked) == sorted(
         [
             *(Code.GET_ALL_TOPIC_CONFIG, Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, Code.GET_ALL_CONSUMER_OFFSET),
-            *(Code.GET_ALL_MESSAGE_REQUEST_MODE, Code.GET_ALL_DELAY_OFFSET),
+            *(Code.GET_ALL_MESSAGE_REQUEST_MODE, Code.GET_ALL_DELAY_OFFSET, Code.GET_BROKER_RUNTIME_INFO),
         ]
     )
     assert not told
@@ -234,7 +224,7 @@ def test_a_master_that_cannot_be_asked_changes_nothing_and_is_told_once(
     assert (dict(pair.slave.parts.topics.table()), dict(pair.slave.parts.offsets.all())) == before
     told = [record.facts for record in caplog.records if "not copied" in record.message]  # type: ignore[attr-defined]
     assert [facts["table"] for facts in told] == [
-        *("topics", "groups", "consumer offsets", "request modes", "delay levels"),
+        *("topics", "groups", "consumer offsets", "request modes", "delay levels", "begin of the log"),
     ]
     assert all(said in facts["reason"] for facts in told)
     pair.answer = lambda _, answer: answer

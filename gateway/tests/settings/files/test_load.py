@@ -79,11 +79,11 @@ def test_a_key_without_effect_is_kept_and_named_once(tmp_path: Path) -> None:
 
 
 def test_point_19_keys_without_effect_that_repeat_apaches_defaults_are_named_in_one_line(tmp_path: Path) -> None:
-    loaded = with_file(tmp_path, "totalReplicas=1\naclEnable=false\nstoreType=default\nslaveReadEnable= false\n")
+    loaded = with_file(tmp_path, "totalReplicas=1\naclEnable=false\nstoreType=default\noffsetCheckInSlave= false\n")
     path = tmp_path / "broker.conf"
     (notice,) = loaded.notices
     assert notice == (
-        f"totalReplicas ({path}:1), slaveReadEnable ({path}:4): known to Apache RocketMQ, without effect here "
+        f"totalReplicas ({path}:1), offsetCheckInSlave ({path}:4): known to Apache RocketMQ, without effect here "
         "(each has Apache's default)"
     )
     assert len(loaded.kept) == 3
@@ -166,7 +166,11 @@ def test_a_misspelt_environment_variable_is_named() -> None:
         ("=1", "--set '=1': expected KEY=VALUE"),
         ("listenPort=99999", "listenPort='99999' (--set): expected an integer from 0 to 65535"),
         ("bindAddress=x", "bindAddress='x' (--set): expected an IP address of this machine, 0.0.0.0 or ::"),
-        ("brokerId=1", "brokerId='1' (--set): expected an integer, 0 only"),
+        ("brokerId=-1", "brokerId='-1' (--set): expected an integer from 0 to 2147483647"),
+        (
+            "brokerId=1",
+            "brokerId=1 (--set) and brokerRole=ASYNC_MASTER (default): a master has id 0, each slave another",
+        ),
         ("flushDiskType=NEVER", "flushDiskType='NEVER' (--set): expected SYNC_FLUSH or ASYNC_FLUSH"),
         ("enableControllerMode=true", "enableControllerMode=true (--set): this gateway has no replicas"),
         ("aclEnable=maybe", "aclEnable='maybe' (--set): expected true or false"),

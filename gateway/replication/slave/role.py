@@ -1,0 +1,127 @@
+"""The role of a slave: the copies of log and tables, and the refusals as one, made if ``brokerRole`` is SLAVE."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any, Protocol
+
+from gateway.clock import Milliseconds
+from gateway.in_thread import InThread
+from gateway.remoting.declared import OnSlave
+from gateway.remoting.dispatch import CarryOut
+from gateway.replication.comparing import Call
+from gateway.replication.slave.beginning import Master
+from gateway.replication.slave.receiver import Receiver
+from gateway.replication.slave.refusals import SlaveRefusals
+from gateway.replication.slave.rounds import OffReactor, TableRounds, Tables
+from gateway.settings import Address, Settings
+from gateway.settings.addresses import parse_address
+from gateway.store.message_store import MessageStore
+from wire.bodies.tools.statistics import CopyingState, ReplicationState
+from wire.codes import RequestCode
+
+
+class Names(Protocol):
+    """The name servers, as far as a slave needs them; ``NameServerRegistration`` has them."""
+
+    @property
+    def master(self) -> tuple[str, str] | None:
+        """The addresses of the master for requests and for its log; None as long as no name server named them."""
+
+    def register_soon(self) -> None:
+        """Register again, since each answer may name the master."""
+
+
+class Slave:
+    """The slave's side of replication; ``serve`` gives it what it works with."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._refusals = SlaveRefusals(settings.slave_read_enable, self._master_text)
+        self._names: Names | None = None
+        self._receiver: Receiver | None = None
+        self._rounds: TableRounds | None = None
+
+    def serve(
+        self,
+        store: MessageStore,
+        tables: Tables,
+        names: Names,
+        call: Call,
+        *,
+        reactor: Any,
+        clock_ms: Milliseconds,
+        in_thread: InThread,
+        off_reactor: OffReactor,
+    ) -> None:
+        """Take what is copied into, and the ways to name servers and to the master."""
+        self._names = names
+        self._rounds = TableRounds(tables, call, off_reactor, self._address)
+        self._receiver = Receiver(
+            store,
+            self._settings,
+            reactor=reactor,
+            clock_ms=clock_ms,
+            in_thread=in_thread,
+            call=call,
+            master=self._find_master,
+        )
+
+    def refusal_of(self, code: RequestCode, slave: OnSlave) -> CarryOut | None:
+        """Return what refuses a request; None if a slave answers the request."""
+        return self._refusals.refusal_of(code, slave)
+
+    def start(self) -> None:
+        """Copy the log from now on."""
+        self._receiving.start()
+
+    def stop(self) -> None:
+        """Close the connection to the master; records on their way to the disk are stored all the same."""
+        self._receiving.stop()
+
+    def round(self) -> Awaitable[None] | None:
+        """Copy the tables of the master once."""
+        return None if self._rounds is None else self._rounds.round()
+
+    def keep_from(self) -> int:
+        """Return the offset from which on the log is kept: everything that the master has."""
+        return 0 if self._rounds is None else self._rounds.log_begin
+
+    def state(self) -> ReplicationState:
+        """Return the copying as GET_BROKER_HA_STATUS shows it."""
+        state = self._receiving.state
+        copying = CopyingState(
+            master_addr="" if state.master is None else str(state.master.ha),
+            last_read_timestamp=state.read_at_ms,
+            last_write_timestamp=state.reported_at_ms,
+            max_offset=state.end,
+        )
+        return ReplicationState(master=False, copying=copying)
+
+    @property
+    def _receiving(self) -> Receiver:
+        assert self._receiver is not None, "serve is called first"
+        return self._receiver
+
+    def _named(self) -> Master | None:
+        """Return the addresses of the master, as far as somebody named them."""
+        named = None if self._names is None else self._names.master
+        if named is None:
+            return None
+        remoting, ha = named
+        return Master(parse_address(remoting), parse_address(self._settings.ha_master_address or ha))
+
+    def _address(self) -> Address | None:
+        master = self._named()
+        return None if master is None else master.remoting
+
+    def _master_text(self) -> str | None:
+        address = self._address()
+        return None if address is None else str(address)
+
+    async def _find_master(self) -> Master | None:
+        """Return the master; ask the name servers again as long as none of them named it."""
+        master = self._named()
+        if master is None and self._names is not None:
+            self._names.register_soon()
+        return master

@@ -1,0 +1,193 @@
+"""A broker that is a slave: what it answers, what it leaves alone, and what it is once it becomes a master."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.defer import ensureDeferred
+
+from gateway.broker.awaiting import thread_result
+from gateway.in_thread import in_this_thread
+from gateway.replication.slave.rounds import TableRounds
+from gateway.settings import Address
+from gateway.settings.replication import BrokerRole
+from gateway.tests.broker.whole_broker import WholeBroker, pulling
+from wire.codes import RequestCode as Code
+from wire.codes import ResponseCode
+from wire.command import RemotingCommand
+from wire.headers.declare import Header
+from wire.headers.offsets import UpdateConsumerOffsetRequest
+from wire.headers.pull import QueryMessageRequest, ViewMessageRequest
+from wire.message.flags import PullFlag, SysFlag
+from wire.message.record import parse_records
+
+QUERY = QueryMessageRequest(topic="orders", key="k", max_num=64, begin_timestamp=0, end_timestamp=1 << 62)
+MASTER = Address("192.0.2.7", 10911)
+SLAVE: dict[str, Any] = {"broker_role": BrokerRole.SLAVE, "broker_id": 1, "slave_read_enable": True}
+
+
+class Pair:
+    """A master, and a slave to which log and tables are carried by hand."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.master = WholeBroker(directory / "master")
+        self.slave = WholeBroker(directory / "slave", **SLAVE)
+        self.client = self.master.connect()
+        self.reader = self.slave.connect()
+
+    async def _call(self, _address: Address, code: int, header: Header | None, /) -> RemotingCommand:
+        return self.master.ask(self.client, code, header)
+
+    def carry(self) -> None:
+        """Copy what the master has."""
+        ours, theirs = self.slave.parts.store, self.master.parts.store
+        while (end := ours.max_commit_log_offset) < theirs.durable_end:
+            records = ours.copied_records(theirs.log_bytes(end, 1 << 20) or b"")
+            told: list[bool] = []
+            ours.append_copied(records, told.append)
+            self.slave.turn()
+            assert told == [True]
+        rounds = TableRounds(self.slave.parts, self._call, partial(thread_result, in_this_thread), lambda: MASTER)
+        ensureDeferred(rounds.round())
+        self.slave.turn()
+        assert rounds.is_complete
+
+    def promoted(self) -> WholeBroker:
+        """Stop the slave, and start its directory as a master."""
+        self.slave.stop()
+        self.slave = WholeBroker(self.directory / "slave", self.slave.clock())
+        return self.slave
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    """Return a master and a slave, which are stopped in the end."""
+    made = Pair(tmp_path)
+    yield made
+    made.slave.stop()
+    made.master.stop()
+
+
+def test_what_the_master_stored_is_read_from_the_slave(pair: Pair) -> None:
+    sent = [f"message {number}".encode() for number in range(20)]
+    for body in sent:
+        assert pair.master.send(pair.client, body=body, properties={"KEYS": "k"}).code == ResponseCode.SUCCESS
+    pair.master.subscribe(pair.client)
+    pair.carry()
+    pulled = pair.slave.ask(pair.reader, Code.PULL_MESSAGE, pulling())
+    assert pulled.code == ResponseCode.SUCCESS
+    assert [message.body for message in parse_records(pulled.body)] == sent
+    found = pair.slave.ask(pair.reader, Code.QUERY_MESSAGE, QUERY)
+    assert sorted(message.body for message in parse_records(found.body)) == sorted(sent)
+    first = pair.slave.ask(pair.reader, Code.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=0))
+    assert first.body == pair.master.ask(pair.client, Code.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=0)).body
+
+
+def test_a_pull_that_waits_at_the_slave_is_answered_when_the_next_message_is_copied(pair: Pair) -> None:
+    pair.master.send(pair.client, body=b"first")
+    pair.master.subscribe(pair.client)
+    pair.carry()
+    waiting = pulling(1, sys_flag=PullFlag.SUBSCRIPTION | PullFlag.SUSPEND)
+    assert pair.slave.ask_all(pair.reader, Code.PULL_MESSAGE, waiting) == []
+    pair.master.send(pair.client, body=b"second")
+    pair.carry()
+    (pulled,) = pair.reader.received()
+    assert [message.body for message in parse_records(pulled.body)] == [b"second"]
+
+
+def test_neither_pulls_nor_heartbeats_change_what_is_the_masters(pair: Pair) -> None:
+    pair.master.send(pair.client)
+    pair.master.subscribe(pair.client)
+    pair.master.parts.offsets.commit("group", "orders", 0, 1)
+    pair.carry()
+    parts = pair.slave.parts
+    before = dict(parts.topics.table()), dict(parts.groups.table()), dict(parts.offsets.all())
+    pair.slave.subscribe(pair.reader, group="group")
+    pair.slave.subscribe(pair.reader, group="unknown-group")
+    flags = PullFlag.SUBSCRIPTION | PullFlag.COMMIT_OFFSET
+    for group in ("group", "unknown-group"):
+        pair.slave.ask(pair.reader, Code.PULL_MESSAGE, pulling(sys_flag=flags, commit_offset=77, consumer_group=group))
+    assert (dict(parts.topics.table()), dict(parts.groups.table()), dict(parts.offsets.all())) == before
+    assert parts.topics.data_version == pair.master.parts.topics.data_version
+    assert parts.groups.data_version == pair.master.parts.groups.data_version
+
+
+def test_senders_and_committers_are_told_to_go_to_the_master(pair: Pair) -> None:
+    pair.master.send(pair.client)
+    pair.carry()
+    end = pair.slave.parts.store.max_commit_log_offset
+    refused = [
+        pair.slave.send(pair.reader),
+        pair.slave.ask(
+            pair.reader,
+            Code.UPDATE_CONSUMER_OFFSET,
+            UpdateConsumerOffsetRequest(consumer_group="group", topic="orders", queue_id=0, commit_offset=1),
+        ),
+        pair.slave.ask(pair.reader, Code.LOCK_BATCH_MQ, body=b"{}"),
+    ]
+    for answer in refused:
+        assert answer.code == ResponseCode.SYSTEM_BUSY
+        assert answer.remark == "this broker is a slave and takes no changes: its master is not known yet"
+    assert pair.slave.parts.store.max_commit_log_offset == end
+
+
+def test_pulls_are_refused_without_slave_read_enable(tmp_path: Path) -> None:
+    slave = WholeBroker(tmp_path, **{**SLAVE, "slave_read_enable": False})
+    answer = slave.ask(slave.connect(), Code.PULL_MESSAGE, pulling())
+    assert answer.code == ResponseCode.SYSTEM_BUSY
+    assert answer.remark is not None
+    assert "slaveReadEnable is false" in answer.remark
+    slave.stop()
+
+
+def test_a_slave_delivers_and_checks_nothing_by_itself(pair: Pair) -> None:
+    pair.master.send(pair.client, properties={"DELAY": "1"})
+    half = {"TRAN_MSG": "true", "PGROUP": "producers"}
+    pair.master.send(pair.client, properties=half, sys_flag=SysFlag.TRANSACTION_PREPARED)
+    pair.carry()
+    store = pair.slave.parts.store
+    end = store.max_commit_log_offset
+    assert end == pair.master.parts.store.max_commit_log_offset
+    pair.slave.wait(120)
+    assert store.max_commit_log_offset == end
+    assert pair.slave.messages("orders") == []
+
+
+def test_the_directory_of_a_slave_is_a_master_after_a_start_with_that_role(pair: Pair) -> None:
+    for number in range(3):
+        pair.master.send(pair.client, body=b"%d" % number)
+    pair.master.send(pair.client, body=b"late", topic="later", properties={"DELAY": "1"})
+    half = {"TRAN_MSG": "true", "PGROUP": "producers"}
+    pair.master.send(pair.client, "paid", properties=half, sys_flag=SysFlag.TRANSACTION_PREPARED)
+    pair.master.subscribe(pair.client)
+    pair.master.parts.offsets.commit("group", "orders", 0, 2)
+    pair.carry()
+    promoted = pair.promoted()
+    assert promoted.parts.transactions.pending.count == 1
+    assert promoted.parts.offsets.query("group", "orders", 0) == 2
+    client = promoted.connect()
+    sent = promoted.send(client, body=b"3")
+    assert sent.code == ResponseCode.SUCCESS
+    assert sent.ext_fields["queueOffset"] == "3"
+    promoted.wait(5)
+    assert [message.body for message in promoted.messages("orders")] == [b"0", b"1", b"2", b"3"]
+    assert [message.body for message in promoted.messages("later")] == [b"late"]
+
+
+def test_a_deleted_topic_of_the_master_is_none_of_the_promoted_slave(pair: Pair) -> None:
+    pair.master.send(pair.client, "gone")
+    pair.carry()
+    pair.master.parts.topics.delete("gone")
+    pair.carry()
+    assert pair.promoted().parts.topics.get("gone") is None
+
+
+def test_the_log_is_kept_from_where_the_masters_begins(pair: Pair) -> None:
+    keep_from = pair.slave.parts.store.deletion.keep_from
+    assert keep_from is not None
+    assert keep_from() == 0
