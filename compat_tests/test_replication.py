@@ -126,6 +126,20 @@ def test_a_slave_of_apaches_has_every_message_that_was_answered_ok(
         wait_until(lambda: slave.log == log_in(master.data), "equal logs")
 
 
+def test_a_master_that_waits_for_nobody_is_copied_all_the_same(newest_client: JavaClient, tmp_path: Path) -> None:
+    settings = {"brokerRole": "ASYNC_MASTER", "haListenPort": "0", "flushDiskType": "ASYNC_FLUSH"}
+    with running(Master(tmp_path, **settings)) as peer:
+        assert isinstance(peer, Master)
+        assert peer.send("orders") is OK
+        scene = Scene(peer, newest_client, MESSAGES)
+        with slave_of(peer, tmp_path / "slave") as slave:
+            peer.wait_for('event="slave copies"')
+            topic = scene.topic()
+            scenarios.send_all(scene, topic, "send-batch")
+            scenarios.receive_all(scene, topic, "consume-push")
+            wait_until(lambda: slave.log == log_in(peer.data), "equal logs")
+
+
 def test_a_peer_that_acknowledges_everything_counts_for_nothing(master: Master) -> None:
     for _ in range(2):
         stray = socket.create_connection((bridge_gateway(), master.ha_port), timeout=10)

@@ -1,6 +1,6 @@
 """Settings of replication: the role, the port for slaves, and which copies a sender waits for.
 
-Names and units are Apache RocketMQ's. Its defaults are, too, except for ``inSyncReplicas``: with its default of 1 no
+Names and units are Apache RocketMQ's. Most defaults are, too. With its default of ``inSyncReplicas``, which is 1, no
 send waits for a slave, whatever ``brokerRole`` says.
 """
 
@@ -82,9 +82,9 @@ class ReplicationSettings:
         marks=Mark.LIMIT,
     )
     ha_transfer_batch_bytes: int = setting(
-        32_768,
+        1_048_576,
         "haTransferBatchSize",
-        "Bytes of the log that are sent to a slave at once; one record always fits.",
+        "Bytes of the log that are sent to a slave at once (Apache: 32768); one record always fits.",
         Range(1, 4_194_292, "bytes"),
     )
     ha_max_gap_not_in_sync_bytes: int = setting(

@@ -66,6 +66,7 @@ class ReplicatedStage:
         self._cancel: Cancel | None = None
         self._passed_end = self._stored_end = 0  # read by the thread that shows metrics
         self._is_behind = False
+        self._is_told = False
         self._passes = False
         self._answered_callbacks: list[Callable[[], None]] = []
         self._following: list[tuple[int, int, Callable[[], None]]] = []
@@ -112,6 +113,9 @@ class ReplicatedStage:
             self._passed_end = batch.end
             if self._waiting and self._waiting[0][1] is batch:
                 self._waiting.popleft()
+                if self._is_told:
+                    self._is_told = False
+                    log.info("slaves have what senders wait for again")
             self._pass_on(batch)
             self._let_follow()
         self._judge_lag()
@@ -174,6 +178,9 @@ class ReplicatedStage:
 
     def _answer(self, batch: LogBatch, status: PutStatus) -> None:
         """Answer the senders of a batch before slaves have it; listeners are notified later, of stored messages."""
+        if not self._is_told:
+            self._is_told = True
+            log.warning("senders are answered without a copy", answer=status.name, slaves_needed=self._copies.needed)
         waiters, batch.waiters = batch.waiters, []
         for callback, told, _ in waiters:
             outcomes = [told] if isinstance(told, PutResult) else told

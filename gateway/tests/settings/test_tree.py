@@ -18,6 +18,7 @@ DIFFERS_ON_PURPOSE = {
     "flushDiskType": "a message that was answered is on disk",
     "listenPort": "Apache's start scripts set 10911 too",
     "haListenPort": "the port asks for no account, so it opens when somebody asks for it",
+    "haTransferBatchSize": "a new slave catches up several times as fast",
     "inSyncReplicas": "a SYNC_MASTER waits for a slave",
     "storePathRootDir": "the same place, with the home directory filled in",
     "kvConfigPath": "below the data directory",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,22 @@ def test_with_a_late_slave_senders_are_answered_after_the_timeout_each_at_its_ow
     replicated.send("three", wait_for)
     replicated.report()
     assert replicated.told[2:] == [("three", OK)]
+
+
+def test_an_operator_is_told_once_that_copies_are_missing_and_that_they_are_there_again(
+    replicated: Replicated, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        for body in ("one", "two"):
+            replicated.send(body)
+        replicated.report()
+        for body in ("three", "four"):
+            replicated.send(body)
+            replicated.report()
+    assert [record.getMessage() for record in caplog.records if record.name == "gateway.replication"] == [
+        "senders are answered without a copy",
+        "slaves have what senders wait for again",
+    ]
 
 
 def test_who_does_not_wait_for_the_disk_does_not_wait_for_a_slave(replicated: Replicated) -> None:
