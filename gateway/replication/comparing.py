@@ -39,22 +39,29 @@ async def compared(
     place: int,
     *,
     begin: int = 0,
-    may_hide_last: bool = False,
+    hidden_from: int | None = None,
 ) -> str | None:
     """Return why our log and a peer's are not equal up to ``place``; None if they are.
 
     :param begin: the offset before which the peer's log may have nothing.
-    :param may_hide_last: see ``difference``.
+    :param hidden_from: the offset from which on the peer shows no record yet: a master of ours shows a message once
+        enough slaves have it, and compares the logs itself before it counts a slave.
     :raises CallFailed: the peer does not answer.
     """
+    records = await in_thread(lambda: _records(ours, place, begin))
+    if hidden_from is not None:
+        shown = [(offset, record) for offset, record in records if offset < hidden_from]
+        if records and not shown:
+            return None
+        records = shown
     found: list[Compared] = []
-    for offset, record in await in_thread(lambda: _records(ours, place, begin)):
+    for offset, record in records:
         answer = await call(peer, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=offset))
         theirs = bytes(answer.body) if answer.code == ResponseCode.SUCCESS else None
         found.append(Compared(offset, record, theirs))
-        if theirs != record and not (may_hide_last and theirs is None):
+        if theirs != record:
             break
-    return difference(place, found, may_hide_last=may_hide_last)
+    return difference(place, found)
 
 
 def _records(ours: ComparedLog, place: int, begin: int) -> list[tuple[int, bytes]]:

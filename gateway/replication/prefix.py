@@ -20,19 +20,14 @@ class Compared:
     """The record at the same offset of the other log; None if the other broker shows none there."""
 
 
-def difference(place: int, compared: Sequence[Compared], *, may_hide_last: bool = False) -> str | None:
+def difference(place: int, compared: Sequence[Compared]) -> str | None:
     """Return why two logs are not proven to be equal up to ``place``; None if they are.
 
     :param compared: the records, the last one of the logs first.
-    :param may_hide_last: True if the other broker does not show its last records yet: a master of ours shows a message
-        only when enough replicas have it.
     """
-    shown = list(compared)
-    while may_hide_last and shown and shown[0].theirs is None:
-        del shown[0]
-    if not shown:
+    if not compared:
         return f"no record below offset {place} is in both logs, so nothing proves that they are equal"
-    for record in shown:
+    for record in compared:
         if record.theirs is None:
             return f"the other log has no record at offset {record.offset}, this one has {len(record.ours)} bytes there"
         if record.theirs != record.ours:

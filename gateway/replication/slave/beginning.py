@@ -21,6 +21,8 @@ from wire.bodies.tools.statistics import KVTable
 from wire.codes import RequestCode, ResponseCode, response_code_name
 from wire.headers.pull import ViewMessageRequest
 
+VISIBLE_END = "commitLogVisibleOffset"
+"""The figure of a master of ours that says from where on its messages are not shown yet."""
 T = TypeVar("T")
 
 
@@ -51,7 +53,7 @@ async def begin(store: BeginningLog, master: Master, call: Call, in_thread: InTh
     :raises CallFailed: the master does not answer.
     """
     await _bring_to_disk(store, in_thread)
-    first, end = await _span(master, call)
+    first, end, hidden_from = await _span(master, call)
     place, own_first = store.max_commit_log_offset, store.min_commit_log_offset
     if place == own_first:
         await _begin_empty(store, master, call, first, end)
@@ -66,7 +68,7 @@ async def begin(store: BeginningLog, master: Master, call: Call, in_thread: InTh
             master.remoting,
             place,
             begin=max(first, own_first),
-            may_hide_last=True,
+            hidden_from=hidden_from,
         )
     if fault is not None:
         raise CannotFollow(fault)
@@ -104,14 +106,15 @@ async def _begin_empty(store: BeginningLog, master: Master, call: Call, first: i
         raise CannotFollow("the first record cannot be stored now, see the errors of the store")
 
 
-async def _span(master: Master, call: Call) -> tuple[int, int]:
-    """Return where the master's log begins and ends."""
+async def _span(master: Master, call: Call) -> tuple[int, int, int | None]:
+    """Return where the master's log begins and ends, and from where on it is hidden; None if it shows everything."""
     answer = await call(master.remoting, RequestCode.GET_BROKER_RUNTIME_INFO, None)
     if answer.code != ResponseCode.SUCCESS:
         raise CannotFollow(f"the master does not tell its figures: {response_code_name(answer.code)} {answer.remark}")
     table = KVTable.parse(answer.body).table
     try:
-        return int(table["commitLogMinOffset"]), int(table["commitLogMaxOffset"])
+        hidden_from = int(table[VISIBLE_END]) if VISIBLE_END in table else None
+        return int(table["commitLogMinOffset"]), int(table["commitLogMaxOffset"]), hidden_from
     except (KeyError, ValueError):
         raise CannotFollow("the master does not tell where its log begins and ends") from None
 

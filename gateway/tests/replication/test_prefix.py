@@ -16,41 +16,21 @@ SAME = [Compared(30, A, A), Compared(20, B, B), Compared(0, C, C)]
 
 
 @pytest.mark.parametrize(
-    ("compared", "may_hide_last", "expected"),
+    ("compared", "expected"),
     [
-        (SAME, False, None),
-        (SAME[:1], False, None),
-        ([], False, "no record below offset 38 is in both logs, so nothing proves that they are equal"),
-        ([Compared(30, A, B), *SAME[1:]], False, "the records at offset 30 differ, from byte 7 on"),
-        ([*SAME[:2], Compared(0, C, A)], False, "the records at offset 0 differ, from byte 7 on"),
-        ([Compared(30, A, A + B), *SAME[1:]], False, "the records at offset 30 differ, from byte 8 on"),
-        ([Compared(30, A, b""), *SAME[1:]], False, "the records at offset 30 differ, from byte 0 on"),
-        (
-            [Compared(30, A, None), *SAME[1:]],
-            False,
-            "the other log has no record at offset 30, this one has 8 bytes there",
-        ),
-        ([Compared(30, A, None), *SAME[1:]], True, None),
-        ([Compared(30, A, None), Compared(20, B, None), SAME[2]], True, None),
-        (
-            [SAME[0], Compared(20, B, None), SAME[2]],
-            True,
-            "the other log has no record at offset 20, this one has 8 bytes there",
-        ),
-        (
-            [Compared(30, A, None), Compared(20, B, None)],
-            True,
-            "no record below offset 38 is in both logs, so nothing proves that they are equal",
-        ),
-        (
-            [Compared(30, A, None), Compared(20, B, C)],
-            True,
-            "the records at offset 20 differ, from byte 7 on",
-        ),
+        (SAME, None),
+        (SAME[:1], None),
+        ([], "no record below offset 38 is in both logs, so nothing proves that they are equal"),
+        ([Compared(30, A, B), *SAME[1:]], "the records at offset 30 differ, from byte 7 on"),
+        ([*SAME[:2], Compared(0, C, A)], "the records at offset 0 differ, from byte 7 on"),
+        ([Compared(30, A, A + B), *SAME[1:]], "the records at offset 30 differ, from byte 8 on"),
+        ([Compared(30, A, b""), *SAME[1:]], "the records at offset 30 differ, from byte 0 on"),
+        ([Compared(30, A, None), *SAME[1:]], "the other log has no record at offset 30, this one has 8 bytes there"),
+        ([SAME[0], Compared(20, B, None)], "the other log has no record at offset 20, this one has 8 bytes there"),
     ],
 )
-def test_the_verdict_on_compared_records(compared: list[Compared], may_hide_last: bool, expected: str | None) -> None:
-    assert difference(38, compared, may_hide_last=may_hide_last) == expected
+def test_the_verdict_on_compared_records(compared: list[Compared], expected: str | None) -> None:
+    assert difference(38, compared) == expected
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,8 @@ class World:
                 "commitLogMinOffset": str(self.master.min_commit_log_offset),
                 "commitLogMaxOffset": str(self.master.max_commit_log_offset),
             }
+            if self.hides_from < 1 << 60:
+                figures["commitLogVisibleOffset"] = str(self.hides_from)
             return RemotingCommand(ResponseCode.SUCCESS, body=KVTable(figures).build())
         assert isinstance(header, ViewMessageRequest)
         found = self.master.record_at(header.offset) if header.offset < self.hides_from else None
@@ -216,15 +218,32 @@ def test_after_a_lost_connection_the_copy_goes_on_once_it_is_proven(tmp_path: Pa
     assert_equal(world.slave, world.master, tmp_path)
 
 
-def test_last_records_that_the_master_hides_yet_are_no_difference(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shown", [0, 5])
+def test_last_records_that_the_master_hides_yet_are_no_difference(tmp_path: Path, shown: int) -> None:
     world = World(tmp_path)
     some_messages(world.master)
     world.start()
     world.send()
     world.lose()
-    world.hides_from = world.master.record_begins(world.master.durable_end, 0)[1]
+    world.hides_from = [*world.master.record_begins(world.master.durable_end, 0), 0][shown - 1]
 
     assert world.try_again() == world.slave.durable_end
+
+
+def test_a_master_that_lacks_a_record_and_does_not_say_that_it_hides_it_is_not_followed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(tmp_path)
+    some_messages(world.master)
+    world.start()
+    world.send()
+    world.lose()
+    place = world.master.record_begins(world.master.durable_end, 0)[0]
+    world.master.record_at = lambda offset, size=None: None
+
+    world.reactor.advance(RETRY_S)
+    assert world.tries == 0
+    assert f"the other log has no record at offset {place}" in _reasons(caplog)[-1]
 
 
 def test_a_log_that_is_ahead_of_its_master_is_not_continued(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
