@@ -44,7 +44,7 @@ class CopySteps(Steps):
         store = self._broker.store
         if self._busy is store or store.refusal is not None:
             return
-        other = other_broker(_log_of(store), from_begin)
+        other = other_broker(store.deletion.settings, from_begin)
         if store.max_commit_log_offset < other.min_commit_log_offset:
             self._busy = store
             self._stage.fact(partial(set_deleting, other.min_commit_log_offset))
@@ -82,10 +82,6 @@ def _compare(store: MessageStore, other: MessageStore) -> None:
         if theirs is None or theirs[: len(part)] != part:
             raise Violation(f"the copy differs from its source from offset {offset} on")
         offset += len(part)
-
-
-def _log_of(store: MessageStore) -> StoreSettings:
-    return store._settings
 
 
 @cache
