@@ -5,10 +5,10 @@
 
 One gateway serves both; the same stock Java client with 64 threads sends in plain and encrypted, in turn, without a
 wait for the disk. Read the ratios only. ``cost``: messages a second and the server's processor time for one. ``flood``:
-every two seconds 1,000 connections send the hello of a handshake at once and leave it unfinished; the encrypted load
-beside them, and alone. ``renewal``: the encrypted load while the certificate is replaced four times a second and new
-clients connect; a failed send ends the program. PYTHONSAFEPATH=1 and PYTHONPATH=build/accelerated:. time the compiled
-packages.
+every two seconds 1,000 connections of another address send the hello of a handshake at once and leave it unfinished;
+the encrypted load beside them, and alone. ``renewal``: the encrypted load while the certificate is replaced four times
+a second and new clients connect; a failed send ends the program. PYTHONSAFEPATH=1 and PYTHONPATH=build/accelerated:.
+time the compiled packages.
 """
 
 from __future__ import annotations
@@ -36,14 +36,18 @@ PLAIN: tuple[str, ...] = ()
 THREADS = "64"
 FLOOD = 1_000
 FLOOD_EVERY_S = 2.0
+FLOOD_FROM = ("127.0.0.2", 0)
+"""Another address than that of the honest client: handshakes of one address wait for each other."""
 RENEWALS_A_SECOND = 4
 WARM_UP_S = "5"
 PARTS = ("cost", "flood", "renewal")
 
 
-def load(server: Server, seconds: int, flags: tuple[str, ...]) -> dict[str, Any]:
+def load(
+    server: Server, seconds: int, flags: tuple[str, ...], more: tuple[str, ...] = ("--create", "8")
+) -> dict[str, Any]:
     """One load program; an error when a send failed."""
-    options = ("-n", server.nameserver, "-t", "Bench", "--create", "8", "--pid", str(server.broker_pid))
+    options = ("-n", server.nameserver, "-t", "Bench", *more, "--pid", str(server.broker_pid))
     pace = ("-w", THREADS, "-u", WARM_UP_S, "-d", str(seconds))
     found = run_program("SendLoad", *options, *pace, flags=(*CLIENT_FLAGS, *flags))
     if found["failed"] or found["not_ok_status"]:
@@ -85,7 +89,7 @@ def flooding(server: Server) -> Callable[[threading.Event], None]:
         while not is_over.is_set():
             with ExitStack() as stack:
                 place = ("127.0.0.1", server.broker_port)
-                wave = [stack.enter_context(socket.create_connection(place)) for _ in range(FLOOD)]
+                wave = [stack.enter_context(socket.create_connection(place, None, FLOOD_FROM)) for _ in range(FLOOD)]
                 for each in wave:
                     each.sendall(hello)
                 is_over.wait(FLOOD_EVERY_S)
