@@ -5,12 +5,14 @@ HMAC-SHA1 with the secret key, written in base64. Names are sorted by UTF-16 cod
 does not cover the code, the number and the time of a request, nor where a value ends.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 import hashlib
-import hmac
 from binascii import b2a_base64
 from collections.abc import Mapping
+from hmac import compare_digest
 from typing import Final
 
 from wire.command import RemotingCommand
@@ -50,7 +52,7 @@ class SigningKey:
 
     def is_signature(self, given: bytes, values: bytes, body: bytes) -> bool:
         """Return whether ``given`` is the signature of a request; the time does not depend on where it differs."""
-        return hmac.compare_digest(self.signature(values, body), given)
+        return compare_digest(self.signature(values, body), given)
 
     def has_signed(self, fields: Mapping[str, str], body: bytes) -> bool:
         """Return whether the field ``Signature`` is a signature of the other fields and the body by this key.

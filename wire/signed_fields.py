@@ -1,5 +1,7 @@
 """The fields that a signature covers, and their order; without the hashes, which few need."""
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping

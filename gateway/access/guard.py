@@ -5,11 +5,13 @@ rights. An unknown account costs as much time as a wrong signature. What passed 
 changes.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.access.audit import Told
@@ -69,8 +71,8 @@ class Rules:
     refusals: Refusals
     cluster: str
     judges: bool = True
-    open_codes: frozenset[int] = frozenset()
-    free_codes: frozenset[int] = frozenset()
+    open_codes: frozenset[int] = field(default_factory=frozenset)
+    free_codes: frozenset[int] = field(default_factory=frozenset)
 
 
 class Guard:
@@ -94,7 +96,7 @@ class Guard:
         self._refused = refused
         self._changed = changed
         self._callers: dict[tuple[str, str], KnownCaller] = {}
-        self.client_of: Callable[[Channel], str] = lambda _channel: ""
+        self.client_of: Callable[[Channel], str] = _no_client
         """A function that returns the client id that a connection gave; a broker sets it."""
 
     def admit(self, request: Request, right: Right) -> None:
@@ -340,6 +342,10 @@ class KnownCaller:
         if not account.is_admin and code not in rules.free_codes:
             self._guard.note(request, account.name, f"Cluster:{rules.cluster}", Action(0), "no admin")
             raise rules.refusals.no_admin(account.name, code, self.host, rules.cluster)
+
+
+def _no_client(_channel: Channel) -> str:
+    return ""
 
 
 def is_change(need: Need) -> bool:
