@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import socket
+import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,7 +22,7 @@ from compat_tests.images import image
 from compat_tests.java_client import JavaClient
 from compat_tests.peers import QUICK, GatewayProcess
 from compat_tests.scenarios import Scene
-from gateway.client import Message, Producer, SendStatus
+from gateway.client import LitePullConsumer, Message, Producer, ProducerSettings, RocketMQError, SendStatus
 from wire.replication import build_report
 
 MESSAGES = 300
@@ -84,7 +87,7 @@ def slave_of(master: Master, store: Path) -> Iterator[Slave]:
         .with_env("ROLE", "broker")
         .with_env("NAMESERVER_HOST", bridge_gateway())
         .with_env("NAMESERVER_PORT", str(master.nameserver_port))
-        .with_env("BROKER_EXTRA", "brokerRole=SLAVE;brokerId=1")
+        .with_env("BROKER_EXTRA", "brokerRole=SLAVE;brokerId=1;registerNameServerPeriod=10000")
         .with_volume_mapping(str(store), "/app/store", "rw")
         .waiting_for(LogMessageWaitStrategy(r"The broker\[.*boot success").with_startup_timeout(120))
     )
@@ -138,6 +141,101 @@ def test_a_master_that_waits_for_nobody_is_copied_all_the_same(newest_client: Ja
             scenarios.send_all(scene, topic, "send-batch")
             scenarios.receive_all(scene, topic, "consume-push")
             wait_until(lambda: slave.log == log_in(peer.data), "equal logs")
+
+
+class Load:
+    """Threads that send, and keep what was answered OK with its queue and offset."""
+
+    def __init__(self, nameserver: str, topic: str, threads: int = 4) -> None:
+        self.acknowledged: dict[bytes, tuple[int, int]] = {}
+        self.others: Counter[str] = Counter()
+        self._ends = threading.Event()
+        self._nameserver, self._topic = nameserver, topic
+        self._threads = [threading.Thread(target=self._send, args=(number,)) for number in range(threads)]
+
+    def __enter__(self) -> Load:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.set()
+        for thread in self._threads:
+            thread.join()
+
+    def wait_for_more(self) -> None:
+        before = len(self.acknowledged)
+        wait_until(lambda: len(self.acknowledged) > before + 50, "acknowledged messages")
+
+    def _send(self, number: int) -> None:
+        with Producer(
+            f"load_{number}", ProducerSettings(retry_times_when_send_failed=0), namesrv=self._nameserver
+        ) as producer:
+            for count in itertools.count():
+                if self._ends.is_set():
+                    return
+                body = b"%d-%d" % (number, count)
+                try:
+                    sent = producer.send(Message(self._topic, body), accept=set(SendStatus))
+                except RocketMQError as error:
+                    self.others[type(error).__name__] += 1
+                    self._ends.wait(0.05)
+                else:
+                    if sent.status is OK:
+                        self.acknowledged[body] = sent.queue.queue_id, sent.queue_offset
+                    else:
+                        self.others[sent.status.name] += 1
+
+
+def test_no_acknowledged_message_is_lost_or_moved_by_kills_and_pauses_of_both(master: Master, tmp_path: Path) -> None:
+    master.send("orders")
+    with slave_of(master, tmp_path / "slave") as slave:
+        master.wait_for('event="slave copies"')
+        with Load(master.nameserver, "orders") as load:
+            for fault in ("kill master", "pause slave", "kill slave", "stop master", "kill both"):
+                load.wait_for_more()
+                do(fault, master, slave)
+            load.wait_for_more()
+        assert load.others, "the faults were seen"
+        wait_until(lambda: slave.log == log_in(master.data), "equal logs")
+    found: dict[bytes, list[tuple[int, int]]] = {}
+    with LitePullConsumer("readers", namesrv=master.nameserver) as consumer:
+        queues = consumer.message_queues("orders")
+        consumer.assign(queues)
+        for queue in queues:
+            consumer.seek_to_begin(queue)
+        while messages := consumer.poll(3):
+            for message in messages:
+                found.setdefault(message.body, []).append((message.queue.queue_id, message.queue_offset))
+    wrong = {body: (place, found.get(body)) for body, place in load.acknowledged.items() if found.get(body) != [place]}
+    assert wrong == {}
+    assert len(load.acknowledged) > 300
+
+
+def do(fault: str, master: Master, slave: Slave) -> None:
+    """Do something to a master or its slave, and wait until the slave copies again."""
+    copies = master.says('event="slave copies"')
+    match fault.split():
+        case ["pause", _]:
+            slave.container.pause()
+            threading.Event().wait(3)
+            slave.container.unpause()
+            return
+        case ["stop", _]:
+            master.stop()
+            master.start()
+        case [_, "master"]:
+            master.kill()
+            master.start()
+        case [_, "slave"]:
+            slave.container.kill()
+            slave.container.start()
+        case _:
+            slave.container.kill()
+            master.kill()
+            master.start()
+            slave.container.start()
+    master.wait_for('event="slave copies"', copies + 1)
 
 
 def test_a_peer_that_acknowledges_everything_counts_for_nothing(master: Master) -> None:
