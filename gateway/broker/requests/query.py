@@ -71,12 +71,15 @@ class QueryMessages(DeskRequests):
     @answers(
         RequestCode.VIEW_MESSAGE_BY_ID,
         ViewMessageRequest,
-        needs(on_topic(SUB | GET), in_body="Topic Sub/Get of the message"),
+        needs(on_topic(SUB | GET, optional=True), in_body="Topic Sub/Get of the message"),
         Size.LARGE,
         slave=SERVED,
     )
     async def view(self, request: Request, header: ViewMessageRequest) -> Answer:
-        """Answer with the record at an offset of the commit log; message ids contain this offset."""
+        """Answer with the record at an offset of the commit log; message ids contain this offset.
+
+        Clients before 5.3 do not name a topic, so it is the record's topic that decides who may read it.
+        """
         offset = header.offset
         record = await self._desk.cold_reads.result(lambda: self._desk.store.record_at(offset), request.channel)
         if record is None:

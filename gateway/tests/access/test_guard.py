@@ -380,19 +380,24 @@ def test_a_message_read_by_its_place_needs_its_own_topic_whatever_the_request_sa
     broker.stop()
 
 
-def test_an_account_of_4_that_may_only_send_reads_no_message_by_its_place(tmp_path: Path) -> None:
-    sender = FakeAccount("sender")
-    plain = PlainAccount(name="sender", secret=sender.secret, entries={"orders": "PUB"})
+def test_a_message_is_read_by_its_place_by_accounts_of_4_that_may_receive_it_and_not_by_those_that_may_only_send(
+    tmp_path: Path,
+) -> None:
+    """Clients before 5.3 do not name the topic."""
+    sender, reader = FakeAccount("sender"), FakeAccount("reader")
     guard = guard_of(*ALL)
-    guard._accounts.accounts["sender"] = plain  # type: ignore[attr-defined]
+    for account, permission in ((sender, "PUB"), (reader, "SUB")):
+        plain = PlainAccount(name=account.name, secret=account.secret, entries={"orders": permission})
+        guard._accounts.accounts[account.name] = plain  # type: ignore[attr-defined]
     broker = broker_with(tmp_path, guard)
     peer = broker.connect()
-    for topic in ("orders", TRACE_TOPIC):
+    for topic, of_reader in (("orders", 0), (TRACE_TOPIC, 16)):
         answer = asked(peer, send_to(topic), ADMIN)
-        view = {"offset": str(int(answer.ext_fields["msgId"][-16:], 16)), "topic": topic}
-        for account, code in ((sender, 16), (ADMIN, 0)):
-            answer = asked(peer, RemotingCommand(RequestCode.VIEW_MESSAGE_BY_ID, ext_fields=dict(view)), account)
-            assert answer.code == code, answer.remark
+        place = {"offset": str(int(answer.ext_fields["msgId"][-16:], 16))}
+        for account, code in ((sender, 16), (reader, of_reader), (ADMIN, 0)):
+            for view in (place, {**place, "topic": topic}):
+                answer = asked(peer, RemotingCommand(RequestCode.VIEW_MESSAGE_BY_ID, ext_fields=dict(view)), account)
+                assert answer.code == code, answer.remark
         offset = RemotingCommand(RequestCode.GET_MAX_OFFSET, ext_fields={"topic": topic, "queueId": "0"})
         assert asked(peer, offset, sender).code == 0
     broker.stop()
