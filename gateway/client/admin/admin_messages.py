@@ -11,7 +11,14 @@ from gateway.client.admin.admin_results import MAX_FOUND, MessageNotFound
 from gateway.client.compression import Hold
 from gateway.client.connect.answers import header_of
 from gateway.client.consume.pulled import inner_messages
-from gateway.client.errors import BrokerError, ConfigurationError, ConnectError, ProtocolError, RequestTimeout
+from gateway.client.errors import (
+    BrokerError,
+    ConfigurationError,
+    ConnectError,
+    ProtocolError,
+    RequestTimeout,
+    RouteNotFound,
+)
 from gateway.client.message import ReceivedMessage, host_text
 from gateway.client.message_queue import MessageQueue
 from wire.codes import RequestCode, ResponseCode
@@ -20,7 +27,7 @@ from wire.headers.pull import PullMessageRequest, PullMessageResponse, QueryMess
 from wire.message.batch import is_inner_batch
 from wire.message.flags import PullFlag
 from wire.message.message_id import parse_offset_message_id, unpack_host
-from wire.message.record import parse_records
+from wire.message.record import StoredMessage, parse_records
 
 TOOLS_GROUP: Final = "TOOLS_CONSUMER"
 """The consumer group of tools that pull; every broker has this group."""
@@ -61,10 +68,11 @@ class AdminMessages:
             answer = await self._calls.ask(address, RequestCode.VIEW_MESSAGE_BY_ID, header)
         except (BrokerError, ConnectError, RequestTimeout) as error:
             raise MessageNotFound(f"with id {msg_id}", f"{hint}; asked {address} by its offset id: {error}") from error
-        found = self._received(answer.body, address, await self._broker_name(address))
-        if not found:
+        records = _records(answer.body, address)
+        if not records:
             raise ProtocolError(address, "its answer to VIEW_MESSAGE_BY_ID has no message")
-        return found[0]
+        name = await self._broker_name(records[0].topic, address)
+        return ReceivedMessage(records[0], name, namespace=self._calls.namespace)
 
     async def by_key(
         self,
@@ -153,24 +161,31 @@ class AdminMessages:
         return sorted(found, key=lambda message: message.stored_at_ms)
 
     def _received(self, body: bytes, address: str, broker_name: str) -> list[ReceivedMessage]:
-        try:
-            hold = Hold()
-            records = [
-                message
-                for record in parse_records(body)
-                for message in (inner_messages(record, hold) if is_inner_batch(record.sys_flag) else [record])
-            ]
-        except RemoteError as error:
-            raise ProtocolError(address, f"a message cannot be read: {error}") from error
+        records = _records(body, address)
         return [ReceivedMessage(record, broker_name, namespace=self._calls.namespace) for record in records]
 
-    async def _broker_name(self, address: str) -> str:
-        """Return the name of the broker at an address; the address itself if the name server does not know it."""
-        info = await self._calls.cluster()
-        for name, broker in info.broker_addr_table.items():
-            if address in broker.broker_addrs.values():
-                return name
-        return address
+    async def _broker_name(self, topic: str, address: str) -> str:
+        """Return the name of the broker at an address; the address itself if the topic's route does not have it.
+
+        An account that may read the topic may see its route, which is not so of the table of all brokers.
+        """
+        try:
+            brokers = (await self._calls.route(topic)).broker_datas
+        except RouteNotFound:
+            return address
+        return next((broker.broker_name for broker in brokers if address in broker.broker_addrs.values()), address)
+
+
+def _records(body: bytes, address: str) -> list[StoredMessage]:
+    try:
+        hold = Hold()
+        return [
+            message
+            for record in parse_records(body)
+            for message in (inner_messages(record, hold) if is_inner_batch(record.sys_flag) else [record])
+        ]
+    except RemoteError as error:
+        raise ProtocolError(address, f"a message cannot be read: {error}") from error
 
 
 def _place_of(msg_id: str) -> tuple[str, int] | None:

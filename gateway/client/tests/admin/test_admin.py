@@ -35,6 +35,8 @@ from wire.command import RemotingCommand
 from wire.headers.declare import parse_header
 from wire.headers.offsets import ResetOffsetRequest, UpdateConsumerOffsetRequest
 from wire.headers.topics import CreateTopicRequest
+from wire.message.message_id import build_offset_message_id, pack_host
+from wire.message.record import OutgoingMessage, build_record
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 Scenario = Callable[[ScriptedBroker, AdminClient], Awaitable[None]]
@@ -236,6 +238,23 @@ def test_an_id_that_names_no_broker_is_not_asked_for() -> None:
             with pytest.raises(MessageNotFound, match="with its topic only"):
                 await admin.messages.by_id(impossible)
         assert broker.codes() == []
+
+    with_admin(scenario)
+
+
+def test_who_may_read_a_topic_finds_its_messages_by_the_ids_of_their_broker() -> None:
+    """The name of the broker is in the topic's route: who may read a topic need not be allowed to see the cluster."""
+
+    async def scenario(broker: ScriptedBroker, admin: AdminClient) -> None:
+        broker.answer(RequestCode.GET_BROKER_CLUSTER_INFO, ResponseCode.NO_PERMISSION, "Get is needed")
+        host, port = broker.address.split(":")
+        place = pack_host(host, int(port))
+        record = build_record(OutgoingMessage("orders", 0, 0, 0, 1, place, place, 0, 0, b"body", b""), 3, 7, 2)
+        broker.on(RequestCode.VIEW_MESSAGE_BY_ID, lambda request: request.response(0, body=record))
+        found = await admin.messages.by_id(build_offset_message_id(place, 7))
+        assert (found.body, found.queue.broker_name) == (b"body", "broker-a")
+        broker.unknown_topics.add("orders")
+        assert (await admin.messages.by_id(found.offset_msg_id)).queue.broker_name == broker.address
 
     with_admin(scenario)
 
