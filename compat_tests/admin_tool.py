@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from urllib.parse import quote
 
@@ -81,7 +81,7 @@ def _shape(line: str) -> str:
 
 
 @contextmanager
-def admin_tool(nameserver: str, version: str = "5.5.0") -> Iterator[AdminTool]:
+def admin_tool(nameserver: str, version: str = "5.5.0", environment: Mapping[str, str] = {}) -> Iterator[AdminTool]:
     """A running tool of the newest Apache RocketMQ, or of another."""
 
     def write(path: str, text: str) -> None:
@@ -96,6 +96,8 @@ def admin_tool(nameserver: str, version: str = "5.5.0") -> Iterator[AdminTool]:
         .with_kwargs(labels={LABEL: owner()})
         .waiting_for(LogMessageWaitStrategy("ready").with_startup_timeout(60))
     )
+    for name, value in environment.items():
+        container.with_env(name, value)
     with container:
         address = container.get_container_host_ip(), int(container.get_exposed_port(_PORT))
         yield AdminTool(address, nameserver, write)

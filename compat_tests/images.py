@@ -19,6 +19,7 @@ from compat_tests.environment import REPOSITORY, engine
 _CONTEXTS: dict[str, tuple[str, ...]] = {
     "java-client": ("docker/java-client", "compat_tests/java_client"),
     "go-client": ("docker/go-client", "compat_tests/go_client"),
+    "cpp-client": ("docker/cpp-client", "compat_tests/cpp_client"),
     "node-client": ("docker/node-client", "compat_tests/node_client"),
     "grpc-client": ("docker/grpc-client", "compat_tests/grpc_client", "compat_tests/java_client"),
     "proxy": ("docker/proxy",),

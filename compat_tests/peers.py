@@ -236,6 +236,8 @@ class ApacheContainer:
 
     `plain_acl` is the text of conf/plain_acl.yml, and `operator` the keys of an account that may change settings.
 
+    With `speaks_tls` it serves encrypted connections too.
+
     `ports`, broker's and name server's, are taken on this machine: clients of a `GatewayProcess` that had them go on.
     """
 
@@ -249,6 +251,7 @@ class ApacheContainer:
         ports: tuple[int, int] | None = None,
         plain_acl: str = "",
         operator: tuple[str, str] | None = None,
+        speaks_tls: bool = False,
     ) -> None:
         self.name = f"rocketmq-{version}"
         self._operator = operator
@@ -260,6 +263,7 @@ class ApacheContainer:
             .with_env("BROKER_EXTRA", ";".join(f"{k}={v}" for k, v in {**(settings or {}), **APACHE_ONLY}.items()))
             .with_env("BROKER_PORT", str(self._port))
             .with_env("PLAIN_ACL", plain_acl)
+            .with_env("TLS_MODE", "permissive" if speaks_tls else "disabled")
             .with_kwargs(labels={LABEL: owner()})
             .waiting_for(LogMessageWaitStrategy(r"The broker\[.*boot success").with_startup_timeout(120))
         )

@@ -30,6 +30,7 @@ from gateway.client import (
     SimpleConsumer,
     SimpleSettings,
     Sql,
+    TlsSettings,
     TransactionProducer,
     TransactionSettings,
     TransactionState,
@@ -291,8 +292,9 @@ def message_of(o: Fields, number: int, **more: Any) -> Message:
 
 
 def reached(o: Fields) -> Fields:
-    """What every client is told: name servers, and the keys of an account."""
-    return {"namesrv": o["ns"], **{name: o[name] for name in ("access_key", "secret_key") if name in o}}
+    """What every client is told: name servers, the keys of an account, and whether to speak TLS."""
+    keys: Fields = {name: o[name] for name in ("access_key", "secret_key") if name in o}
+    return {"namesrv": o["ns"], "tls": TlsSettings(verify=False) if "tls" in o else False, **keys}
 
 
 def producer_settings(o: Fields) -> ProducerSettings:

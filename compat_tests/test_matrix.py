@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from compat_tests.access.stands import Stand
 from compat_tests.java_client import JavaClient
 from compat_tests.matrix import command, results
 from compat_tests.matrix.clients import CLIENTS
+from compat_tests.matrix.doors import CONTROL, DOORS, GATEWAY
 from compat_tests.matrix.features import FEATURES, Feature
-from compat_tests.matrix.page import CONTROL, GATEWAY, KNOWN, PAGE, page
+from compat_tests.matrix.page import KNOWN, PAGE, page
 from compat_tests.matrix.results import Result, Results
 from compat_tests.matrix.stage import Stage
+from compat_tests.peers import GatewayProcess
 from compat_tests.scenarios import Scene, receive_all, send_all
 from gateway.client import AdminClient
 
@@ -33,7 +36,7 @@ def test_stored_results_are_of_cells_that_exist() -> None:
     for each in results.load().all():
         assert each.client in CLIENTS
         assert each.feature in FEATURES
-        assert each.feature not in CLIENTS[each.client].lacks, f"{each.client} lacks {each.feature}"
+        assert CLIENTS[each.client].can(each.feature, DOORS[each.peer]), f"no such cell: {each}"
 
 
 def test_what_a_client_lacks_is_a_feature() -> None:
@@ -71,6 +74,17 @@ def test_a_failure_of_the_control_is_told_with_its_cause_and_one_of_the_gateway_
     assert f"{line} the gateway: `timed out`" in page(Results(node[:1]))
 
 
+def test_what_was_tried_with_tls_or_keys_has_a_table_of_its_own_in_which_each_door_has_its_own_control() -> None:
+    doors = {"gateway-keys-1.0": True, "rocketmq-4.9.8-keys-1.0": True, "gateway-keys-2.0": False}
+    results = Results([Result("node", "push", door, passed, "2026-01-01", "lost") for door, passed in doors.items()])
+    text = page(results)
+    assert f"| Node ali-ons 3.12.0: {FEATURES['push'].title} | – | ✔ ✔ | – | ✘ ? | – |\n" in text
+    assert f"- Node ali-ons 3.12.0, {FEATURES['push'].title}, keys of 5.3 and later, the gateway: `lost`\n" in text
+    failed = results.all()[1]
+    assert not command.is_worse(results, failed)
+    assert command.is_worse(results.with_one(replace(failed, peer=DOORS[failed.peer].control, passed=True)), failed)
+
+
 def test_no_stored_failure_is_without_a_cause() -> None:
     failed = {(each.client, each.feature) for each in results.load().all() if not each.passed}
     assert failed <= set(KNOWN)
@@ -78,9 +92,11 @@ def test_no_stored_failure_is_without_a_cause() -> None:
 
 @pytest.fixture(scope="module")
 def stage(gateway: Scene) -> Iterator[Stage]:
-    nameserver = gateway.peer.nameserver
-    with AdminClient(namesrv=nameserver) as admin:
-        yield Stage(gateway.peer, gateway.client, 30, 10, admin=admin, address=nameserver)
+    peer = gateway.peer
+    assert isinstance(peer, GatewayProcess)
+    stand = Stand(peer)
+    with AdminClient(stand.operator()) as admin:
+        yield Stage(peer, gateway.client, 30, 10, stand=stand, admin=admin, address=peer.nameserver)
 
 
 @pytest.mark.parametrize(

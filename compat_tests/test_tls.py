@@ -9,10 +9,8 @@ from dataclasses import replace
 import pytest
 
 from compat_tests import scenarios
-from compat_tests.client_program import client_program
 from compat_tests.conftest import running
-from compat_tests.images import image
-from compat_tests.java_client import CLIENT_VERSIONS
+from compat_tests.java_client import CLIENT_VERSIONS, OVER_TLS, java_client
 from compat_tests.peers import QUICK, GatewayProcess
 from compat_tests.scenarios import Scene
 
@@ -30,9 +28,7 @@ def enforcing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProce
 
 @pytest.fixture(scope="module", params=CLIENT_VERSIONS)
 def scene(request: pytest.FixtureRequest, enforcing: GatewayProcess) -> Iterator[Scene]:
-    version = request.param
-    environment = {"ROCKETMQ_VERSION": version, "JDK_JAVA_OPTIONS": "-Dtls.enable=true"}
-    with client_program(image("java-client"), version, environment) as client:
+    with java_client(request.param, OVER_TLS) as client:
         found = Scene(enforcing, client, MESSAGES)
         with suppress(AssertionError):  # a JVM's first handshake on a busy machine may take longer than a request may
             found.topic()
@@ -52,9 +48,6 @@ def test_exactly_the_committed_transactions_are_received(scene: Scene) -> None:
 
 def test_a_plain_client_is_not_served_and_the_log_says_why(scene: Scene, enforcing: GatewayProcess) -> None:
     version = scene.client.version
-    with (
-        client_program(image("java-client"), version, {"ROCKETMQ_VERSION": version}) as plain,
-        pytest.raises(AssertionError),
-    ):
+    with java_client(version) as plain, pytest.raises(AssertionError):
         replace(scene, client=plain).topic()
     assert "plain connection refused: only TLS is served" in enforcing.log.read_text()

@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from compat_tests import frames
 from compat_tests.client_program import ClientProgram
@@ -19,6 +20,7 @@ from compat_tests.environment import wait_until
 from compat_tests.frames import Frame
 from compat_tests.peers import QUICK, ApacheContainer, GatewayProcess
 from compat_tests.scenarios import Scene, unused_topic
+from gateway.client import ClientSettings, TlsSettings
 
 CREATE_TOPIC, SET_REQUEST_MODE, CREATE_USER, CREATE_POLICIES = 17, 401, 3001, 3006
 OWN_TOPIC, OTHER_TOPIC = "orders", "bills"
@@ -90,13 +92,19 @@ USERS_AND_POLICIES = {
 """Lines of broker.conf that Apache RocketMQ needs as well."""
 
 
+ENCRYPTED = {"tls.server.mode": "enforcing"}
+"""The setting with which this gateway serves no plain connection."""
+
+
 class Stand:
-    """A running server with these accounts."""
+    """A running server with these accounts; without any as it stands here."""
 
     generation = ""
 
-    def __init__(self, peer: ApacheContainer | GatewayProcess) -> None:
+    def __init__(self, peer: ApacheContainer | GatewayProcess, *, is_encrypted: bool = False) -> None:
         self.peer = peer
+        self.is_encrypted = is_encrypted
+        """Its clients speak TLS."""
 
     @property
     def is_apache(self) -> bool:
@@ -124,7 +132,7 @@ class Stand:
 
     def ask(self, frame: Frame, keys: Keys | None = OPERATOR) -> Frame:
         """Send a request to the broker and return its answer."""
-        answer = frames.ask(self.broker, frame if keys is None else keys.sign(frame))
+        answer = frames.ask(self.broker, frame if keys is None else keys.sign(frame), encrypted=self.is_encrypted)
         assert answer is not None, f"no answer to {frame.header}"
         return answer
 
@@ -140,7 +148,7 @@ class Stand:
 
         def is_known() -> bool:
             asked = OPERATOR.sign(frames.request(frames.GET_ROUTE, {"topic": name}))
-            answer = frames.ask((host, int(port)), asked)
+            answer = frames.ask((host, int(port)), asked, encrypted=self.is_encrypted)
             return answer is not None and answer.code == 0
 
         wait_until(is_known, f"a route of {name}")
@@ -150,9 +158,18 @@ class Stand:
         mode = {"topic": topic, "consumerGroup": group, "mode": "POP", "popShareQueueNum": 0}
         self.demand(frames.request(SET_REQUEST_MODE, body=json.dumps(mode).encode()))
 
+    def options(self, keys: Keys | None) -> Mapping[str, str]:
+        """Return the options of each verb of a client with the keys of an account, or without."""
+        return {**({} if keys is None else keys.options), **({"tls": "true"} if self.is_encrypted else {})}
+
+    def operator(self) -> ClientSettings:
+        """Return the settings of the operator's own client."""
+        tls = TlsSettings(verify=False) if self.is_encrypted else False
+        return ClientSettings(namesrv=self.nameserver, tls=tls, **OPERATOR.options)  # type: ignore[arg-type]
+
     def scene(self, client: ClientProgram, keys: Keys | None, messages: int = 0) -> AccountScene:
         """Return the scene of a client with the keys of an account, or without."""
-        return AccountScene(self.peer, client, messages, keys={} if keys is None else keys.options, stand=self)
+        return AccountScene(self.peer, client, messages, keys=self.options(keys), stand=self)
 
     def demand(self, frame: Frame) -> None:
         """Send a request as the operator, who must not be refused."""
@@ -207,32 +224,58 @@ class StandOf5(Stand):
         self.demand(frames.request(CREATE_POLICIES, {"subject": subject}, body))
 
 
-def apache_of_4() -> Stand:
+class Make(Protocol):
+    """Makes a server, not yet started; a folder is for what it keeps on this machine."""
+
+    def __call__(self, folder: Path, settings: Mapping[str, str] = ..., *, is_encrypted: bool = ...) -> Stand: ...
+
+
+def apache(folder: Path, settings: Mapping[str, str] = QUICK, *, is_encrypted: bool = False) -> Stand:
+    """Return Apache RocketMQ 5.5.0 without accounts."""
+    return Stand(ApacheContainer(dict(settings), speaks_tls=is_encrypted), is_encrypted=is_encrypted)
+
+
+def apache_of_4(folder: Path, settings: Mapping[str, str] = QUICK, *, is_encrypted: bool = False) -> Stand:
     """Return ACL 1.0 as Apache RocketMQ 4.9.8 has it."""
-    operator = (OPERATOR.access, OPERATOR.secret)
-    return StandOf4(
-        ApacheContainer({**QUICK, "aclEnable": "true"}, version="4.9.8", plain_acl=PLAIN_ACL, operator=operator)
+    peer = ApacheContainer(
+        {**settings, "aclEnable": "true"},
+        version="4.9.8",
+        plain_acl=PLAIN_ACL,
+        operator=(OPERATOR.access, OPERATOR.secret),
+        speaks_tls=is_encrypted,
     )
+    return StandOf4(peer, is_encrypted=is_encrypted)
 
 
-def apache_of_5() -> Stand:
+def apache_of_5(folder: Path, settings: Mapping[str, str] = QUICK, *, is_encrypted: bool = False) -> Stand:
     """Return users and policies as Apache RocketMQ 5.5.0 has them."""
-    settings = {**QUICK, **USERS_AND_POLICIES}
-    return StandOf5(ApacheContainer(settings, operator=(OPERATOR.access, OPERATOR.secret)))
+    operator = (OPERATOR.access, OPERATOR.secret)
+    peer = ApacheContainer({**settings, **USERS_AND_POLICIES}, operator=operator, speaks_tls=is_encrypted)
+    return StandOf5(peer, is_encrypted=is_encrypted)
 
 
-def gateway_of_4(folder: Path) -> Stand:
+def gateway(folder: Path, settings: Mapping[str, str] = NAMED, *, is_encrypted: bool = False) -> Stand:
+    """Return this gateway without accounts."""
+    return Stand(_gateway(folder, settings, is_encrypted=is_encrypted), is_encrypted=is_encrypted)
+
+
+def gateway_of_4(folder: Path, settings: Mapping[str, str] = NAMED, *, is_encrypted: bool = False) -> Stand:
     """Return this gateway with the file of 4.9.8."""
     conf = folder / "home" / "conf"
     conf.mkdir(parents=True)
     (conf / "plain_acl.yml").write_text(PLAIN_ACL)
-    return StandOf4(GatewayProcess(folder / "data", {**NAMED, "aclEnable": "true", "rocketmqHome": str(conf.parent)}))
+    more = {**settings, "aclEnable": "true", "rocketmqHome": str(conf.parent)}
+    return StandOf4(_gateway(folder, more, is_encrypted=is_encrypted), is_encrypted=is_encrypted)
 
 
-def gateway_of_5(folder: Path) -> Stand:
+def gateway_of_5(folder: Path, settings: Mapping[str, str] = NAMED, *, is_encrypted: bool = False) -> Stand:
     """Return this gateway with the settings of 5.5.0; like there, the operator sees passwords."""
-    settings = {**NAMED, "gateway.passwordReaders": OPERATOR.access}
-    return StandOf5(GatewayProcess(folder / "data", {**settings, **USERS_AND_POLICIES}))
+    more = {**settings, "gateway.passwordReaders": OPERATOR.access, **USERS_AND_POLICIES}
+    return StandOf5(_gateway(folder, more, is_encrypted=is_encrypted), is_encrypted=is_encrypted)
+
+
+def _gateway(folder: Path, settings: Mapping[str, str], *, is_encrypted: bool) -> GatewayProcess:
+    return GatewayProcess(folder / "data", {**settings, **(ENCRYPTED if is_encrypted else {})})
 
 
 def _topic(name: str, queues: int) -> dict[str, str]:

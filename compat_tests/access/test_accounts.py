@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
-from compat_tests import frames, scenarios
-from compat_tests.access import admin_commands
+from compat_tests import frames
+from compat_tests.access import admin_commands, apis
 from compat_tests.access.stands import (
     DISABLED,
     EVERYWHERE,
@@ -22,8 +20,8 @@ from compat_tests.access.stands import (
     OWN_TOPIC,
     UNKNOWN,
     WRONG,
-    AccountScene,
     Keys,
+    Make,
     Stand,
     apache_of_4,
     apache_of_5,
@@ -31,7 +29,6 @@ from compat_tests.access.stands import (
     gateway_of_5,
 )
 from compat_tests.admin_tool import admin_tool
-from compat_tests.client_program import ClientProgram
 from compat_tests.environment import wait_until
 from compat_tests.frames import Frame
 from compat_tests.java_client import CLIENT_VERSIONS, JavaClient
@@ -39,15 +36,13 @@ from compat_tests.python_program import PythonProgram
 from compat_tests.scenarios import run_name, unused_topic
 from gateway.client import AclError, Message, Producer, ProducerSettings, RocketMQError
 
-TARGETS: dict[str, tuple[Callable[[Path], Stand], tuple[str, ...]]] = {
-    "rocketmq-4.9.8": (lambda _: apache_of_4(), ("4.9.8",)),
-    "rocketmq-5.5.0": (lambda _: apache_of_5(), ("5.5.0",)),
+TARGETS: dict[str, tuple[Make, tuple[str, ...]]] = {
+    "rocketmq-4.9.8": (apache_of_4, ("4.9.8",)),
+    "rocketmq-5.5.0": (apache_of_5, ("5.5.0",)),
     "gateway-1.0": (gateway_of_4, CLIENT_VERSIONS),
     "gateway-2.0": (gateway_of_5, CLIENT_VERSIONS),
 }
 """Servers, and the versions of the Java clients that are tried with them."""
-MESSAGES = 100
-TRANSACTIONS = 30
 PATIENCE_S = 20
 
 
@@ -100,83 +95,8 @@ def refusals(stand: Stand) -> list[tuple[Keys | None, str]]:
     return found if stand.generation == "1.0" else [*found, (DISABLED, "User:disabled is disabled.")]
 
 
-def _pushed(scene: AccountScene) -> None:
-    topic = scene.topic()
-    scenarios.send_all(scene, topic, "send-sync")
-    scenarios.receive_all(scene, topic, "consume-push")
-
-
-def _polled(scene: AccountScene) -> None:
-    topic = scene.topic()
-    scenarios.send_all(scene, topic, "send-async")
-    scenarios.receive_all(scene, topic, "consume-lite-pull")
-
-
-def _pulled(scene: AccountScene) -> None:
-    topic = scene.topic()
-    scenarios.send_all(scene, topic, "send-batch", batch=20)
-    scenarios.send_all(scene, topic, "send-oneway")
-    got = scene.run("consume-pull", topic=topic, run=run_name(topic), group=f"g_{topic}", count=scene.messages)
-    assert got["received"] == scene.messages, str(got)
-
-
-def _ordered(scene: AccountScene) -> None:
-    topic = scene.topic()
-    scenarios.send_all(scene, topic, "send-orderly", shards=4, threads=4)
-    got = scenarios.receive_all(scene, topic, "consume-orderly", shards=4)
-    assert got["order_breaks"] == 0, str(got)
-
-
-def _transacted(scene: AccountScene) -> None:
-    scenarios.transactions_by_thirds(scene, TRANSACTIONS)
-
-
-def _answered(scene: AccountScene) -> None:
-    topic = scene.topic()
-    got = scene.run("request", topic=topic, group=f"g_{topic}", count=10, threads=4)
-    assert (got["replied"], got["wrong"], got["failed"]) == (10, 0, 0), str(got)
-
-
-def _popped(scene: AccountScene) -> None:
-    """The broker shares out the queues to a Java consumer; the simple consumer is there to pop."""
-    topic = scene.topic()
-    group = f"g_{topic}"
-    scenarios.send_all(scene, topic)
-    if isinstance(scene.client, PythonProgram):
-        scenarios.receive_all(scene, topic, "consume-simple", group=group, skip=50, invisible_ms=8000)
-    else:
-        scene.stand.let_pop(topic, group)
-        scenarios.receive_all(scene, topic, "consume-push", group=group, broker_balances=True)
-
-
-SCENARIOS = (_pushed, _polled, _pulled, _ordered, _transacted, scenarios.retried_then_dead, _answered, _popped)
-
-
-def _scenarios(stand: Stand, client: ClientProgram) -> list[tuple[Callable[[AccountScene], object], AccountScene]]:
-    """Return what is tried with a client.
-
-    A Java client waits up to twenty seconds for the queue of its retries. 4.x does not pop.
-    """
-    scene = stand.scene(client, EVERYWHERE, MESSAGES)
-    left_out: set[Callable[..., object]] = set()
-    if not isinstance(client, PythonProgram):
-        left_out.add(scenarios.retried_then_dead)
-    if client.version == "4.9.8" or (stand.is_apache and stand.generation == "1.0"):
-        left_out.add(_popped)
-    return [(each, scene) for each in SCENARIOS if each not in left_out]
-
-
 def test_every_api_works_with_the_rights_to_it(stand: Stand, java: list[JavaClient]) -> None:
-    """All at once, since most of their time is waiting."""
-    wanted = [each for client in (*java, PythonProgram()) for each in _scenarios(stand, client)]
-    with ThreadPoolExecutor(len(wanted)) as pool:
-        begun = [(pool.submit(run, scene), run, scene) for run, scene in wanted]
-        for done, run, scene in begun:
-            try:
-                done.result()
-            except Exception as error:
-                error.add_note(f"{run.__name__}, client {scene.client.version}")
-                raise
+    apis.try_at_once(stand, (*java, PythonProgram()), apis.ALL)
 
 
 def test_a_java_producer_is_refused_in_the_words_of_apache_rocketmq(stand: Stand, java: list[JavaClient]) -> None:

@@ -37,7 +37,7 @@ func consumerOptions(o options, group string) []consumer.Option {
 	if o.has("access_key") {
 		made = append(made, consumer.WithCredentials(credentials(o)))
 	}
-	return made
+	return append(made, consumerOf(o)...)
 }
 
 func selector(o options) consumer.MessageSelector {

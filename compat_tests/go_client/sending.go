@@ -93,12 +93,16 @@ func producerOptions(o options, group string) []producer.Option {
 		made = append(made, producer.WithCredentials(credentials(o)))
 	}
 	if o.has("trace") {
-		made = append(made, producer.WithTrace(&primitive.TraceConfig{Access: primitive.Local, Resolver: resolver}))
+		traced := &primitive.TraceConfig{Access: primitive.Local, Resolver: resolver}
+		if o.has("access_key") {
+			traced.Credentials = credentials(o)
+		}
+		made = append(made, producer.WithTrace(traced))
 	}
 	if o.has("shards") {
 		made = append(made, producer.WithQueueSelector(producer.NewHashQueueSelector()))
 	}
-	return made
+	return append(made, producerOf(o)...)
 }
 
 func send(o options, a answer, group int, step func(rocketmq.Producer, *outcome, []*primitive.Message)) error {
@@ -166,7 +170,7 @@ func (d *decider) ExecuteLocalTransaction(m *primitive.Message) primitive.LocalT
 	number := d.checked.numberOf(m)
 	if number%3 == 2 {
 		d.unknown.Store(number, true)
-		return primitive.UnknowState
+		return undecided
 	}
 	return decision(number)
 }

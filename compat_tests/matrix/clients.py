@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
+from compat_tests.access.stands import Stand
 from compat_tests.client_program import ClientProgram, client_program
 from compat_tests.environment import LABEL, owner
 from compat_tests.images import image
-from compat_tests.peers import Peer, container_address
+from compat_tests.java_client import OVER_TLS
+from compat_tests.matrix.doors import DOORS, Door
+from compat_tests.peers import container_address
 from compat_tests.python_program import PythonProgram
 
 Started = tuple[ClientProgram, str]
@@ -34,38 +37,48 @@ class Client:
 
     name: str
     title: str
-    start: Callable[[Peer], AbstractContextManager[Started]]
+    start: Callable[[Stand], AbstractContextManager[Started]]
     lacks: Mapping[str, str] = field(default_factory=dict)
     behind_proxy: bool = False
     """A proxy looks at a topic's `message.type`, and the broker does not see the members of groups."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """What its servers are told besides."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """What each of its verbs is told besides."""
+    closed: frozenset[str] = frozenset()
+    """Doors that it cannot enter."""
+    knows: frozenset[str] = frozenset()
+    """All features that its program asks for, if these are few: the client then has no column in the large table."""
+
+    def can(self, feature: str, door: Door) -> bool:
+        """Return whether there is such a cell."""
+        known = feature in self.knows if self.knows else feature not in self.lacks
+        return known and feature not in door.lacks and door.name not in self.closed
+
+
+def _started(
+    name: str, image_name: str, environment: Mapping[str, str], over_tls: Mapping[str, str] = OVER_TLS
+) -> Callable[[Stand], AbstractContextManager[Started]]:
+    @contextmanager
+    def start(stand: Stand) -> Iterator[Started]:
+        more = over_tls if stand.is_encrypted else {}
+        with client_program(image(image_name), name, {**environment, **more}) as program:
+            yield program, stand.nameserver
+
+    return start
 
 
 def _java(version: str, lacks: Mapping[str, str]) -> Client:
-    @contextmanager
-    def start(peer: Peer) -> Iterator[Started]:
-        with client_program(image("java-client"), version, {"ROCKETMQ_VERSION": version}) as program:
-            yield program, peer.nameserver
-
+    start = _started(version, "java-client", {"ROCKETMQ_VERSION": version})
     return Client(f"java-{version}", f"Java {version}", start, {**NO_GRPC, **lacks})
 
 
-def _program(name: str, title: str, image_name: str, lacks: Mapping[str, str]) -> Client:
-    @contextmanager
-    def start(peer: Peer) -> Iterator[Started]:
-        with client_program(image(image_name), name, {}) as program:
-            yield program, peer.nameserver
-
-    return Client(name, title, start, {**NO_GRPC, **lacks})
-
-
 @contextmanager
-def _through_proxy(peer: Peer) -> Iterator[Started]:
+def _through_proxy(stand: Stand) -> Iterator[Started]:
     """The gRPC client in front of Apache RocketMQ's proxy, which is in front of the peer."""
     proxy = (
         DockerContainer(image("proxy", "5.5.0"))
-        .with_env("NAMESERVER", peer.nameserver)
+        .with_env("NAMESERVER", stand.nameserver)
         .with_kwargs(labels={LABEL: owner()})
         .waiting_for(LogMessageWaitStrategy("startup successfully").with_startup_timeout(120))
     )
@@ -74,10 +87,10 @@ def _through_proxy(peer: Peer) -> Iterator[Started]:
 
 
 @contextmanager
-def _python(peer: Peer) -> Iterator[Started]:
+def _python(stand: Stand) -> Iterator[Started]:
     program = PythonProgram()
     try:
-        yield program, peer.nameserver
+        yield program, stand.nameserver
     finally:
         program.close()
 
@@ -113,6 +126,7 @@ _NOT_OF_GRPC = (
     "trace",
     "query",
 )
+_NO_TLS = frozenset(door.name for door in DOORS.values() if door.is_encrypted)
 _PROXY = "the proxy stands between, for which this is no matter of the client"
 
 CLIENTS: dict[str, Client] = {
@@ -126,11 +140,12 @@ CLIENTS: dict[str, Client] = {
         _java("4.9.8", _BEFORE_5),
         _java("5.3.3", {}),
         _java("5.5.0", {}),
-        _program(
+        Client(
             "go",
             "Go rocketmq-client-go 2.1.2",
-            "go-client",
+            _started("go", "go-client", {}, {"GO_CLIENT": "newer"}),
             {
+                **NO_GRPC,
                 "timer": _LEVELS_ONLY,
                 "recall": _NO_API,
                 "pop": _NO_API,
@@ -138,11 +153,12 @@ CLIENTS: dict[str, Client] = {
                 "query": _NO_API,
             },
         ),
-        _program(
+        Client(
             "node",
             "Node ali-ons 3.12.0",
-            "node-client",
+            _started("node", "node-client", {}),
             {
+                **NO_GRPC,
                 **dict.fromkeys(_NOT_OF_NODE, _NO_API),
                 "orderly": _NO_ORDERLY,
                 "orderly-retry": _NO_ORDERLY,
@@ -150,12 +166,13 @@ CLIENTS: dict[str, Client] = {
                 "reset-online": _DEAF,
                 "running-info": _DEAF,
             },
+            closed=_NO_TLS,
         ),
-        _program(
+        Client(
             "spring",
             "Spring Boot starter 2.3.3",
-            "spring-client",
-            dict.fromkeys(("recall", "pull", "pop", "query"), _NO_API),
+            _started("spring", "spring-client", {}),
+            {**NO_GRPC, **dict.fromkeys(("recall", "pull", "pop", "query"), _NO_API)},
         ),
         Client(
             "grpc",
@@ -171,5 +188,21 @@ CLIENTS: dict[str, Client] = {
             settings={"enableLmq": "true", "enableMultiDispatch": "true"},
         ),
         Client("python", "Python gateway.client", _python, {"lite-topics": NO_LITE}),
+        Client(
+            "ons",
+            "Alibaba's ons-client 1.8.8.8.Final",
+            _started("ons", "java-client", {"ROCKETMQ_VERSION": "4.5.1"}),
+            options={"api": "ons"},
+            knows=frozenset({"send-sync", "push", "transactions"}),
+        ),
+        Client(
+            "cpp",
+            "C++ librocketmq of PyPI's rocketmq 0.4.4",
+            _started("cpp", "cpp-client", {}),
+            knows=frozenset({"send-sync", "push"}),
+            closed=_NO_TLS,
+        ),
     )
 }
+SECURED_CLIENTS = ("java-4.9.8", "java-5.5.0", "go", "node", "spring", "ons", "cpp", "python")
+"""Those that are tried with TLS and accounts."""

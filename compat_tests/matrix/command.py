@@ -12,15 +12,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from compat_tests import environment
-from compat_tests.matrix.clients import CLIENTS, Client
+from compat_tests.access.stands import NAMED
+from compat_tests.matrix.clients import CLIENTS, SECURED_CLIENTS, Client
+from compat_tests.matrix.doors import CONTROL, DOORS, GATEWAY, SECURED, SECURED_FEATURES, Door
 from compat_tests.matrix.features import FEATURES, Feature
-from compat_tests.matrix.page import CONTROL, GATEWAY, PAGE, page
+from compat_tests.matrix.page import PAGE, page
 from compat_tests.matrix.results import Result, Results, load
 from compat_tests.matrix.stage import Stage
-from compat_tests.peers import QUICK, make_peer
 from gateway.client import AdminClient, RocketMQError
 
-SETTINGS = {**QUICK, "enablePropertyFilter": "true", "recallMessageEnable": "true", "traceTopicEnable": "true"}
+SETTINGS = {**NAMED, "enablePropertyFilter": "true", "recallMessageEnable": "true", "traceTopicEnable": "true"}
 MESSAGES = 60
 PATIENCE_S = 15
 REASON_CHARS = 160
@@ -32,9 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not asked.page:
         environment.start_engine()
         environment.remove_leftovers()
-        for name in asked.client or CLIENTS:
-            for peer in asked.peer or (GATEWAY, CONTROL):
-                _run_client(CLIENTS[name], peer, asked.feature or list(FEATURES))
+        secured = [each for door in SECURED for each in (door.name, door.control)]
+        for name in asked.client or (SECURED_CLIENTS if asked.secured else CLIENTS):
+            for peer in asked.peer or (secured if asked.secured else (GATEWAY, CONTROL)):
+                _run_client(CLIENTS[name], peer, asked.feature)
     results = load()
     PAGE.write_text(page(results), encoding="utf-8")
     worse = [each for each in results.all() if is_worse(results, each)]
@@ -45,23 +47,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def is_worse(results: Results, result: Result) -> bool:
     """Return whether the gateway fails where Apache RocketMQ passes."""
-    control = results.get(result.client, result.feature, CONTROL)
-    return result.peer == GATEWAY and not result.passed and control is not None and control.passed
+    control = results.get(result.client, result.feature, DOORS[result.peer].control)
+    return not result.passed and control is not None and control.passed
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m compat_tests.matrix", description=__doc__)
     parser.add_argument("--client", action="append", choices=list(CLIENTS), help="may be repeated; else all")
     parser.add_argument("--feature", action="append", choices=list(FEATURES), help="may be repeated; else all")
-    parser.add_argument("--peer", action="append", choices=[GATEWAY, CONTROL], help="may be repeated; else both")
+    parser.add_argument("--peer", action="append", choices=list(DOORS), help="may be repeated; else the open ones")
+    parser.add_argument("--secured", action="store_true", help="instead of the open servers those with TLS or accounts")
     parser.add_argument("--page", action="store_true", help="execute nothing, write the page from what is stored")
     return parser
 
 
-def _run_client(client: Client, peer_name: str, features: Sequence[str]) -> None:
+def _run_client(client: Client, peer_name: str, features: Sequence[str] | None) -> None:
     """All its cells against a fresh server; what they were found to be is stored at once."""
-    wanted = [FEATURES[name] for name in features if name not in client.lacks]
-    with _stage(client, peer_name) as stage:
+    door = DOORS[peer_name]
+    usual = SECURED_FEATURES if door.title else FEATURES
+    wanted = [FEATURES[name] for name in features or usual if client.can(name, door)]
+    if not wanted:
+        return
+    with _stage(client, door) as stage:
         for feature in wanted:
             begun = time.monotonic()
             reason = reason_of(stage, client, feature)
@@ -73,15 +80,26 @@ def _run_client(client: Client, peer_name: str, features: Sequence[str]) -> None
 
 
 @contextlib.contextmanager
-def _stage(client: Client, peer_name: str) -> Iterator[Stage]:
+def _stage(client: Client, door: Door) -> Iterator[Stage]:
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="matrix-"))
-        peer = make_peer(peer_name, Path(folder) / "data", {**SETTINGS, **client.settings})
-        peer.start()
-        stack.callback(peer.stop)
-        admin = stack.enter_context(AdminClient(namesrv=peer.nameserver))
-        program, address = stack.enter_context(client.start(peer))
-        yield Stage(peer, program, MESSAGES, PATIENCE_S, admin=admin, address=address, behind_proxy=client.behind_proxy)
+        stand = door.make(Path(folder), {**SETTINGS, **client.settings}, is_encrypted=door.is_encrypted)
+        stand.peer.start()
+        stack.callback(stand.peer.stop)
+        stand.prepare()
+        admin = stack.enter_context(AdminClient(stand.operator()))
+        program, address = stack.enter_context(client.start(stand))
+        yield Stage(
+            stand.peer,
+            program,
+            MESSAGES,
+            PATIENCE_S,
+            {**stand.options(door.keys), **client.options},
+            stand=stand,
+            admin=admin,
+            address=address,
+            behind_proxy=client.behind_proxy,
+        )
 
 
 def reason_of(stage: Stage, client: Client, feature: Feature) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from compat_tests.environment import REPOSITORY
 from compat_tests.matrix.clients import CLIENTS, Client
-from compat_tests.matrix.features import FEATURES
+from compat_tests.matrix.doors import DOORS, GATEWAY, SECURED, Door
+from compat_tests.matrix.features import FEATURES, Feature
 from compat_tests.matrix.results import Results
 
 PAGE = REPOSITORY / "docs" / "compatibility.md"
-GATEWAY, CONTROL = "gateway-host", "rocketmq-5.5.0"
 PASSED, FAILED, ABSENT, UNKNOWN = "✔", "✘", "–", "?"
 
 _OLD_REQUEST = (
@@ -38,13 +38,25 @@ _NOTES = """- offsets set back while the group consumes: the gateway tells its c
 _HEAD = """# Compatibility
 
 Which stock clients can do what with the gateway, and with Apache RocketMQ 5.5.0, the control. Every cell was executed:
-{executed} of them, {days}. The first mark is the gateway's, the second the control's.
+{executed} of them, {days}. The first mark is the gateway's, the second the control's. [TLS and
+accounts](#with-tls-and-accounts) have a table of their own.
 
 ✔ holds · ✘ does not (the reasons are below) · – the client cannot say it (the reasons are below){unknown}
 
 This page is written by `python -m compat_tests.matrix`, which needs Docker and an hour or so; `--client`, `--feature`
 and `--peer` execute some of the cells. What a row means in detail is in `compat_tests/matrix/features.py`: each counts
 lost, repeated, damaged and foreign messages. [Deliberate differences](differences.md) are on a page of their own.
+"""
+
+
+_SECURED = """
+## With TLS and accounts
+
+The account may send to and receive from every topic, with every group, and nothing else; an administrator makes the
+topics. Over TLS the gateway refuses plain connections. The control is Apache RocketMQ with the same settings: 4.9.8 for
+ACL 1.0, which pops nothing, else 5.5.0. No release of Go's client has TLS; the rows are those of its sources of
+2025-12-26. `python -m compat_tests.matrix --secured` executes these cells. `mqadmin` of both generations, with keys and
+over TLS, is in `compat_tests/access`.
 """
 
 
@@ -59,32 +71,47 @@ def page(results: Results) -> str:
         ),
         "\n".join(rows),
         "\n## What does not hold\n",
-        "\n".join(_failures(results)) or "Nothing.",
+        "\n".join(dict.fromkeys(_failures(results))) or "Nothing.",
         "\n## How long it takes\n",
         _NOTES,
         "\n## What clients cannot say\n",
         "\n".join(_absences()),
+        _SECURED,
+        "\n".join(_secured(results)),
     ]
     return "\n".join(parts) + "\n"
 
 
 def _table(results: Results) -> Iterator[str]:
-    clients = list(CLIENTS.values())
+    clients = [client for client in CLIENTS.values() if not client.knows]
     yield "| | " + " | ".join(client.title for client in clients) + " |"
     yield "|---|" + ":-:|" * len(clients)
     for feature in FEATURES.values():
-        cells = (_cell(results, client, feature.name) for client in clients)
+        cells = (_cell(results, client, feature.name, DOORS[GATEWAY]) for client in clients)
         yield f"| {feature.title} | " + " | ".join(cells) + " |"
 
 
-def _cell(results: Results, client: Client, feature: str) -> str:
-    if feature in client.lacks:
+def _secured(results: Results) -> Iterator[str]:
+    """A row for each client and feature of those that were executed, a column for each way in."""
+    yield "| | " + " | ".join(door.title for door in SECURED) + " |"
+    yield "|---|" + ":-:|" * len(SECURED)
+    executed = {(each.client, each.feature) for each in results.all() if DOORS[each.peer] in SECURED}
+    for client in CLIENTS.values():
+        for feature in FEATURES.values():
+            if (client.name, feature.name) in executed:
+                cells = (_cell(results, client, feature.name, door) for door in SECURED)
+                yield f"| {client.title}: {feature.title} | " + " | ".join(cells) + " |"
+
+
+def _cell(results: Results, client: Client, feature: str, door: Door) -> str:
+    marks = [_mark(results, client, feature, each) for each in (door, DOORS[door.control])]
+    return ABSENT if set(marks) == {ABSENT} else " ".join(marks)
+
+
+def _mark(results: Results, client: Client, feature: str, door: Door) -> str:
+    if not client.can(feature, door):
         return ABSENT
-    return " ".join(_mark(results, client.name, feature, peer) for peer in (GATEWAY, CONTROL))
-
-
-def _mark(results: Results, client: str, feature: str, peer: str) -> str:
-    result = results.get(client, feature, peer)
+    result = results.get(client.name, feature, door.name)
     if result is None:
         return UNKNOWN
     return PASSED if result.passed else FAILED
@@ -93,18 +120,24 @@ def _mark(results: Results, client: str, feature: str, peer: str) -> str:
 def _failures(results: Results) -> Iterator[str]:
     for feature in FEATURES.values():
         for client in CLIENTS.values():
-            failed = {
-                server: result
-                for peer, server in ((GATEWAY, "the gateway"), (CONTROL, "Apache RocketMQ"))
-                if (result := results.get(client.name, feature.name, peer)) is not None and not result.passed
-            }
-            known = KNOWN.get((client.name, feature.name))
-            if known is not None and "Apache RocketMQ" in failed:
-                servers = "both servers" if len(failed) > 1 else "Apache RocketMQ"
-                yield f"- {client.title}, {feature.title}, {servers}: {known}."
-                continue
-            for server, result in failed.items():
-                yield f"- {client.title}, {feature.title}, {server}: `{result.reason}`"
+            for door in (DOORS[GATEWAY], *SECURED):
+                yield from _failures_of(results, client, feature, door)
+
+
+def _failures_of(results: Results, client: Client, feature: Feature, door: Door) -> Iterator[str]:
+    failed = {
+        server: result
+        for peer, server in ((door.name, "the gateway"), (door.control, "Apache RocketMQ"))
+        if (result := results.get(client.name, feature.name, peer)) is not None and not result.passed
+    }
+    known = KNOWN.get((client.name, feature.name))
+    what = f"- {client.title}, {feature.title}"
+    if known is not None and "Apache RocketMQ" in failed:
+        yield f"{what}, {'both servers' if len(failed) > 1 else 'Apache RocketMQ'}: {known}."
+        return
+    where = "" if door.name == GATEWAY else f", {door.title}"
+    for server, result in failed.items():
+        yield f"{what}{where}, {server}: `{result.reason}`"
 
 
 def _absences() -> Iterator[str]:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
-from compat_tests import frames
+from compat_tests.access.stands import Stand
 from compat_tests.environment import wait_until
 from compat_tests.scenarios import Scene, unused_topic
 from gateway.client import AdminClient, RocketMQError
 from wire.bodies.subscriptions import SubscriptionGroupConfig
-
-SET_REQUEST_MODE = 401
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage(Scene):
     """A scene whose topics an administrator makes, since not every client can."""
 
+    stand: Stand
     admin: AdminClient
     address: str
     """What the client connects to: the name server, or a proxy."""
@@ -27,7 +25,7 @@ class Stage(Scene):
     behind_proxy: bool = False
 
     def _common(self, options: dict[str, object]) -> dict[str, Any]:
-        return {"ns": self.address, "timeout_s": 40, "idle_s": self.patience_s, **options}
+        return {"ns": self.address, "timeout_s": 40, "idle_s": self.patience_s, **self.keys, **options}
 
     def topic(self, queues: int = 4, namespace: str = "") -> str:
         topic = f"{namespace}%{unused_topic()}" if namespace else unused_topic()
@@ -59,10 +57,4 @@ class Stage(Scene):
 
     def let_pop(self, topic: str, group: str) -> None:
         """Have the broker tell the group's members to pop, as `mqadmin setConsumeMode` does."""
-        asked = {"topic": topic, "consumerGroup": group, "mode": "POP", "popShareQueueNum": 0}
-        route = self.admin.topics.route(topic)
-        for broker_name in route.brokers:
-            host, port = str(route.address(broker_name)).rsplit(":", 1)
-            answer = frames.ask((host, int(port)), frames.request(SET_REQUEST_MODE, {}, json.dumps(asked).encode()))
-            assert answer is not None, "the broker closed the connection"
-            assert answer.code == 0, f"code {answer.code}: {answer.remark}"
+        self.stand.let_pop(topic, group)

@@ -48,6 +48,7 @@ function settings(o) {
     httpclient: { request: () => { throw new Error('not to be asked'); } },
     nameSrv: [o.text('ns')],
     namespace: o.text('namespace', ''),
+    ...(o.has('access_key') && { accessKey: o.text('access_key'), secretKey: o.text('secret_key') }),
     instanceName: `compat@${process.pid}@${instances}`,
     pollNameServerInteval: 1000,
     heartbeatBrokerInterval: 1000,

@@ -21,6 +21,11 @@ public class Application {
         all.put("compat.group", o.text("group", "unused"));
         all.put("compat.expression", o.text("sql", o.text("tags", "*")));
         all.put("compat.namespace", o.text("namespace", ""));
+        for (String part : new String[] {"producer", "consumer", "pull-consumer"}) {
+            all.put("rocketmq." + part + ".access-key", o.text("access_key", ""));
+            all.put("rocketmq." + part + ".secret-key", o.text("secret_key", ""));
+            all.put("rocketmq." + part + ".tls-enable", o.has("tls"));
+        }
         all.put("spring.main.banner-mode", "off");
         all.put("logging.level.root", "ERROR");
         return new SpringApplicationBuilder(Application.class).sources(beans).web(WebApplicationType.NONE).properties(all)

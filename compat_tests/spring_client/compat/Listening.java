@@ -95,37 +95,40 @@ final class Listening {
         }
     }
 
-    @RocketMQMessageListener(topic = "${compat.topic}", consumerGroup = "${compat.group}", selectorExpression = "${compat.expression}",
-        namespace = "${compat.namespace}")
+    @RocketMQMessageListener(topic = "${compat.topic}", consumerGroup = "${compat.group}",
+        tlsEnable = "${rocketmq.consumer.tls-enable}", selectorExpression = "${compat.expression}", namespace = "${compat.namespace}")
     public static class Push extends Listener {
         Push(Work work) {
             super(work);
         }
     }
 
-    @RocketMQMessageListener(topic = "${compat.topic}", consumerGroup = "${compat.group}", selectorExpression = "${compat.expression}",
-        selectorType = SelectorType.SQL92)
+    @RocketMQMessageListener(topic = "${compat.topic}", consumerGroup = "${compat.group}",
+        tlsEnable = "${rocketmq.consumer.tls-enable}", selectorExpression = "${compat.expression}", selectorType = SelectorType.SQL92)
     public static class Sql extends Listener {
         Sql(Work work) {
             super(work);
         }
     }
 
-    @RocketMQMessageListener(topic = "${compat.topic}", consumerGroup = "${compat.group}", consumeMode = ConsumeMode.ORDERLY)
+    @RocketMQMessageListener(topic = "${compat.topic}", consumerGroup = "${compat.group}",
+        tlsEnable = "${rocketmq.consumer.tls-enable}", consumeMode = ConsumeMode.ORDERLY)
     public static class Orderly extends Listener {
         Orderly(Work work) {
             super(work);
         }
     }
 
-    @RocketMQMessageListener(topic = "${compat.topic}", consumerGroup = "${compat.group}", messageModel = MessageModel.BROADCASTING)
+    @RocketMQMessageListener(topic = "${compat.topic}", consumerGroup = "${compat.group}",
+        tlsEnable = "${rocketmq.consumer.tls-enable}", messageModel = MessageModel.BROADCASTING)
     public static class Broadcast extends Listener {
         Broadcast(Work work) {
             super(work);
         }
     }
 
-    @RocketMQMessageListener(topic = "${compat.topic}", consumerGroup = "${compat.group}")
+    @RocketMQMessageListener(topic = "${compat.topic}", consumerGroup = "${compat.group}",
+        tlsEnable = "${rocketmq.consumer.tls-enable}")
     public static class Reply implements RocketMQReplyListener<String, String>, RocketMQPushConsumerLifecycleListener {
         private final Options o;
 

@@ -4,7 +4,6 @@ import com.aliyun.openservices.ons.api.ONSFactory;
 import com.aliyun.openservices.ons.api.PropertyKeyConst;
 import com.aliyun.openservices.ons.api.transaction.TransactionProducer;
 import com.aliyun.openservices.ons.api.transaction.TransactionStatus;
-import java.util.Properties;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.common.message.Message;
@@ -19,14 +18,8 @@ final class OnsTransactions implements TransactionApi {
     OnsTransactions(Options o, Listener listener) {
         this.listener = listener;
         immunityS = o.number("immunity_s", 1);
-        Properties properties = new Properties();
-        properties.setProperty(PropertyKeyConst.NAMESRV_ADDR, o.text("ns"));
-        properties.setProperty(PropertyKeyConst.GROUP_ID, o.text("group"));
-        properties.setProperty(PropertyKeyConst.AccessKey, o.text("access_key", "nobody"));
-        properties.setProperty(PropertyKeyConst.SecretKey, o.text("secret_key", "nothing"));
-        properties.setProperty(PropertyKeyConst.InstanceName, o.text("group") + "@" + System.nanoTime());
-        properties.setProperty(PropertyKeyConst.SendMsgTimeoutMillis, o.text("send_timeout_ms", "10000"));
-        producer = ONSFactory.createTransactionProducer(properties, message -> status(listener.check(message(message))));
+        producer = ONSFactory.createTransactionProducer(OnsMessages.properties(o, o.text("group")),
+            message -> status(listener.check(message(message))));
         producer.start();
     }
 

@@ -32,7 +32,7 @@ public final class Main {
     /** Of a client generation that does not have all APIs only some of these are compiled. */
     private static final List<String> PARTS = List.of("Topics", "Sending", "Consuming", "LitePulling", "Failing", "Looking", "Transacting",
         "RandomTransactions", "Replying", "Filtering", "Offsets", "NewGroups", "Ledger", "Reading", "Timing", "WireVectors",
-        "Ending", "GrpcSending", "GrpcConsuming", "GrpcLite", "SpringSending", "SpringConsuming");
+        "Ending", "GrpcSending", "GrpcConsuming", "GrpcLite", "SpringSending", "SpringConsuming", "OnsMessages");
 
     static {
         VERBS.put("ping", (o, a) -> a.put("java", System.getProperty("java.version")));
