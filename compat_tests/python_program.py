@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import threading
 import time
@@ -34,7 +35,14 @@ from gateway.client import (
     TransactionProducer,
     TransactionSettings,
     TransactionState,
+    aio,
 )
+
+# Now: the parser of Python 3.11 fails when two threads import modules at once in which pytest rewrites assertions.
+for _name in aio.__all__:
+    getattr(aio, _name)
+for _name in ("blocking.loop_thread", "connect.credentials"):
+    importlib.import_module(f"gateway.client.{_name}")
 
 Fields = dict[str, Any]
 _instances = itertools.count()

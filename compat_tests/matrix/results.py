@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -42,7 +43,7 @@ class Results:
     def save(self, path: Path = STORED) -> None:
         """One cell a line, so that a change shows as one."""
         lines = ",\n".join(json.dumps(asdict(each)) for each in self.all())
-        beside = path.with_suffix(".new")
+        beside = path.with_suffix(f".{os.getpid()}")
         beside.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
         beside.replace(path)  # whole at every moment: another run may read it
 

@@ -42,7 +42,7 @@ final class Timing {
         List<String> due = new ArrayList<>();
         AtomicInteger failed = new AtomicInteger();
         Tally acknowledged = new Tally(o.text("run"));
-        DefaultMQProducer producer = Sending.producer(o, new DefaultMQProducer(o.text("group", "p_" + o.text("run"))));
+        DefaultMQProducer producer = Sending.producer(o, new DefaultMQProducer(o.text("group", "p_" + o.text("run")), Sending.hook(o)));
         for (int n = first; n < first + count; n++) {
             Message message = Tally.message(o.text("topic"), o.text("run"), n, o.number("size", 100));
             int delayMs = least + (int) ((n * 7919L) % (most - least));
@@ -111,7 +111,7 @@ final class Timing {
     /** recall ns= topic= handles= (separated by commas): "message_ids"; of refused ones the code and the remark. */
     static void recall(Options o, Json answer) throws Exception {
         List<String> ids = new ArrayList<>();
-        DefaultMQProducer producer = Sending.producer(o, new DefaultMQProducer("recalling"));
+        DefaultMQProducer producer = Sending.producer(o, new DefaultMQProducer("recalling", Sending.hook(o)));
         for (String handle : o.text("handles").split(",")) {
             try {
                 ids.add(Json.quote(producer.recallMessage(o.text("topic"), handle)));
