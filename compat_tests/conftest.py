@@ -23,7 +23,9 @@ PAIRS = (
     ("gateway-host", "5.5.0"),
     ("rocketmq-5.5.0", "5.5.0"),
 )
-CONTROL_PART = 4
+PLAIN = ("gateway-plain", "5.5.0")
+PART = 4
+"""The control and the gateway without quick parts get one message of this many."""
 pytest.register_assert_rewrite("compat_tests.python_consumers")  # its modules have tests, but no names of such
 CONTROL_RERUNS = 2
 """How often a test of Apache RocketMQ may be run again; one of the gateway never is. The control loses a little now and
@@ -62,6 +64,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.flaky(reruns=CONTROL_RERUNS))
 
 
+def pair_name(pair: tuple[str, str]) -> str:
+    """The name of a peer with a client in the name of a test."""
+    return f"{pair[0]}-client-{pair[1]}"
+
+
 @pytest.fixture(scope="session", autouse=True)
 def engine() -> Iterator[None]:
     """A Docker engine without leftovers of earlier runs."""
@@ -79,7 +86,7 @@ def clients(engine: None) -> Iterator[Callable[[str], JavaClient]]:
 
 
 # Not for the whole session: Apache RocketMQ takes a part of a core also when nobody asks it.
-@pytest.fixture(scope="module", params=PAIRS, ids=lambda pair: f"{pair[0]}-client-{pair[1]}")
+@pytest.fixture(scope="module", params=PAIRS, ids=pair_name)
 def scene(
     request: pytest.FixtureRequest,
     clients: Callable[[str], JavaClient],
@@ -90,7 +97,7 @@ def scene(
     peer = make_peer(peer_name, tmp_path_factory.mktemp("peer") / "data", QUICK)
     messages = request.config.getoption("--messages")
     with running(peer):
-        yield Scene(peer, clients(version), messages // CONTROL_PART if peer_name.startswith("rocketmq") else messages)
+        yield Scene(peer, clients(version), messages if peer_name == "gateway-host" else messages // PART)
 
 
 @pytest.fixture(scope="module")

@@ -330,9 +330,11 @@ def container_address(container: DockerContainer) -> str:
 
 
 def make_peer(name: str, data: Path, settings: dict[str, str]) -> Peer:
-    """A peer by its name in PEERS, not yet started."""
+    """A peer by its name, not yet started."""
     if name == "gateway-host":
         return GatewayProcess(data, settings)
+    if name == "gateway-plain":  # without any quick part: decision 0028
+        return GatewayProcess(data, {**settings, "gateway.shortWays": "false"})
     if name == "gateway-container":
         return GatewayContainer(settings)
     return ApacheContainer(settings, version=name.removeprefix("rocketmq-"))

@@ -1,11 +1,14 @@
-"""Every API of the stock Java clients against each peer: all that was sent is received, once."""
+"""Every API of the stock Java clients against each peer, and the gateway without quick parts: all is received, once."""
 
 from __future__ import annotations
 
 import pytest
 
 from compat_tests import scenarios
+from compat_tests.conftest import PAIRS, PLAIN, pair_name
 from compat_tests.scenarios import Scene
+
+pytestmark = pytest.mark.parametrize("scene", [*PAIRS, PLAIN], ids=pair_name, indirect=True, scope="module")
 
 
 def test_synchronous_sends_are_received_once_by_a_concurrent_push_consumer(scene: Scene) -> None:
