@@ -198,7 +198,10 @@ class JsonObject(msgspec.Struct, frozen=True, rename="camel"):
         return cls(**fields)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the members that are not None, ready for ``build_json``."""
+        """Return the members that are not None, ready for ``build_json``.
+
+        Objects in tables stay as they are: ``build_json`` takes the members of one at a time.
+        """
         plan = _plan(type(self))
         members: dict[str, Any] = {}
         if plan.rest is not None:
@@ -206,7 +209,7 @@ class JsonObject(msgspec.Struct, frozen=True, rename="camel"):
         for known in plan.fields:
             value = getattr(self, known.attribute)
             if value is not None:
-                members[known.member] = known.write(value)
+                members[known.member] = value if type(value) in _AS_THEY_ARE else known.write(value)
         return members
 
 
@@ -390,7 +393,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, frozenset | set):
         return sorted(value)
     if isinstance(value, Mapping):
-        return {_plain_key(key): _plain(item) for key, item in value.items()}
+        return {_plain_key(key): item if isinstance(item, JsonObject) else _plain(item) for key, item in value.items()}
     return value
 
 

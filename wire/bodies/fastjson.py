@@ -57,6 +57,11 @@ milliseconds. An object that is no longer than its reference counts nothing, bec
 one empty map of attributes for each topic.
 """
 MAX_NUMBER_CHARS = 64
+MEMBERS_PER_PIECE = 256
+"""The most members of an object whose texts exist at the same time: the text of a large table is joined in pieces.
+
+Twenty thousand small texts at once would leave the memory of small objects in pieces, and Python keeps these pieces.
+"""
 
 _CONTAINERS = (dict, list)
 _decode_strict = msgspec.json.Decoder().decode
@@ -517,6 +522,8 @@ def object_key(members: Mapping[str, Any]) -> ObjectKey:
 def build_json(value: Any, *, java_form: bool, ascii_only: bool = False) -> bytes:
     """Return a value as UTF-8 text on one line, with members sorted by name.
 
+    What has a method ``to_json`` is written as the method's result.
+
     :param java_form: True leaves integer keys bare and writes ``ObjectKey`` keys as objects; False writes strict JSON
         with text keys.
     :param ascii_only: escape all characters beyond ASCII (fastjson ``BrowserCompatible``).
@@ -567,6 +574,8 @@ def _text(value: Any, java_form: bool, newline: str | None, depth: int) -> str:
         inner = None if newline is None else newline + "\t"
         items = [_text(item, java_form, inner, depth + 1) for item in value]
         return _joined("[", items, "]", newline)
+    if hasattr(value, "to_json"):
+        return _text(value.to_json(), java_form, newline, depth)
     raise LocalError(f"JSON has no {type(value).__name__}")
 
 
@@ -579,8 +588,16 @@ def _object_text(value: Mapping[Any, Any], java_form: bool, newline: str | None,
     if java_form and keys and type(keys[0]) is int:
         # fastjson's pretty form keeps the members of such a map on one line: {0:5,1:7⏎}
         return "{" + _numbered_text(value, keys, inner, depth) + (newline or "") + "}"
-    members = [f"{_key_text(key, java_form)}:{_text(value[key], java_form, inner, depth + 1)}" for key in keys]
-    return _joined("{", members, "}", newline)
+    pieces = [
+        _separator(newline).join(
+            [
+                f"{_key_text(key, java_form)}:{_text(value[key], java_form, inner, depth + 1)}"
+                for key in keys[begin : begin + MEMBERS_PER_PIECE]
+            ]
+        )
+        for begin in range(0, len(keys), MEMBERS_PER_PIECE)
+    ]
+    return _joined("{", pieces, "}", newline)
 
 
 def _numbered_text(value: Mapping[int, Any], keys: list[int], newline: str | None, depth: int) -> str:
@@ -600,6 +617,11 @@ def _key_text(key: Any, java_form: bool) -> str:
 
 
 def _joined(opening: str, parts: list[str], closing: str, newline: str | None) -> str:
+    text = _separator(newline).join(parts)
     if newline is None or not parts:
-        return opening + ",".join(parts) + closing
-    return opening + newline + "\t" + f",{newline}\t".join(parts) + newline + closing
+        return opening + text + closing
+    return opening + newline + "\t" + text + newline + closing
+
+
+def _separator(newline: str | None) -> str:
+    return "," if newline is None else f",{newline}\t"

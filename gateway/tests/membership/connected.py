@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from gateway.in_thread import InThread, in_this_thread
 from gateway.membership.clients import ConnectedClient
 from gateway.membership.consumers import Consumers
 from gateway.membership.heartbeats import Heartbeats
@@ -35,12 +36,14 @@ class Members:
         producers: Shares[ConnectedClient] | None = None,
         consumers: Shares[ConnectedClient] | None = None,
         kept: KeptSubscriptions | None = None,
+        in_thread: InThread = in_this_thread,
         **changed: Any,
     ) -> None:
         self.now_ms = 1_000_000
         settings = BrokerSettings(broker_name="broker-a", **changed)
-        self.topics = Topics(path=directory / "topics.json", settings=settings, clock_ms=self.clock)
-        self.groups = Groups(path=directory / "groups.json", settings=settings, clock_ms=self.clock)
+        saved: dict[str, Any] = {"settings": settings, "clock_ms": self.clock, "in_thread": in_thread}
+        self.topics = Topics(path=directory / "topics.json", **saved)
+        self.groups = Groups(path=directory / "groups.json", **saved)
         self.producers = Producers(max_groups=max_groups, members=producers)
         self.consumers = Consumers(groups=self.groups, max_groups=max_groups, members=consumers, kept=kept)
         self.heartbeats = Heartbeats(

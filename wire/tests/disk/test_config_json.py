@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wire.bodies.fastjson import MEMBERS_PER_PIECE, build_json
 from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.disk import config_json
@@ -150,3 +152,16 @@ def test_the_references_of_a_file_may_stand_for_as_much_as_a_file_may_hold() -> 
     groups = ",".join(f'"g{n}":{{"groupName":"g{n}","attributes":{{"$ref":"$.attributes"}}}}' for n in range(100))
     file = GroupsFile.parse(f'{{"attributes":{{{attributes}}},"subscriptionGroupTable":{{{groups}}}}}')
     assert file.configs["g99"].attributes["+a999"] == "999"
+
+
+@pytest.mark.parametrize("count", [1, MEMBERS_PER_PIECE, 2 * MEMBERS_PER_PIECE + 1])
+def test_a_table_is_written_piece_by_piece_and_its_parts_one_at_a_time(count: int) -> None:
+    groups = {f"g{number:04}": SubscriptionGroupConfig(group_name=f"g{number:04}") for number in range(count)}
+    file = GroupsFile(groups)
+    assert file.to_json()["subscriptionGroupTable"]["g0000"] is groups["g0000"]
+    raw = file.build()
+    assert GroupsFile.parse(raw) == file
+    lines = raw.decode().split('"subscriptionGroupTable":{\n')[1].splitlines()
+    names = [line.strip()[1:6] for line in lines if line.endswith("{") and line.startswith('\t\t"')]
+    assert names == sorted(groups)
+    assert json.loads(build_json(file.to_json(), java_form=False)) == json.loads(raw)
