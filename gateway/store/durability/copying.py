@@ -53,6 +53,7 @@ class Copying:
     ) -> None:
         self._log = files.log
         self._queues = files.queues
+        self._checkpoint = files.checkpoint
         self._admission = state.admission
         self._appender = appender
         self._dispatch = dispatch
@@ -188,7 +189,9 @@ class Copying:
         with self._flushing.in_turn:
             self._queues.write_held()
             if offset == 0 or queue.covered_end() == -1:
-                queue.clear()  # a start after a crash finds the same in the log
+                # A crash may leave any of the files: the next start then makes the queue from the log again.
+                self._checkpoint.distrust_queues(self._log.min_offset)
+                queue.clear()
                 queue.start_at(offset)
                 return True
             return offset > queue.max_offset and self._units.lead_over(queue, offset, place)

@@ -325,6 +325,28 @@ def test_a_topic_made_again_at_the_other_broker_begins_again(tmp_path: Path, reo
     assert units(opened(tmp_path / "slave")) == units(left)
 
 
+def test_a_queue_whose_files_are_gone_in_part_is_made_from_the_log_again(tmp_path: Path) -> None:
+    disk = Disk()
+    master, slave = opened(tmp_path / "master"), opened(tmp_path / "slave", disk=disk)
+    for number in range(25):
+        put(master, message(b"old%d" % number, topic="A"))
+    follow(slave, master)
+    slave.flush()
+    master.delete_topic("A")
+    put(master, message(b"new", topic="A"))
+    data = master.log_bytes(slave.max_commit_log_offset, 1 << 20)
+    assert data is not None
+    disk.fail("unlink", f"{200:020d}")  # the second of three files
+
+    assert not copy(slave, data)
+    assert bodies(opened(killed(tmp_path / "slave")), "A") == [b"old%d" % number for number in range(25)]
+
+    disk.fault = None
+    assert copy(slave, data)
+    assert bodies(slave, "A") == [b"new"]
+    assert_equal(slave, master, tmp_path)
+
+
 def test_a_gap_of_the_other_broker_is_a_gap_of_the_copy(tmp_path: Path) -> None:
     master, slave = opened(tmp_path / "master"), opened(tmp_path / "slave")
     put(master, b"zero")
