@@ -10,7 +10,7 @@ thread that once read large messages. Therefore all threads share one heap (``sh
 Objects in reference cycles hold their memory until the garbage collector finds them, and the collector rests most of
 the time. Requests make no cycles (``forget_frames``). Should cycles exist, a process that stays larger searches for
 garbage. Python also keeps thousands of freed tuples for later use, each surrounded by a megabyte of free memory of
-small objects. A look at all objects releases these tuples.
+small objects. A look at all objects releases these tuples, also if there are no objects to look at.
 """
 
 from __future__ import annotations
@@ -120,10 +120,18 @@ def spare_memory() -> SpareMemory | None:
 
 
 def collect(blocks_at_start: int) -> bool:
-    """Free garbage: all of it, and return True, while few objects were made since the start."""
+    """Free garbage: all of it, and return True, while few objects were made since the start.
+
+    In any case the freed tuples that Python keeps are released.
+    """
     made = sys.getallocatedblocks() - blocks_at_start
     are_few = made <= MOST_LOOKED_AT
     gc.collect(ALL if are_few else YOUNG)
+    if not are_few:
+        # A look at all objects, of which there are none meanwhile: it releases the tuples.
+        gc.freeze()
+        gc.collect(ALL)
+        gc.unfreeze()
     return are_few
 
 
