@@ -180,7 +180,11 @@ class Revival:
         self._ended()
 
     def _failed(self, point: CheckPoint, run: list[int], reason: object) -> None:
-        log.error("popped messages not given out again", topic=point.topic, group=point.group, reason=str(reason))
+        topic, group, why = point.topic, point.group, str(reason)
+        if isinstance(reason, RequestRefused):  # a topic that somebody closed, or a limit
+            log.warning("popped messages not given out again", topic=topic, group=group, reason=why)
+        else:
+            log.error("popped messages not given out again", topic=topic, group=group, reason=why)
         for offset in run:
             point.reviving &= ~point.bit_of(offset)
         self._points.again(point, self._clock_ms() + RETRY_MS)

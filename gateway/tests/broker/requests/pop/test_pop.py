@@ -338,6 +338,21 @@ def test_messages_come_again_until_the_group_gives_them_up(broker: WholeBroker) 
     assert dead.property_map["DLQ_ORIGIN_TOPIC"] == "orders"
 
 
+def test_a_dead_letter_topic_that_nobody_could_read_is_no_error_of_the_broker_and_the_message_waits_for_it(
+    broker: WholeBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = filled(broker, "a")
+    broker.parts.groups.put(SubscriptionGroupConfig("group", retry_max_times=0))
+    broker.parts.topics.put(TopicConfig("%DLQ%group", 0, 1))
+    pop(broker, client, invisible_time=1_000)
+    broker.wait(3)
+    told = [record.levelname for record in caplog.records if "not given out again" in record.getMessage()]
+    assert set(told) == {"WARNING"}
+    broker.parts.topics.put(TopicConfig("%DLQ%group", 1, 1))
+    broker.wait(2)
+    assert [dead.body for dead in broker.messages("%DLQ%group")] == [b"a"]
+
+
 @pytest.mark.parametrize("dead_letters", [True, False])
 def test_a_message_whose_count_cannot_rise_is_settled_all_the_same(tmp_path: Path, dead_letters: bool) -> None:
     broker = WholeBroker(tmp_path / "store", pop_dead_letters=dead_letters)
