@@ -111,8 +111,8 @@ the group g, and Pub then for Sub. `%RETRY%g+t` stands for the group g and the t
 where `gateway.operatorAccess` says, which is checked without access control too. *Answer*: *large* answers wait for
 room, *lists* are made a few at a time.
 
-*Slave* is what a broker does with a request while it follows a master (`brokerRole=SLAVE`, which a start still
-refuses). *If readable*: answered if `slaveReadEnable` is on. A refusal has a text that names the master.
+*Slave* is what a [slave](replication.md) does with a request. *If readable*: answered if `slaveReadEnable` is on. A
+refusal has a text that names the master.
 
 | code | name | broker | name server | right | answer | slave |
 |---|---|---|---|---|---|---|

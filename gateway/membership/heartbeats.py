@@ -115,8 +115,7 @@ class Heartbeats:
         host = client.channel.remote[0]
         config = self._groups.find(consumer.group, host)
         if config is None:
-            reason = "the group does not exist (autoCreateSubscriptionGroup=false, or brokerRole=SLAVE)"
-            self._skip(consumer.group, client, reason)
+            self._skip(consumer.group, client, "the group does not exist (autoCreateSubscriptionGroup=false)")
             return False
         self._ensure_retry_topic(consumer, config, host)
         return self._consumers.register(

@@ -83,7 +83,8 @@ class Groups(NamedConfigs[GroupsFile, SubscriptionGroupConfig]):
     def find(self, group: str, maker: str = CLIENTS) -> SubscriptionGroupConfig | None:
         """Return the group; create it with the defaults if that is allowed (autoCreateSubscriptionGroup).
 
-        Return None for a group that may not be created, or if no group may have this name.
+        Return None for a group that may not be created, or if no group may have this name. A slave creates no group,
+        and returns what its master would create.
 
         :param maker: the same as in ``put_all``.
         """
@@ -92,11 +93,11 @@ class Groups(NamedConfigs[GroupsFile, SubscriptionGroupConfig]):
             return config
         if not (self._settings.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)):
             return None
-        if self._settings.is_slave:  # the groups are the master's
-            return None
         if group_name_fault(group) is not None:
             return None
         config = SubscriptionGroupConfig(group_name=group)
+        if self._settings.is_slave:  # the table is the master's
+            return config
         self.put_all([config], maker)
         log.info("subscription group created", group=group)
         return config

@@ -114,7 +114,8 @@ async def _span(master: Master, call: Call) -> tuple[int, int, int | None]:
     table = KVTable.parse(answer.body).table
     try:
         hidden_from = int(table[VISIBLE_END]) if VISIBLE_END in table else None
-        return int(table["commitLogMinOffset"]), int(table["commitLogMaxOffset"]), hidden_from
+        first, end = int(table["commitLogMinOffset"]), int(table["commitLogMaxOffset"])
+        return max(first, 0), end, hidden_from  # an empty log of upstream's says that it begins at -1
     except (KeyError, ValueError):
         raise CannotFollow("the master does not tell where its log begins and ends") from None
 

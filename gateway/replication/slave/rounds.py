@@ -188,10 +188,11 @@ class TableRounds:
 
     async def _copy_log_begin(self, master: Address) -> None:
         answer = await self._ask(master, RequestCode.GET_BROKER_RUNTIME_INFO)
-        begin = KVTable.parse(answer.body).table.get("commitLogMinOffset", "")
-        if not begin.isdecimal():
-            raise GatewayError("the master does not tell where its log begins")
-        self.log_begin = int(begin)
+        try:
+            begin = int(KVTable.parse(answer.body).table["commitLogMinOffset"])
+        except (KeyError, ValueError):
+            raise GatewayError("the master does not tell where its log begins") from None
+        self.log_begin = max(begin, 0)  # upstream says -1 as long as the log is empty
 
     async def _ask(
         self, master: Address, code: RequestCode, header: Header | None = None, unless: int = ResponseCode.SUCCESS

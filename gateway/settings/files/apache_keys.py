@@ -27,7 +27,6 @@ _NO_REPLICAS = "this gateway has no replicas"
 _OTHER_STORE = "this gateway has the file store only"
 
 REFUSED: Mapping[tuple[str, str], str] = {
-    ("brokerRole", "slave"): "this gateway can only be a master",
     ("enableDLegerCommitLog", "true"): _NO_REPLICAS,
     ("enableControllerMode", "true"): _NO_REPLICAS,
     ("duplicationEnable", "true"): _NO_REPLICAS,

@@ -50,7 +50,10 @@ def test_the_help_of_each_command_has_examples(runner: CliRunner, command: str) 
         (["nameserver", "--port", "-1"], "gateway.nameserverPort='-1' (--port): expected an integer"),
         (["broker"], "a broker needs a name server: give -n HOST:PORT"),
         (["broker", "-n", "nowhere"], "namesrvAddr='nowhere' (--nameserver): expected HOST:PORT"),
-        (["config", "--set", "brokerRole=SLAVE"], "brokerRole=SLAVE (--set): this gateway can only be a"),
+        (
+            ["config", "--set", "brokerRole=SLAVE"],
+            "brokerId=0 (default) and brokerRole=SLAVE (--set): a master has id 0",
+        ),
     ],
 )
 def test_a_wrong_setting_is_one_line_and_exit_code_2(runner: CliRunner, arguments: list[str], error: str) -> None:

@@ -119,7 +119,7 @@ def test_no_part_takes_the_value_of_a_live_setting_when_it_is_made(
         ("listenPort", "1", ResponseCode.NO_PERMISSION, "read at start only"),
         ("configBlackList", "", ResponseCode.NO_PERMISSION, "cannot be changed"),
         ("brokerPermission", "9", ResponseCode.INVALID_PARAMETER, "expected 2 \\(write\\)"),
-        ("slaveReadEnable", "true", ResponseCode.INVALID_PARAMETER, "has no effect"),
+        ("offsetCheckInSlave", "true", ResponseCode.INVALID_PARAMETER, "has no effect"),
         ("brokerPermision", "4", ResponseCode.INVALID_PARAMETER, "is no setting"),
         ("diskMaxUsedSpaceRatio", "101", ResponseCode.INVALID_PARAMETER, "an integer from 10 to 100"),
     ],

@@ -68,6 +68,7 @@ class World:
         self.reactor = MemoryReactorClock()  # type: ignore[no-untyped-call]
         self.known: Master | None = MASTER
         self.hides_from = 1 << 60
+        self.is_apaches = False
         self.asked: list[int] = []
         self.receiver = Receiver(
             self.slave,
@@ -90,7 +91,7 @@ class World:
         self.asked.append(code)
         if code == RequestCode.GET_BROKER_RUNTIME_INFO:
             figures = {
-                "commitLogMinOffset": str(self.master.min_commit_log_offset),
+                "commitLogMinOffset": "-1" if self.is_apaches else str(self.master.min_commit_log_offset),
                 "commitLogMaxOffset": str(self.master.max_commit_log_offset),
             }
             if self.hides_from < 1 << 60:
@@ -162,8 +163,10 @@ def test_an_empty_slave_gets_all_of_a_master_and_what_it_stores_later(tmp_path: 
     assert reports[-1] == world.master.durable_end
 
 
-def test_a_slave_of_an_empty_master_waits_for_its_first_record(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_apaches", [False, True])
+def test_a_slave_of_an_empty_master_waits_for_its_first_record(tmp_path: Path, is_apaches: bool) -> None:
     world = World(tmp_path)
+    world.is_apaches = is_apaches  # an empty log of Apache RocketMQ's is said to begin at -1
     assert world.start() == 0
     world.heartbeat()
     put(world.master, b"first")

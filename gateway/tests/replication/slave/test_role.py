@@ -191,3 +191,27 @@ def test_the_log_is_kept_from_where_the_masters_begins(pair: Pair) -> None:
     keep_from = pair.slave.parts.store.deletion.keep_from
     assert keep_from is not None
     assert keep_from() == 0
+
+
+def test_timer_messages_that_the_master_delivered_do_not_come_again_and_the_others_come_once(pair: Pair) -> None:
+    pair.master.send(pair.client, body=b"soon", properties={"TIMER_DELAY_MS": "2000"})
+    pair.master.send(pair.client, body=b"late", properties={"TIMER_DELAY_MS": "60000"})
+    pair.master.wait(5)
+    assert [message.body for message in pair.master.messages("orders")] == [b"soon"]
+    pair.carry()
+    promoted = pair.promoted()
+    promoted.wait(10)
+    assert [message.body for message in promoted.messages("orders")] == [b"soon"]
+    promoted.wait(70)
+    assert [message.body for message in promoted.messages("orders")] == [b"soon", b"late"]
+
+
+def test_delayed_messages_that_the_master_released_do_not_come_again(pair: Pair) -> None:
+    for number in range(3):
+        pair.master.send(pair.client, body=b"%d" % number, properties={"DELAY": "1"})
+    pair.master.wait(5)
+    assert len(pair.master.messages("orders")) == 3
+    pair.carry()
+    promoted = pair.promoted()
+    promoted.wait(10)
+    assert len(promoted.messages("orders")) == 3

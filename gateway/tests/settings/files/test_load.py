@@ -178,7 +178,11 @@ def test_a_misspelt_environment_variable_is_named() -> None:
         ("brokerIP1=256.1.1.1", "brokerIP1='256.1.1.1' (--set): expected a host name or IP address without a port"),
         ("brokerName=", "brokerName='' (--set): expected a name of letters, digits and . _ - % | @"),
         ("brokerName=a/b", "brokerName='a/b' (--set): expected a name of letters, digits and . _ - % | @"),
-        ("brokerRole=SLAVE", "brokerRole=SLAVE (--set): this gateway can only be a master"),
+        (
+            "brokerRole=SLAVE",
+            "brokerId=0 (default) and brokerRole=SLAVE (--set): a master has id 0, each slave another",
+        ),
+        ("haMasterAddress=mq-a", "haMasterAddress='mq-a' (--set): expected HOST:PORT, several separated by ';'"),
     ],
 )  # fmt: skip
 def test_a_wrong_assignment_is_refused_in_one_line(assignment: str, text: str) -> None:
