@@ -14,7 +14,7 @@ from wire.errors import FrameError
 from wire.replication import StretchReader, build_report
 
 
-class Owner(Protocol):
+class LineOwner(Protocol):
     """The receiver, as its connection sees it."""
 
     def opened(self, line: MasterLine) -> None:
@@ -40,7 +40,7 @@ class MasterLine(TwistedProtocol):
     """
 
     def __init__(
-        self, owner: Owner, make_intake: Callable[[Callable[[], None], Callable[[str], None]], Intake]
+        self, owner: LineOwner, make_intake: Callable[[Callable[[], None], Callable[[str], None]], Intake]
     ) -> None:
         self._owner = owner
         self._stretches = StretchReader()

@@ -175,23 +175,23 @@ class Receiver(ClientFactory):
     # --- the connection ------------------------------------------------------------------------------------------
 
     def opened(self, line: MasterLine) -> None:
-        """Implement ``Owner.opened``."""
+        """Implement ``LineOwner.opened``."""
         self._line = line
         if not self._is_running:
             line.close("the broker stops")
 
     def heard(self) -> None:
-        """Implement ``Owner.heard``."""
+        """Implement ``LineOwner.heard``."""
         self._last_fault = ""
         log.info("copying from a master", master=self._master and str(self._master.ha), log_end=self._store.durable_end)
 
     def closed(self, reason: str) -> None:
-        """Implement ``Owner.closed``."""
+        """Implement ``LineOwner.closed``."""
         self._line = self._connector = self._master = None
         self._retry(reason)
 
     def report_end(self) -> int:
-        """Implement ``Owner.report_end``."""
+        """Implement ``LineOwner.report_end``."""
         end = self._store.durable_end
         return 0 if end == self._store.min_commit_log_offset else end
 
