@@ -7,32 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TypeVar
 
 from twisted.internet.defer import Deferred
 
 from gateway.errors import RequestRefused
-from gateway.in_thread import Failed, InThread
+from gateway.in_thread import InThread
 from gateway.metadata.saved.write_behind import Saved
 from gateway.store.message_store import MessageStore
 from wire.codes import ResponseCode
-
-T = TypeVar("T")
-
-
-def thread_result(in_thread: InThread, work: Callable[[], T]) -> Deferred[T]:
-    """Run ``work`` in a thread; the result fires with the value of ``work`` or fails with its exception."""
-    waiting: Deferred[T] = Deferred()
-    in_thread(work, partial(settle, waiting))
-    return waiting
-
-
-def settle(waiting: Deferred[T], result: T | Failed) -> None:
-    """Fire a Deferred with the outcome of work in a thread."""
-    if isinstance(result, Failed):
-        waiting.errback(result.error)
-    else:
-        waiting.callback(result)
 
 
 async def saved(persist: Callable[[Saved], None], what: str) -> None:

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
 
-from gateway.broker.awaiting import settle
 from gateway.errors import RequestRefused
 from gateway.in_thread import InThread
+from gateway.reactor.thread_result import settle
 from gateway.shares import Shares
 from wire.codes import ResponseCode
 

@@ -7,13 +7,13 @@ from functools import partial
 
 from twisted.internet.defer import Deferred
 
-from gateway.broker.awaiting import thread_result
 from gateway.broker.figures.flows import FLOW_SAMPLE_MS
 from gateway.broker.figures.throughput import SAMPLE_MS
 from gateway.broker.parts import BrokerParts
 from gateway.broker.upkeep.upkeep import Job
 from gateway.delivery.long_poll import TICK_MS
 from gateway.delivery.pop.check_points import TICK_MS as POP_TICK_MS
+from gateway.reactor.thread_result import thread_result
 
 COMPACT_MS = 1_000
 """Milliseconds between two checks whether old records of the revive topic are still needed."""

@@ -52,6 +52,7 @@ from gateway.metadata.saved.broker_name import keep_name
 from gateway.metadata.topics import Topics, topics_in_file
 from gateway.remoting.declared import OnSlave
 from gateway.remoting.dispatch import CarryOut
+from gateway.remoting.pending import CallFailed
 from gateway.remoting.turns import Turns
 from gateway.schedule.delay_offsets import DelayOffsets
 from gateway.schedule.delay_service import DelayService
@@ -83,10 +84,21 @@ if TYPE_CHECKING:
     from gateway.access.control import AccessControl
     from gateway.replication.master.role import Master
     from gateway.replication.slave.role import Slave
+    from gateway.replication.surroundings import Call, ReplicationSurroundings
+    from wire.command import RemotingCommand
+    from wire.headers.declare import Header
 
 
 async def no_name_server(_topic: str) -> None:
     """Return None: no name server can be asked for queues, so the broker's own queues are all there are."""
+
+
+async def no_other_broker(address: Address, _code: int, _header: Header | None) -> RemotingCommand:
+    """Fail: no other broker can be called.
+
+    :raises CallFailed: always.
+    """
+    raise CallFailed(f"{address} cannot be called from here")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +112,7 @@ class Surroundings:
     :param in_thread: runs other blocking work in a thread pool.
     :param listen_port: returns the broker's main port, once the broker listens.
     :param read_queues: asks the name servers for the queues of a topic.
+    :param call: calls another broker.
     :param files: the disk of the store; the operating system's files when left out.
     :param access: the accounts of the process; None if requests need none.
     """
@@ -112,6 +125,7 @@ class Surroundings:
     in_thread: InThread
     listen_port: Callable[[], int]
     read_queues: QueuesOf = no_name_server
+    call: Call = no_other_broker
     files: FileLayer | None = None
     access: AccessControl | None = None
 
@@ -139,6 +153,7 @@ class BrokerParts:
         self.in_thread = in_thread
         self.soon = soon
         self.read_queues = around.read_queues
+        self._call = around.call
         self.access = around.access
         self.random_below: Callable[[int], int] = randbelow
         self.cold_reads = ColdReads(in_thread, threads=settings.cold_read_threads, limit=settings.cold_reads_limit)
@@ -424,21 +439,26 @@ class BrokerParts:
             return None
         from gateway.replication.master.role import Master  # for those who replicate
 
-        return Master(
-            self.settings,
-            reactor=self._reactor,
-            clock_ms=self.clock,
-            later=self._later,
-            in_thread=self.in_thread,
-            registry=self.registry,
-        )
+        return Master(self.settings, self._replication_surroundings())
 
     def _make_slave(self) -> Slave | None:
         if not self.settings.is_slave:
             return None
         from gateway.replication.slave.role import Slave  # for those who copy
 
-        return Slave(self.settings)
+        return Slave(self.settings, self._replication_surroundings())
+
+    def _replication_surroundings(self) -> ReplicationSurroundings:
+        from gateway.replication.surroundings import ReplicationSurroundings
+
+        return ReplicationSurroundings(
+            reactor=self._reactor,
+            clock_ms=self.clock,
+            later=self._later,
+            in_thread=self.in_thread,
+            call=self._call,
+            registry=self.registry,
+        )
 
     def refusal_of(self, code: RequestCode, on_slave: OnSlave) -> CarryOut | None:
         """Return what refuses a request in the broker's role; None if the request is answered."""

@@ -16,7 +16,6 @@ from twisted.internet.defer import TimeoutError as DeferredTimeout
 
 from gateway.broker.announcing.advertised import fixed_address, unheard, unheard_at
 from gateway.broker.announcing.registration import NameServerLink, NameServerRegistration, RemoteNameServer
-from gateway.broker.awaiting import thread_result
 from gateway.broker.door import Door, RequestAdmission
 from gateway.broker.jobs import jobs
 from gateway.broker.parts import BrokerParts, Surroundings
@@ -114,6 +113,7 @@ class BrokerService:
                 in_thread=in_thread_pool(reactor, self._flush_group.carry_out),
                 listen_port=lambda: self._server.ports[0],
                 read_queues=lambda topic: self._registration.read_queues(topic),
+                call=lambda address, code, header: self._client.call(address, code, header),
                 files=files,
                 access=access,
             ),
@@ -131,18 +131,9 @@ class BrokerService:
         )
         self._registration = self._make_registration(name_server)
         if self._parts.master is not None:
-            self._parts.master.serve(self._parts.store, self._registration.members, self._client.call)
+            self._parts.master.serve(self._parts.store, self._registration.members)
         if self._parts.slave is not None:
-            self._parts.slave.serve(
-                self._parts.store,
-                self._parts,
-                self._registration,
-                self._client.call,
-                reactor=reactor,
-                clock_ms=clock,
-                in_thread=self._parts.in_thread,
-                off_reactor=partial(thread_result, self._parts.in_thread),
-            )
+            self._parts.slave.serve(self._parts.store, self._parts, self._registration)
         lateness = self._parts.registry.histogram(
             LATENESS, "Seconds by which periodic jobs were late", LATENESS_BOUNDS_S
         )

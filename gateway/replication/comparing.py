@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from gateway.replication.prefix import Compared, difference
+from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings import Address
 from wire.codes import RequestCode, ResponseCode
-from wire.command import RemotingCommand
-from wire.headers.declare import Header
 from wire.headers.pull import ViewMessageRequest
 
 
@@ -27,14 +25,9 @@ class ComparedLog(Protocol):
         """Return where the records to compare start; blocks."""
 
 
-Call = Callable[[Address, int, Header | None], Awaitable[RemotingCommand]]
-"""A function that calls another broker; it raises ``CallFailed`` if the broker does not answer."""
-
-
 async def compared(
     ours: ComparedLog,
-    in_thread: Callable[[Callable[[], list[tuple[int, bytes]]]], Awaitable[list[tuple[int, bytes]]]],
-    call: Call,
+    around: ReplicationSurroundings,
     peer: Address,
     place: int,
     *,
@@ -48,7 +41,7 @@ async def compared(
         enough slaves have it, and compares the logs itself before it counts a slave.
     :raises CallFailed: the peer does not answer.
     """
-    records = await in_thread(lambda: _records(ours, place, begin))
+    records = await around.off_reactor(lambda: _records(ours, place, begin))
     if hidden_from is not None:
         shown = [(offset, record) for offset, record in records if offset < hidden_from]
         if records and not shown:
@@ -56,7 +49,7 @@ async def compared(
         records = shown
     found: list[Compared] = []
     for offset, record in records:
-        answer = await call(peer, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=offset))
+        answer = await around.call(peer, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=offset))
         theirs = bytes(answer.body) if answer.code == ResponseCode.SUCCESS else None
         found.append(Compared(offset, record, theirs))
         if theirs != record:

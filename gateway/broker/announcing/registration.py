@@ -18,10 +18,10 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
 from twisted.internet.interfaces import IDelayedCall
 
-from gateway.broker.awaiting import thread_result
 from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata.saved.saved_table import KnownTexts
 from gateway.reactor.interface import TimeSource
+from gateway.reactor.thread_result import thread_result
 from gateway.remoting.channel import Channel
 from gateway.remoting.client import RemotingClient
 from gateway.remoting.long_lists import MAX_LIST_BYTES

@@ -13,9 +13,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import deferLater
 
-from gateway.broker.awaiting import thread_result
 from gateway.clock import Milliseconds
 from gateway.in_thread import InThread
+from gateway.reactor.thread_result import thread_result
 from gateway.store.message_store import MessageStore
 
 ASKED_ROUNDS = 20

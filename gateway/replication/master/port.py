@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -18,12 +18,13 @@ from twisted.internet.interfaces import IDelayedCall, IListeningPort
 from twisted.internet.protocol import Factory
 
 from gateway.errors import GatewayError
-from gateway.in_thread import Failed, InThread
+from gateway.in_thread import Failed
 from gateway.reactor.interface import NetworkReactor
 from gateway.remoting.pending import CallFailed
 from gateway.replication.master.copies import Copies
 from gateway.replication.master.sending import SlaveLine
 from gateway.replication.master.verdicts import fault_of_first, in_turn, may_copy, slaves_at
+from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings import Address
 from gateway.settings.addresses import parse_address
 from gateway.settings.replication import REGISTERED, ReplicationSettings
@@ -41,13 +42,18 @@ LOOKS_AT_END_MS = 100
 BACKLOG = 16
 NOT_LISTED = "no name server lists a slave of this broker at its host"
 
-Members = Callable[[], Awaitable[Mapping[int, str] | None]]
-"""A function that asks the name servers for the brokers of this name: addresses by id; None if none answers."""
-Compare = Callable[[Address, int], Awaitable[str | None]]
-"""A function that compares our log below an offset with that of a broker.
 
-It returns what differs, or None; it raises ``CallFailed`` if the broker does not answer.
-"""
+class Peers(Protocol):
+    """The other brokers of this name."""
+
+    async def members(self) -> Mapping[int, str] | None:
+        """Ask the name servers for the addresses of these brokers, by id; None if no name server answers."""
+
+    async def compare(self, peer: Address, place: int) -> str | None:
+        """Return what differs in our log and a broker's below an offset; None if nothing does.
+
+        :raises CallFailed: the broker does not answer.
+        """
 
 
 class ReplicatedLog(Protocol):
@@ -68,7 +74,6 @@ class ReplicatedLog(Protocol):
 class SlavePort(Factory):
     """Admits slaves, and keeps their connections.
 
-    :param address: where to listen.
     :param reported: called when ``copies`` changed.
     """
 
@@ -79,27 +84,23 @@ class SlavePort(Factory):
         log_of_store: ReplicatedLog,
         copies: Copies,
         settings: ReplicationSettings,
-        *,
-        reactor: NetworkReactor,
-        in_thread: InThread,
-        members: Members,
-        compare: Compare,
+        around: ReplicationSurroundings,
+        peers: Peers,
         reported: Callable[[], None],
     ) -> None:
         self._log = log_of_store
         self._copies = copies
         self._settings = settings
-        self._reactor = reactor
-        self._in_thread = in_thread
-        self._members = members
-        self._compare = compare
+        self._around = around
+        self._reactor: NetworkReactor = around.reactor
+        self._peers = peers
         self._reported = reported
         self._lines: dict[SlaveLine, None] = {}
         self._port: IListeningPort | None = None
         self._next_look: IDelayedCall | None = None
         self._next_end: IDelayedCall | None = None
         self._refused: set[tuple[str, str]] = set()
-        self.seconds = reactor.seconds
+        self.seconds = self._reactor.seconds
 
     # -- life -----------------------------------------------------------------------------------------------
 
@@ -195,7 +196,7 @@ class SlavePort(Factory):
     def read(self, start: int, done: Callable[[bytes | Failed | None], None]) -> None:
         """Implement ``Owner.read``."""
         limit = self._settings.ha_transfer_batch_bytes
-        self._in_thread(lambda: self._log.log_bytes(start, limit), done)
+        self._around.in_thread(lambda: self._log.log_bytes(start, limit), done)
 
     # -- admission ------------------------------------------------------------------------------------------
 
@@ -234,7 +235,7 @@ class SlavePort(Factory):
         for broker_id in ids:
             address = slaves[broker_id]
             try:
-                differs = await self._compare(address, first)
+                differs = await self._peers.compare(address, first)
             except CallFailed as error:
                 fault = f"its log cannot be compared: {error}"
                 continue
@@ -260,12 +261,10 @@ class SlavePort(Factory):
 
     async def _slaves_at(self, host: str) -> Mapping[int, Address]:
         """Return the slaves that name servers list at a host: none if no name server answers."""
-        members = {broker_id: parse_address(text) for broker_id, text in (await self._members() or {}).items()}
+        members = {broker_id: parse_address(text) for broker_id, text in (await self._peers.members() or {}).items()}
         names = {address.host for address in members.values()}
-        waiting: Deferred[Mapping[str, Sequence[str]] | Failed] = Deferred()
-        self._in_thread(lambda: {name: _addresses_of(name) for name in names}, waiting.callback)
-        hosts_of = await waiting
-        return {} if isinstance(hosts_of, Failed) else slaves_at(host, members, hosts_of)
+        hosts_of = await self._around.off_reactor(lambda: {name: _addresses_of(name) for name in names})
+        return slaves_at(host, members, hosts_of)
 
     # -- time -----------------------------------------------------------------------------------------------
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
 
 from twisted.internet.defer import Deferred
 
-from gateway.clock import Milliseconds
-from gateway.in_thread import Failed, InThread
-from gateway.replication.comparing import Call, compared
+from gateway.replication.comparing import compared
 from gateway.replication.master.copies import Copies
-from gateway.replication.master.port import Members, SlavePort
+from gateway.replication.master.port import SlavePort
 from gateway.replication.master.stage import ReplicatedStage
-from gateway.settings import Settings
-from gateway.store.durability.surroundings import BatchObserver, Later
+from gateway.replication.surroundings import ReplicationSurroundings
+from gateway.settings import Address, Settings
+from gateway.store.durability.surroundings import BatchObserver
 from gateway.store.message_store import MessageStore
-from gateway.telemetry.metrics import Registry
 from wire.bodies.tools.statistics import ReplicaConnection, ReplicationState
 
-T = TypeVar("T")
+Members = Callable[[], Awaitable[Mapping[int, str] | None]]
+"""A function that does what ``Peers.members`` does."""
 
 
 class Master:
@@ -28,26 +26,14 @@ class Master:
     Its ``stage`` goes into the store, which is given to ``serve`` once it is made.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        reactor: Any,
-        clock_ms: Milliseconds,
-        later: Later,
-        in_thread: InThread,
-        registry: Registry,
-    ) -> None:
+    def __init__(self, settings: Settings, around: ReplicationSurroundings) -> None:
         self._settings = settings
-        self._reactor = reactor
-        self._clock_ms = clock_ms
-        self._later = later
-        self._in_thread = in_thread
-        self._registry = registry
+        self._around = around
         self._copies = Copies(settings.copies_awaited, settings.ha_max_gap_not_in_sync_bytes)
         self._stage: ReplicatedStage | None = None
         self._store: MessageStore | None = None
         self._port: SlavePort | None = None
+        self._members: Members = _no_members
 
     def stage(self, after: BatchObserver) -> BatchObserver:
         """Return the stage that holds batches for slaves; ``after`` itself if no sender waits for slaves."""
@@ -57,37 +43,23 @@ class Master:
             after,
             self._copies,
             self._settings,
-            clock_ms=self._clock_ms,
-            later=self._later,
-            registry=self._registry,
+            self._around,
             moved=self._moved,
             lags=self._lags,
         )
         return self._stage
 
-    def serve(self, store: MessageStore, members: Members, call: Call) -> None:
-        """Take the store, and the ways to name servers and to slaves."""
+    def serve(self, store: MessageStore, members: Members) -> None:
+        """Take the store, and the way to the name servers."""
         self._store = store
-
-        async def compare(peer: Any, place: int) -> str | None:
-            return await compared(store, self._thread_result, call, peer, place)
-
-        self._port = port = SlavePort(
-            store,
-            self._copies,
-            self._settings,
-            reactor=self._reactor,
-            in_thread=self._in_thread,
-            members=members,
-            compare=compare,
-            reported=self._reported,
-        )
+        self._members = members
+        self._port = port = SlavePort(store, self._copies, self._settings, self._around, self, self._reported)
         if self._stage is None:
             store.listen(lambda _: port.follow())
-        self._registry.watch(
+        self._around.registry.watch(
             "rocketmq_gateway_replicas", "Slaves that copy the log, proven to be equal", lambda: len(port.lines)
         )
-        self._registry.watch(
+        self._around.registry.watch(
             "rocketmq_gateway_replica_lag_bytes", "Bytes that the slave furthest behind lacks", self._lag
         )
 
@@ -148,6 +120,15 @@ class Master:
         end = self._store.durable_end
         return max((end - line.reported_end for line in self._serving.lines), default=0)
 
+    async def members(self) -> Mapping[int, str] | None:
+        """Implement ``Peers.members``."""
+        return await self._members()
+
+    async def compare(self, peer: Address, place: int) -> str | None:
+        """Implement ``Peers.compare``."""
+        assert self._store is not None, "serve is called first"
+        return await compared(self._store, self._around, peer, place)
+
     def _moved(self) -> None:
         if self._port is not None:
             self._port.follow()
@@ -160,14 +141,6 @@ class Master:
         if self._stage is not None:
             self._stage.reported()
 
-    def _thread_result(self, work: Callable[[], T]) -> Awaitable[T]:
-        waiting: Deferred[T] = Deferred()
 
-        def done(result: T | Failed) -> None:
-            if isinstance(result, Failed):
-                waiting.errback(result.error)
-            else:
-                waiting.callback(result)
-
-        self._in_thread(work, done)
-        return waiting
+async def _no_members() -> None:
+    """Return None: no name server is known yet."""

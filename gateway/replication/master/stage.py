@@ -15,14 +15,13 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 
-from gateway.clock import Milliseconds
 from gateway.replication.master.copies import Copies
+from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings.replication import ReplicationSettings
-from gateway.store.durability.surroundings import BatchObserver, Cancel, Later
+from gateway.store.durability.surroundings import BatchObserver, Cancel
 from gateway.store.log.log_batch import LogBatch
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.telemetry.logs import EventLog
-from gateway.telemetry.metrics import Registry
 
 log = EventLog("replication")
 
@@ -43,10 +42,8 @@ class ReplicatedStage:
         after: BatchObserver,
         copies: Copies,
         settings: ReplicationSettings,
+        around: ReplicationSurroundings,
         *,
-        clock_ms: Milliseconds,
-        later: Later,
-        registry: Registry,
         moved: Callable[[], None],
         lags: Callable[[str | None], None],
     ) -> None:
@@ -59,8 +56,8 @@ class ReplicatedStage:
         self._lags = lags
         self._timeout_ms = settings.slave_timeout_ms
         self._max_held_bytes = settings.max_unreplicated_bytes
-        self._clock_ms = clock_ms
-        self._later = later
+        self._clock_ms = around.clock_ms
+        self._later = around.later
         self._held: deque[LogBatch] = deque()
         self._waiting: deque[tuple[int, LogBatch]] = deque()
         self._cancel: Cancel | None = None
@@ -71,12 +68,12 @@ class ReplicatedStage:
         self._answered_callbacks: list[Callable[[], None]] = []
         self._following: list[tuple[int, int, Callable[[], None]]] = []
         self._followed = count()
-        registry.watch(
+        around.registry.watch(
             "rocketmq_gateway_replica_held_bytes",
             "Bytes stored here that consumers do not see, because too few slaves have them",
             lambda: self.held_bytes,
         )
-        self._without_copy = registry.counter(
+        self._without_copy = around.registry.counter(
             "rocketmq_gateway_replica_answered_without_total", "Messages answered before enough slaves had them"
         )
 

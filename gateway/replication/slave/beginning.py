@@ -7,15 +7,15 @@ last file to a slave that reports 0. A master of ours sends all of its log then.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 from twisted.internet.defer import Deferred
 
 from gateway.errors import GatewayError
-from gateway.in_thread import Failed, InThread
-from gateway.replication.comparing import Call, ComparedLog, compared
+from gateway.replication.comparing import ComparedLog, compared
 from gateway.replication.prefix import refused_place
 from gateway.replication.slave.intake import CopyingLog
+from gateway.replication.surroundings import Call, ReplicationSurroundings
 from gateway.settings import Address
 from wire.bodies.tools.statistics import KVTable
 from wire.codes import RequestCode, ResponseCode, response_code_name
@@ -23,10 +23,9 @@ from wire.headers.pull import ViewMessageRequest
 
 VISIBLE_END = "commitLogVisibleOffset"
 """The figure of a master of ours that says from where on its messages are not shown yet."""
-T = TypeVar("T")
 
 
-class Master(NamedTuple):
+class MasterAddresses(NamedTuple):
     """The addresses of a master."""
 
     remoting: Address
@@ -46,25 +45,24 @@ class CannotFollow(GatewayError):  # noqa: N818 (a fact about two logs)
     """The log cannot go on as a copy of the master's."""
 
 
-async def begin(store: BeginningLog, master: Master, call: Call, in_thread: InThread) -> None:
+async def begin(store: BeginningLog, master: MasterAddresses, around: ReplicationSurroundings) -> None:
     """Return when the log may grow by what the master sends.
 
     :raises CannotFollow: it may not; the text says why.
     :raises CallFailed: the master does not answer.
     """
-    await _bring_to_disk(store, in_thread)
-    first, end, hidden_from = await _span(master, call)
+    await _bring_to_disk(store, around)
+    first, end, hidden_from = await _span(master, around.call)
     place, own_first = store.max_commit_log_offset, store.min_commit_log_offset
     if place == own_first:
-        await _begin_empty(store, master, call, first, end)
-        await _bring_to_disk(store, in_thread)
+        await _begin_empty(store, master, around.call, first, end)
+        await _bring_to_disk(store, around)
         return
     fault = refused_place(place, first, end)
     if fault is None:
         fault = await compared(
             store,
-            lambda work: _in_thread(in_thread, work),
-            call,
+            around,
             master.remoting,
             place,
             begin=max(first, own_first),
@@ -74,13 +72,13 @@ async def begin(store: BeginningLog, master: Master, call: Call, in_thread: InTh
         raise CannotFollow(fault)
 
 
-async def _bring_to_disk(store: BeginningLog, in_thread: InThread) -> None:
+async def _bring_to_disk(store: BeginningLog, around: ReplicationSurroundings) -> None:
     """Make everything durable: with ASYNC_FLUSH the last records may not be."""
-    if store.durable_end < store.max_commit_log_offset and not await _in_thread(in_thread, store.flush_stored):
+    if store.durable_end < store.max_commit_log_offset and not await around.off_reactor(store.flush_stored):
         raise CannotFollow("the log cannot be brought to the disk, see the errors of the store")
 
 
-async def _begin_empty(store: BeginningLog, master: Master, call: Call, first: int, end: int) -> None:
+async def _begin_empty(store: BeginningLog, master: MasterAddresses, call: Call, first: int, end: int) -> None:
     if first == end:
         return  # the master has nothing either
     own = store.max_commit_log_offset
@@ -106,7 +104,7 @@ async def _begin_empty(store: BeginningLog, master: Master, call: Call, first: i
         raise CannotFollow("the first record cannot be stored now, see the errors of the store")
 
 
-async def _span(master: Master, call: Call) -> tuple[int, int, int | None]:
+async def _span(master: MasterAddresses, call: Call) -> tuple[int, int, int | None]:
     """Return where the master's log begins and ends, and from where on it is hidden; None if it shows everything."""
     answer = await call(master.remoting, RequestCode.GET_BROKER_RUNTIME_INFO, None)
     if answer.code != ResponseCode.SUCCESS:
@@ -118,16 +116,3 @@ async def _span(master: Master, call: Call) -> tuple[int, int, int | None]:
         return max(first, 0), end, hidden_from  # an empty log of upstream's says that it begins at -1
     except (KeyError, ValueError):
         raise CannotFollow("the master does not tell where its log begins and ends") from None
-
-
-def _in_thread(in_thread: InThread, work: Callable[[], T]) -> Deferred[T]:
-    waiting: Deferred[T] = Deferred()
-
-    def done(result: T | Failed) -> None:
-        if isinstance(result, Failed):
-            waiting.errback(result.error)
-        else:
-            waiting.callback(result)
-
-    in_thread(work, done)
-    return waiting

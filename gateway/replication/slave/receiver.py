@@ -15,14 +15,12 @@ from twisted.internet.interfaces import IAddress, IConnector, IDelayedCall
 from twisted.internet.protocol import ClientFactory
 from twisted.python.failure import Failure
 
-from gateway.clock import Milliseconds
 from gateway.errors import GatewayError
-from gateway.in_thread import InThread
 from gateway.reactor.interface import NetworkReactor
-from gateway.replication.comparing import Call
-from gateway.replication.slave.beginning import BeginningLog, Master, begin
+from gateway.replication.slave.beginning import BeginningLog, MasterAddresses, begin
 from gateway.replication.slave.intake import Intake
 from gateway.replication.slave.line import MasterLine
+from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings.replication import ReplicationSettings
 from gateway.telemetry.logs import EventLog
 from wire.errors import WireError
@@ -36,7 +34,7 @@ CONNECT_TIMEOUT_S = 3.0
 LOOKS_IN_INTERVAL = 5
 """The number of looks at the connection in ``haSendHeartbeatInterval``."""
 
-MasterOf = Callable[[], Awaitable["Master | None"]]
+MasterOf = Callable[[], Awaitable["MasterAddresses | None"]]
 """A function that returns the addresses of the master; None if it is not known."""
 
 
@@ -44,7 +42,7 @@ MasterOf = Callable[[], Awaitable["Master | None"]]
 class ReceiverState:
     """The state of a receiver, as GET_BROKER_HA_STATUS shows it."""
 
-    master: Master | None
+    master: MasterAddresses | None
     """The master whose log is copied; None while nothing is copied."""
     end: int
     """The durable end of the log."""
@@ -57,7 +55,6 @@ class ReceiverState:
 class Receiver(ClientFactory):
     """The copying of one master's log into a store to which nobody else appends.
 
-    :param call: sends requests to the master.
     :param master: finds the master; asked before each attempt.
     """
 
@@ -67,21 +64,15 @@ class Receiver(ClientFactory):
         self,
         store: BeginningLog,
         settings: ReplicationSettings,
-        *,
-        reactor: NetworkReactor,
-        clock_ms: Milliseconds,
-        in_thread: InThread,
-        call: Call,
+        around: ReplicationSurroundings,
         master: MasterOf,
     ) -> None:
         self._store = store
         self._settings = settings
-        self._reactor = reactor
-        self._clock_ms = clock_ms
-        self._in_thread = in_thread
-        self._call = call
+        self._around = around
+        self._reactor: NetworkReactor = around.reactor
         self._master_of = master
-        self._master: Master | None = None
+        self._master: MasterAddresses | None = None
         self._connector: IConnector | None = None
         self._line: MasterLine | None = None
         self._last_intake: Intake | None = None
@@ -90,7 +81,7 @@ class Receiver(ClientFactory):
         self._trying: Deferred[None] | None = None
         self._last_fault = ""
         self._is_running = False
-        self.seconds = reactor.seconds
+        self.seconds = self._reactor.seconds
 
     # --- life ----------------------------------------------------------------------------------------------------
 
@@ -116,7 +107,7 @@ class Receiver(ClientFactory):
     @property
     def state(self) -> ReceiverState:
         """The state for people and tools."""
-        now_s, now_ms, line = self.seconds(), self._clock_ms(), self._line
+        now_s, now_ms, line = self.seconds(), self._around.clock_ms(), self._line
 
         def at_ms(seconds: float) -> int:
             return now_ms - int((now_s - seconds) * 1000)
@@ -141,7 +132,7 @@ class Receiver(ClientFactory):
             if master is None:
                 self._retry("the master is not known")
                 return
-            await begin(self._store, master, self._call, self._in_thread)
+            await begin(self._store, master, self._around)
         except (GatewayError, WireError, OSError) as error:
             self._retry(str(error))
             return
@@ -164,7 +155,7 @@ class Receiver(ClientFactory):
         return MasterLine(self, self._make_intake)
 
     def _make_intake(self, stored: Callable[[], None], failed: Callable[[str], None]) -> Intake:
-        self._last_intake = Intake(self._store, self._in_thread, stored=stored, failed=failed)
+        self._last_intake = Intake(self._store, self._around.in_thread, stored=stored, failed=failed)
         return self._last_intake
 
     def clientConnectionFailed(self, connector: IConnector, reason: Failure) -> None:  # noqa: ARG002, N802

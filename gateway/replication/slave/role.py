@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any, Protocol
+from typing import Protocol
 
-from gateway.clock import Milliseconds
-from gateway.in_thread import InThread
 from gateway.remoting.declared import OnSlave
 from gateway.remoting.dispatch import CarryOut
-from gateway.replication.comparing import Call
-from gateway.replication.slave.beginning import Master
+from gateway.replication.slave.beginning import MasterAddresses
 from gateway.replication.slave.receiver import Receiver
 from gateway.replication.slave.refusals import SlaveRefusals
-from gateway.replication.slave.rounds import OffReactor, TableRounds, Tables
+from gateway.replication.slave.rounds import TableRounds, Tables
+from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings import Address, Settings
 from gateway.settings.addresses import parse_address
 from gateway.store.message_store import MessageStore
@@ -35,37 +33,19 @@ class Names(Protocol):
 class Slave:
     """The slave's side of replication; ``serve`` gives it what it works with."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, around: ReplicationSurroundings) -> None:
         self._settings = settings
+        self._around = around
         self._refusals = SlaveRefusals(settings.slave_read_enable, self._master_text)
         self._names: Names | None = None
         self._receiver: Receiver | None = None
         self._rounds: TableRounds | None = None
 
-    def serve(
-        self,
-        store: MessageStore,
-        tables: Tables,
-        names: Names,
-        call: Call,
-        *,
-        reactor: Any,
-        clock_ms: Milliseconds,
-        in_thread: InThread,
-        off_reactor: OffReactor,
-    ) -> None:
-        """Take what is copied into, and the ways to name servers and to the master."""
+    def serve(self, store: MessageStore, tables: Tables, names: Names) -> None:
+        """Take what is copied into, and the way to the name servers."""
         self._names = names
-        self._rounds = TableRounds(tables, call, off_reactor, self._address)
-        self._receiver = Receiver(
-            store,
-            self._settings,
-            reactor=reactor,
-            clock_ms=clock_ms,
-            in_thread=in_thread,
-            call=call,
-            master=self._find_master,
-        )
+        self._rounds = TableRounds(tables, self._around, self._address)
+        self._receiver = Receiver(store, self._settings, self._around, self._find_master)
 
     def refusal_of(self, code: RequestCode, slave: OnSlave) -> CarryOut | None:
         """Return what refuses a request; None if a slave answers the request."""
@@ -103,13 +83,13 @@ class Slave:
         assert self._receiver is not None, "serve is called first"
         return self._receiver
 
-    def _named(self) -> Master | None:
+    def _named(self) -> MasterAddresses | None:
         """Return the addresses of the master, as far as somebody named them."""
         named = None if self._names is None else self._names.master
         if named is None:
             return None
         remoting, ha = named
-        return Master(parse_address(remoting), parse_address(self._settings.ha_master_address or ha))
+        return MasterAddresses(parse_address(remoting), parse_address(self._settings.ha_master_address or ha))
 
     def _address(self) -> Address | None:
         master = self._named()
@@ -119,7 +99,7 @@ class Slave:
         address = self._address()
         return None if address is None else str(address)
 
-    async def _find_master(self) -> Master | None:
+    async def _find_master(self) -> MasterAddresses | None:
         """Return the master; ask the name servers again as long as none of them named it."""
         master = self._named()
         if master is None and self._names is not None:

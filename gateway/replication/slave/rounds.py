@@ -8,17 +8,17 @@ Upstream: ``SlaveSynchronize``, once a minute.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from gateway.errors import GatewayError
 from gateway.metadata.groups import Groups
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.metadata.request_modes import RequestModes
 from gateway.metadata.topics import Topics
-from gateway.replication.comparing import Call
 from gateway.replication.slave.pages import PAGE_NAMES, Pages
+from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings import Address
 from gateway.telemetry.logs import EventLog
 from wire.bodies.pop import MessageRequestModes
@@ -34,13 +34,6 @@ from wire.headers.groups import GetAllSubscriptionGroupRequest, GetAllSubscripti
 from wire.headers.topics import GetAllTopicConfigRequest, GetAllTopicConfigResponse
 
 log = EventLog("replication")
-
-
-class OffReactor(Protocol):
-    """A function that runs work in a thread."""
-
-    def __call__(self, work: Callable[[], Any], /) -> Awaitable[Any]:
-        """Return the result of the work."""
 
 
 class Levels(Protocol):
@@ -86,12 +79,9 @@ class TableRounds:
     :param master: returns the master's address; None as long as nobody named it.
     """
 
-    def __init__(
-        self, tables: Tables, call: Call, off_reactor: OffReactor, master: Callable[[], Address | None]
-    ) -> None:
+    def __init__(self, tables: Tables, around: ReplicationSurroundings, master: Callable[[], Address | None]) -> None:
         self._tables = tables
-        self._call = call
-        self._off_reactor = off_reactor
+        self._around = around
         self._master = master
         self._failures: dict[str, str] = {}
         self.log_begin = 0
@@ -141,7 +131,7 @@ class TableRounds:
                 topic_seq=len(pages.configs), data_version=pages.version_text, max_topic_num=PAGE_NAMES
             )
             answer = await self._ask(master, RequestCode.GET_ALL_TOPIC_CONFIG, header)
-            table: TopicConfigTable = await self._off_reactor(partial(TopicConfigTable.parse, answer.body))
+            table: TopicConfigTable = await self._around.off_reactor(partial(TopicConfigTable.parse, answer.body))
             total = parse_header(GetAllTopicConfigResponse, answer.ext_fields).total_topic_num
             pages.add(table.configs, table.data_version, total)
         if pages.version is not None and pages.is_whole and not pages.is_known:
@@ -157,7 +147,9 @@ class TableRounds:
                 group_seq=len(pages.configs), data_version=pages.version_text, max_group_num=PAGE_NAMES
             )
             answer = await self._ask(master, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, header)
-            table: SubscriptionGroupTable = await self._off_reactor(partial(SubscriptionGroupTable.parse, answer.body))
+            table: SubscriptionGroupTable = await self._around.off_reactor(
+                partial(SubscriptionGroupTable.parse, answer.body)
+            )
             total = parse_header(GetAllSubscriptionGroupResponse, answer.ext_fields).total_group_num
             pages.add(table.configs, table.data_version, total)
             forbidden |= table.forbidden_table
@@ -169,7 +161,7 @@ class TableRounds:
 
     async def _copy_offsets(self, master: Address) -> None:
         answer = await self._ask(master, RequestCode.GET_ALL_CONSUMER_OFFSET)
-        table = await self._off_reactor(partial(ConsumerOffsetTable.parse, answer.body))
+        table = await self._around.off_reactor(partial(ConsumerOffsetTable.parse, answer.body))
         self._tables.offsets.follow(table.offset_table)
 
     async def _copy_modes(self, master: Address) -> None:
@@ -177,7 +169,7 @@ class TableRounds:
             master, RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, unless=ResponseCode.REQUEST_CODE_NOT_SUPPORTED
         )
         if answer.code == ResponseCode.SUCCESS:  # masters of 4.9 have no modes
-            table = await self._off_reactor(partial(MessageRequestModes.parse, answer.body))
+            table = await self._around.off_reactor(partial(MessageRequestModes.parse, answer.body))
             self._tables.modes.follow(table.modes)
 
     async def _copy_levels(self, master: Address) -> None:
@@ -201,7 +193,7 @@ class TableRounds:
 
         :raises GatewayError: the master does not answer, or refuses the request with another code than ``unless``.
         """
-        answer = await self._call(master, code, header)
+        answer = await self._around.call(master, code, header)
         if answer.code not in (ResponseCode.SUCCESS, unless):
             refusal = f"{response_code_name(answer.code)}: {answer.remark}"
             raise GatewayError(f"the master refuses {request_code_name(code)} with {refusal}")

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from gateway.broker.awaiting import saved, thread_result
+from gateway.broker.awaiting import saved
 from gateway.errors import RequestRefused
 from gateway.in_thread import in_this_thread
+from gateway.reactor.thread_result import thread_result
 
 
 def ended(waiting: Any) -> Any:

@@ -15,15 +15,16 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.python.failure import Failure
 
-from gateway.in_thread import in_this_thread
-from gateway.replication.master.role import Master as MasterRole
-from gateway.replication.slave.beginning import Master
+from gateway.in_thread import InThread, in_this_thread
+from gateway.replication.master.role import Master
+from gateway.replication.slave.beginning import MasterAddresses
 from gateway.replication.slave.receiver import Receiver
+from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings import Address, Settings
 from gateway.settings.replication import BrokerRole
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus
-from gateway.telemetry.metrics import Registry
+from gateway.tests.replication.around import surroundings
 from gateway.tests.store.durability.test_copying import units
 from gateway.tests.store.small_store import ASYNC, SMALL, Clock, Executor, killed, message, small_store
 from wire.bodies.tools.statistics import KVTable
@@ -89,21 +90,14 @@ class Pair:
         self.reactor = MemoryReactorClock()  # type: ignore[no-untyped-call]
         self.clock = Clock()
         self.executors = [Executor(), Executor()]
-        self.role = MasterRole(
-            SYNC_MASTER,
-            reactor=self.reactor,
-            clock_ms=self.clock,
-            later=lambda delay_ms, function: self.reactor.callLater(delay_ms / 1000, function).cancel,
-            in_thread=in_this_thread,
-            registry=Registry(),
-        )
+        self.role = Master(SYNC_MASTER, self._around(in_this_thread))
         master = self.executors[0]
         self.master = small_store(
             root / "master", clock=self.clock, soon=master.soon, in_thread=master.in_thread, stage=self.role.stage
         )
         self.master.open()
         master.run()
-        self.role.serve(self.master, self._members, self._call)
+        self.role.serve(self.master, self._members)
         self.role.start("10.0.0.1", 10912)
         self.told: list[PutResult] = []
         self.sent = self.lives = self.acknowledged = 0
@@ -118,19 +112,14 @@ class Pair:
         )
         self.slave.open()
         executor.run()
-        self.receiver = Receiver(
-            self.slave,
-            SYNC_MASTER,
-            reactor=self.reactor,
-            clock_ms=self.clock,
-            in_thread=executor.in_thread,
-            call=self._call,
-            master=self._address,
-        )
+        self.receiver = Receiver(self.slave, SYNC_MASTER, self._around(executor.in_thread), self._address)
         self.receiver.start()
 
-    async def _address(self) -> Master:
-        return Master(HOSTS[0], Address("10.0.0.1", 10912))
+    def _around(self, in_thread: InThread) -> ReplicationSurroundings:
+        return surroundings(reactor=self.reactor, clock_ms=self.clock, in_thread=in_thread, call=self._call)
+
+    async def _address(self) -> MasterAddresses:
+        return MasterAddresses(HOSTS[0], Address("10.0.0.1", 10912))
 
     async def _members(self) -> dict[int, str]:
         return {broker_id: str(address) for broker_id, address in HOSTS.items()}

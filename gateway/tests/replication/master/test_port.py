@@ -10,12 +10,12 @@ import pytest
 from twisted.internet.address import IPv4Address
 from twisted.internet.testing import MemoryReactorClock, StringTransport
 
-from gateway.in_thread import in_this_thread
 from gateway.remoting.pending import CallFailed
 from gateway.replication.master.copies import Copies
 from gateway.replication.master.port import MAX_SLAVE_CONNECTIONS, SlavePort
 from gateway.replication.master.sending import SlaveLine
 from gateway.settings import Address, Settings
+from gateway.tests.replication.around import surroundings
 from wire.replication import MAX_STRETCH_BODY_BYTES, Stretch, StretchReader, build_report
 
 SLAVE = {0: "10.0.0.1:10911", 1: "10.0.0.2:10911"}
@@ -84,7 +84,7 @@ class Master:
         self.log = Log(begin)
         self.reactor = MemoryReactorClock()  # type: ignore[no-untyped-call]
         self.copies = Copies(1, 1 << 20)
-        self.members: Mapping[int, str] | None = SLAVE
+        self.listed: Mapping[int, str] | None = SLAVE
         self.differs: Callable[[Address, int], str | None] = lambda _peer, _place: None
         self.compared: list[tuple[Address, int]] = []
         self.told = 0
@@ -92,18 +92,16 @@ class Master:
             self.log,
             self.copies,
             Settings(ha_transfer_batch_bytes=30, **changed),
-            reactor=self.reactor,
-            in_thread=in_this_thread,
-            members=self._members,
-            compare=self._compare,
-            reported=self._reported,
+            surroundings(reactor=self.reactor),
+            self,
+            self._reported,
         )
         self.port.start("127.0.0.1", 10_912)
 
-    async def _members(self) -> Mapping[int, str] | None:
-        return self.members
+    async def members(self) -> Mapping[int, str] | None:
+        return self.listed
 
-    async def _compare(self, peer: Address, place: int) -> str | None:
+    async def compare(self, peer: Address, place: int) -> str | None:
         self.compared.append((peer, place))
         return self.differs(peer, place)
 
@@ -147,7 +145,7 @@ def test_a_peer_that_no_name_server_lists_is_closed_before_it_says_anything(capl
 @pytest.mark.parametrize("members", [None, {}, {0: "10.0.0.2:10911"}])
 def test_nobody_is_admitted_while_no_name_server_lists_a_slave(members: Mapping[int, str] | None) -> None:
     master = Master()
-    master.members = members
+    master.listed = members
     assert master.connect().is_closed
 
 
@@ -298,7 +296,7 @@ def test_a_new_connection_of_a_slave_replaces_the_one_before() -> None:
 
 def test_slaves_that_share_a_host_are_told_apart_by_their_logs() -> None:
     master = Master()
-    master.members = {1: "10.0.0.2:10911", 2: "10.0.0.2:10921"}
+    master.listed = {1: "10.0.0.2:10911", 2: "10.0.0.2:10921"}
     master.append(3)
     master.differs = lambda peer, _place: None if peer.port == 10921 else "it differs"
     slave = master.joined(at=20)

@@ -151,7 +151,7 @@ def test_an_outcome_for_another_place_is_refused_when_that_is_known(broker: Sync
 
 
 def test_tools_see_the_slaves(broker: SyncMaster) -> None:
-    broker.master.serve(broker.parts.store, Deferred, lambda _peer, _code, _header: Deferred())
+    broker.master.serve(broker.parts.store, Deferred)
     broker.send(broker.connect())
     line = broker.master._serving.buildProtocol(None)
     line.peer, line.reported_end, line.sends, line.broker_id, line.sent_end = "10.0.0.2:40000", 10, True, 1, 20

@@ -16,6 +16,7 @@ from gateway.store.durability.surroundings import BatchObserver
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutStatus, WaitFor
 from gateway.telemetry.metrics import Registry
+from gateway.tests.replication.around import surroundings
 from gateway.tests.store.small_store import SMALL, Executor, later_by, message, opened, read_all
 
 OK, LATE, NOBODY = PutStatus.PUT_OK, PutStatus.FLUSH_SLAVE_TIMEOUT, PutStatus.SLAVE_NOT_AVAILABLE
@@ -52,9 +53,7 @@ class Replicated:
             after,
             self.copies,
             self.settings,
-            clock_ms=lambda: round(self.clock.seconds() * 1_000),
-            later=later_by(self.clock),
-            registry=self.registry,
+            surroundings(reactor=self.clock, later=later_by(self.clock), registry=self.registry),
             moved=self._moved,
             lags=lambda reason: self.store.replicas_lag(reason),
         )

@@ -13,10 +13,11 @@ from twisted.python.failure import Failure
 from gateway.in_thread import in_this_thread
 from gateway.remoting.pending import CallFailed
 from gateway.replication.slave import intake as intake_module
-from gateway.replication.slave.beginning import Master
+from gateway.replication.slave.beginning import MasterAddresses
 from gateway.replication.slave.receiver import RETRY_S, Receiver
 from gateway.settings import Address, Settings
 from gateway.settings.store import StoreSettings
+from gateway.tests.replication.around import surroundings
 from gateway.tests.store.durability.test_copying import assert_equal, some_messages, units
 from gateway.tests.store.small_store import (
     ASYNC,
@@ -37,7 +38,7 @@ from wire.headers.declare import Header
 from wire.headers.pull import ViewMessageRequest
 from wire.replication import ReportReader, build_stretch_head
 
-MASTER = Master(Address("10.0.0.1", 10911), Address("10.0.0.1", 10912))
+MASTER = MasterAddresses(Address("10.0.0.1", 10911), Address("10.0.0.1", 10912))
 
 
 class Wire(StringTransport):
@@ -66,24 +67,28 @@ class World:
         if executor is not None:
             executor.run()
         self.reactor = MemoryReactorClock()  # type: ignore[no-untyped-call]
-        self.known: Master | None = MASTER
+        self.known: MasterAddresses | None = MASTER
         self.hides_from = 1 << 60
         self.is_apaches = False
         self.asked: list[int] = []
+        in_thread = in_this_thread if executor is None else executor.in_thread
+        self.call = self._call
         self.receiver = Receiver(
             self.slave,
             Settings(),
-            reactor=self.reactor,
-            clock_ms=Clock(),
-            in_thread=in_this_thread if executor is None else executor.in_thread,
-            call=self._call,
-            master=self._master,
+            surroundings(
+                reactor=self.reactor,
+                clock_ms=Clock(),
+                in_thread=in_thread,
+                call=lambda address, code, header: self.call(address, code, header),
+            ),
+            self._master,
         )
         self.wire = Wire()
         self.line: Any = None
         self.sent = 0
 
-    async def _master(self) -> Master | None:
+    async def _master(self) -> MasterAddresses | None:
         return self.known
 
     async def _call(self, address: Address, code: int, header: Header | None) -> RemotingCommand:
@@ -420,7 +425,7 @@ def test_a_slave_that_cannot_store_tries_again(tmp_path: Path) -> None:
 def test_a_master_that_cannot_be_asked_is_asked_again(tmp_path: Path, fault: str) -> None:
     world = World(tmp_path)
     put(world.master, b"first")
-    answer = world._call
+    answer = world.call
 
     async def failing(address: Address, code: int, header: Header | None) -> RemotingCommand:
         if fault == "silent":
@@ -430,10 +435,10 @@ def test_a_master_that_cannot_be_asked_is_asked_again(tmp_path: Path, fault: str
     if fault == "unknown":
         world.known = None
     else:
-        world.receiver._call = failing
+        world.call = failing
     world.receiver.start()
     assert world.tries == 0
-    world.known, world.receiver._call = MASTER, answer
+    world.known, world.call = MASTER, answer
     assert world.try_again() > 0
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from twisted.internet.defer import ensureDeferred
 
-from gateway.broker.awaiting import thread_result
-from gateway.in_thread import in_this_thread
 from gateway.replication.slave.rounds import TableRounds
 from gateway.settings import Address
 from gateway.settings.replication import BrokerRole
 from gateway.tests.broker.whole_broker import WholeBroker, pulling
+from gateway.tests.replication.around import surroundings
 from wire.codes import RequestCode as Code
 from wire.codes import ResponseCode
 from wire.command import RemotingCommand
@@ -52,7 +50,7 @@ class Pair:
             ours.append_copied(records, told.append)
             self.slave.turn()
             assert told == [True]
-        rounds = TableRounds(self.slave.parts, self._call, partial(thread_result, in_this_thread), lambda: MASTER)
+        rounds = TableRounds(self.slave.parts, surroundings(call=self._call), lambda: MASTER)
         ensureDeferred(rounds.round())
         self.slave.turn()
         assert rounds.is_complete

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from twisted.internet.defer import ensureDeferred
 
-from gateway.broker.awaiting import thread_result
-from gateway.in_thread import in_this_thread
 from gateway.remoting.pending import CallFailed
 from gateway.replication.slave.rounds import TableRounds
 from gateway.settings import Address
 from gateway.tests.broker.whole_broker import WholeBroker
+from gateway.tests.replication.around import surroundings
 from wire.bodies.pop import MessageRequestMode
 from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.bodies.topics import DataVersion, TopicConfig, TopicConfigTable
@@ -40,8 +38,7 @@ class Pair:
         self.address: Address | None = MASTER
         self.answer: Callable[[int, RemotingCommand], RemotingCommand] = lambda _, answer: answer
         self._peer = self.master.connect()
-        off_reactor = partial(thread_result, in_this_thread)
-        self.rounds = TableRounds(self.slave.parts, self._call, off_reactor, lambda: self.address)
+        self.rounds = TableRounds(self.slave.parts, surroundings(call=self._call), lambda: self.address)
 
     async def _call(self, address: Address, code: int, header: Header | None, /) -> RemotingCommand:
         assert address == MASTER

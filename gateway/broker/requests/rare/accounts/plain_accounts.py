@@ -13,9 +13,9 @@ import msgspec
 
 from gateway.access.audit import Told
 from gateway.access.guard import fields_of
-from gateway.broker.awaiting import thread_result
 from gateway.broker.desk import DeskRequests
 from gateway.errors import RequestRefused
+from gateway.reactor.thread_result import thread_result
 from gateway.remoting.declared import ADMIN, SERVED
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import answers

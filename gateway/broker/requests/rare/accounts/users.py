@@ -15,9 +15,9 @@ from gateway.access.audit import MAX_CHARACTERS, Told
 from gateway.access.policies.edits import NOT_BY_SUPER, create_user, delete_user, update_user, user_info
 from gateway.access.policies.kept_users import Edit, KeptUsers
 from gateway.access.policies.users import Users
-from gateway.broker.awaiting import settle
 from gateway.broker.desk import Desk, DeskRequests
 from gateway.errors import RequestRefused
+from gateway.reactor.thread_result import settle
 from gateway.remoting.declared import CLUSTER_GET, CLUSTER_UPDATE, SERVED, UPDATE, Kind, Need, Size
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import list_text

@@ -1,0 +1,26 @@
+"""The surroundings of replication in tests: a reactor of memory, no threads, no other broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.testing import MemoryReactorClock
+
+from gateway.broker.parts import no_other_broker
+from gateway.in_thread import in_this_thread
+from gateway.replication.surroundings import ReplicationSurroundings
+from gateway.telemetry.metrics import Registry
+
+
+def surroundings(**changed: Any) -> ReplicationSurroundings:
+    """Return surroundings; ``changed`` names those that a test cares about."""
+    reactor = changed.setdefault("reactor", MemoryReactorClock())  # type: ignore[no-untyped-call]
+    given: dict[str, Any] = {
+        "clock_ms": lambda: round(reactor.seconds() * 1_000),
+        "later": lambda delay_ms, function: reactor.callLater(delay_ms / 1_000, function).cancel,
+        "in_thread": in_this_thread,
+        "call": no_other_broker,
+        "registry": Registry(),
+        **changed,
+    }
+    return ReplicationSurroundings(**given)
