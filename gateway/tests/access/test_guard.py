@@ -14,7 +14,7 @@ from gateway.access.plain.accounts import PlainAccount
 from gateway.access.refusals import MAX_NAME
 from gateway.broker.door import RequestAdmission
 from gateway.in_thread import in_this_thread
-from gateway.metadata.names import TRACE_TOPIC
+from gateway.metadata.names import HALF_TOPIC, TRACE_TOPIC
 from gateway.nameserver.service import NameServer
 from gateway.remoting.declared import CREATE, GET, PUB, SUB, UPDATE, Kind, Need
 from gateway.settings import Settings
@@ -689,8 +689,15 @@ def test_only_producers_that_may_send_to_its_topic_are_asked_about_a_half_messag
     broker.stop()
 
 
-def test_an_outcome_needs_the_topic_of_its_half_message_although_old_clients_do_not_name_it(tmp_path: Path) -> None:
-    broker = broker_with(tmp_path, guard_of(*ALL))
+SELLER = FakeAccount("seller", Need(Kind.TOPIC, "secret", PUB))
+
+
+@pytest.mark.parametrize("settler", [ADMIN, SELLER], ids=lambda account: account.name)
+@pytest.mark.parametrize("named", [None, HALF_TOPIC])
+def test_an_outcome_needs_the_topic_of_its_half_message_whether_clients_name_none_or_as_of_5_that_of_all_half_messages(
+    tmp_path: Path, settler: FakeAccount, named: str | None
+) -> None:
+    broker = broker_with(tmp_path, guard_of(*ALL, SELLER))
     peer = broker.connect()
     half = send_to("secret")
     half.ext_fields.update({"f": "4", "i": "TRAN_MSG\x01true\x02PGROUP\x01p\x02"})
@@ -703,7 +710,9 @@ def test_an_outcome_needs_the_topic_of_its_half_message_although_old_clients_do_
         "commitLogOffset": str(int(answer.ext_fields["msgId"][-16:], 16)),
         "msgId": answer.ext_fields["msgId"],
     }
-    for account, code in ((SHOP, 16), (ADMIN, 0)):
+    if named is not None:
+        end["topic"] = named
+    for account, code in ((SHOP, 16), (settler, 0)):
         command = RemotingCommand(RequestCode.END_TRANSACTION, ext_fields=dict(end))
         assert asked(peer, command, account).code == code
     assert not broker.parts.transactions.pending.count

@@ -62,7 +62,7 @@ class EndTransaction:
         dispatch.answers_directly(
             RequestCode.END_TRANSACTION,
             self.end,
-            needs(on_topic(PUB, optional=True), in_body="Topic Pub of the half message"),
+            needs(in_body="Topic Pub of the half message"),
         )
         dispatch.answers_directly(RequestCode.RESUME_CHECK_HALF_MESSAGE, self.resume, needs(on_topic(UPDATE)))
 
@@ -94,7 +94,7 @@ class EndTransaction:
     def _apply(self, request: Request, header: EndedHeader, half: StoredMessage | None) -> None:
         """Apply an outcome to the message at the place that the header names."""
         checked = self._checked_half(header, request, half)
-        if request.caller is not None:  # clients before 5.x do not name the topic
+        if request.caller is not None:  # clients name no topic, or after a check that of all half messages
             request.require(Need(Kind.TOPIC, checked.property_map.get(PropertyName.REAL_TOPIC, ""), PUB))
         if header.from_transaction_check:
             self._checks.answered(header.tran_state_table_offset, knows=True)
