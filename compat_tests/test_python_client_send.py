@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import pytest
 
 from compat_tests.conftest import running
-from compat_tests.environment import REPOSITORY, wait_until
+from compat_tests.environment import wait_until
 from compat_tests.java_client import CLIENT_VERSIONS, JavaClient
 from compat_tests.peers import QUICK, ApacheContainer, GatewayProcess, Peer, make_peer
 from gateway.client import (
@@ -382,12 +382,8 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(tmp_path: Path) 
 def test_connections_can_be_encrypted(tmp_path: Path) -> None:
     """Apache RocketMQ takes TLS on the same ports; here with a certificate of ours, by its tls.properties."""
     _make_certificate(tmp_path)
-    # The image saves the start of TLS that no other test needs.
-    serve = (REPOSITORY / "docker" / "rocketmq" / "serve").read_text()
-    (tmp_path / "serve").write_text(serve.replace("-Dtls.server.mode=disabled", "-Dtls.server.mode=permissive"))
-    peer = ApacheContainer()
+    peer = ApacheContainer(speaks_tls=True)
     peer._container.with_volume_mapping(str(tmp_path), "/etc/rocketmq", "ro")
-    peer._container.with_volume_mapping(str(tmp_path / "serve"), "/app/serve", "ro")
     with running(peer):
         run(_broker_known(peer))
         tls = TlsSettings(ca_file=str(tmp_path / "cert.pem"))
