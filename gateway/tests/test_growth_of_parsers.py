@@ -30,12 +30,14 @@ from gateway.settings.addresses import parse_address, parse_addresses, parse_adv
 from gateway.settings.files.properties import parse_properties_file
 from gateway.transaction.records.op_messages import parse_op
 from gateway.transaction.records.property_scan import parse_head
+from wire.auto_switch import EPOCH, read_epochs
 from wire.bodies.declare import JsonObject
 from wire.bodies.registration import RegisterBrokerBody
 from wire.bodies.route import ordered_queues
 from wire.command import RemotingCommand
 from wire.connection import Connection
 from wire.disk import config_json
+from wire.disk.epoch_file import EpochEntry, build_epochs, parse_epochs
 from wire.disk.revive_log import AckRecord, BatchAckRecord, CheckPointRecord, GoneRecord, StateRecord
 from wire.frame import build_frame, parse_frame
 from wire.headers.declare import parse_bool, parse_header, parse_int, read_header
@@ -239,6 +241,13 @@ RECORDS: dict[str, Make] = {
 
 EXT_BYTES = {name: as_bytes(make) for name, make in EXT.items() if "UTF" not in name}
 FRAMES = {name: json_header(make) for name, make in EXT.items()}
+EPOCHS: dict[str, Make] = {
+    "epochs": lambda size: build_epochs(EpochEntry(at, at) for at in range(size // 12)),
+    "the last one twice": lambda size: build_epochs(EpochEntry(at % (size // 12), at) for at in range(size // 12 + 1)),
+    "lines": lambda size: b"\n" * size,
+    "long number": lambda size: b"1\n0\n" + b"1" * size + b"\n",
+    "hyphens": lambda size: b"1\n0\n" + b"-" * size + b"\n",
+}
 QUEUE = '"brokerName":"b","queueId":{},"topic":"t"'
 
 Covered: TypeAlias = "dict[str, tuple[Callable[[Any], object], dict[str, Make]]]"
@@ -274,6 +283,10 @@ YAML: dict[str, Make] = {
 }
 
 COVERED: Covered = {
+    "wire.auto_switch.read_epochs": (
+        read_epochs,
+        {"epochs": lambda size: b"".join(EPOCH.pack(at, at) for at in range(size // EPOCH.size))},
+    ),
     "wire.bodies.fastjson.parse_json": (config_json.parse_config, JSON),
     "wire.bodies.registration.RegisterBrokerBody.parse": (
         lambda raw: RegisterBrokerBody.parse(raw, True, 400),
@@ -284,6 +297,7 @@ COVERED: Covered = {
         receive_in_pieces,
         {"pieces": lambda size: build_frame(RemotingCommand(1, body=bytes(size)))},
     ),
+    "wire.disk.epoch_file.parse_epochs": (parse_epochs, {**BYTES, **EPOCHS}),
     "wire.disk.revive_log.ReviveRecord.parse": (AckRecord.parse, BYTES),
     "wire.disk.revive_log.BatchAckRecord.parse": (BatchAckRecord.parse, BYTES),
     "wire.disk.revive_log.CheckPointRecord.parse": (CheckPointRecord.parse, BYTES),

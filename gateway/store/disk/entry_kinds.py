@@ -18,6 +18,7 @@ from gateway.store.errors import ForeignFile
 _FILES = (
     *("timerwheel", "config/timercheck"),
     *("checkpoint", "abort", "lock", "gateway-queues", "gateway-index", "gateway-deleted", "gateway-broker-name"),
+    *("epochFileCheckpoint", "epochFileCheckpoint.bak"),
     *("transaction/checks", "transaction/state-store", "transaction/audit.jsonl"),
 )
 _DIRECTORIES = (
