@@ -14,6 +14,7 @@ from wire.codes import RequestCode
 from wire.headers import (
     access,
     admin,
+    controller,
     groups,
     lite,
     name_server,
@@ -128,6 +129,13 @@ REQUEST_HEADERS: Final[Mapping[RequestCode, type[Header]]] = MappingProxyType(
         RequestCode.AUTH_DELETE_ACL: access.DeleteAclRequest,
         RequestCode.AUTH_GET_ACL: access.AclRequest,
         RequestCode.AUTH_LIST_ACL: access.ListAclsRequest,
+        RequestCode.NOTIFY_BROKER_ROLE_CHANGED: controller.RoleChangedRequest,
+        RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET: controller.AlterSyncStateSetRequest,
+        RequestCode.CONTROLLER_ELECT_MASTER: controller.ElectMasterRequest,
+        RequestCode.CONTROLLER_REGISTER_BROKER: controller.RegisterToControllerRequest,
+        RequestCode.CONTROLLER_GET_REPLICA_INFO: controller.ReplicaInfoRequest,
+        RequestCode.CONTROLLER_GET_NEXT_BROKER_ID: controller.NextBrokerIdRequest,
+        RequestCode.CONTROLLER_APPLY_BROKER_ID: controller.ApplyBrokerIdRequest,
     }
 )
 
@@ -163,5 +171,12 @@ RESPONSE_HEADERS: Final[Mapping[RequestCode, type[Header]]] = MappingProxyType(
         RequestCode.GET_BROKER_CONFIG: admin.GetBrokerConfigResponse,
         RequestCode.QUERY_MESSAGE: pull.QueryMessageResponse,
         RequestCode.GET_BROKER_CLUSTER_ACL_INFO: access.AccountsVersionResponse,
+        RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET: controller.AlterSyncStateSetResponse,
+        RequestCode.CONTROLLER_ELECT_MASTER: controller.ElectMasterResponse,
+        RequestCode.CONTROLLER_REGISTER_BROKER: controller.RegisterToControllerResponse,
+        RequestCode.CONTROLLER_GET_REPLICA_INFO: controller.ReplicaInfoResponse,
+        RequestCode.CONTROLLER_GET_METADATA_INFO: controller.ControllerMetadataResponse,
+        RequestCode.CONTROLLER_GET_NEXT_BROKER_ID: controller.NextBrokerIdResponse,
+        RequestCode.CONTROLLER_APPLY_BROKER_ID: controller.ApplyBrokerIdResponse,
     }
 )
