@@ -21,8 +21,9 @@ from gateway.errors import GatewayError
 from gateway.in_thread import Failed
 from gateway.reactor.interface import NetworkReactor
 from gateway.remoting.pending import CallFailed
-from gateway.replication.master.copies import Copies
+from gateway.replication.master.copies import CountedCopies
 from gateway.replication.master.sending import SlaveLine
+from gateway.replication.master.talk import ClassicTalk, SlaveTalk
 from gateway.replication.master.verdicts import fault_of_first, in_turn, may_copy, slaves_at
 from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings import Address
@@ -82,7 +83,7 @@ class SlavePort(Factory):
     def __init__(
         self,
         log_of_store: ReplicatedLog,
-        copies: Copies,
+        copies: CountedCopies,
         settings: ReplicationSettings,
         around: ReplicationSurroundings,
         peers: Peers,
@@ -95,6 +96,8 @@ class SlavePort(Factory):
         self._reactor: NetworkReactor = around.reactor
         self._peers = peers
         self._reported = reported
+        self.make_talk: Callable[[], SlaveTalk] = ClassicTalk
+        """Makes what knows the bytes of the protocol, for each connection."""
         self._lines: dict[SlaveLine, None] = {}
         self._port: IListeningPort | None = None
         self._next_look: IDelayedCall | None = None
@@ -138,7 +141,7 @@ class SlavePort(Factory):
 
     def buildProtocol(self, addr: object) -> SlaveLine:  # noqa: ARG002, N802 (Twisted's name)
         """Make the object for a new connection."""
-        return SlaveLine(self)
+        return SlaveLine(self, self.make_talk())
 
     @property
     def lines(self) -> Sequence[SlaveLine]:
@@ -214,6 +217,7 @@ class SlavePort(Factory):
         if not may_copy(line.host, hosts, slaves):
             line.close(NOT_LISTED if hosts == REGISTERED else "gateway.replicaHosts does not name its host")
             return
+        line.admit()
         first = await line.first
         fault = fault_of_first(first, self._log.min_commit_log_offset, self._log.durable_end)
         if fault is None:
@@ -227,6 +231,11 @@ class SlavePort(Factory):
 
     async def _identify(self, line: SlaveLine, first: int, slaves: Mapping[int, Address]) -> str | None:
         """Set the id of a slave whose log is the beginning of ours; return why no slave at its host is it."""
+        claimed = line.claimed_id
+        if claimed is not None:
+            if claimed not in slaves:
+                return f"it says that it is broker {claimed}, and no name server lists this broker at its host"
+            slaves = {claimed: slaves[claimed]}
         ids = in_turn(slaves, {one.broker_id for one in self.lines if one.broker_id is not None})
         if first == 0:  # an empty copy has nothing that could differ
             line.broker_id = ids[0] if ids else None
@@ -253,7 +262,7 @@ class SlavePort(Factory):
         log.info("slave copies", slave=line.peer, id=line.broker_id, begins_at=first, log_end=self._log.durable_end)
         if line.broker_id is not None:
             self._copies.report(line.broker_id, first)
-        line.begin(first or self._log.min_commit_log_offset)
+        line.begin(first, self._log.min_commit_log_offset)
         self._reported()
 
     def _line_of(self, broker_id: int) -> SlaveLine | None:

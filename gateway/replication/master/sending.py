@@ -1,9 +1,9 @@
 """One connection of a slave: its reports come in, stretches of the log go out.
 
-    connected → admitted? → first report → log compared? → stretches, signs of life ⇄ reports
+    connected → admitted? → (greeting → answer) → first report → log compared? → stretches, signs of life ⇄ reports
 
-Nothing is sent before the slave's first report was found to fit. One stretch is read at a time, in a thread, and only
-while the connection takes more, so a slow slave costs the memory of one stretch.
+No byte of the log is sent before the slave's first report was found to fit. One stretch is read at a time, in a thread,
+and only while the connection takes more, so a slow slave costs the memory of one stretch. ``talk`` knows the bytes.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from gateway.in_thread import Failed
+from gateway.replication.master.talk import SlaveTalk
 from gateway.replication.master.verdicts import fault_of_later, plain_host
 from wire.errors import FrameError
-from wire.replication import MAX_STRETCH_BODY_BYTES, ReportReader, build_stretch_head
 
 
 class Owner(Protocol):
@@ -50,9 +50,10 @@ class Owner(Protocol):
 class SlaveLine(TwistedProtocol):
     """The protocol of one connection."""
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: Owner, talk: SlaveTalk) -> None:
         self._owner = owner
-        self._reports = ReportReader()
+        self._talk = talk
+        self._is_admitted = False
         self._is_paused = False
         self._is_reading = False
         self._reason = ""
@@ -89,10 +90,11 @@ class SlaveLine(TwistedProtocol):
             return
         self.heard_at_s = self._owner.seconds()
         try:
-            reports = self._reports.receive_data(data)
+            reports = self._talk.receive_data(data)
         except FrameError as error:
             self.close(str(error))
             return
+        self._reply()
         if not reports:
             return
         report = reports[-1]
@@ -113,10 +115,20 @@ class SlaveLine(TwistedProtocol):
 
     # -- the owner ------------------------------------------------------------------------------------------
 
-    def begin(self, start: int) -> None:
-        """Send the log from ``start`` on."""
+    @property
+    def claimed_id(self) -> int | None:
+        """The broker id that the slave says it has; None if it does not say it."""
+        return self._talk.claimed_id
+
+    def admit(self) -> None:
+        """Answer a greeting, now or when it comes: the host may copy."""
+        self._is_admitted = True
+        self._reply()
+
+    def begin(self, first: int, log_begin: int) -> None:
+        """Send the log to a slave whose first report fits."""
         self.sends = True
-        self.sent_end = start
+        self.sent_end = self._talk.start_of(first, log_begin)
         self.follow()
 
     def follow(self) -> None:
@@ -130,7 +142,7 @@ class SlaveLine(TwistedProtocol):
     def give_sign_of_life(self) -> None:
         """Send a stretch without bytes."""
         if self.sends and not self._is_paused and not self.is_closed:
-            self._write(build_stretch_head(self.sent_end, 0))
+            self._write(self._talk.sign_of_life(self.sent_end))
 
     def close(self, reason: str) -> None:
         """Close the connection at once: what it has not taken yet is dropped."""
@@ -151,12 +163,17 @@ class SlaveLine(TwistedProtocol):
         elif result is None:
             self.close(f"the log no longer has the bytes at {self.sent_end}: empty the slave and copy anew")
         elif result:
-            for begin in range(0, len(result), MAX_STRETCH_BODY_BYTES):
-                part = result[begin : begin + MAX_STRETCH_BODY_BYTES]
-                head = build_stretch_head(self.sent_end, len(part))
-                self.sent_end += len(part)
-                self._write(head + part)
+            position = 0
+            while position < len(result):
+                head, count = self._talk.head(self.sent_end, len(result) - position)
+                self.sent_end += count
+                self._write(head + result[position : position + count])
+                position += count
             self.follow()
+
+    def _reply(self) -> None:
+        if self._is_admitted and not self.is_closed and (reply := self._talk.reply()):
+            self._write(reply)
 
     def _write(self, data: bytes) -> None:
         transport: Any = self.transport

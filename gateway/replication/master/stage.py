@@ -15,7 +15,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 
-from gateway.replication.master.copies import Copies
+from gateway.replication.master.copies import CountedCopies
 from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings.replication import ReplicationSettings
 from gateway.store.durability.surroundings import BatchObserver, Cancel
@@ -40,7 +40,7 @@ class ReplicatedStage:
     def __init__(
         self,
         after: BatchObserver,
-        copies: Copies,
+        copies: CountedCopies,
         settings: ReplicationSettings,
         around: ReplicationSurroundings,
         *,
@@ -99,6 +99,8 @@ class ReplicatedStage:
         elif batch.waiters:
             self._waiting.append((self._clock_ms() + self._timeout_ms, batch))
             self._watch()
+        if self._copies.counts_alone:
+            self.reported()
         self._judge_lag()
         self._moved()
 

@@ -2,7 +2,8 @@
 
     receiver    the connection to the master, made again and again
     beginning   the comparison of both logs before it, and where an empty log begins
-    line        the bytes of the connection
+    joining     when the two logs are compared
+    line        the connection, whose bytes talk knows
     intake      what arrives, on its way into the log
     refusals    which requests are refused, and how
     rounds      how the tables of the master are copied; pages puts their pages together

@@ -1,7 +1,11 @@
-"""The connection to a master: stretches of its log come in, reports of the durable end go out."""
+"""The connection to a master: stretches of its log come in, reports of the durable end go out.
+
+connected → (greeting → answer → logs compared) → first report → stretches, signs of life ⇄ reports
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -10,8 +14,10 @@ from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 
 from gateway.replication.slave.intake import Intake
+from gateway.replication.slave.talk import Heard, MasterTalk
+from wire.auto_switch import Answer, LogPart
 from wire.errors import FrameError
-from wire.replication import StretchReader, build_report
+from wire.replication import Stretch
 
 
 class LineOwner(Protocol):
@@ -21,7 +27,13 @@ class LineOwner(Protocol):
         """Note that the connection is made."""
 
     def heard(self) -> None:
-        """Note that the master sent its first bytes."""
+        """Note that the master sent its first bytes after the first report."""
+
+    def answered(self, line: MasterLine, answer: Answer) -> None:
+        """Compare both logs: ``line.begin`` or ``line.close`` follows."""
+
+    def took(self, line: MasterLine, part: LogPart) -> bool:
+        """Take what a part says beside its bytes; return False if ``line.resume`` follows, after a wait."""
 
     def closed(self, reason: str) -> None:
         """Note that the connection is closed."""
@@ -36,14 +48,21 @@ class LineOwner(Protocol):
 class MasterLine(TwistedProtocol):
     """The protocol of one connection.
 
+    :param talk: knows the words of the protocol.
     :param make_intake: makes the place where stretches go, from the functions to call when it stored some or failed.
     """
 
     def __init__(
-        self, owner: LineOwner, make_intake: Callable[[Callable[[], None], Callable[[str], None]], Intake]
+        self,
+        owner: LineOwner,
+        talk: MasterTalk,
+        make_intake: Callable[[Callable[[], None], Callable[[str], None]], Intake],
     ) -> None:
         self._owner = owner
-        self._stretches = StretchReader()
+        self._talk = talk
+        self._arrived: deque[Heard] = deque()
+        self._waits = False
+        self._reports = False
         self._reason = ""
         self._is_paused = False
         self.intake = make_intake(self._stored, self.close)
@@ -52,45 +71,82 @@ class MasterLine(TwistedProtocol):
         self._has_heard = False
 
     def connectionMade(self) -> None:  # noqa: N802 (Twisted's name)
-        """Report at once: the master sends nothing before."""
+        """Greet, or report at once: the master sends nothing before."""
         transport: Any = self.transport
         transport.setTcpNoDelay(True)
-        self.heard_at_s = self._owner.seconds()
+        self.heard_at_s = self.reported_at_s = self._owner.seconds()
         self._owner.opened(self)
-        self.report()
+        greeting = self._talk.greeting()
+        if not greeting:
+            self.begin()
+        elif not self.is_closed:
+            transport.write(greeting)
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
         """Take the stretches that the bytes complete."""
         if self.is_closed:
             return
         self.heard_at_s = self._owner.seconds()
-        if not self._has_heard:
+        if self._reports and not self._has_heard:
             self._has_heard = True
             self._owner.heard()
         try:
-            stretches = self._stretches.receive_data(data)
+            self._arrived += self._talk.receive_data(data)
         except FrameError as error:
             self.close(str(error))
             return
-        for stretch in stretches:
-            if self.is_closed:
-                return
-            self.intake.take(stretch)
-        if self.intake.is_full and not self.is_closed:
-            self._is_paused = True
-            transport: Any = self.transport
+        self._take_arrived()
+
+    def _take_arrived(self) -> None:
+        """Take what arrived, in order, as far as nothing has to be waited for; then read on, or do not."""
+        while self._arrived and not self._waits and not self.is_closed:
+            heard = self._arrived.popleft()
+            if isinstance(heard, Answer):
+                self._owner.answered(self, heard)
+            elif not self._reports:
+                self.close("the master sends its log before it knows where to begin")
+            elif isinstance(heard, Stretch):
+                self.intake.take(heard)
+            elif self._owner.took(self, heard):
+                self.intake.take(Stretch(heard.offset, heard.body))
+            else:
+                self._arrived.appendleft(heard)
+                self._waits = True
+        self._pause_or_resume()
+
+    def _pause_or_resume(self) -> None:
+        """Read from the connection only while nothing has to be waited for, and the log takes more."""
+        should_pause = self._waits or self.intake.is_full
+        if self.is_closed or should_pause == self._is_paused:
+            return
+        self._is_paused = should_pause
+        transport: Any = self.transport
+        if should_pause:
             transport.pauseProducing()
+        else:
+            self.heard_at_s = self._owner.seconds()
+            transport.resumeProducing()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 (Twisted's name)
         """Tell the owner once."""
         self._end(self._reason or reason.getErrorMessage())
 
+    def begin(self) -> None:
+        """Report for the first time: the log goes on as a copy of the master's."""
+        self._reports = True
+        self.report()
+
+    def resume(self) -> None:
+        """Take the part that ``LineOwner.took`` did not take, and what came after it."""
+        self._waits = False
+        self._take_arrived()
+
     def report(self) -> None:
-        """Send the durable end of the log."""
-        if not self.is_closed:
+        """Send the durable end of the log, if the master knows already that this is a copy of its log."""
+        if self._reports and not self.is_closed:
             transport: Any = self.transport
             self.reported_at_s = self._owner.seconds()
-            transport.write(build_report(self._owner.report_end()))
+            transport.write(self._talk.report(self._owner.report_end()))
 
     def close(self, reason: str) -> None:
         """Close the connection at once."""
@@ -107,14 +163,11 @@ class MasterLine(TwistedProtocol):
 
     def _stored(self) -> None:
         self.report()
-        if self._is_paused and not self.intake.is_full and not self.is_closed:
-            self._is_paused = False
-            self.heard_at_s = self._owner.seconds()
-            transport: Any = self.transport
-            transport.resumeProducing()
+        self._pause_or_resume()
 
     def _end(self, reason: str) -> None:
         if not self.is_closed:
             self.is_closed = True
+            self._arrived.clear()
             self.intake.close()
             self._owner.closed(reason)

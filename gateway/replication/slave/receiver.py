@@ -17,12 +17,14 @@ from twisted.python.failure import Failure
 
 from gateway.errors import GatewayError
 from gateway.reactor.interface import NetworkReactor
-from gateway.replication.slave.beginning import BeginningLog, MasterAddresses, begin
+from gateway.replication.slave.beginning import BeginningLog, MasterAddresses
 from gateway.replication.slave.intake import Intake
+from gateway.replication.slave.joining import ClassicJoining, Joining
 from gateway.replication.slave.line import MasterLine
 from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings.replication import ReplicationSettings
 from gateway.telemetry.logs import EventLog
+from wire.auto_switch import Answer, LogPart
 from wire.errors import WireError
 
 log = EventLog("replication")
@@ -56,6 +58,7 @@ class Receiver(ClientFactory):
     """The copying of one master's log into a store to which nobody else appends.
 
     :param master: finds the master; asked before each attempt.
+    :param joining: how the log is found to be the beginning of the master's; None: as classic slaves do.
     """
 
     noisy = False
@@ -66,11 +69,13 @@ class Receiver(ClientFactory):
         settings: ReplicationSettings,
         around: ReplicationSurroundings,
         master: MasterOf,
+        joining: Joining | None = None,
     ) -> None:
         self._store = store
         self._settings = settings
         self._around = around
         self._reactor: NetworkReactor = around.reactor
+        self._joining: Joining = ClassicJoining(store, around) if joining is None else joining
         self._master_of = master
         self._master: MasterAddresses | None = None
         self._connector: IConnector | None = None
@@ -132,7 +137,7 @@ class Receiver(ClientFactory):
             if master is None:
                 self._retry("the master is not known")
                 return
-            await begin(self._store, master, self._around)
+            await self._joining.prepare(master)
         except (GatewayError, WireError, OSError) as error:
             self._retry(str(error))
             return
@@ -152,7 +157,7 @@ class Receiver(ClientFactory):
 
     def buildProtocol(self, addr: IAddress | None) -> MasterLine:  # noqa: ARG002, N802 (Twisted's name)
         """Make the object for the new connection."""
-        return MasterLine(self, self._make_intake)
+        return MasterLine(self, self._joining.talk(), self._make_intake)
 
     def _make_intake(self, stored: Callable[[], None], failed: Callable[[str], None]) -> Intake:
         self._last_intake = Intake(self._store, self._around.in_thread, stored=stored, failed=failed)
@@ -176,6 +181,36 @@ class Receiver(ClientFactory):
         self._last_fault = ""
         log.info("copying from a master", master=self._master and str(self._master.ha), log_end=self._store.durable_end)
 
+    def answered(self, line: MasterLine, answer: Answer) -> None:
+        """Implement ``LineOwner.answered``."""
+        ensureDeferred(self._compare(line, answer))
+
+    async def _compare(self, line: MasterLine, answer: Answer) -> None:
+        assert self._master is not None, "a connection has a master"
+        try:
+            await self._joining.compare(self._master, answer)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the connection is closed and tried again
+            line.close(_text_of(error))
+        else:
+            if not line.is_closed:
+                line.begin()
+
+    def took(self, line: MasterLine, part: LogPart) -> bool:
+        """Implement ``LineOwner.took``."""
+        if self._joining.is_settled(part):
+            return True
+        ensureDeferred(self._settle(line, part))
+        return False
+
+    async def _settle(self, line: MasterLine, part: LogPart) -> None:
+        try:
+            await self._joining.settle(part)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the connection is closed and tried again
+            line.close(_text_of(error))
+        else:
+            if not line.is_closed:
+                line.resume()
+
     def closed(self, reason: str) -> None:
         """Implement ``LineOwner.closed``."""
         self._line = self._connector = self._master = None
@@ -197,3 +232,10 @@ class Receiver(ClientFactory):
             elif now_s - line.reported_at_s >= beat_s:
                 line.report()
         self._next_look = self._reactor.callLater(beat_s / LOOKS_IN_INTERVAL, self._look)
+
+
+def _text_of(error: Exception) -> str:
+    """Return the reason for people; log errors that nobody foresaw."""
+    if not isinstance(error, GatewayError | WireError | OSError):
+        log.error("a master could not be judged", failure=error)
+    return str(error)
