@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
+from gateway.errors import GatewayError
 from gateway.metadata.saved.config_disk import ConfigDisk
 from gateway.telemetry.logs import EventLog
 
 log = EventLog("access")
+
+
+class NameNotOnDiskError(GatewayError):
+    """A change of accounts that is in force, and that a power failure may take back: the file's name is not on disk."""
 
 
 class PrivateDisk(ConfigDisk):
@@ -17,8 +23,13 @@ class PrivateDisk(ConfigDisk):
 
     _mode = 0o600
 
+    def __init__(self) -> None:
+        self._unsynced: set[Path] = set()
+
     def replace(self, path: Path, content: bytes, like: os.stat_result | None = None) -> os.stat_result:
         """Replace a file, or the file that a link of this name leads to, by content that is on disk; return its status.
+
+        The change is in force then. ``sync_names`` brings the new name of the file to the disk.
 
         :param like: the status of a file whose mode and owner the new one gets.
         :raises OSError: the old content is still there.
@@ -38,8 +49,24 @@ class PrivateDisk(ConfigDisk):
         except OSError:
             self.unlink(temporary)
             raise
-        try:
-            self.fsync_directory(target.parent)
-        except OSError as error:  # the file has its new content, so the change is in force
-            log.error("the name of a file of accounts is not on disk", file=target, reason=str(error))
+        self._unsynced.add(target.parent)
         return status
+
+    def sync_names(self) -> None:
+        """Bring the names of all replaced files to the disk.
+
+        :raises NameNotOnDiskError: a name is not on disk; the next call tries again.
+        """
+        for directory in list(self._unsynced):
+            try:
+                self.fsync_directory(directory)
+            except OSError as error:
+                raise NameNotOnDiskError(str(error)) from error
+            self._unsynced.discard(directory)
+
+    def try_names_again(self) -> None:
+        """Bring the names of replaced files to the disk, if that has failed before."""
+        if self._unsynced:
+            with suppress(NameNotOnDiskError):
+                self.sync_names()
+                log.info("the names of files of accounts are on disk")

@@ -67,6 +67,7 @@ class PlainFiles:
 
     def __init__(self, main: Path, clock_ms: Milliseconds) -> None:
         self.main = main
+        self.disk = PrivateDisk()
         self._clock_ms = clock_ms
         self._lock = Lock()
         self._used: Mapping[Path, Stamp] = {}
@@ -118,7 +119,7 @@ class PlainFiles:
             return self._take(stamps)
 
     def change(self, change: Change) -> PlainAccounts:
-        """Change the text of one file; when this method returns, the new text is on disk.
+        """Change the text of one file, and return all accounts; ``disk.sync_names`` has to follow.
 
         :raises ValueError: the change is refused; the error's text is the reason, without a secret.
         :raises OSError: the old text is still there.
@@ -142,7 +143,7 @@ class PlainFiles:
         asked = change.expected(before)
         if dict(after.accounts) != dict(asked.accounts) or set(after.white) != set(asked.white):
             raise ValueError(f"{path} is written in a form that is not changed by requests; change it by hand")
-        stamp = _stamp(PrivateDisk().replace(path, content, path.stat() if path.exists() else None))
+        stamp = _stamp(self.disk.replace(path, content, path.stat() if path.exists() else None))
         self._documents = documents
         self._rejected.discard(path)
         self._used = self._seen = {**self._used, path: stamp}

@@ -70,9 +70,11 @@ class PlainAccess:
 
         :raises ValueError: the change is refused.
         :raises OSError: the file cannot be written.
+        :raises NameNotOnDiskError: the change is in force, and a power failure may take it back.
         """
         with self._lock:
             self.current = self._files.change(change)
+            self._files.disk.sync_names()
 
     def versions(self) -> Mapping[Path, Version]:
         """Return the version of each file."""
@@ -83,6 +85,7 @@ class PlainAccess:
 
     def _follow(self) -> None:
         with self._lock:  # a change of another thread must not be followed by what was seen before it
+            self._files.disk.try_names_again()
             found = self._files.look()
             if found is not None:
                 self.current = found

@@ -15,7 +15,7 @@ from gateway.access.policies.edits import AlreadySoError
 from gateway.access.policies.resources import is_name
 from gateway.access.policies.users import MAX_USERS, User, Users, password_fault
 from gateway.access.policies.users_file import Seen, UsersFile
-from gateway.access.private_disk import PrivateDisk
+from gateway.access.private_disk import NameNotOnDiskError, PrivateDisk
 from gateway.errors import GatewayError, RequestRefused
 from gateway.in_thread import Failed, InThread
 from gateway.reactor.interface import TimeSource
@@ -82,8 +82,9 @@ class KeptUsers:
         try:
             with self._file.alone():
                 self._add(wanted)
-        except OSError as error:
-            raise GatewayError(f"users cannot be written to {self._file.path}: {error.strerror or error}") from error
+        except (OSError, NameNotOnDiskError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise GatewayError(f"users cannot be written to {self._file.path}: {reason}") from error
 
     def _readable(self) -> Seen:
         seen = self._file.read(self._seen)
@@ -99,7 +100,10 @@ class KeptUsers:
             fault = password_fault(user.password) or (None if is_name(user.name) else "this is no name of a user")
             if fault is not None:
                 raise GatewayError(f"user {user.name[:64]!r} cannot be added to {self._file.path}: {fault}")
-        self._seen = self._file.write(Users({**seen.users, **{user.name: user for user in added}})) if added else seen
+        if added:
+            seen = self._file.write(Users({**seen.users, **{user.name: user for user in added}}))
+            self._file.disk.sync_names()
+        self._seen = seen
         for user in added:
             log.info("user added", user=user.name, type=user.type, file=self._file.path)
 
@@ -116,6 +120,7 @@ class KeptUsers:
     def change(self, edit: Edit, done: Done) -> None:
         """Change the users; ``done`` gets all users when they are on disk, or the reason why nothing changed.
 
+        With ``NameNotOnDiskError`` the change is in force.
         Changes that come while others are written share the next write.
         """
         self._waiting.append((edit, done))
@@ -125,7 +130,7 @@ class KeptUsers:
         if not self._working:
             self._working = True
             before = self._seen
-            self._in_thread(lambda: self._read(before), self._looked)
+            self._in_thread(lambda: self._look_now(before), self._looked)
         self.start(reactor)
 
     def _looked(self, seen: Seen | Failed) -> None:
@@ -156,6 +161,10 @@ class KeptUsers:
         self._in_thread(lambda: self._changed(before, [edit for edit, _ in changes]), changed)
 
     # -- in a thread ----------------------------------------------------------------------------------------
+
+    def _look_now(self, before: Seen) -> Seen:
+        self._file.disk.try_names_again()
+        return self._read(before)
 
     def _read(self, before: Seen) -> Seen:
         """Read the file, and note whom others have changed."""
@@ -191,10 +200,14 @@ class KeptUsers:
                 self._elsewhere.discard(error.user)
             except RequestRefused as error:
                 outcomes.append(Failed(error))
-        if users is seen.users:
-            return seen, outcomes
+        written = seen
         try:
-            written = self._file.write(users)
+            if users is not seen.users:
+                written = self._file.write(users)
+            self._file.disk.sync_names()
+        except NameNotOnDiskError as error:
+            log.error("users changed, and the name of their file is not on disk", file=self._file.path, reason=error)
+            outcomes = [outcome if isinstance(outcome, Failed) else Failed(error) for outcome in outcomes]
         except OSError as error:
             log.error("users not written", file=self._file.path, reason=str(error))
             refused = _refused(f"nothing is changed: the file of users cannot be written ({error.strerror or error})")

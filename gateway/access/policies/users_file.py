@@ -39,14 +39,14 @@ class UsersFile:
 
     def __init__(self, path: Path, disk: PrivateDisk | None = None) -> None:
         self.path = path
-        self._disk = PrivateDisk() if disk is None else disk
+        self.disk = PrivateDisk() if disk is None else disk
 
     def alone(self) -> AbstractContextManager[None]:
         """Keep other processes from changes between a read and a write.
 
         :raises OSError: there can be no lock.
         """
-        self._disk.make_directory(Path(os.path.realpath(self.path)).parent)
+        self.disk.make_directory(Path(os.path.realpath(self.path)).parent)
         return alone(self.path)
 
     def read(self, before: Seen) -> Seen:
@@ -73,11 +73,11 @@ class UsersFile:
         return Seen(users, stamp)
 
     def write(self, users: Users) -> Seen:
-        """Replace the file, or the file that a link of this name leads to.
+        """Replace the file, or the file that a link of this name leads to; ``disk.sync_names`` has to follow.
 
         :raises OSError: the old content is still there.
         """
-        return Seen(users, _stamp(self._disk.replace(self.path, build_users(users))))
+        return Seen(users, _stamp(self.disk.replace(self.path, build_users(users))))
 
     def _unusable(self, before: Seen, stamp: Stamp | None, reason: str) -> Seen:
         """Keep the users; the fault is told if it stayed, because nobody is in the middle of writing the file then."""
@@ -90,7 +90,7 @@ class UsersFile:
     def _parsed(self, stamp: Stamp) -> Users:
         if stamp[1] > MAX_FILE_BYTES:
             raise AccessFileError(1, f"the file is larger than {MAX_FILE_BYTES} bytes")
-        return parse_users(self._disk.read(self.path))
+        return parse_users(self.disk.read(self.path))
 
     def _warn_of_readers(self, stamp: Stamp) -> None:
         mode, owner = stamp[3:]

@@ -13,6 +13,8 @@ import msgspec
 
 from gateway.access.audit import Told
 from gateway.access.guard import fields_of
+from gateway.access.private_disk import NameNotOnDiskError
+from gateway.broker.awaiting import not_on_disk
 from gateway.broker.desk import DeskRequests
 from gateway.errors import RequestRefused
 from gateway.reactor.thread_result import thread_result
@@ -122,14 +124,20 @@ class PlainAccountRequests(DeskRequests):
     ) -> Answer:
         by, channel = _admin(request, access, code), request.channel
         client = self._desk.heartbeats.clients.id_of(channel)
+        unsafe: NameNotOnDiskError | None = None
         try:
             await thread_result(self._desk.in_thread, partial(access.change, change))
+        except NameNotOnDiskError as error:
+            unsafe = error
         except (ValueError, OSError) as error:
             raise RequestRefused(code, str(error)) from None
         log.info("accounts changed by request", change=change, account=by, remote=channel.remote_text)
         if self._desk.access is not None:
             told = Told(by, channel.remote[0], request.command.code, change.resource, action, "admin: true", client)
             self._desk.access.audit.changed(told)
+        if unsafe is not None:
+            log.error("accounts changed, and the name of their file is not on disk", reason=unsafe)
+            raise not_on_disk(f"change of {change.resource}", unsafe)
         return Answer()
 
 

@@ -15,6 +15,8 @@ from gateway.access.audit import MAX_CHARACTERS, Told
 from gateway.access.policies.edits import NOT_BY_SUPER, create_user, delete_user, update_user, user_info
 from gateway.access.policies.kept_users import Edit, KeptUsers
 from gateway.access.policies.users import Users
+from gateway.access.private_disk import NameNotOnDiskError
+from gateway.broker.awaiting import not_on_disk
 from gateway.broker.desk import Desk, DeskRequests
 from gateway.errors import RequestRefused
 from gateway.reactor.thread_result import settle
@@ -105,7 +107,7 @@ def kept_users(desk: Desk) -> KeptUsers:
 async def changed(desk: Desk, request: Request, subject: str | None, action: str, edit: Edit) -> None:
     """Change the users, wait until they are on disk, and note who changed whom.
 
-    :raises RequestRefused: nothing changed.
+    :raises RequestRefused: nothing changed, or the change is in force and a power failure may take it back.
     """
     users, waiting = kept_users(desk), Deferred[Users]()
     caller = request.caller
@@ -117,11 +119,17 @@ async def changed(desk: Desk, request: Request, subject: str | None, action: str
     account, channel, resource = caller.name, request.channel, (subject or "")[:MAX_CHARACTERS]
     client = desk.heartbeats.clients.id_of(channel)
     users.change(edit, partial(settle, waiting))
-    await waiting
+    unsafe: NameNotOnDiskError | None = None
+    try:
+        await waiting
+    except NameNotOnDiskError as error:
+        unsafe = error
     log.info("users changed", account=account, remote=channel.remote_text, subject=resource, action=action)
     if desk.access is not None:
         told = Told(account, channel.remote[0], request.command.code, resource, action, rule, client)
         desk.access.audit.changed(told)
+    if unsafe is not None:
+        raise not_on_disk(f"change of {resource}", unsafe)
 
 
 def is_super(request: Request) -> bool:

@@ -17,6 +17,7 @@ from gateway.access.failures import Failures
 from gateway.access.guard import Guard, Rules
 from gateway.access.plain.files import PlainFiles
 from gateway.access.plain.plain_access import PlainAccess
+from gateway.access.private_disk import PrivateDisk
 from gateway.access.refusals import PlainRefusals
 from gateway.broker.requests.rare.accounts.plain_accounts import NO_SECRETS, OFF
 from gateway.in_thread import in_this_thread
@@ -177,6 +178,23 @@ def test_a_file_that_cannot_be_written_is_the_answer(
         answer = ask(broker, code, header)
     assert (answer.code, answer.remark) == (failed, "[Errno 28] No space left on device")
     assert access.main.read_text() == FILE
+
+
+@pytest.mark.parametrize(("code", "header", "failed"), CHANGES)
+def test_a_change_that_a_power_failure_may_take_back_is_not_answered_as_done(
+    broker: WholeBroker, access: PlainAccess, code: Code, header: Any, failed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PrivateDisk, "fsync_directory", broken)
+        answer = ask(broker, code, header)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert ": in force, but not written to disk ([Errno 5] Input/output error)" in (answer.remark or "")
+    assert access.main.read_text() != FILE
+    (line,) = (access.main.parent / "audit.jsonl").read_text().splitlines()
+    assert json.loads(line)["code"] == int(code)
 
 
 @pytest.mark.parametrize(("code", "header", "failed"), CHANGES)

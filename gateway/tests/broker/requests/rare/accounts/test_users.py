@@ -18,6 +18,7 @@ from gateway.access.policies.access_file import parse_users
 from gateway.access.policies.kept_users import KeptUsers
 from gateway.access.policies.policy import PolicyEntry, PolicyType
 from gateway.access.policies.users import User, UserType
+from gateway.access.private_disk import PrivateDisk
 from gateway.access.refusals import UserRefusals
 from gateway.broker.requests.rare.accounts.access_lists import AccessListRequests
 from gateway.broker.requests.rare.accounts.users import UserRequests
@@ -118,6 +119,26 @@ def test_a_user_is_made_changed_and_deleted_on_disk(server: Server) -> None:
     assert server.ask(RequestCode.AUTH_DELETE_USER, UserRequest(username="anna")).code == 0
     assert "anna" not in parse_users(server.path.read_bytes())
     assert server.ask(RequestCode.AUTH_DELETE_USER, UserRequest(username="anna")).code == 0
+
+
+def test_a_change_that_a_power_failure_may_take_back_is_not_answered_as_done(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    create(server)
+    del server.audited[:]
+    anna = UserRequest(username="anna")
+    with monkeypatch.context() as patched:
+        patched.setattr(PrivateDisk, "fsync_directory", broken)
+        for _ in range(2):  # the second one finds nothing to change, and still does not promise anything
+            answer = server.ask(RequestCode.AUTH_DELETE_USER, anna)
+            assert answer.code == ResponseCode.SYSTEM_ERROR
+            assert "User:anna: in force, but not written to disk" in (answer.remark or "")
+    assert "anna" not in parse_users(server.path.read_bytes())
+    assert [(told.resource, told.action) for told in server.audited] == [("User:anna", "Delete")] * 2
+    assert server.ask(RequestCode.AUTH_DELETE_USER, anna).code == ResponseCode.SUCCESS
 
 
 def test_a_user_is_told_without_its_password(server: Server) -> None:
