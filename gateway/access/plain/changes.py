@@ -28,6 +28,18 @@ _PATTERN: Final = re.compile(r"[^,{}]+(?:\{[^{}]*\}?)?|\{[^{}]*\}?")
 _UNSAFE: Final = re.compile(f"[{UNSAFE}]")
 
 
+class NoSuchAccountError(ValueError):
+    """A removal of an account that is in no file.
+
+    :param name: the account, as the request named it.
+    """
+
+    def __init__(self, name: str) -> None:
+        key = f"accesskey[{name[:MAX_TEXT]}]"
+        super().__init__(f"The {key} corresponding to accessConfig has been deleted failed. There is no such account")
+        self.name = name
+
+
 class Change(Protocol):
     """One change. A ValueError says why it is refused, first in the words of upstream, and never contains a secret."""
 
@@ -175,12 +187,12 @@ class AccountRemoval:
         return f"account {self.name}"
 
     def place(self, accounts: Mapping[str, PlainAccount], files: Collection[Path], main: Path) -> Path:  # noqa: ARG002
-        """Return the file that has the account."""
+        """Return the file that has the account.
+
+        :raises NoSuchAccountError: no file has it.
+        """
         if self.name not in accounts:
-            key = f"accesskey[{self.name[:MAX_TEXT]}]"
-            raise ValueError(
-                f"The {key} corresponding to accessConfig has been deleted failed. There is no such account"
-            )
+            raise NoSuchAccountError(self.name)
         return accounts[self.name].file
 
     def edit(self, editing: Editing) -> None:

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 from gateway.access.alone import alone
 from gateway.access.plain.accounts import PlainAccount, PlainAccounts
-from gateway.access.plain.changes import Change, put_version
+from gateway.access.plain.changes import AccountRemoval, Change, NoSuchAccountError, put_version
 from gateway.access.plain.document import MAX_ACCOUNTS, Document, Version, read_document
 from gateway.access.plain.editing import Editing
 from gateway.access.plain.parsing import MAX_FILE_BYTES, AccountsFileError, Parsing
@@ -74,6 +74,11 @@ class PlainFiles:
         self._seen: Mapping[Path, Stamp] = {}
         self._documents: Mapping[Path, Document] = {}
         self._rejected: set[Path] = set()
+        self._gone: set[str] = set()
+        """Accounts that others removed from the files, and that no request asked this process to remove since.
+
+        A tool sends a removal to all brokers, which may have one file: the second one finds the account removed.
+        """
         self._fault = ""
         self._unrest = 0
 
@@ -126,9 +131,19 @@ class PlainFiles:
         """
         with self._lock:
             known = _together(self._documents, set())
-            path = change.place(known.accounts, self._used, self.main)
+            try:
+                path = change.place(known.accounts, self._used, self.main)
+            except NoSuchAccountError as error:
+                if error.name not in self._gone:
+                    raise
+                self._gone.discard(error.name)
+                return known
             with alone(path):
-                return self._changed(path, change)
+                found = self._changed(path, change)
+            self._gone -= found.accounts.keys()
+            if isinstance(change, AccountRemoval):
+                self._gone.discard(change.name)
+            return found
 
     def _changed(self, path: Path, change: Change) -> PlainAccounts:
         """Change the text of a file that no other process changes meanwhile."""
@@ -144,6 +159,8 @@ class PlainFiles:
         if dict(after.accounts) != dict(asked.accounts) or set(after.white) != set(asked.white):
             raise ValueError(f"{path} is written in a form that is not changed by requests; change it by hand")
         stamp = _stamp(self.disk.replace(path, content, path.stat() if path.exists() else None))
+        if path in self._documents:
+            self._gone |= self._documents[path].accounts.keys() - before.accounts.keys()
         self._documents = documents
         self._rejected.discard(path)
         self._used = self._seen = {**self._used, path: stamp}
@@ -190,6 +207,11 @@ class PlainFiles:
             except AccountsFileError as error:
                 changed.discard(error.path)
                 self._reject(error, documents)
+        for document in self._documents.values():
+            self._gone |= document.accounts.keys()
+        self._gone -= found.accounts.keys()
+        if len(self._gone) > MAX_ACCOUNTS:
+            self._gone.clear()
         self._used, self._documents = stamps, documents
         self._rejected -= changed
         log.info("accounts read again", files=len(documents), accounts=len(found.accounts))

@@ -63,7 +63,7 @@ def files_of(directory: Path, text: str) -> PlainFiles:
     path = directory / "plain_acl.yml"
     path.write_bytes(text.encode())
     other = directory / "acl" / "other.yml"
-    other.parent.mkdir()
+    other.parent.mkdir(exist_ok=True)
     other.write_text("accounts:\n- accessKey: othershop\n  secretKey: '12345678'\n")
     found = PlainFiles(path, lambda: NOW_MS)
     found.load()
@@ -278,6 +278,27 @@ def test_a_change_whose_name_cannot_be_brought_to_the_disk_is_in_force(
         files.disk.try_names_again()
     assert caplog.messages == ["the names of files of accounts are on disk"]
     files.disk.sync_names()
+
+
+@pytest.mark.parametrize("between", ["nothing", "a look", "another change"])
+def test_a_removal_that_another_process_has_done_already_is_done_here_as_well(tmp_path: Path, between: str) -> None:
+    brokers = [files_of(tmp_path, FILE) for _ in range(2)]
+    removal = AccountRemoval("operator")
+    brokers[0].change(removal)
+    if between == "a look":
+        assert brokers[1].look() is None
+        assert brokers[1].look() is not None
+    elif between == "another change":
+        brokers[1].change(AccountChange(name="shopshop", is_admin=True))
+    assert "operator" not in brokers[1].change(removal).accounts
+    for broker in brokers:
+        with pytest.raises(ValueError, match="There is no such account"):
+            broker.change(removal)
+    brokers[0].change(AccountChange(name="operator", secret="12345678"))
+    assert [brokers[1].look() is None for _ in range(3)] == [True, False, True]
+    assert "operator" not in brokers[1].change(removal).accounts
+    with pytest.raises(ValueError, match="There is no such account"):
+        brokers[1].change(removal)
 
 
 REFUSED: tuple[tuple[Change, str], ...] = (
