@@ -11,7 +11,6 @@ changes a decision about access.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +21,7 @@ from gateway.access.alone import alone
 from gateway.clock import Milliseconds, wall_clock_ms
 from gateway.in_thread import Failed, InThread
 from gateway.readable import moment_text
+from gateway.rotated_lines import RotatedLines
 from gateway.telemetry.logs import EventLog
 from wire.codes import request_code_name
 from wire.safe_text import safe_json
@@ -95,8 +95,10 @@ class _Entry:
 class Audit:
     """Writes the audit file of one server. All methods are for the reactor's thread.
 
-    :param max_bytes: the size from which a file is renamed to ``audit.jsonl.1``, that one to ``.2``, and so on.
-    :param files: the number of files, with the one that is being written; the oldest is overwritten.
+    Only the owner may read the file, and several servers of a machine may have the same one.
+
+    :param max_bytes: the size that no file exceeds.
+    :param files: the number of files, with the one that is being written.
     """
 
     def __init__(
@@ -108,7 +110,7 @@ class Audit:
         files: int,
         clock_ms: Milliseconds = wall_clock_ms,
     ) -> None:
-        self._file = _RotatedFile(path, max_bytes, files)
+        self._file = RotatedLines(path, max_bytes=max_bytes, files=files, lock=partial(alone, path), mode=0o600)
         self._in_thread = in_thread
         self._clock_ms = clock_ms
         self._refusals: dict[Told, _Entry] = {}
@@ -143,14 +145,14 @@ class Audit:
             self._writing = True
             batch, left_out = self._take()
             lost = left_out + sum(entry.times for entry in batch)
-            self._in_thread(partial(self._file.write, batch, left_out), partial(self._written, lost))
+            self._in_thread(partial(self._write, batch, left_out), partial(self._written, lost))
 
     def close(self) -> None:
         """Write what waits; blocks, also for a write that is under way."""
         batch, left_out = self._take()
         if batch or left_out:
             try:
-                self._file.write(batch, left_out)
+                self._write(batch, left_out)
             except OSError as error:
                 self._written(left_out + sum(entry.times for entry in batch), Failed(error))
 
@@ -159,6 +161,16 @@ class Audit:
         left_out, self.left_out = self.left_out, 0
         self._refusals, self._changes = {}, []
         return batch, left_out
+
+    def _write(self, entries: Iterable[_Entry], left_out: int) -> None:
+        """Append entries whole, or nothing; blocks.
+
+        :raises OSError: the disk is full, or the file cannot be written.
+        """
+        lines = [entry.line() for entry in entries]
+        if left_out:
+            lines.append(safe_json({"event": "left out", "times": left_out}))
+        self._file.append("".join(f"{line}\n" for line in lines).encode())
 
     def _written(self, lost: int, outcome: Failed | None) -> None:
         self._writing = False
@@ -171,59 +183,6 @@ class Audit:
         if not self._failing:
             log.error("audit file not written; its entries are counted", file=self._file.path, fault=outcome.error)
         self._failing = True
-
-
-class _RotatedFile:
-    """Appends lines to a file that only its owner may read; several servers of a machine may have the same file."""
-
-    def __init__(self, path: Path, max_bytes: int, files: int) -> None:
-        self.path = path
-        self._max_bytes = max_bytes
-        self._files = files
-
-    def write(self, entries: Iterable[_Entry], left_out: int) -> None:
-        """Append entries whole, or nothing.
-
-        :raises OSError: the disk is full, or the file cannot be written.
-        """
-        lines = [entry.line() for entry in entries]
-        if left_out:
-            lines.append(safe_json({"event": "left out", "times": left_out}))
-        text = "".join(f"{line}\n" for line in lines).encode()
-        with alone(self.path):
-            descriptor = self._opened()
-            try:
-                self._append(descriptor, text)
-                if os.fstat(descriptor).st_size >= self._max_bytes:
-                    self._rotate()
-            finally:
-                os.close(descriptor)
-
-    def _opened(self) -> int:
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(self.path, flags, 0o600)
-        os.fchmod(descriptor, 0o600)
-        return descriptor
-
-    def _append(self, descriptor: int, text: bytes) -> None:
-        size = os.fstat(descriptor).st_size
-        if size and os.pread(descriptor, 1, size - 1) != b"\n":  # a crash cut the last line
-            text = b"\n" + text
-        try:
-            rest = text
-            while rest:
-                rest = rest[os.write(descriptor, rest) :]
-        except OSError:
-            os.ftruncate(descriptor, size)
-            raise
-
-    def _rotate(self) -> None:
-        names = [self.path, *(self.path.with_name(f"{self.path.name}.{number}") for number in range(1, self._files))]
-        if self._files == 1:
-            os.truncate(self.path, 0)
-        for older, newer in zip(reversed(names[1:]), reversed(names[:-1]), strict=True):
-            if newer.exists():
-                newer.replace(older)
 
 
 def _time_of(entry: _Entry) -> int:

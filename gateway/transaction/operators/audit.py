@@ -18,7 +18,7 @@ from pathlib import Path
 from gateway.clock import Milliseconds
 from gateway.in_thread import Failed, InThread
 from gateway.readable import moment_text
-from gateway.store.disk.files import FileLayer
+from gateway.rotated_lines import RotatedLines
 from wire.safe_text import safe_json
 
 FILE_NAME = "audit.jsonl"
@@ -30,20 +30,20 @@ MAX_TEXT_CHARACTERS = 2_000
 
 
 class AuditLog:
-    """The audit file. Each line opens the file again, because actions are rare.
+    """The audit file.
 
     :param directory: made if missing.
     :param in_thread: runs the writes.
     """
 
-    def __init__(
-        self, directory: Path, clock_ms: Milliseconds, *, in_thread: InThread, files: FileLayer | None = None
-    ) -> None:
+    def __init__(self, directory: Path, clock_ms: Milliseconds, *, in_thread: InThread) -> None:
         self.path = directory / FILE_NAME
         self._clock_ms = clock_ms
         self._in_thread = in_thread
-        self._files: FileLayer = FileLayer() if files is None else files
-        self._lock = threading.Lock()
+        lock = threading.Lock()
+        self._file = RotatedLines(
+            self.path, max_bytes=MAX_FILE_BYTES, files=KEPT_FILES + 1, lock=lambda: lock, syncs=True
+        )
 
     def write(self, facts: Mapping[str, object], done: Callable[[Failed | None], None]) -> None:
         """Append a line. ``done`` gets None after the line is on disk, or the failure that prevented the write."""
@@ -54,37 +54,8 @@ class AuditLog:
 
     def _append(self, line: bytes) -> None:
         """Append a line in a thread. Several threads may call at once."""
-        files = self._files
-        with self._lock:
-            files.make_directory(self.path.parent)
-            is_new = not files.exists(self.path)
-            fd = files.open(self.path, create=True)
-            try:
-                size = files.size(fd)
-                if size and size + len(line) > MAX_FILE_BYTES:
-                    files.close(fd)
-                    fd = -1
-                    self._rotate()
-                    fd, size, is_new = files.open(self.path, create=True), 0, True
-                if size and files.pread(fd, 1, size - 1) != b"\n":
-                    line = b"\n" + line  # ends a line that was cut short by a kill
-                files.pwrite(fd, line, size)
-                files.fdatasync(fd)
-            finally:
-                if fd >= 0:
-                    files.close(fd)
-            if is_new:
-                files.fsync_directory(self.path.parent)
-
-    def _rotate(self) -> None:
-        files = self._files
-        for number in range(KEPT_FILES - 1, 0, -1):
-            if files.exists(self._numbered(number)):
-                files.rename(self._numbered(number), self._numbered(number + 1))
-        files.rename(self.path, self._numbered(1))
-
-    def _numbered(self, number: int) -> Path:
-        return self.path.with_name(f"{FILE_NAME}.{number}")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._file.append(line)
 
 
 def _shortened(value: object) -> object:

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gateway.in_thread import Failed, in_this_thread
-from gateway.store.disk.files import FileLayer
 from gateway.transaction.operators import audit
 from gateway.transaction.operators.audit import AuditLog
 
 NOW_MS = 1_750_000_000_123
 
 
-class Disk(FileLayer):
-    """Notes what is brought to the disk."""
-
-    def __init__(self) -> None:
-        self.synced: list[str] = []
-
-    def fdatasync(self, fd: int) -> None:
-        self.synced.append("file")
-
-    def fsync_directory(self, path: Path) -> None:
-        self.synced.append(path.name)
-
-
-def opened(directory: Path, files: FileLayer | None = None) -> AuditLog:
-    return AuditLog(directory, lambda: NOW_MS, in_thread=in_this_thread, files=files)
+def opened(directory: Path) -> AuditLog:
+    return AuditLog(directory, lambda: NOW_MS, in_thread=in_this_thread)
 
 
 def write(log: AuditLog, **facts: object) -> object:
@@ -44,16 +31,36 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_each_action_is_one_line_that_is_on_disk_before_anyone_hears_of_it(tmp_path: Path) -> None:
-    disk = Disk()
-    log = opened(tmp_path / "transaction", disk)
+def test_each_action_is_one_line_that_is_on_disk_before_anyone_hears_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda descriptor: synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+    )
+    log = opened(tmp_path / "transaction")
     assert write(log, event="asked", operator="alice\n", half_offset=7) is None
-    assert disk.synced == ["file", "transaction"]
+    assert synced == ["audit.jsonl", "transaction"]
     assert write(log, event="done") is None
-    assert disk.synced == ["file", "transaction", "file"]
+    assert synced == ["audit.jsonl", "transaction", "audit.jsonl"]
     first, second = lines(log.path)
     assert first == {"time": "2025-06-15T15:06:40.123Z", "event": "asked", "operator": "alice\n", "half_offset": 7}
     assert second["event"] == "done"
+
+
+def test_a_line_whose_name_is_not_on_disk_is_told_of_until_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(descriptor: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").readlink() == tmp_path:
+            raise OSError(5, "Input/output error")
+
+    log = opened(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", broken)
+        for _ in range(2):
+            assert isinstance(write(log, event="asked"), Failed)
+    assert write(log, event="asked") is None
 
 
 def test_full_files_are_kept_up_to_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
