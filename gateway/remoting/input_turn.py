@@ -7,8 +7,8 @@ waiting connections.
 Connections whose requests have been quick for a while have a line of their own. This line comes first, so that quick
 connections wait for few costly requests; at least one connection of the other line has its turn in each turn. Both
 lines are fair to hosts, and a short read does not wait for long ones: a new client, which is not known to be quick,
-does not wait for all slow clients. Handshakes of TLS have a third line, of which one goes on in each turn: a thousand
-of them may come at once, and requests are not to wait for more than one.
+does not wait for all slow clients. Handshakes of TLS have a third line, of which one at most goes on in a turn. While
+requests come, handshakes take ``HANDSHAKE_SHARE`` of the time at most: a thousand of them may come at once.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -31,6 +31,10 @@ COSTLY_S: Final = TURN_S / 2
 """The processor time in seconds from which a request, or a few requests of one read, is costly."""
 HANDSHAKE_S: Final = TURN_S / 20
 """The seconds of a turn after which a handshake waits for a turn of its own; a step of one takes about half of it."""
+HANDSHAKE_SHARE: Final = 0.25
+"""The share of the time that handshakes take while requests come."""
+BEGUN_SHARE: Final = 0.1
+"""The cost of the next step of a handshake as a share of the first one's: few bytes, and no signature."""
 QUICK_READS: Final = 16
 """The number of quick reads after which a connection is known to be quick; a costly read takes as many back."""
 MOST_QUICK_READS: Final = 2 * QUICK_READS
@@ -67,6 +71,8 @@ class InputTurn:
         """A function that returns the processor time of this thread in seconds."""
         self.used_s = 0.0
         """The seconds of this turn that requests have used. Seconds of earlier turns count too, up to half a turn."""
+        self.reads = 0
+        """The number of reads whose requests were carried out."""
         self.left = 0
         """The number of closed connections in the line."""
         self._reactor = reactor
@@ -74,11 +80,17 @@ class InputTurn:
         self._quick: FairLine[InLine] = FairLine()
         self._others: FairLine[InLine] = FairLine()
         self._handshakes: FairLine[InLine] = FairLine()
+        self._handshakes_from_s = 0.0
+        """The time from which the next handshake goes on although requests came since the last one."""
+        self._reads_before = 0
+        """The number of reads when a handshake went on last."""
+        self._is_handshake_ordered = False
 
     def spend(self, began_s: float) -> float:
         """Return the seconds since ``began_s``, and subtract them from this turn."""
         took_s = self.seconds() - began_s
         self.used_s += took_s
+        self.reads += 1
         if self.used_s >= TURN_S / 2:  # a timer for each turn would cost more than most turns
             self._order()
         return took_s
@@ -92,10 +104,46 @@ class InputTurn:
         line.put(host, id(one), one, cost_s)
         self._order()
 
-    def wait_for_handshake(self, one: InLine, host: str) -> None:
-        """Put a connection whose handshake does not wait yet into the line of handshakes."""
-        self._handshakes.put(host, id(one), one, HANDSHAKE_S)
-        self._order()
+    @property
+    def has_time_for_handshake(self) -> bool:
+        """True if a handshake that does not wait may go on at once."""
+        return not self._handshakes and self.used_s < HANDSHAKE_S and self._handshake_wait_s() <= 0
+
+    def wait_for_handshake(self, one: InLine, host: str, is_begun: bool) -> None:
+        """Put a connection whose handshake does not wait yet into the line of handshakes.
+
+        :param is_begun: True if the handshake took a step already: it then goes on before those that begin.
+        """
+        self._handshakes.put(host, id(one), one, HANDSHAKE_S * BEGUN_SHARE if is_begun else HANDSHAKE_S)
+        self._order_handshake()
+
+    def spend_on_handshake(self, began_s: float) -> None:
+        """Subtract the seconds since ``began_s``, which a step of a handshake took, from this turn."""
+        now_s = self.seconds()
+        took_s = now_s - began_s
+        self.used_s += took_s
+        self._reads_before = self.reads
+        self._handshakes_from_s = now_s + min(took_s, TURN_S) * (1 / HANDSHAKE_SHARE - 1)
+
+    def _handshake_wait_s(self) -> float:
+        """Return the seconds for which handshakes wait, because the last step of one was followed by requests."""
+        return 0.0 if self.reads == self._reads_before else self._handshakes_from_s - self.seconds()
+
+    def _order_handshake(self) -> None:
+        """Order a turn for the time at which a handshake may go on."""
+        if self._is_ordered or self._is_handshake_ordered:
+            return
+        wait_s = self._handshake_wait_s()
+        if wait_s <= 0:
+            self._order()
+        else:
+            self._is_handshake_ordered = True
+            self._reactor.callLater(wait_s, self._begin_handshake_turn)
+
+    def _begin_handshake_turn(self) -> None:
+        self._is_handshake_ordered = False
+        if not self._is_ordered:
+            self._begin_turn()
 
     def finish(self) -> None:
         """Give every waiting connection its turn now, because the server stops."""
@@ -119,10 +167,13 @@ class InputTurn:
             self.flush_group.flush()
             self._serve(self._quick, 0, TURN_S)
             self._serve(self._others, 1, TURN_S)
-            self._serve(self._handshakes, 1, 0.0)
+            if self._handshakes and self._handshake_wait_s() <= 0:
+                self._go_on(self._handshakes)
         finally:  # an error ends only this turn
-            if self._has_waiting():
+            if self._quick or self._others:
                 self._order()
+            elif self._handshakes:
+                self._order_handshake()
 
     def _serve(self, line: FairLine[InLine], least: int, until_s: float) -> None:
         """Give each connection that waits now its turn until the time is over; ``least`` of them even after the end."""

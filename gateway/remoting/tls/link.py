@@ -18,7 +18,7 @@ from twisted.internet.interfaces import IConsumer, IDelayedCall, ITransport
 
 from gateway.errors import forget_frames
 from gateway.remoting.input import IncompleteFrames
-from gateway.remoting.input_turn import HANDSHAKE_S, InputTurn
+from gateway.remoting.input_turn import InputTurn
 from gateway.telemetry.logs import EventLog
 
 log = EventLog("tls")
@@ -87,6 +87,7 @@ class Link:
         "_channel",
         "_connection",
         "_incomplete_frames",
+        "_is_begun",
         "_is_open",
         "_kept",
         "_on_open",
@@ -117,6 +118,7 @@ class Link:
         self._plain_received = plain_received
         self._turn = turn
         self._incomplete_frames = incomplete_frames
+        self._is_begun = False
         self._is_open = False
         self._waits = False
         self._overhead_bytes = 0
@@ -147,9 +149,9 @@ class Link:
         elif self._overhead_bytes > HANDSHAKE_BYTES:
             self.drop(f"its TLS handshake is longer than {HANDSHAKE_BYTES} bytes")
         elif not self._waits:
-            self._waits = self._turn.used_s >= HANDSHAKE_S
+            self._waits = not self._turn.has_time_for_handshake
             if self._waits:
-                self._turn.wait_for_handshake(self, self._channel.remote[0])
+                self._turn.wait_for_handshake(self, self._channel.remote[0], self._is_begun)
             else:
                 self.go_on()
 
@@ -158,6 +160,7 @@ class Link:
         self._waits = False
         if self._channel.closed:
             return
+        self._is_begun = True
         turn = self._turn
         began_s = turn.seconds()
         try:
@@ -170,7 +173,7 @@ class Link:
         else:
             self._write_own()
             self._opened()
-        turn.spend(began_s)
+        turn.spend_on_handshake(began_s)
         if self._is_open:
             self._read()
 
