@@ -238,7 +238,7 @@ class LetIn:
         self.require(request, need)
         return True
 
-    def require(self, request: Request, need: Need, /) -> str:
+    def require(self, request: Request, need: Need, /, shown: str = "") -> str:  # noqa: ARG002 - as declared
         """Return the rule of the white list."""
         self._guard.note_change(request, self._named, need, self._rule)
         return self._rule
@@ -316,9 +316,10 @@ class KnownCaller:
             return False
         return True
 
-    def require(self, request: Request, need: Need, /) -> str:
+    def require(self, request: Request, need: Need, /, shown: str = "") -> str:
         """Return the rule that gives the account a right.
 
+        :param shown: the name in a refusal, if the sender is not to learn the real one.
         :raises RequestRefused: the account lacks the right.
         """
         account, code, rules = self.account, request.command.code, self._rules
@@ -333,7 +334,8 @@ class KnownCaller:
             rule = ruling.rule
             if not ruling.allowed:
                 self._guard.note(request, account.name, f"{need.kind.value}:{need.name}", need.actions, rule)
-                raise rules.refusals.denied(account.name, code, self.host, need, ruling)
+                named = Need(need.kind, shown, need.actions) if shown else need
+                raise rules.refusals.denied(account.name, code, self.host, named, ruling)
         self._guard.note_change(request, account.name, need, rule)
         return rule
 

@@ -64,9 +64,10 @@ class Caller(Protocol):
     def allows(self, request: Request, need: Need, /) -> bool:
         """Return whether the account has a right; a refusal is logged."""
 
-    def require(self, request: Request, need: Need, /) -> str:
+    def require(self, request: Request, need: Need, /, shown: str = "") -> str:
         """Return the rule that gives the account a right.
 
+        :param shown: the name in a refusal, if the sender is not to learn the real one.
         :raises RequestRefused: the account lacks the right.
         """
 
@@ -101,6 +102,17 @@ class Request:
         if self.caller is not None:
             for need in needs:
                 self.caller.require(self, need)
+
+    def require_of_message(self, offset: int, *needs: Need) -> None:
+        """Return if the sender has all these rights on the message at an offset of the commit log.
+
+        Anybody may guess an offset, so a refusal does not tell what is there; log and audit file do.
+
+        :raises RequestRefused: the sender lacks one of them.
+        """
+        if self.caller is not None:
+            for need in needs:
+                self.caller.require(self, need, f"(of the message at offset {offset})")
 
     def answer(self, code: int, header: Header | None = None, body: bytes = b"", remark: str | None = None) -> None:
         """Answer with a declared header; ignored if one-way, already answered or the channel is closed."""

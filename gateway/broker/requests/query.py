@@ -85,7 +85,8 @@ class QueryMessages(DeskRequests):
         if record is None:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
         if request.caller is not None:
-            request.require(*(Need(Kind.TOPIC, message.topic, SUB | GET) for message in parse_records(bytes(record))))
+            messages = parse_records(bytes(record))
+            request.require_of_message(offset, *(Need(Kind.TOPIC, message.topic, SUB | GET) for message in messages))
         return Answer(body=bytes(record))
 
     def _found(self, header: QueryMessageRequest, count: int) -> Found:

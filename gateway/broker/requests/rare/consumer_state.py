@@ -98,7 +98,9 @@ class ConsumerState(DeskRequests):
         )
         record = b"" if header.msg_id is None else await self._record(header.msg_id)
         if request.caller is not None and record:  # the request names any message, and perhaps no topic
-            request.require(*message_needs(header.consumer_group, parse_records(record)))
+            messages = parse_records(record)
+            offset = messages[0].commit_log_offset
+            request.require_of_message(offset, *message_needs(header.consumer_group, messages))
         topic = self._desk.topics.get(header.topic or "")
         group = self._desk.groups.get(header.consumer_group)
         question = ConsumeMessageDirectlyResultRequest(

@@ -95,7 +95,7 @@ class EndTransaction:
         """Apply an outcome to the message at the place that the header names."""
         checked = self._checked_half(header, request, half)
         if request.caller is not None:  # clients name no topic, or after a check that of all half messages
-            request.require(Need(Kind.TOPIC, checked.property_map.get(PropertyName.REAL_TOPIC, ""), PUB))
+            _judge(request, checked)
         if header.from_transaction_check:
             self._checks.answered(header.tran_state_table_offset, knows=True)
         source: Source = "check" if header.from_transaction_check else "producer", request.channel.remote
@@ -106,7 +106,8 @@ class EndTransaction:
     def _unknown(self, header: EndedHeader, request: Request) -> None:
         """Note that a producer does not know the outcome yet.
 
-        The half message is looked up only in memory: if it was settled meanwhile, nothing is left to do.
+        The half message is looked up only in memory: if it was settled meanwhile, nothing is left to do. With access
+        control it is read, because its topic decides who may postpone its check.
 
         :raises RequestRefused: the value is no outcome, or the request does not fit the pending half message that it
             names.
@@ -117,7 +118,10 @@ class EndTransaction:
             refused = not_an_outcome(kind)
         elif header.from_transaction_check and offset in self._tables.pending:
             if self._tables.is_of(offset, header.commit_log_offset, group):
-                self._checks.answered(offset, knows=False)
+                if request.caller is None:
+                    self._checks.answered(offset, knows=False)
+                    return
+                self._named.head(request, header.commit_log_offset, partial(self._still_unknown, request, offset))
             else:
                 refused = RequestRefused(
                     ResponseCode.SYSTEM_ERROR,
@@ -127,6 +131,12 @@ class EndTransaction:
             self._log_refusal(header, request, refused)
             raise refused
         log.debug("no outcome yet", half_offset=offset, group=group)
+
+    def _still_unknown(self, request: Request, offset: int, half: StoredMessage | None) -> None:
+        """Postpone the next check of a half message whose producer does not know the outcome yet."""
+        if half is not None and offset in self._tables.pending:
+            _judge(request, half)
+            self._checks.answered(offset, knows=False)
 
     def resume(self, request: Request) -> None:
         """Check a half message again that the broker had given up.
@@ -175,6 +185,15 @@ class EndTransaction:
                 reason=refused.remark,
                 left_out=left_out,
             )
+
+
+def _judge(request: Request, half: StoredMessage) -> None:
+    """Return if the sender may send to the topic of a half message.
+
+    :raises RequestRefused: the sender may not.
+    """
+    topic = half.property_map.get(PropertyName.REAL_TOPIC, "")
+    request.require_of_message(half.commit_log_offset, Need(Kind.TOPIC, topic, PUB))
 
 
 def check_outcome(header: EndedHeader, half: StoredMessage, age_ms: int, settings: Settings) -> None:

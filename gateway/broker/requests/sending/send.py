@@ -117,7 +117,9 @@ class SendMessage:
             (RequestCode.SEND_MESSAGE_V2, "b"),
             (RequestCode.SEND_BATCH_MESSAGE, "b"),
         ):
-            dispatch.answers_directly(code, self.send, needs(on_topic(PUB, field)))
+            dispatch.answers_directly(
+                code, self.send, needs(on_topic(PUB, field), in_body="Topic Pub of each light queue")
+            )
 
     def send(self, request: Request) -> None:
         """Check and store a message, then answer once the store reports that the message is durable."""

@@ -51,7 +51,7 @@ class SendBack(DeskRequests):
     def _found(self, request: Request, header: ConsumerSendMsgBackRequest, head: StoredMessage | None) -> None:
         failed = _found_at(header.offset, head)
         if request.caller is not None:
-            request.require(*message_needs(header.group, [failed]))
+            request.require_of_message(header.offset, *message_needs(header.group, [failed]))
         if is_inner_batch(failed.sys_flag):
             raise RequestRefused(
                 ResponseCode.MESSAGE_ILLEGAL,
