@@ -55,6 +55,7 @@ from gateway.store.reading.get_result import GetResult
 from gateway.store.reading.queue_reader import QueueReader
 from gateway.store.reading.wanted import ALL_WANTED, Wanted
 from gateway.store.recovery.earlier_lives import is_of_another_broker
+from gateway.store.recovery.log_cut import finish_cut
 from gateway.store.recovery.queue_mending import QueueMending
 from gateway.store.recovery.recovery import LastRun, Progress, Recovery
 from gateway.store.recovery.recovery_report import RecoveryReport
@@ -167,6 +168,8 @@ class MessageStore:
         log_is_new = paths.commit_log.parent != paths.root and not layer.exists(paths.commit_log)
         make_directories(layer, paths)
         self._lock.take()
+        cut_remarks: list[str] = []
+        finish_cut(layer, paths, self._settings, cut_remarks.append)
         clean = not layer.exists(paths.abort)
         deleted_remark = self.deletion.deleted_topics.load()
         self.deletion.finish_interrupted()
@@ -175,7 +178,7 @@ class MessageStore:
         refuse_misplaced(self._log.files)
         self._appender.max_append_bytes = min(self._settings.max_record_bytes, self._log.largest_append)
         ends, same_run = self._listed_queues()
-        remarks = [*self._log.files.remarks, *self._load_queues(ends, nothing_lost=clean or same_run)]
+        remarks = [*cut_remarks, *self._log.files.remarks, *self._load_queues(ends, nothing_lost=clean or same_run)]
         if deleted_remark is not None:
             remarks.append(deleted_remark)
         if log_is_new:

@@ -9,6 +9,9 @@
     gateway-queues                            ours: the queues, their ends, and when their files changed
     gateway-index                             ours: the names of the index files
     gateway-deleted                           ours: topics that were deleted, and where in the log that was
+    gateway-cut                               ours: where the log is being cut, until it is
+    recovered/<offset>-<end>.cut              ours: what a cut took off the end of the log
+    gateway-role                              ours: the role of the last start (gateway.broker)
     gateway-broker-name                       ours: the name under which the directory is served (gateway.metadata)
     deleted/<number>-<log offset>-<topic>     ours: consume queues of a deleted topic while they are being removed
 
@@ -46,6 +49,7 @@ class StorePaths:
         self.queue_ends = root / "gateway-queues"
         self.index_names = root / "gateway-index"
         self.deleted_topics = root / "gateway-deleted"
+        self.cut_note = root / "gateway-cut"
 
     def queue(self, topic: str, queue_id: int) -> Path:
         """Return the directory of one consume queue."""
@@ -62,6 +66,10 @@ class StorePaths:
         """
         suffix = "" if number == 1 else f"-{number}"
         return self.recovered / f"{offset_name(commit_log_offset)}{suffix}.tail"
+
+    def cut(self, offset: int, end: int) -> Path:
+        """Return the path of the copy of what a cut took off: the bytes from one log offset to another."""
+        return self.recovered / f"{offset_name(offset)}-{offset_name(end)}.cut"
 
 
 def offset_name(offset: int) -> str:

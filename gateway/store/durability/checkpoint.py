@@ -128,6 +128,26 @@ class CheckpointFile:
             fd = self._fd
         self._files.fdatasync(fd)
 
+    def cut(self, offset: int, last_record: int) -> None:
+        """Note that the log is being cut at an offset; the note is on disk when the method returns.
+
+        What lies at or above the offset is no longer promised, in log, queues and index.
+
+        :param last_record: the offset of the last record that stays; −1 if none does.
+        """
+        with self._lock:
+            self.times = replace(self.times, queues_stored_at_ms=0)
+            marks = self.marks
+            if marks is None:  # nothing was promised
+                self._files.pwrite(self._fd, self.times.build(MARKS_AT), 0)
+            else:
+                index = marks.index
+                kept = IndexMark(min(index.scanned, offset), min(index.last_offset, last_record), index.stored_at_ms)
+                self.marks = Marks(min(marks.durable, offset), min(marks.queues, offset), kept)
+                self._write()
+            fd = self._fd
+        self._files.fdatasync(fd)
+
     def begin_log(self, offset: int) -> None:
         """Note the new start of the log; the bytes below ``offset`` are about to be deleted, or were found missing.
 

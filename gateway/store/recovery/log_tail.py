@@ -116,14 +116,7 @@ class LogTail:
 
     def data_end(self, end: int) -> int:
         """Return the offset after the last byte that is not zero, but at least ``end``."""
-        for file in reversed(self._log_files.list):
-            if file.start_offset + file.size <= end:
-                break
-            start = max(end - file.start_offset, 0)
-            found = file.data_end(start)
-            if found > start:
-                return file.start_offset + found
-        return end
+        return data_end_of(self._log_files, end)
 
     def _reaches_next_file(self, end: int, data_end: int) -> bool:
         """Return whether the bytes after the end reach beyond its file.
@@ -186,19 +179,36 @@ class LogTail:
         self._files.make_directory(self._paths.recovered)
         names = (self._paths.tail(end, number) for number in range(1, MAX_COPIES))
         path = next((name for name in names if not self._files.exists(name)), self._paths.tail(end, MAX_COPIES))
-        fd = self._files.open(path, create=True)
-        try:
-            self._files.truncate(fd, 0)
-            position = end
-            while position < stop and (file := self._log_files.find(position)) is not None:
-                at = position - file.start_offset
-                data = file.read(at, min(_COPY_BYTES, stop - position, file.size - at))
-                if data != _ZEROS[: len(data)]:  # holes stay holes
-                    self._files.pwrite(fd, data, position - end)
-                position += len(data)
-            self._files.truncate(fd, stop - end)
-            self._files.fdatasync(fd)
-        finally:
-            self._files.close(fd)
-        self._files.fsync_directory(self._paths.recovered)
-        return path
+        return keep_copy(self._files, self._log_files, path, end, stop)
+
+
+def data_end_of(log_files: MappedFileQueue, end: int) -> int:
+    """Return the offset after the last byte of a log that is not zero, but at least ``end``."""
+    for file in reversed(log_files.list):
+        if file.start_offset + file.size <= end:
+            break
+        start = max(end - file.start_offset, 0)
+        found = file.data_end(start)
+        if found > start:
+            return file.start_offset + found
+    return end
+
+
+def keep_copy(files: FileLayer, log_files: MappedFileQueue, path: Path, start: int, stop: int) -> Path:
+    """Copy the bytes ``start`` … ``stop`` of a log to a file of an existing directory, durably; return its path."""
+    fd = files.open(path, create=True)
+    try:
+        files.truncate(fd, 0)
+        position = start
+        while position < stop and (file := log_files.find(position)) is not None:
+            at = position - file.start_offset
+            data = file.read(at, min(_COPY_BYTES, stop - position, file.size - at))
+            if data != _ZEROS[: len(data)]:  # holes stay holes
+                files.pwrite(fd, data, position - start)
+            position += len(data)
+        files.truncate(fd, stop - start)
+        files.fdatasync(fd)
+    finally:
+        files.close(fd)
+    files.fsync_directory(path.parent)
+    return path

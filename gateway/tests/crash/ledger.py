@@ -118,6 +118,7 @@ class Ledger:
     :param offsets: of consumers.
     :param waiting: delayed messages by queue and offset of the schedule topic; they may be delivered more than once.
     :param timers: timer messages by offset of their topic's queue; they are delivered once.
+    :param cut: while the log is being cut, the messages that are all there or all gone.
     :param taken_back: bodies of timer messages that somebody asked to take back, each with the end of the marker when
         the answer came before its time; −1 otherwise.
     """
@@ -134,6 +135,7 @@ class Ledger:
     waiting: dict[tuple[int, int], Waiting] = field(default_factory=dict)
     timers: dict[int, Waiting] = field(default_factory=dict)
     taken_back: dict[bytes, int] = field(default_factory=dict)
+    cut: list[tuple[QueueName, Shown]] = field(default_factory=list)
 
     def allow(self, queue: QueueName, body: bytes) -> None:
         """A message is on its way to a queue."""
@@ -189,6 +191,25 @@ class Ledger:
         """Note that the files are gone for good."""
         for queue, gone in bodies.items():
             self.allowed[queue] -= gone
+
+    def begin_cut(self, offset: int) -> None:
+        """Nothing at or above an offset of the log is promised any more."""
+        for queue, messages in self.shown.items():
+            for number in [number for number, shown in messages.items() if shown.end > offset]:
+                self.cut.append((queue, messages.pop(number)))
+        self.halves = {number: half for number, half in self.halves.items() if half.shown.end <= offset}
+        for half in self.halves.values():
+            half.told_at = half.told_at if half.told_at <= offset else -1
+        self.waiting = {key: waiting for key, waiting in self.waiting.items() if waiting.shown.end <= offset}
+        self.timers = {key: waiting for key, waiting in self.timers.items() if waiting.shown.end <= offset}
+        self.taken_back = {body: end if end <= offset else -1 for body, end in self.taken_back.items()}
+        self.flushed = min(self.flushed, offset)
+
+    def end_cut(self) -> None:
+        """What was cut does not come back."""
+        for queue, shown in self.cut:
+            self.allowed.get(queue, set()).discard(shown.body)
+        self.cut.clear()
 
 
 Fact = Callable[[Ledger], None]

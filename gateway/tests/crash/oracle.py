@@ -152,6 +152,7 @@ class Oracle:
             self._check_extension(found.broker.store, queue, messages)
         for queue, shown in self._ledger.shown.items():
             self._check_shown(queue, shown, found)
+        self._check_cut(found)
         self._check_keys(found.broker.store, random)
         for offset, half in self._ledger.halves.items():
             self._check_half(offset, half, found)
@@ -220,6 +221,17 @@ class Oracle:
                     f"{queue} offset {offset} was {_short(message.body)} at {message.place}, "
                     f"is {_short(stored.body)} at {stored.commit_log_offset}"
                 )
+
+    def _check_cut(self, found: Recovered) -> None:
+        """While a log is cut, it is the old one or the cut one."""
+        seen = {
+            (queue, message.commit_log_offset, message.body)
+            for queue, messages in found.seen.items()
+            for message in messages
+        }
+        there = [(queue, shown.place, shown.body) in seen for queue, shown in self._ledger.cut]
+        if any(there) and not all(there):
+            raise Violation(f"{sum(there)} of {len(there)} messages are left of what was being cut")
 
     def _check_keys(self, store: MessageStore, random: Random) -> None:
         promised = [

@@ -13,6 +13,7 @@ from gateway.tests.crash.disk.recording import Change, Image
 from gateway.tests.crash.ledger import Fact, Ledger
 from gateway.tests.crash.stage import Stage
 from gateway.tests.crash.steps.copy_steps import CopySteps
+from gateway.tests.crash.steps.cut_steps import CutSteps
 from gateway.tests.crash.steps.delay_steps import DelaySteps
 from gateway.tests.crash.steps.message_steps import MessageSteps
 from gateway.tests.crash.steps.table_steps import TableSteps
@@ -43,7 +44,7 @@ class Run:
         self._workload = workload
         self._image = image
         self._stage = Stage(workload, image, ledger, random, first_number)
-        kinds = (MessageSteps, CopySteps, TransactionSteps, DelaySteps, TableSteps, UpkeepSteps)
+        kinds = (MessageSteps, CopySteps, CutSteps, TransactionSteps, DelaySteps, TableSteps, UpkeepSteps)
         parts = [kind(self._stage) for kind in kinds]
         self._steps = {name: getattr(part, name) for part in parts for name in workload.weights if hasattr(part, name)}
 

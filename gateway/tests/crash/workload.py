@@ -191,6 +191,13 @@ _SYNC = (
     ),
     Workload("copy-late", {"copy_late": 10, **_COMMON, "flush": 1, "reopen": 1}, ROLLING, steps=90),
     Workload("copy-errors", {"copy": 10, **_COMMON, "flush": 1, "fail_write": 1, "fail_sync": 1}, ROLLING, steps=90),
+    Workload("cut", {"append": 8, "append_all": 2, "cut": 1, **_COMMON, "flush": 1, "reopen": 1}, ROLLING, steps=90),
+    Workload(
+        "cut-copy",
+        {"copy": 10, "cut": 1, "age": 1, "delete_expired": 1, **_COMMON, "flush": 1},
+        ROLLING,
+        steps=110,
+    ),
     Workload("reopen", {"append": 6, "append_all": 2, "half": 1, "end": 1, **_COMMON, "reopen": 2}, ROLLING),
     Workload("everything", {**_ALL, **_COMMON, "flush": 1, "age": 1, "delete_expired": 1, "progress": 1}, ROLLING),
 )

@@ -18,7 +18,10 @@ from gateway.schedule.delay_service import DelayService
 from gateway.schedule.timer_log import TimerLog, Unwritten
 from gateway.schedule.timer_recovery import TimerRecovery
 from gateway.schedule.timer_schedule import TimerSchedule
+from gateway.store.disk.files import FileLayer
 from gateway.store.disk.mapped_file import MappedFile
+from gateway.store.disk.mapped_file_queue import MappedFileQueue
+from gateway.store.disk.paths import StorePaths
 from gateway.store.disk.store_lock import StoreLock
 from gateway.store.durability.admitted_log import AdmittedLog
 from gateway.store.durability.checkpoint import CheckpointFile
@@ -34,8 +37,10 @@ from gateway.store.queues import queue_extension
 from gateway.store.queues.consume_queue import ConsumeQueue, QueueState
 from gateway.store.queues.consume_queues import ConsumeQueues
 from gateway.store.queues.deleted_topics import DeletedTopics
+from gateway.store.recovery import log_cut
 from gateway.store.recovery.recovery import Recovery
 from gateway.tests.crash.disk.recording import Change, Kind, RecordingFiles
+from gateway.tests.crash.workload import ROLLING
 from gateway.transaction.restart.progress import OutcomeProgress
 from gateway.transaction.settling import Settling
 from wire.disk import unit_collector
@@ -356,6 +361,21 @@ def units_of_a_batch_all_lead_to_its_first_message(patch: Patch) -> None:
     patch(PutRun, "write_units", alike)
 
 
+def a_cut_is_made_at_once(patch: Patch) -> None:
+    """The bytes after a cut are removed, and the note comes after that."""
+    note = log_cut._note
+
+    def late(layer: FileLayer, paths: StorePaths, offset: int) -> None:
+        files = MappedFileQueue(layer, paths.commit_log, ROLLING.mapped_file_size_commit_log)
+        files.load()
+        files.remove_after(max(offset - 1, files.min_offset))
+        if (file := files.find(offset)) is not None:
+            file.erase(offset - file.start_offset)
+        note(layer, paths, offset)
+
+    patch(log_cut, "_note", late)
+
+
 MUTANTS: Mapping[str, Mutant] = {
     "log not synced": Mutant(without(Kind.SYNC, "/commitlog/"), "append", 400),
     "name of a log file not synced": Mutant(without(Kind.SYNC_DIRECTORY, "/commitlog/"), "roll", 400),
@@ -409,5 +429,8 @@ MUTANTS: Mapping[str, Mutant] = {
         without(Kind.SYNC_DIRECTORY, "/consumequeue_ext/"), "extension", 1000
     ),
     "extension written over": Mutant(extension_written_over, "extension", 1000),
+    "note of a cut not synced": Mutant(without(Kind.SYNC, "/gateway-cut.new/"), "cut", 1000),
+    "a cut is made at once": Mutant(a_cut_is_made_at_once, "cut", 1000),
+    "zeros of a cut not synced": Mutant(without(Kind.SYNC, "/commitlog/"), "cut-copy", 1000),
     "write error ignored": Mutant(write_error_ignored, "disk-errors", 1000),
 }
