@@ -29,5 +29,5 @@ def test_peers_that_read_nothing_take_no_memory_for_good_and_hold_up_nobody(tmp_
     for seen in rounds:
         assert seen.peak_bytes < MOST_BYTES
         assert seen.after_bytes < KEPT_SHARE * idle_bytes
-        assert seen.longest_send_s < longest_s
-        assert seen.longest_pull_s < longest_s
+        assert seen.send.own_s < longest_s
+        assert seen.pull.own_s < longest_s

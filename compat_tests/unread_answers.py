@@ -5,6 +5,7 @@
 A round connects ``--peers`` peers; each asks ``--pulls`` times for a message of 4 MB, reads nothing, and leaves after
 some seconds. An honest producer sends all the while, and an honest consumer pulls. The program prints, for each round,
 the resident memory of the server above its memory before the first round, and how long the honest clients waited.
+The time in which the machine gave no processor to the server, or to the honest client, is told beside each wait.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import socket
 import struct
 import threading
@@ -47,14 +49,33 @@ SPAWN: Final = multiprocessing.get_context("spawn")
 
 
 @dataclass(frozen=True)
+class Longest:
+    """The longest waits of an honest client for one answer."""
+
+    wait_s: float = 0.0
+    own_s: float = 0.0
+    """The longest wait less the time in which its client or the server's main thread waited for a processor."""
+
+    def with_wait(self, wait_s: float, machine_s: float) -> Longest:
+        """Return the longest waits with one more wait.
+
+        :param machine_s: the time in which the two threads waited for a processor, during this wait.
+        """
+        return Longest(max(self.wait_s, wait_s), max(self.own_s, wait_s - machine_s))
+
+    def __str__(self) -> str:
+        return f"{self.wait_s:.2f} ({self.own_s:.2f})"
+
+
+@dataclass(frozen=True)
 class Round:
     """The result of one round. Memory is above that of the idle server."""
 
     peak_bytes: int
     after_bytes: int
     closed_peers: int
-    longest_send_s: float
-    longest_pull_s: float
+    send: Longest
+    pull: Longest
 
 
 def pause(seconds: float) -> None:
@@ -92,32 +113,43 @@ class Honest(SpawnProcess):
     A thread beside the attack would wait for the attacking threads, too.
     """
 
-    def __init__(self, address: tuple[str, int], code: int, fields: dict[str, str], body: bytes) -> None:
+    def __init__(
+        self, server_id: int, address: tuple[str, int], code: int, fields: dict[str, str], body: bytes
+    ) -> None:
         super().__init__(daemon=True)
+        self._server_id = server_id
         self._address = address
         self._request = (code, fields, body)
         self._ended = SPAWN.Event()
-        self._longest_s = SPAWN.Value("d", 0.0)
+        self._longest = SPAWN.Array("d", [0.0, 0.0])
         self._remarks = SPAWN.SimpleQueue()
 
     def run(self) -> None:
         """Ask until the end."""
         caller = Caller(self._address)
         while not self._ended.wait(HONEST_EVERY_S):
+            before_s = self._machine_s()
             began_s = time.monotonic()
             answer = caller.ask(*self._request)
-            with self._longest_s.get_lock():
-                self._longest_s.value = max(self._longest_s.value, time.monotonic() - began_s)
+            wait_s = time.monotonic() - began_s
+            machine_s = self._machine_s() - before_s
+            with self._longest.get_lock():
+                longest = Longest(self._longest[0], self._longest[1]).with_wait(wait_s, machine_s)
+                self._longest[:] = [longest.wait_s, longest.own_s]
             if answer.code != ResponseCode.SUCCESS and self._remarks.empty():
                 self._remarks.put(answer.remark)
         caller.close()
 
-    def take_longest_s(self) -> float:
-        """Return the longest wait since the last call."""
-        with self._longest_s.get_lock():
-            longest_s = float(self._longest_s.value)
-            self._longest_s.value = 0.0
-        return longest_s
+    def _machine_s(self) -> float:
+        """Return how long this process and the server's main thread have waited for a processor so far."""
+        return processor_wait_s(os.getpid()) + processor_wait_s(self._server_id)
+
+    def take_longest(self) -> Longest:
+        """Return the longest waits since the last call."""
+        with self._longest.get_lock():
+            longest = Longest(self._longest[0], self._longest[1])
+            self._longest[:] = [0.0, 0.0]
+        return longest
 
     def end(self) -> None:
         """Stop asking and leave.
@@ -170,6 +202,12 @@ def resident_bytes(process_id: int) -> int:
     """Return the resident memory of a process without pages of files: those belong to the system."""
     lines = Path(f"/proc/{process_id}/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
+
+
+def processor_wait_s(process_id: int) -> float:
+    """Return how long the main thread of a process was ready to run and had no processor, since its start."""
+    _, waited_ns, _ = Path(f"/proc/{process_id}/task/{process_id}/schedstat").read_text().split()
+    return int(waited_ns) / 1e9
 
 
 class Watch(threading.Thread):
@@ -245,8 +283,8 @@ def run(rounds: int, peers: int, pulls: int, hold_s: float) -> tuple[int, list[R
         prepare(address)
         pause(SETTLE_S)
         idle_bytes = resident_bytes(server.pid)
-        producer = Honest(address, RequestCode.SEND_MESSAGE, send_fields(f"{TOPIC}_beside"), b"x" * 100)
-        consumer = Honest(address, RequestCode.PULL_MESSAGE, pull_fields(f"{TOPIC}_honest", 0), b"")
+        producer = Honest(server.pid, address, RequestCode.SEND_MESSAGE, send_fields(f"{TOPIC}_beside"), b"x" * 100)
+        consumer = Honest(server.pid, address, RequestCode.PULL_MESSAGE, pull_fields(f"{TOPIC}_honest", 0), b"")
         producer.start()
         consumer.start()
         pause(1)
@@ -261,8 +299,8 @@ def run(rounds: int, peers: int, pulls: int, hold_s: float) -> tuple[int, list[R
                     watch.peak_bytes - idle_bytes,
                     resident_bytes(server.pid) - idle_bytes,
                     closed,
-                    producer.take_longest_s(),
-                    consumer.take_longest_s(),
+                    producer.take_longest(),
+                    consumer.take_longest(),
                 )
             )
             print(described(len(shown), shown[-1]), flush=True)
@@ -275,7 +313,7 @@ def described(number: int, seen: Round) -> str:
     """Return a line about one round."""
     return (
         f"round {number}: at most {seen.peak_bytes / MIB:+.0f} MiB, {seen.after_bytes / MIB:+.1f} MiB after it, "
-        f"{seen.closed_peers} peers closed; longest send {seen.longest_send_s:.2f} s, pull {seen.longest_pull_s:.2f} s"
+        f"{seen.closed_peers} peers closed; longest send {seen.send} s, pull {seen.pull} s"
     )
 
 
