@@ -17,6 +17,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
+from typing import Final
 
 from gateway.store.disk.erasing import erase
 from gateway.store.disk.files import FileLayer
@@ -35,6 +36,8 @@ The figures: max offset; min offset; log offset after the last message; log offs
 to be read); start of the first file; start of the last file (−1: no file).
 """
 
+FIRST_FILE: Final = (0,)
+"""The ``starts`` of nearly all queues: 80,000 queues share this tuple."""
 NEAR_UNITS = 200
 """The number of last units examined first: few messages came after the last flush."""
 
@@ -130,12 +133,12 @@ class ConsumeQueue:
         self._known_unit: tuple[int, int] | None = None
         self._last_end: int | None = None
         self._extension: QueueExtension | None = None
-        # The last units of the queue, which are not in its files yet, and their byte offset in the queue.
-        self._held = bytearray()
+        # The last units of the queue, which are not in its files yet (None: all are), and their byte offset there.
+        self._held: bytearray | None = None
         self._held_at = 0
         self.topic = topic
         self.queue_id = queue_id
-        self.starts: list[int] = []
+        self.starts: tuple[int, ...] = ()
         self.is_damaged = False
         self.min_offset = 0
         self.max_offset = 0
@@ -181,9 +184,12 @@ class ConsumeQueue:
         position = self.max_offset * UNIT_BYTES
         self._last_end = None
         with self._shared.lock:
-            if not self._held:
+            held = self._held
+            if held is None:
                 self._held_at = position
-            self._held += units
+                self._held = bytearray(units)
+            else:
+                held += units
         self.max_offset = (position + len(units)) // UNIT_BYTES
         if self.next_offset < self.max_offset:
             self.next_offset = self.max_offset
@@ -196,22 +202,33 @@ class ConsumeQueue:
         :raises OSError: the units are still held.
         """
         with self._shared.lock:
-            position, units = self._held_at, bytes(self._held)
+            position, units = self._held_at, bytes(self._held or b"")
         if self._extension is not None:
             self._extension.write_held()
         touched = self._write(position, units)
         with self._shared.lock:  # more units may have been added meanwhile
             self._held_at += len(units)
-            del self._held[: len(units)]
+            held = self._held
+            if held is not None and len(held) > len(units):
+                del held[: len(units)]
+            else:
+                self._held = None
         return touched
+
+    def _drop_held(self) -> None:
+        with self._shared.lock:
+            self._held = None
 
     def _held_units(self, position: int, end: int) -> bytes:
         """Return the held units among the bytes [position, end) of the queue; they are the last of these bytes."""
-        if not self._held:
+        if self._held is None:
             return b""
         with self._shared.lock:
+            held = self._held
+            if held is None:  # written meanwhile
+                return b""
             first = self._held_at
-            return bytes(self._held[max(position - first, 0) : max(end - first, 0)])
+            return bytes(held[max(position - first, 0) : max(end - first, 0)])
 
     def write_units(self, first_offset: int, units: bytes) -> list[int]:
         """Write units for the messages from ``first_offset`` on; return the starts of the written files.
@@ -291,7 +308,7 @@ class ConsumeQueue:
             self._shared.open_files.forget((self, start))  # made in part: the next attempt makes the file again
             raise
         with self._shared.lock:  # the reactor's thread may leave out a file meanwhile
-            self.starts = [*self.starts, start]
+            self.starts = (*self.starts, start) if self.starts or start else FIRST_FILE
         self._known_unit = None
 
     # --- reading -------------------------------------------------------------------------------------------------
@@ -364,7 +381,7 @@ class ConsumeQueue:
         ``is_damaged`` and has to be rebuilt.
         """
         remarks = []
-        self.starts = []
+        found: list[int] = []
         self.is_damaged = False
         self._known_unit = self._last_end = None
         for name in names:
@@ -372,7 +389,8 @@ class ConsumeQueue:
             if start is None or start % self._shared.file_bytes:
                 remarks.append(f"{self.directory / name} is not a consume queue file and was left alone")
             else:
-                self.starts.append(start)
+                found.append(start)
+        self.starts = FIRST_FILE if found == [0] else tuple(found)
         ends: list[FileEnd] = []
         for index in reversed(range(len(self.starts))):
             start = self.starts[index]
@@ -477,7 +495,7 @@ class ConsumeQueue:
         if position >= 0:
             self._known_unit = self.min_offset, position
         if first >= 0:
-            self.starts = [first] if first == last else list(range(first, last + 1, self._shared.file_bytes))
+            self.starts = FIRST_FILE if not last else tuple(range(first, last + 1, self._shared.file_bytes))
 
     def cut(self, commit_log_end: int) -> bool:
         """Forget the units of messages at or above a commit log offset; return whether there were any.
@@ -554,13 +572,13 @@ class ConsumeQueue:
 
     def _leave_out(self, start: int) -> None:
         with self._shared.lock:
-            self.starts = [kept for kept in self.starts if kept != start]
+            self.starts = tuple([kept for kept in self.starts if kept != start])
         self._known_unit = self._last_end = None
         self._shared.open_files.forget((self, start))
 
     def clear(self) -> None:
         """Delete all files of the queue; the next message may start anywhere."""
-        self._held.clear()
+        self._drop_held()
         for start in self.starts:
             self.remove_file(start)
         self._extension = None
@@ -661,7 +679,7 @@ class ConsumeQueue:
 
     def let_go(self) -> None:
         """Forget all files of the queue, which the caller deletes."""
-        self._held.clear()
+        self._drop_held()
         for start in self.starts:
             self._leave_out(start)
         if self._extension is not None:

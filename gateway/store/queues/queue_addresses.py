@@ -21,7 +21,7 @@ class ExtendedQueue(Protocol):
 
     min_offset: int
     max_offset: int
-    starts: list[int]
+    starts: tuple[int, ...]
 
     @property
     def file_bytes(self) -> int:

@@ -138,9 +138,9 @@ def test_eighty_thousand_queues_are_served_with_a_few_descriptors(tmp_path: Path
         (tmp_path / "T" / str(name)).mkdir(parents=True)
     queues = [ConsumeQueue(shared, "T", number % (QUEUES // 400)) for number in range(QUEUES)]
     for number, queue in enumerate(queues):
-        queue.starts = [0]
+        queue.starts = (0,)
         if number < QUEUES // 400:
-            queue.starts = []
+            queue.starts = ()
             queue.write_units(0, UNIT.pack(number, 100, 0))
         queue.max_offset = 1
     busy = queues[:8]

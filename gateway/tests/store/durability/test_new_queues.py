@@ -106,7 +106,7 @@ def test_no_turn_makes_the_next_file_of_a_queue(tmp_path: Path) -> None:
         gathering.run()
         gathering.store.flush_due(START_MS + 1)
     assert of_queues(gathering.of_turns) == []
-    assert gathering.store._queues.by_name["T", 0].starts == [0, 200, 400]
+    assert gathering.store._queues.by_name["T", 0].starts == (0, 200, 400)
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOSPC])

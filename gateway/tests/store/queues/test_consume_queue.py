@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import errno
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from gateway.store.disk.files import FileLayer
 from gateway.store.queues.consume_queue import ConsumeQueue, QueueFiles
 from gateway.tests.store.small_store import Disk, overwrite
 from wire.disk.consume_queue import FILLER, FILLER_SIZE, UNIT
 
 FILE_UNITS = 10
+COUNTED = 200
+MOST_COST = 200
+"""The most bytes of a queue with one file and written units."""
 
 
 def _unit(number: int) -> bytes:
@@ -165,6 +170,25 @@ def test_units_that_come_while_others_are_written_are_held_on(tmp_path: Path) ->
     assert _loaded(tmp_path).max_offset == 3
 
 
+def test_a_queue_whose_units_are_written_costs_the_memory_of_its_figures_only(tmp_path: Path) -> None:
+    shared = QueueFiles(FileLayer(), tmp_path, FILE_UNITS * 20, 1)
+    kept = [_with_a_message(shared, number) for number in range(2)]  # with what all share
+    tracemalloc.start()
+    try:
+        kept += [_with_a_message(shared, number) for number in range(2, 2 + COUNTED)]
+        cost = tracemalloc.get_traced_memory()[0] / COUNTED
+    finally:
+        tracemalloc.stop()
+    assert cost < MOST_COST
+
+
+def _with_a_message(shared: QueueFiles, queue_id: int) -> ConsumeQueue:
+    queue = ConsumeQueue(shared, "T", queue_id)
+    queue.hold_units(_unit(0))
+    queue.write_held()
+    return queue
+
+
 @pytest.mark.parametrize("forget", [ConsumeQueue.clear, ConsumeQueue.let_go])
 def test_a_queue_without_files_holds_nothing(tmp_path: Path, forget: Callable[[ConsumeQueue], None]) -> None:
     queue = _queue(tmp_path)
@@ -205,7 +229,7 @@ def test_a_file_of_a_wrong_size_gives_up_the_queue(tmp_path: Path, size: int) ->
     assert "the queue is rebuilt" in remarks[0]
     assert (queue.is_damaged, queue.max_offset) == (True, 0)
     queue.clear()
-    assert (queue.is_damaged, queue.starts, list((tmp_path / "T" / "0").iterdir())) == (False, [], [])
+    assert (queue.is_damaged, queue.starts, list((tmp_path / "T" / "0").iterdir())) == (False, (), [])
 
 
 def test_a_missing_file_in_between_gives_up_the_queue(tmp_path: Path) -> None:
@@ -221,7 +245,7 @@ def test_the_minimum_moves_past_deleted_messages_and_files_below_it_go(tmp_path:
         queue.correct_min(commit_log_min)
         assert queue.min_offset == expected
     assert len(queue.take_expired()) == 2
-    assert queue.starts == [400], "never the last one"
+    assert queue.starts == (400,), "never the last one"
     assert _loaded(tmp_path).max_offset == 25
 
 
