@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from gateway.broker.awaiting import delete_queues, saved
 from gateway.broker.desk import DeskRequests
 from gateway.broker.requests.paging import page
-from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
+from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, is_pop_retry_topic, pop_retry_topic
 from gateway.errors import RequestRefused
 from gateway.metadata.attributes import changed_attributes
 from gateway.metadata.names import check_topic_name
@@ -93,18 +93,23 @@ class TopicRequests(DeskRequests):
         if config is not None and header.topic in deleted:
             queues = max(config.read_queue_nums, config.write_queue_nums)
             self._desk.offsets.forget_topic(header.topic, self._desk.consumers.readers_of_topic(header.topic), queues)
-        known = {
-            header.topic,
-            *(topic for topic, _ in self._desk.store.queues()),
-        }  # what an earlier request left behind
-        left = [topic for topic in (header.topic, *retries) if topic in known and self._desk.topics.is_gone(topic)]
-        gone = list(dict.fromkeys([*deleted, *left]))
+        gone = list(dict.fromkeys([*deleted, *self._left_behind(header.topic)]))
         for topic in gone.copy():
             gone += await self._desk.forget_topic(topic)
         await delete_queues(self._desk.store, gone, self._desk.in_thread)
         await saved(self._desk.offsets.persist, f"deletion of the offsets of topic {header.topic}")
         await saved(self._desk.topics.persist, f"deletion of topic {header.topic}")
         return Answer()
+
+    def _left_behind(self, deleted: str) -> list[str]:
+        """Return a topic, and those of its pop retry topics whose queues an earlier request could not delete.
+
+        The offsets of their groups are deleted already. A start makes a topic of queues without one, so queues of no
+        topic wait for a deletion.
+        """
+        on_disk = dict.fromkeys(topic for topic, _ in self._desk.store.queues())
+        retries = [topic for topic in on_disk if is_pop_retry_topic(topic, deleted)]
+        return [topic for topic in (deleted, *retries) if self._desk.topics.is_gone(topic)]
 
     @answers_in_turns(RequestCode.GET_ALL_TOPIC_CONFIG, GetAllTopicConfigRequest, CLUSTER_GET, Size.LIST, slave=SERVED)
     def table(self, _request: Request, header: GetAllTopicConfigRequest) -> Work[Answer]:

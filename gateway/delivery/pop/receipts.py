@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from gateway.delivery.retry import retry_topic
 from gateway.errors import RequestRefused
+from gateway.metadata.names import RETRY_TOPIC_PREFIX
 from wire.codes import ResponseCode
 
 NORMAL: Final = "0"
@@ -116,6 +117,11 @@ def pop_retry_topic(topic: str, group: str, form: str) -> str:
     :param form: ``RETRY_V1`` or ``RETRY_V2``.
     """
     return f"{retry_topic(group)}{'+' if form == RETRY_V2 else '_'}{topic}"
+
+
+def is_pop_retry_topic(name: str, topic: str) -> bool:
+    """Return whether ``pop_retry_topic`` returns this name for ``topic`` and some group."""
+    return name.startswith(RETRY_TOPIC_PREFIX) and name.endswith((f"+{topic}", f"_{topic}"))
 
 
 def real_topic(topic: str, group: str, retry: str) -> str:
