@@ -144,8 +144,7 @@ class RemotingCommand:
 
         The request can still be answered.
         """
-        self._ext_fields = {}
-        self.ext_json = self.header_json = self.header = self.remark = None
+        self._ext_fields = self.ext_json = self.header_json = self.header = self.remark = None
         self.body = b""
 
     def __repr__(self) -> str:

@@ -142,8 +142,14 @@ class HeldPulls:
         if pull.characters > SHORT_TEXT_CHARACTERS and not self._texts.take(pull.owner, pull.characters):
             return False
         self._of_owner[pull.owner] = owned + 1
-        key = pull.key = (topic, queue_id)
-        self._by_queue.setdefault(key, []).append(pull)
+        key = (topic, queue_id)
+        waiting = self._by_queue.get(key)
+        if waiting is None:
+            pull.key = key
+            self._by_queue[key] = [pull]
+        else:
+            pull.key = waiting[0].key  # one key for all
+            waiting.append(pull)
         self._deadlines.add(pull, pull.deadline_ms)
         self._count += 1
         return True

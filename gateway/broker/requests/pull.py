@@ -320,12 +320,26 @@ class PullMessage:
             return False
 
         # A function within this one would be, compiled, a circle that only the garbage collection takes apart.
-        resume = partial(self._resume, request, header, accepts, may_hold=False)
+        resume = partial(self._resume_held, request, self._short(header), accepts)
         deadline_ms = self._clock() + hold_ms
-        command = request.command
-        command.body, command.remark = b"", None  # of no use, and perhaps long
-        held = HeldPull(header.queue_offset, accepts, deadline_ms, resume, request.channel, command.header_characters)
+        characters = request.command.header_characters
+        request.command.let_go()
+        held = HeldPull(header.queue_offset, accepts, deadline_ms, resume, request.channel, characters)
         return self._held.hold(header.topic, header.queue_id, held)
+
+    def _short(self, header: PullMessageRequest) -> PullMessageRequest:
+        """Return a header with what a held pull needs: the names that tables have anyway, and no expression."""
+        topic, group = self._topics.get(header.topic), self._groups.get(header.consumer_group)
+        return replace(
+            header,
+            topic=header.topic if topic is None else topic.topic_name,
+            consumer_group=header.consumer_group if group is None else group.group_name,
+            subscription=None,
+            expression_type=None,
+        )
+
+    def _resume_held(self, request: Request, header: PullMessageRequest, accepts: MessageFilter) -> None:
+        self._resume(request, header, accepts, may_hold=False)
 
     def _resume(self, request: Request, header: PullMessageRequest, accepts: MessageFilter, may_hold: bool) -> None:
         """Go on with a pull that waited, when there is time for its filter and room for its answer."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -383,6 +384,19 @@ def test_a_held_pull_keeps_no_body(broker: WholeBroker) -> None:
     (held,) = next(iter(broker.parts.held._by_queue.values()))
     assert held.resume.args[0].command.body == b""  # type: ignore[attr-defined]
     assert held.characters < SHORT_TEXT_CHARACTERS
+
+
+def test_a_held_pull_takes_a_kilobyte(broker: WholeBroker) -> None:
+    client, count = filled(broker, "a"), 200
+    broker.ask_all(client, PULL, pulling(1, sys_flag=SUSPEND))
+    tracemalloc.start()
+    try:
+        for _ in range(count):
+            assert broker.ask_all(client, PULL, pulling(1, sys_flag=SUSPEND)) == []
+        held_bytes = tracemalloc.get_traced_memory()[0] / count
+    finally:
+        tracemalloc.stop()
+    assert held_bytes < 1_200
 
 
 def test_held_pulls_that_were_answered_are_gone_at_once(broker: WholeBroker) -> None:
