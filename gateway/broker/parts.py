@@ -82,6 +82,7 @@ from wire.message.record import OutgoingMessage
 
 if TYPE_CHECKING:
     from gateway.access.control import AccessControl
+    from gateway.broker.life import BrokerLife
     from gateway.replication.master.role import Master
     from gateway.replication.slave.role import Slave
     from gateway.replication.surroundings import Call, ReplicationSurroundings
@@ -150,6 +151,8 @@ class BrokerParts:
         """The time when the broker started, in epoch milliseconds, and the end of the commit log at that time."""
         self.name_server_port: Callable[[], int] | None = None
         """A function that returns the port of the name server in this process; None without a name server."""
+        self.life: BrokerLife | None = None
+        """The life of the broker, through which its role changes; None where it does not."""
         self.in_thread = in_thread
         self.soon = soon
         self.read_queues = around.read_queues

@@ -18,6 +18,7 @@ from gateway.broker.announcing.advertised import fixed_address, unheard, unheard
 from gateway.broker.announcing.registration import NameServerLink, NameServerRegistration, RemoteNameServer
 from gateway.broker.door import Door, RequestAdmission
 from gateway.broker.jobs import jobs
+from gateway.broker.life import BrokerLife, BrokerPorts
 from gateway.broker.parts import BrokerParts, Surroundings
 from gateway.broker.request_loader import load_requests
 from gateway.broker.upkeep.upkeep import Upkeep
@@ -139,6 +140,7 @@ class BrokerService:
         )
         self._upkeep = Upkeep(reactor, jobs(self._parts), lateness.of().observe)
         self._metrics = self._make_metrics()
+        self._kept_ports: BrokerPorts | None = None
         self._started = False
         self._is_ready = False
 
@@ -155,6 +157,18 @@ class BrokerService:
         """
         address = fixed_address(self._settings, self._server.ports[0])
         return [None if address in self.addresses else address]
+
+    @property
+    def ports(self) -> BrokerPorts:
+        """The ports on which the broker listens."""
+        return BrokerPorts(self._server.ports, None if self._parts.master is None else self._parts.master.port)
+
+    def live(self, life: BrokerLife, ports: BrokerPorts | None) -> None:
+        """Take the life, through which requests change the role, and the ports of the broker before; None: choose."""
+        self._parts.life = life
+        self._kept_ports = ports
+        if ports is not None:
+            self._server.keep_ports(ports.requests)
 
     @property
     def dispatch(self) -> Dispatch:
@@ -214,8 +228,12 @@ class BrokerService:
         """Open the port for slaves, by custom the next one; 0 lets the system pick both."""
         settings, master = self._settings, self._parts.master
         if master is not None:
-            by_custom = self._server.ports[0] + 1 if settings.listen_port else 0
-            master.start(settings.bind_address, settings.ha_listen_port if settings.ha_listen_port > 0 else by_custom)
+            port = self._server.ports[0] + 1 if settings.listen_port else 0
+            if settings.ha_listen_port > 0:
+                port = settings.ha_listen_port
+            elif self._kept_ports is not None and self._kept_ports.replicas is not None:
+                port = self._kept_ports.replicas
+            master.start(settings.bind_address, port)
 
     def _look_at_address(self) -> None:
         """Warn the operator if clients get an address on which nothing listens."""

@@ -101,6 +101,10 @@ class RemotingServer(Service):
         """The ports that the server listens on, in the order of the addresses; empty while stopped."""
         return [_port_of(listening) for listening in self._listening]
 
+    def keep_ports(self, ports: Sequence[int]) -> None:
+        """Listen on these ports instead of those of the addresses; call it before the start."""
+        self._addresses = tuple((host, port) for (host, _), port in zip(self._addresses, ports, strict=True))
+
     def startService(self) -> None:  # noqa: N802 (Twisted's name)
         """Listen on all addresses, or on none.
 

@@ -108,9 +108,21 @@ def make_parts(role: Role, settings: Settings, reactor: Any, files: FileLayer | 
         yield Part("nameserver", listening)
     if role is not Role.NAMESERVER:
         # A name server alone stays small, and one beside a broker listens this much earlier.
+        from gateway.broker.life import BrokerLife
         from gateway.broker.service import BrokerService
+        from gateway.reactor.log_thread import in_thread_pool
+        from gateway.reactor.thread_result import thread_result
 
-        yield Part("broker", BrokerService(settings, reactor, wall_clock_ms, name_server, files, access))
+        in_thread = in_thread_pool(reactor, lambda done, value: done(value))
+        yield Part(
+            "broker",
+            BrokerLife(
+                settings,
+                lambda now: BrokerService(now, reactor, wall_clock_ms, name_server, files, access),
+                reactor,
+                lambda work: thread_result(in_thread, work),
+            ),
+        )
 
 
 def make_parts_of_many(members: Sequence[BrokerMember], settings: Settings, reactor: Any) -> Iterator[Part]:
