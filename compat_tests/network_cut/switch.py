@@ -33,6 +33,23 @@ class Machine:
         """Everything arrives again."""
         ip("-n", self.switch, "link", "set", self.port, "up")
 
+    def hears_nothing_of(self, address: str) -> None:
+        """From now on packets of an address are dropped; "0.0.0.0/0" stands for all others."""
+        self._filter("-A", "INPUT", "!", "-i", "lo", "-s", address, "-j", "DROP")
+
+    def says_nothing_to(self, address: str) -> None:
+        """From now on packets to an address are dropped; "0.0.0.0/0" stands for all others."""
+        self._filter("-A", "OUTPUT", "!", "-o", "lo", "-d", address, "-j", "DROP")
+
+    def drops_nothing(self) -> None:
+        """Hear and say everything again."""
+        self._filter("-F")
+
+    def _filter(self, *rule: str) -> None:
+        command = self.command("iptables", "-w", *rule)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+        assert done.returncode == 0, f"no packet is dropped (it takes iptables): {' '.join(command)}: {done.stderr}"
+
 
 class Switch:
     """A bridge with this machine, as ``address``, and namespaces around it. Needs root and ``ip``.

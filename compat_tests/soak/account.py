@@ -81,6 +81,16 @@ class Account:
         """The live consumer got these."""
         self._undelivered_yet += entries
 
+    def told(self) -> Iterator[Entry]:
+        """Every acknowledged message with its place; half messages at 0/0."""
+        for number, place in enumerate(self._told):
+            if place != NOTHING:
+                yield number, place >> _OFFSET_BITS, place & (1 << _OFFSET_BITS) - 1
+
+    def attempts(self, number: int) -> int:
+        """Return how often the client has put a message on the wire."""
+        return self._attempts.get(number, 1)
+
     # -- what is stored ---------------------------------------------------------------------------------------
 
     def end(self, queue: int) -> int:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import base64
 import struct
+import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -22,7 +24,13 @@ from compat_tests.soak.streams import QUEUES, SHARDS, STREAMS, Stream, commits
 _ENTRY = struct.Struct(">iii")
 SEND_TIMEOUT_MS = 3000
 CHECKS_S = 60
+PROGRESS_S = 60.0
+_POLL_S = 0.05
 assert QUICK["transactionCheckInterval"] == "1000", "the checks of a soak shall not take longer than CHECKS_S"
+
+
+class NoProgress(Exception):  # noqa: N818 - a fact, told to the user
+    """The clients did not get on though the broker serves."""
 
 
 class Load:
@@ -30,9 +38,20 @@ class Load:
 
     :param tag: makes topics and groups unique.
     :param longest_s: the verbs end by themselves after this time.
+    :param streams: what the clients do; all that a soak has, unless given.
     """
 
-    def __init__(self, client: JavaClient, nameserver: str, findings: Findings, *, tag: str, longest_s: int) -> None:
+    def __init__(
+        self,
+        client: JavaClient,
+        nameserver: str,
+        findings: Findings,
+        *,
+        tag: str,
+        longest_s: int,
+        streams: Sequence[Stream] = STREAMS,
+    ) -> None:
+        self.streams = streams
         self._client = client
         self._nameserver = nameserver
         self._findings = findings
@@ -49,12 +68,16 @@ class Load:
                 commits=commits if stream.is_transactional else None,
                 shards=SHARDS if stream.is_orderly else 0,
             )
-            for stream in STREAMS
+            for stream in self.streams
         }
         self.refusals: Counter[str] = Counter()
         self.refusal_texts: dict[str, str] = {}
         self.sent_totals: dict[str, int] = {}
         self.got_totals: dict[str, int] = {}
+        self.last_reading: dict[str, list[Entry]] = {}
+        """What the last reading found, by stream."""
+        self.ended: dict[str, Answer] = {}
+        """What the sending verbs said at their end."""
         self._seen_refusals: dict[str, dict[str, int]] = {}
 
     def topic(self, stream: Stream) -> str:
@@ -70,10 +93,10 @@ class Load:
 
     def start(self) -> None:
         """Make the topics, then let everybody begin."""
-        for stream in STREAMS:
+        for stream in self.streams:
             made = self._client.run("create-topic", ns=self._nameserver, topic=self.topic(stream), queues=QUEUES)
             assert made["queues"] == QUEUES, str(made)
-        for stream in STREAMS:
+        for stream in self.streams:
             self._consuming[stream.name] = self._begin(
                 stream, stream.consume, f"got_{stream.name}", "reading", {"pull_again_ms": 200}
             )
@@ -99,7 +122,7 @@ class Load:
         """Wait for the last sends, and for the checks of transactions left open."""
         self._client.stop(f"{self._tag}_sending")
         for name, ending in self._sending.items():
-            answer = ending.result(timeout=CHECKS_S + 60)
+            answer = self.ended[name] = ending.result(timeout=CHECKS_S + 60)
             if "unanswered" in answer.fields:
                 assert answer["unanswered"] == 0, f"{name}: {answer['unanswered']} sends were never answered"
 
@@ -124,9 +147,9 @@ class Load:
 
     def look(self) -> None:
         """Bring what the clients were told since the last look into the accounts."""
-        names = [f"{self._tag}_{part}_{stream.name}" for part in ("sent", "got") for stream in STREAMS]
+        names = [f"{self._tag}_{part}_{stream.name}" for part in ("sent", "got") for stream in self.streams]
         pages = self._client.run("ledger", names=",".join(names), timeout_s=30)
-        for stream in STREAMS:
+        for stream in self.streams:
             account = self.accounts[stream.name]
             sent: dict[str, Any] = pages.json(f"{self._tag}_sent_{stream.name}")
             for number, attempts, _ in _entries(sent["retried"]):
@@ -137,6 +160,29 @@ class Load:
             got: dict[str, Any] = pages.json(f"{self._tag}_got_{stream.name}")
             account.deliver(_entries(got["entries"]))
             self.got_totals[stream.name] = got["total"]
+
+    def wait_for_progress(self, *, with_consumers: bool = True, timeout_s: float = PROGRESS_S) -> str:
+        """Wait until every sender was acknowledged and every consumer was given something more; the last to get on.
+
+        :raises NoProgress: somebody did not.
+        """
+        self.look()
+        sent, got = dict(self.sent_totals), dict(self.got_totals)
+        last: list[str] = []
+        end, pause = time.monotonic() + timeout_s, threading.Event()
+        while True:
+            self.look()
+            waiting = [f"{name} sending" for name in sent if self.sent_totals[name] <= sent[name]]
+            if with_consumers:
+                waiting += [f"{name} consuming" for name in got if self.got_totals[name] <= got[name]]
+            last = waiting or last
+            if not waiting:
+                return ", ".join(last)
+            if time.monotonic() > end:
+                raise NoProgress(
+                    f"after {timeout_s:g} s no progress of {', '.join(last)}; refusals {self.refusal_texts}"
+                )
+            pause.wait(_POLL_S)
 
     def _count_refusals(self, name: str, page: dict[str, Any]) -> None:
         before = self._seen_refusals.get(name, {})
@@ -154,7 +200,7 @@ class Load:
             if fresh
             else ",".join(
                 f"{self.topic(stream)}/{queue}:{end}"
-                for stream in STREAMS
+                for stream in self.streams
                 for queue, end in enumerate(self.accounts[stream.name].ends())
             )
         )
@@ -163,12 +209,12 @@ class Load:
             "read-queues",
             ns=self._nameserver,
             group=f"r_{self._tag}_{self._readings}",
-            topics=",".join(map(self.topic, STREAMS)),
-            runs=",".join(map(self._run_name, STREAMS)),
+            topics=",".join(map(self.topic, self.streams)),
+            runs=",".join(map(self._run_name, self.streams)),
             timeout_s=240,
             **{"from": positions},
         )
-        for stream in STREAMS:
+        for stream in self.streams:
             self._put_down(stream, answer)
         for kind in ("corrupt", "strangers"):
             if answer[kind]:
@@ -181,7 +227,8 @@ class Load:
 
     def _put_down(self, stream: Stream, answer: Answer) -> None:
         found: list[list[tuple[int, int]]] = [[] for _ in range(QUEUES)]
-        for number, queue, offset in _entries(answer.json("entries")[self.topic(stream)]):
+        entries = self.last_reading[stream.name] = list(_entries(answer.json("entries")[self.topic(stream)]))
+        for number, queue, offset in entries:
             found[queue].append((offset, number))
         for queue in range(QUEUES):
             minimum, start, end = answer.json("ranges")[f"{self.topic(stream)}/{queue}"]

@@ -14,7 +14,6 @@ from compat_tests.soak.plan import Fault, Moment, Round
 from compat_tests.soak.small_disk import SmallDisk
 
 _POLL_S = 0.05
-PROGRESS_S = 60.0
 ROLL_S = 10.0
 FIRE_S = 8.0
 REFUSAL_S = 20.0
@@ -22,10 +21,6 @@ QUIET_S = 2.0
 ANSWERS_UNDER_WAY_S = 1.0
 SERVICE_NOT_AVAILABLE = "14"
 FULL_WORDS = ("disk is full", "disk full", "No space left")
-
-
-class NoProgress(Exception):  # noqa: N818 - a fact, told to the user
-    """The clients did not get on though the broker serves."""
 
 
 @dataclass(slots=True)
@@ -51,22 +46,7 @@ def play(scene: Scene, round_: Round) -> str:
 
 def wait_for_progress(scene: Scene) -> str:
     """Until every sender was acknowledged and every consumer was given something more; the last to get on."""
-    load = scene.load
-    load.look()
-    sent, got = dict(load.sent_totals), dict(load.got_totals)
-    last: list[str] = []
-
-    def everybody_got_on() -> bool:
-        load.look()
-        waiting = [f"{name} sending" for name in sent if load.sent_totals[name] <= sent[name]]
-        if scene.wait_for_consumers:
-            waiting += [f"{name} consuming" for name in got if load.got_totals[name] <= got[name]]
-        last[:] = waiting or last
-        return not waiting
-
-    if not _until(everybody_got_on, PROGRESS_S):
-        raise NoProgress(f"after {PROGRESS_S:g} s no progress of {', '.join(last)}; refusals {load.refusal_texts}")
-    return ", ".join(last)
+    return scene.load.wait_for_progress(with_consumers=scene.wait_for_consumers)
 
 
 # -- the faults -----------------------------------------------------------------------------------------------

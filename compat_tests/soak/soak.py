@@ -13,10 +13,10 @@ from pathlib import Path
 from compat_tests.java_client import JavaClient
 from compat_tests.soak.broker import SoakedBroker
 from compat_tests.soak.findings import Findings, Wrong
-from compat_tests.soak.load import Load
+from compat_tests.soak.load import Load, NoProgress
 from compat_tests.soak.plan import Fault, Plan
 from compat_tests.soak.progress import Progress
-from compat_tests.soak.rounds import NoProgress, Scene, play, wait_for_progress
+from compat_tests.soak.rounds import Scene, play, wait_for_progress
 from compat_tests.soak.small_disk import SmallDisk
 
 _NEEDS_DISK = frozenset({Fault.DISK_FULL, Fault.READ_ONLY})
