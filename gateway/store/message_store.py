@@ -41,7 +41,7 @@ from gateway.store.figures import StoreFigures, StoreProgress
 from gateway.store.index.index import KeyIndex
 from gateway.store.index.indexing import DispatchedLog, Indexing
 from gateway.store.log.commit_log import CommitLog, head_at
-from gateway.store.log.copied_records import CopiedRecords, copied_records
+from gateway.store.log.copied_records import CopiedRecords
 from gateway.store.log.log_batch import NO_END
 from gateway.store.log.log_bytes import log_bytes, record_begins
 from gateway.store.log.log_scan import refuse_misplaced
@@ -446,15 +446,16 @@ class MessageStore:
         """
         return log_bytes(self._log.files, start, limit, self.durable_end)
 
-    def copied_records(self, received: bytes | bytearray) -> CopiedRecords:
+    def copied_records(self, received: bytes) -> CopiedRecords:
         """Return the intact records at the start of bytes that continue the log; on the reactor's thread."""
-        return copied_records(received, self._log.position, self._log.files.file_size)
+        return self._copying.records(received)
 
     def append_copied(self, records: CopiedRecords, on_copied: OnCopied) -> None:
         """Append what ``copied_records`` returned, byte for byte.
 
         ``on_copied`` is called with True when all records are stored and visible, with False if some were refused: then
-        the log ends before them. One call at a time, and no other message may be appended meanwhile.
+        the log ends before them. The next call may follow once ``max_commit_log_offset`` has reached the end of the
+        records; no other message may be appended meanwhile.
         """
         self._copying.append(records, on_copied)
 

@@ -2,8 +2,8 @@
 
 One object serves the sender's callback and the listeners: at tens of thousands of messages a second, a second object
 with the same facts would cost more than it explains. The object stands for one message (``PutResult``), or for a row of
-messages that follow each other in the log and in their queue (``PutRun``). ``each`` returns an outcome for every single
-message.
+messages that follow each other in the log and in their queue (``PutRun``), or for copied messages that follow each
+other in their queue alone (``PutRow``). ``each`` returns an outcome for every single message.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from mypy_extensions import mypyc_attr
 
+from wire.disk.consume_queue import UNIT, UNIT_BYTES
 from wire.layout_writers import write_unit
+from wire.message.record import parse_record, restated
 
 if TYPE_CHECKING:
     from librt.strings import BytesWriter
@@ -95,12 +97,13 @@ class PutOutcome:
     def __init__(
         self,
         status: PutStatus,
-        message: OutgoingMessage,
+        topic: str,
+        queue_id: int,
         count: int,
     ) -> None:
         self.status = status
-        self.topic = message.topic
-        self.queue_id = message.queue_id
+        self.topic = topic
+        self.queue_id = queue_id
         self.queue: ConsumeQueue | None = None
         self.queue_offset = -1
         self.commit_log_offset = -1
@@ -125,7 +128,7 @@ class PutResult(PutOutcome):
     __slots__ = ("message", "tags_code")
 
     def __init__(self, status: PutStatus, message: OutgoingMessage) -> None:
-        super().__init__(status, message, 1)
+        super().__init__(status, message.topic, message.queue_id, 1)
         self.message = message
         self.tags_code = 0
 
@@ -169,7 +172,7 @@ class PutRun(PutOutcome):
         commit_log_offset: int = -1,
         stored_at_ms: int = 0,
     ) -> None:
-        super().__init__(status, run.batch, run.count)
+        super().__init__(status, run.batch.topic, run.batch.queue_id, run.count)
         self.queue = queue
         self.queue_offset = queue_offset
         self.commit_log_offset = commit_log_offset
@@ -200,6 +203,42 @@ class PutRun(PutOutcome):
         for number, size in enumerate(self.run.sizes):
             write_unit(out, place, size, forms[number].code)
             place += size
+
+
+@mypyc_attr(acyclic=True)
+class PutRow(PutOutcome):
+    """The outcome of copied messages of one queue; records of other queues may lie between them in the log.
+
+    ``size`` is the sum of their sizes. ``data`` are bytes of the log from ``start`` on that hold the records, ``units``
+    the units of the queue.
+    """
+
+    __slots__ = ("data", "start", "units")
+
+    def __init__(self, queue: ConsumeQueue, queue_offset: int, units: bytes, data: bytes, start: int) -> None:
+        super().__init__(PutStatus.PUT_OK, queue.topic, queue.queue_id, len(units) // UNIT_BYTES)
+        self.queue = queue
+        self.queue_offset = queue_offset
+        self.commit_log_offset = UNIT.unpack_from(units)[0]
+        self.size = sum([size for _, size, _ in UNIT.iter_unpack(units)])
+        self.units = units
+        self.data = data
+        self.start = start
+
+    def each(self) -> Iterator[PutResult]:
+        """Yield the outcome of each message, read from the bytes on demand, because few callers need all."""
+        for number, (place, size, code) in enumerate(UNIT.iter_unpack(self.units)):
+            found = parse_record(self.data, place - self.start)
+            message = restated(found, found.topic, found.queue_id, found.properties)
+            result = PutResult(self.status, message).at(
+                self.queue, self.queue_offset + number, place, size, found.stored_at_ms
+            )
+            result.tags_code = code
+            yield result
+
+    def places(self) -> list[int]:
+        """Return the commit log offset of each message."""
+        return [place for place, _, _ in UNIT.iter_unpack(self.units)]
 
 
 Dispatched: TypeAlias = PutResult

@@ -96,7 +96,7 @@ async def _begin_empty(store: BeginningLog, master: MasterAddresses, call: Call,
     if answer.code != ResponseCode.SUCCESS:
         return  # a master of ours does not show it before a slave has it
     records = store.copied_records(bytes(answer.body))
-    if not records.messages:
+    if not records.data:
         raise CannotFollow(f"the master's first record at {first} is none: {records.problem or 'it is cut off'}")
     copied: Deferred[bool] = Deferred()
     store.append_copied(records, copied.callback)

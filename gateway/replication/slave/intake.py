@@ -1,11 +1,12 @@
 """The stretches of one connection on their way into the log: held until their records are whole, then appended.
 
-A batch of records is on its way to the disk while the next stretches gather, so the log grows in group commits. The
-place of each stretch has to be the end of what came before; each record is checked before it is stored.
+Records are on their way to the disk while the next ones are checked and appended, so the log grows in group commits.
+The place of each stretch has to be the end of what came before; each record is checked before it is stored.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
@@ -19,7 +20,9 @@ MAX_HELD_BYTES = 64 * 1024 * 1024
 PAUSE_BYTES = 2 * MAX_STRETCH_BODY_BYTES
 """The number of held bytes above which nothing is read from the connection while records are on their way."""
 MOST_AT_ONCE_BYTES = 1024 * 1024
-"""The most bytes whose records are looked at in one turn of the reactor, unless one record is larger."""
+"""The number of bytes whose records are looked at at once, with the rest of a stretch, unless one record is larger."""
+MAX_UNDER_WAY_BYTES = 8 * MOST_AT_ONCE_BYTES
+"""The number of bytes on their way to the disk from which on the next ones wait."""
 
 
 class CopyingLog(Protocol):
@@ -33,11 +36,14 @@ class CopyingLog(Protocol):
     def max_commit_log_offset(self) -> int:
         """The offset after the last record."""
 
-    def copied_records(self, received: bytes | bytearray) -> CopiedRecords:
+    def copied_records(self, received: bytes) -> CopiedRecords:
         """Return the intact records at the start of bytes that continue the log."""
 
     def append_copied(self, records: CopiedRecords, on_copied: Callable[[bool], None]) -> None:
-        """Append the records; tell whether all of them are stored and visible."""
+        """Append the records; tell whether all of them are stored and visible.
+
+        More may follow once ``max_commit_log_offset`` has reached the end of the records.
+        """
 
     def flush_stored(self) -> bool:
         """Bring the log to the disk up to the last stored record; blocks."""
@@ -57,24 +63,34 @@ class Intake:
         self._in_thread = in_thread
         self._stored = stored
         self._failed = failed
-        self._held = bytearray()
-        self._end = 0
+        self._held: deque[bytes] = deque()
+        self._held_bytes = 0
         self._needed_bytes = 0
+        self._end = 0
+        """The offset after the records that went to the store, valid while ``is_busy``."""
+        self._copied_end = 0
+        self._under_way = 0
+        self._under_way_bytes = 0
+        self._is_storing = False
+        self._is_flushing = False
         self._has_failed = False
-        self.is_busy = False
+
+    @property
+    def is_busy(self) -> bool:
         """True while records are on their way to the disk."""
+        return self._under_way > 0 or self._is_flushing
 
     @property
     def next_offset(self) -> int:
         """The offset of the next byte from the master."""
         if not self.is_busy:
             self._end = self._store.max_commit_log_offset
-        return self._end + len(self._held)
+        return self._end + self._held_bytes
 
     @property
     def is_full(self) -> bool:
         """True if the connection should send nothing more for a moment."""
-        return self.is_busy and len(self._held) > PAUSE_BYTES
+        return self.is_busy and self._held_bytes > PAUSE_BYTES
 
     def take(self, stretch: Stretch) -> None:
         """Take the next stretch; a sign of life is a stretch without bytes."""
@@ -82,13 +98,16 @@ class Intake:
         if stretch.offset != expected:
             self._fail(f"the master sends its log from {stretch.offset} on, the log here goes on at {expected}")
             return
-        self._held += stretch.body
+        if stretch.body:
+            self._held.append(stretch.body)
+            self._held_bytes += len(stretch.body)
         self._store_some()
 
     def close(self) -> None:
         """Take and tell nothing more; records that are on their way are stored all the same."""
         self._has_failed = True
-        self._held = bytearray()
+        self._held.clear()
+        self._held_bytes = 0
 
     def _fail(self, reason: str) -> None:
         if not self._has_failed:
@@ -96,41 +115,82 @@ class Intake:
             self._failed(reason)
 
     def _store_some(self) -> None:
-        """Append what is whole of the held bytes."""
-        while not (self.is_busy or self._has_failed) and len(self._held) >= max(self._needed_bytes, 1):
-            records = self._store.copied_records(self._held[: max(self._needed_bytes, MOST_AT_ONCE_BYTES)])
-            if records.messages:
-                self._end = records.start
-                self.is_busy = True
-                self._store.append_copied(records, partial(self._copied, records))
-            elif records.problem is not None:
-                self._fail(f"the bytes from {records.end} on are no record of a log: {records.problem}")
-            elif records.needed_bytes > MAX_HELD_BYTES:
-                self._fail(f"a record or filler at {records.end} takes more than {MAX_HELD_BYTES} bytes")
-            else:
-                self._needed_bytes = records.needed_bytes
+        """Append what is whole of the held bytes; a store that answers at once calls this again, to no effect."""
+        if self._is_storing:
+            return
+        self._is_storing = True
+        while not self._has_failed and self._held_bytes >= max(self._needed_bytes, 1) and self._may_append():
+            self._append()
+        self._is_storing = False
+
+    def _may_append(self) -> bool:
+        """Return whether more may go to the store: while records are on their way, only much at once.
+
+        The store must have appended the records before: all but few are, at once.
+        """
+        if not self.is_busy:
+            return True
+        return (
+            self._held_bytes >= MOST_AT_ONCE_BYTES
+            and self._under_way_bytes < MAX_UNDER_WAY_BYTES
+            and not self._is_flushing
+            and self._store.max_commit_log_offset == self._end
+        )
+
+    def _append(self) -> None:
+        received = self._taken(max(self._needed_bytes, MOST_AT_ONCE_BYTES))
+        records = self._store.copied_records(received)
+        rest = received[len(records.data) :]
+        if rest:
+            self._held.appendleft(rest)
+            self._held_bytes += len(rest)
+        if records.data:
+            self._needed_bytes = 0
+            self._end = records.end
+            self._under_way += 1
+            self._under_way_bytes += len(records.data)
+            self._store.append_copied(records, partial(self._copied, records))
+        elif records.problem is not None:
+            self._fail(f"the bytes from {records.end} on are no record of a log: {records.problem}")
+        elif records.needed_bytes > MAX_HELD_BYTES:
+            self._fail(f"a record or filler at {records.end} takes more than {MAX_HELD_BYTES} bytes")
+        else:
+            self._needed_bytes = records.needed_bytes
+
+    def _taken(self, most: int) -> bytes:
+        """Take held bytes out, not many more than asked for."""
+        parts: list[bytes] = []
+        count = 0
+        while self._held and count < most:
+            parts.append(self._held.popleft())
+            count += len(parts[-1])
+        self._held_bytes -= count
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _copied(self, records: CopiedRecords, is_stored: bool) -> None:
+        self._under_way -= 1
+        self._under_way_bytes -= len(records.data)
         if not is_stored:
-            self._is_done("the records cannot be stored now, see the errors of the store")
-        elif self._store.durable_end < records.end:  # ASYNC_FLUSH
-            self._in_thread(self._store.flush_stored, partial(self._flushed, records))
+            self._fail("the records cannot be stored now, see the errors of the store")
         else:
-            self._flushed(records, True)
+            self._copied_end = records.end
+            self._settle()
 
-    def _flushed(self, records: CopiedRecords, result: object) -> None:
-        if isinstance(result, Failed) or not result:
-            self._is_done("the log cannot be brought to the disk, see the errors of the store")
+    def _settle(self) -> None:
+        """Tell how far the log is durable, and go on; with ASYNC_FLUSH bring it to the disk before."""
+        if self._is_flushing:
+            return
+        if self._store.durable_end < self._copied_end:
+            self._is_flushing = True
+            self._in_thread(self._store.flush_stored, self._flushed)
             return
         if not self._has_failed:
-            del self._held[: len(records.data)]
-            self._needed_bytes = 0
-        self._is_done(None)
-
-    def _is_done(self, fault: str | None) -> None:
-        self.is_busy = False
-        if fault is not None:
-            self._fail(fault)
-        elif not self._has_failed:
             self._stored()
-            self._store_some()
+        self._store_some()
+
+    def _flushed(self, result: object) -> None:
+        self._is_flushing = False
+        if isinstance(result, Failed) or not result:
+            self._fail("the log cannot be brought to the disk, see the errors of the store")
+        else:
+            self._settle()

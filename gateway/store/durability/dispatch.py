@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from librt.strings import BytesWriter
 
-from gateway.store.put_result import PutOutcome, PutResult, PutRun, each_result
+from gateway.store.put_result import PutOutcome, PutResult, PutRow, PutRun, each_result
 from gateway.store.queues.consume_queue import ConsumeQueue
 from gateway.store.queues.consume_queues import ConsumeQueues, ExtendedMessage
 from wire.disk.queue_extension import ExtensionUnit
@@ -85,6 +85,11 @@ class UnitDispatch:
         self._queues = queues
         self._delay_of = delay_of
 
+    @property
+    def is_extended(self) -> bool:
+        """True if the queues have extensions, whose units are made of each message."""
+        return self._bit_map_of is not None
+
     def write(self, outcomes: Sequence[PutOutcome]) -> None:
         """Show the units of a batch and fill in its tags codes; may be repeated after an error.
 
@@ -109,6 +114,8 @@ class UnitDispatch:
                     write_unit(_units_of(rows, light, offset), outcome.commit_log_offset, outcome.size, code)
             elif isinstance(outcome, PutRun):
                 outcome.write_units(units)
+            elif isinstance(outcome, PutRow):
+                units.write(outcome.units)
         for written, row in rows.items():
             self._queues.add(written, row.first_offset, row.units.getvalue())
 

@@ -168,7 +168,10 @@ class Publication:
             count = batch.count
             progress.dispatched_count += count
             self._figures.stored_messages.value += count
-            self._index.offer(batch.outcomes)
+            if batch.keyed is None:
+                self._index.offer(batch.outcomes)
+            else:
+                self._index.offer_copied(batch.keyed, batch.end)
             self._tell(batch)
         self._index.build_soon()
         refusal = self.refusal

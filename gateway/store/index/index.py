@@ -22,6 +22,7 @@ from gateway.store.disk.paths import StorePaths, index_name, is_index_name
 from gateway.store.index.index_entries import ROW_BYTES, IndexEntries, rows_from, rows_without
 from gateway.store.index.index_file import IndexFile, IndexSnapshot, read_head
 from gateway.store.index.index_gap import IndexGap, find_gaps, load_index_names, save_index_names
+from gateway.store.log.copied_records import KeyedRecord
 from gateway.store.log.log_batch import NO_END
 from gateway.store.put_result import PutOutcome, message_count
 from gateway.telemetry.logs import EventLog
@@ -207,21 +208,32 @@ class KeyIndex:
             return
         end = outcomes[-1].commit_log_offset + outcomes[-1].size
         with self._lock:
-            waiting = self._waiting
-            begin = waiting.first_offset if waiting.message_count else outcomes[0].commit_log_offset
-            is_full = (
-                waiting.message_count + message_count(outcomes) > self._max_backlog or end - begin > MAX_BACKLOG_BYTES
-            )
-            if self._behind or is_full:
-                self._behind = True  # read these from the log later, after the backlog
-                return
-            taken = waiting.add_outcomes(outcomes, MAX_BACKLOG_ENTRIES)
-            if taken < len(outcomes):
-                self._behind = True
-                end = outcomes[taken].commit_log_offset
-            self._waiting_end = end
-            if not waiting.message_count:
-                self.scanned = max(self.scanned, end)
+            if self._has_room(message_count(outcomes), outcomes[0].commit_log_offset, end):
+                taken = self._waiting.add_outcomes(outcomes, MAX_BACKLOG_ENTRIES)
+                self._wait_for(outcomes[taken].commit_log_offset if taken < len(outcomes) else None, end)
+
+    def offer_copied(self, records: Sequence[KeyedRecord], end: int) -> None:
+        """Hash the keys of copied records as ``offer`` does; ``end`` is the offset of the log after them."""
+        with self._lock:
+            if self._has_room(len(records), records[0][1] if records else end, end):
+                taken = self._waiting.add_copied(records, MAX_BACKLOG_ENTRIES)
+                self._wait_for(records[taken][1] if taken < len(records) else None, end)
+
+    def _has_room(self, messages: int, begin: int, end: int) -> bool:
+        """Return whether messages may wait; otherwise they are read from the log later, after the backlog."""
+        waiting = self._waiting
+        if waiting.message_count:
+            begin = waiting.first_offset
+        is_full = waiting.message_count + messages > self._max_backlog or end - begin > MAX_BACKLOG_BYTES
+        self._behind = self._behind or is_full
+        return not self._behind
+
+    def _wait_for(self, rest: int | None, end: int) -> None:
+        """Note that messages wait, up to ``end`` or up to the offset ``rest`` of the first that is too much."""
+        self._behind = rest is not None
+        self._waiting_end = end if rest is None else rest
+        if not self._waiting.message_count:
+            self.scanned = max(self.scanned, self._waiting_end)
 
     @property
     def backlog(self) -> int:

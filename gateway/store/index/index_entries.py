@@ -15,10 +15,11 @@ from typing import Final
 from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i64
 
+from gateway.store.log.copied_records import KeyedRecord
 from gateway.store.put_result import PutOutcome, PutResult, PutRun
 from wire.message.flags import SysFlag
 from wire.message.java_hash import hash_on, positive_hash
-from wire.message.properties import PropertyName
+from wire.message.properties import PropertyName, parse_properties
 from wire.message.record import StoredMessage
 
 ROW_BYTES: Final = 20
@@ -147,6 +148,20 @@ class IndexEntries:
         for number, offset in enumerate(outcome.places()):
             form = run.forms[number]
             self._add_keys(offset, stored_at_ms, topic, run.unique_keys[number], form.keys, form.tag)
+
+    def add_copied(self, records: Sequence[KeyedRecord], most: i64) -> int:
+        """Add the entries of copied records, none of which is rolled back; return how many records were taken.
+
+        :param most: no further record is taken once there are this many entries or more.
+        """
+        taken = 0
+        end: i64 = most * ROW_BYTES
+        for topic, offset, stored_at_ms, properties in records:
+            if len(self._rows) >= end:
+                break
+            taken += 1
+            self._add(offset, stored_at_ms, topic, parse_properties(properties))
+        return taken
 
     def add_messages(self, messages: Sequence[StoredMessage]) -> None:
         """Add the entries of messages that were read from the log."""

@@ -15,6 +15,7 @@ from gateway.store.figures import StoreProgress
 from gateway.store.index.index import KeyIndex
 from gateway.store.index.index_entries import KeyKind
 from gateway.store.log.commit_log import CommitLog, head_at
+from gateway.store.log.copied_records import KeyedRecord
 from gateway.store.log.log_scan import LogScan
 from gateway.store.put_result import PutOutcome
 from gateway.telemetry.logs import EventLog
@@ -45,6 +46,11 @@ class Indexing:
         """Take note of dispatched messages."""
         if self._enabled:
             self._index.offer(outcomes)
+
+    def offer_copied(self, records: Sequence[KeyedRecord], end: int) -> None:
+        """Take note of copied records; ``end`` is the offset of the log after them."""
+        if self._enabled:
+            self._index.offer_copied(records, end)
 
     def build_soon(self) -> None:
         """Schedule the entries of waiting messages, once there are enough for a slice."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from gateway.store.log.copied_records import KeyedRecord
 from gateway.store.put_result import message_count
 from wire.message.record import LARGE_BODY_BYTES
 
@@ -34,7 +35,7 @@ class LogBatch:
 
     ``writes`` holds (file, position in the file, buffers). ``buffers`` is the last of these lists; the content of
     ``out`` follows it until it is sealed. ``has_hasty`` is True if a waiter waits only for the write. The writer of the
-    batch sets ``is_written``.
+    batch sets ``is_written``. A batch of copied records has their keys in ``keyed``, for the key index.
 
     :param out: an empty writer that all batches share in turn: a new writer would take longer to grow than the write
         takes.
@@ -46,6 +47,7 @@ class LogBatch:
         "end",
         "has_hasty",
         "is_written",
+        "keyed",
         "limit",
         "out",
         "outcomes",
@@ -62,6 +64,7 @@ class LogBatch:
         self.buffers: list[Buffer] = []
         self.out = out
         self.outcomes: list[PutOutcome] = []
+        self.keyed: list[KeyedRecord] | None = None
         self.waiters: list[Waiter] = []
         self.has_hasty = False
         self.is_written = False

@@ -58,11 +58,11 @@ class CopySteps(Steps):
             received += (
                 other.log_bytes(store.max_commit_log_offset + len(received), self._random.choice((1, 3000))) or b""
             )
-        records = store.copied_records(received[: len(received) - self._random.choice((0, 0, 20))])
+        records = store.copied_records(bytes(received[: len(received) - self._random.choice((0, 0, 20))]))
         assert records.problem is None, records.problem
         again = next((message for message in records.messages[1:] if message.queue_offset == 0), None)
         if again is not None:  # until it comes, the messages before it are promised
-            records = store.copied_records(received[: again.commit_log_offset - records.start])
+            records = store.copied_records(bytes(received[: again.commit_log_offset - records.start]))
         for message in records.messages:
             self._stage.allow(restated(message, message.topic, message.queue_id, message.properties))
             if message.queue_offset == 0:

@@ -475,3 +475,48 @@ def test_the_state_names_the_master_and_the_last_words(tmp_path: Path) -> None:
 
 def _reasons(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [vars(record)["facts"]["reason"] for record in caplog.records if record.name == "gateway.replication"]
+
+
+def test_more_is_appended_while_records_are_on_their_way_but_not_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake_module, "MOST_AT_ONCE_BYTES", 1000)
+    monkeypatch.setattr(intake_module, "MAX_UNDER_WAY_BYTES", 4000)
+    executor = Executor()
+    world = World(tmp_path, executor=executor)
+    world.receiver.start()
+    world.connect()
+    for number in range(60):
+        put(world.master, b"%d" % (number % 10) * 300)
+    world.send(limit=1000, piece=100_000)
+
+    appended = world.slave.max_commit_log_offset
+    assert 4000 <= appended < 6000
+    assert (world.reports(), world.slave.durable_end) == ([], 0)
+    while executor.turn or executor.threads:
+        executor.run_turn()
+        if executor.threads:
+            executor.work()()
+        assert world.slave.max_commit_log_offset - world.slave.durable_end < 10_000
+    assert world.reports()[-1] == world.slave.durable_end == world.master.durable_end
+    assert_equal(world.slave, world.master, tmp_path)
+
+
+def test_with_async_flush_every_report_is_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake_module, "MOST_AT_ONCE_BYTES", 1000)
+    executor = Executor()
+    world = World(tmp_path, ASYNC, executor=executor)
+    world.receiver.start()
+    world.connect()
+    for number in range(60):
+        put(world.master, b"%d" % (number % 10) * 300)
+    world.send(limit=1000, piece=100_000)
+
+    reports: list[int] = []
+    while executor.turn or executor.threads:
+        executor.run_turn()
+        if executor.threads:
+            executor.work()()
+        reports += world.reports()
+        assert all(report <= world.slave.durable_end for report in reports)
+    assert reports[-1] == world.slave.durable_end == world.master.durable_end

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gateway.broker.requests.sending.batches import as_one_record
 from gateway.settings.store import StoreSettings
+from gateway.store.log.copied_records import CopiedRecords
+from gateway.store.log.copied_records import copied_records as careful_records
 from gateway.store.message_store import MessageStore
-from gateway.store.put_result import PutOutcome, each_result
+from gateway.store.put_result import PutOutcome, PutRow, each_result
 from gateway.tests.store.small_store import (
     ASYNC,
     LOG_FILE_BYTES,
@@ -39,7 +45,7 @@ LIGHT = replace(SMALL, enable_lmq=True, enable_multi_dispatch=True)
 def copy(slave: MessageStore, data: bytes | bytearray) -> bool:
     """Append all whole records of some bytes, with executors that run at once."""
     told: list[bool] = []
-    slave.append_copied(slave.copied_records(data), told.append)
+    slave.append_copied(slave.copied_records(bytes(data)), told.append)
     (answer,) = told
     return answer
 
@@ -49,7 +55,7 @@ def follow(slave: MessageStore, master: MessageStore, limit: int = 1000) -> None
     held, end = bytearray(), slave.max_commit_log_offset
     while part := master.log_bytes(end + len(held), limit):
         held += part
-        records = slave.copied_records(held)
+        records = slave.copied_records(bytes(held))
         assert records.problem is None
         told: list[bool] = []
         slave.append_copied(records, told.append)
@@ -423,10 +429,205 @@ def test_nothing_is_reported_before_it_is_on_disk(tmp_path: Path) -> None:
     assert data is not None
     told: list[bool] = []
 
-    slave.append_copied(slave.copied_records(data), told.append)
+    slave.append_copied(slave.copied_records(bytes(data)), told.append)
     executor.run_turn()
     assert (told, slave.durable_end) == ([], 0)
     executor.run()
 
     assert told == [True]
     assert slave.durable_end == len(data)
+
+
+# --- in bulk, and more while earlier records are on their way --------------------------------------------------------
+
+
+def with_care(slave: MessageStore, data: bytes) -> CopiedRecords:
+    """The records of some bytes, each read on its own."""
+    return careful_records(data, slave.max_commit_log_offset, LOG_FILE_BYTES)
+
+
+def index_of(directory: Path) -> list[bytes]:
+    """All index files."""
+    return [path.read_bytes() for path in sorted((directory / "index").iterdir())]
+
+
+def in_parts(master: MessageStore, sizes: Sequence[int]) -> Iterator[bytes]:
+    """All of a log as it may arrive, cut at the ends of records."""
+    at, number = 0, 0
+    while part := master.log_bytes(at, sizes[number % len(sizes)]):
+        at, number = at + len(part), number + 1
+        yield part
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["A", "B", "SCHEDULE_TOPIC_XXXX", "%RETRY%g"]),
+            st.integers(0, 2),
+            st.binary(max_size=300),
+            st.sampled_from(["", "tag", "other"]),
+            st.sampled_from(["", "k1", "k1 k2"]),
+            st.sampled_from([0, 0, 0, SysFlag.TRANSACTION_PREPARED, SysFlag.TRANSACTION_ROLLBACK]),
+        ),
+        min_size=1,
+        max_size=60,
+    ),
+    st.lists(st.integers(1, 8000), min_size=1, max_size=4),
+)
+@settings(max_examples=30)
+def test_a_walk_in_bulk_and_one_with_care_leave_the_same(
+    kinds: list[tuple[str, int, bytes, str, str, int]], sizes: list[int]
+) -> None:
+    with TemporaryDirectory() as name:
+        root = Path(name)
+        master = opened(root / "master", delay_of=lambda level: level * 1000)
+        quick = opened(root / "quick", delay_of=lambda level: level * 1000)
+        careful = opened(root / "careful", delay_of=lambda level: level * 1000)
+        told: dict[str, list[tuple[object, ...]]] = {"quick": [], "careful": []}
+        for of, store in (("quick", quick), ("careful", careful)):
+            store.listen(partial(note_each, told[of]))
+        for topic, queue_id, body, tag, keys, flag in kinds:
+            properties = {"TAGS": tag, "KEYS": keys, "UNIQ_KEY": f"U{len(body)}", "DELAY": "3"}
+            put(master, message(body, topic=topic, queue_id=queue_id, sys_flag=flag, **properties))
+        for part in in_parts(master, sizes):
+            for store, records in ((quick, quick.copied_records(part)), (careful, with_care(careful, part))):
+                if records.data:
+                    answers: list[bool] = []
+                    store.append_copied(records, answers.append)
+                    assert answers == [True]
+
+        assert units(quick) == units(careful) == units(master)
+        assert sorted(told["quick"]) == sorted(told["careful"])
+        assert [store.last_stored_ms for store in (quick, careful)] == [master.last_stored_ms] * 2
+        for store in (quick, careful):
+            store.close()
+        assert index_of(root / "quick") == index_of(root / "careful")
+
+
+def note_each(seen: list[tuple[object, ...]], outcomes: Sequence[PutOutcome]) -> None:
+    """Keep all that listeners may use of each message."""
+    for each in each_result(outcomes):
+        found = each.message
+        place = (each.commit_log_offset, each.size, each.topic, each.queue_id, each.queue_offset)
+        seen.append((*place, each.tags_code, each.stored_at_ms, found.body, sorted(found.property_map.items())))
+
+
+def test_plain_records_are_taken_in_bulk(tmp_path: Path) -> None:
+    master, slave = opened(tmp_path / "master"), opened(tmp_path / "slave")
+    for number in range(20):
+        put(master, message(b"%d" % number, queue_id=number % 3, TAGS="t"))
+    outcomes: list[PutOutcome] = []
+    slave.listen(outcomes.extend)
+    data = master.log_bytes(0, 1 << 20)
+    assert data is not None
+
+    assert copy(slave, data)
+
+    assert [(type(each), each.queue_id, each.count) for each in outcomes] == [
+        (PutRow, 0, 7),
+        (PutRow, 1, 7),
+        (PutRow, 2, 6),
+    ]
+    for each in outcomes:
+        assert each.places() == [found.commit_log_offset for found in read_all(master, queue_id=each.queue_id)]
+    assert sum(each.size for each in outcomes) == len(data)
+
+
+def in_flight(root: Path, settings: StoreSettings = SMALL) -> tuple[MessageStore, Executor]:
+    """A store whose blocking work waits for the test."""
+    executor = Executor()
+    slave = small_store(root, settings, soon=executor.soon, in_thread=executor.in_thread)
+    slave.open()
+    executor.run()
+    return slave, executor
+
+
+def test_more_records_are_appended_while_earlier_ones_are_on_their_way(tmp_path: Path) -> None:
+    master = opened(tmp_path / "master")
+    slave, executor = in_flight(tmp_path / "slave")
+    for number in range(12):
+        put(master, message(b"%d" % number, queue_id=number % 2))
+    told: list[bool] = []
+    for part in in_parts(master, [400]):
+        slave.append_copied(slave.copied_records(part), told.append)
+        executor.run_turn()
+
+    assert slave.max_commit_log_offset == master.max_commit_log_offset
+    assert (told, slave.durable_end, units(slave)) == ([], 0, {})
+    executor.run()
+    assert told
+    assert all(told)
+    assert_equal(slave, master, tmp_path)
+
+
+def test_a_queue_begins_again_only_after_what_is_on_its_way(tmp_path: Path) -> None:
+    master = opened(tmp_path / "master")
+    slave, executor = in_flight(tmp_path / "slave")
+    for number in range(12):
+        put(master, message(b"old%d" % number, topic="A"))
+    old = master.log_bytes(0, 1 << 20)
+    master.delete_topic("A")
+    for number in range(3):
+        put(master, message(b"new%d" % number, topic="A"))
+    assert old is not None
+    new = master.log_bytes(len(old), 1 << 20)
+    assert new is not None
+    told: list[bool] = []
+
+    slave.append_copied(slave.copied_records(old), told.append)
+    executor.run_turn()
+    slave.append_copied(slave.copied_records(new), told.append)
+    assert slave.max_commit_log_offset == len(old)
+    executor.run()
+
+    assert told == [True, True]
+    assert bodies(slave, "A") == [b"new0", b"new1", b"new2"]
+    assert_equal(slave, master, tmp_path)
+
+
+@pytest.mark.parametrize("care", [False, True], ids=["in bulk", "with care"])
+def test_records_wait_for_a_batch_that_is_full(tmp_path: Path, care: bool) -> None:
+    master = opened(tmp_path / "master")
+    slave, executor = in_flight(tmp_path / "slave", replace(SMALL, max_unwritten_bytes=500))
+    for number in range(12):
+        put(master, b"%d" % number * 300)
+    told: list[bool] = []
+    for part in in_parts(master, [1000]):
+        records = with_care(slave, part) if care else slave.copied_records(part)
+        if records.start != slave.max_commit_log_offset or not records.data:
+            break
+        slave.append_copied(records, told.append)
+    waiting = slave.max_commit_log_offset
+    assert 0 < waiting < master.max_commit_log_offset
+    assert told == []
+
+    executor.run()
+    assert told
+    assert all(told)
+    assert slave.max_commit_log_offset > waiting
+
+
+def test_records_behind_a_batch_that_failed_are_refused_as_well(tmp_path: Path) -> None:
+    disk, executor = Disk(), Executor()
+    master = opened(tmp_path / "master")
+    slave = small_store(tmp_path / "slave", disk=disk, soon=executor.soon, in_thread=executor.in_thread)
+    slave.open()
+    executor.run()
+    for number in range(12):
+        put(master, message(b"%d" % number * 50, queue_id=number % 2))
+    parts = list(in_parts(master, [500]))
+    told: list[bool] = []
+    disk.fail("write", "commitlog", 28)
+    for part in parts[:3]:
+        slave.append_copied(slave.copied_records(part), told.append)
+    executor.run()
+
+    assert told == [False] * 3
+    assert slave.max_commit_log_offset == slave.stored_end == 0
+    disk.fault = None
+    slave.look_at_space(slave.deletion.look())
+    for part in parts:
+        slave.append_copied(slave.copied_records(part), told.append)
+    executor.run()
+    assert told[3:] == [True] * len(parts)
+    assert_equal(slave, master, tmp_path)
