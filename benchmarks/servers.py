@@ -37,6 +37,7 @@ _BROKER_CONF = """brokerClusterName=DefaultCluster
 brokerName=broker-a
 brokerId=0
 brokerIP1=127.0.0.1
+brokerIP2=127.0.0.1
 brokerRole=ASYNC_MASTER
 autoCreateTopicEnable=true
 waitTimeMillsInSendQueue=5000
@@ -62,6 +63,10 @@ class Server:
     def broker_pid(self) -> int:
         """The process whose CPU time is counted."""
         return self.processes[-1].pid
+
+    def peak_bytes(self) -> int:
+        """The most resident memory that the broker had."""
+        return int(Path(f"/proc/{self.broker_pid}/status").read_text().split("VmHWM:")[1].split()[0]) * 1024
 
     def memory_bytes(self) -> tuple[int, int]:
         """Resident and, of it, anonymous memory of all processes: the rest is mapped files."""
@@ -137,10 +142,14 @@ def started_again(server: Server) -> None:
     _wait_until_ready(server)
 
 
-def _wait_until_ready(server: Server) -> None:
+def _wait_for_ready_line(server: Server) -> None:
     log = server.directory / "broker.log"
-    wanted = "boot success" if server.kind == "apache" else "ready nameserver="
+    wanted = "boot success" if server.kind == "apache" else "ready "
     wait_for(lambda: wanted in log.read_text(errors="replace"), server)
+
+
+def _wait_until_ready(server: Server) -> None:
+    _wait_for_ready_line(server)
     if server.kind == "apache":  # one whose first registration failed says so as well, and repeats it 10 s later
         with AdminClient(namesrv=server.nameserver) as admin:
             wait_for(lambda: bool(admin.cluster.info().cluster_addr_table), server)
@@ -166,48 +175,52 @@ def _launch(server: Server) -> None:
     launch(server, int(server.nameserver.rpartition(":")[2]))
 
 
+@contextmanager
+def slave_of(master: Server) -> Iterator[Server]:
+    """A slave of a running master with the same settings, from after its start to its end; its store is removed."""
+    directory = Path(tempfile.mkdtemp(prefix=f"{master.kind}-slave-", dir=CACHE))
+    settings = {name: value for name, value in master.settings.items() if name != "haListenPort"}
+    settings |= {"brokerRole": "SLAVE", "brokerId": "1"}
+    slave = Server(master.kind, master.nameserver, directory, 0, free_port(), master.flush, settings)
+    try:
+        if slave.kind == "apache":
+            _start_apache_broker(slave)
+        else:
+            _start_gateway_broker(slave)
+        _wait_for_ready_line(slave)
+        yield slave
+    finally:
+        killed(slave)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
 def _launch_apache(server: Server, nameserver: int) -> None:
-    home, broker = server.directory, server.broker_port
-    (home / "conf").mkdir(exist_ok=True)
-    store = home / "store"
-    conf = _BROKER_CONF + f"listenPort={broker}\nnamesrvAddr={server.nameserver}\nflushDiskType={server.flush}\n"
-    conf += f"storePathRootDir={store}\nstorePathCommitLog={store}/commitlog\n"
-    conf += f"haListenPort={free_port()}\n"  # its own port 10912 may be another broker's
-    conf += "".join(f"{name}={value}\n" for name, value in server.settings.items())
-    (home / "broker.conf").write_text(conf)
-    (home / "ns.conf").write_text(f"listenPort={nameserver}\n")
-    common = [f"-Drocketmq.home.dir={home}", f"-Duser.home={home}"]
-    common += [f"-Djava.io.tmpdir={home}", "-cp", f"{jars('rocketmq')}/*"]  # it leaves libraries there
-    main = "org.apache.rocketmq"
-    _start(
-        server,
-        "nameserver.log",
-        [
-            "java",
-            *_ACCESS,
-            *_NAMESERVER_FLAGS,
-            *common,
-            f"{main}.namesrv.NamesrvStartup",
-            "-c",
-            f"{home}/ns.conf",
-        ],
-    )
+    home = server.directory
+    _start_java(server, "nameserver", _NAMESERVER_FLAGS, "namesrv.NamesrvStartup", f"listenPort={nameserver}\n")
     # A broker that is up first registers with the name server only at its next period, 10 s later.
     log = home / "nameserver.log"
     wait_for(lambda: "boot success" in log.read_text(errors="replace"), server)
-    _start(
-        server,
-        "broker.log",
-        [
-            "java",
-            *_ACCESS,
-            *_BROKER_FLAGS,
-            *common,
-            f"{main}.broker.BrokerStartup",
-            "-c",
-            f"{home}/broker.conf",
-        ],
-    )
+    _start_apache_broker(server)
+
+
+def _start_apache_broker(server: Server) -> None:
+    store = server.directory / "store"
+    conf = _BROKER_CONF + f"listenPort={server.broker_port}\nnamesrvAddr={server.nameserver}\n"
+    conf += f"flushDiskType={server.flush}\nstorePathRootDir={store}\nstorePathCommitLog={store}/commitlog\n"
+    conf += f"haListenPort={free_port()}\n"  # its own port 10912 may be another broker's
+    conf += "".join(f"{name}={value}\n" for name, value in server.settings.items())
+    _start_java(server, "broker", _BROKER_FLAGS, "broker.BrokerStartup", conf)
+
+
+def _start_java(server: Server, name: str, flags: tuple[str, ...], main: str, conf: str) -> None:
+    """Start a program of Apache RocketMQ with its own file of settings."""
+    home = server.directory
+    (home / "conf").mkdir(exist_ok=True)
+    file = home / f"{name}.conf"
+    file.write_text(conf)
+    common = [f"-Drocketmq.home.dir={home}", f"-Duser.home={home}"]
+    common += [f"-Djava.io.tmpdir={home}", "-cp", f"{jars('rocketmq')}/*"]  # it leaves libraries there
+    _start(server, f"{name}.log", ["java", *_ACCESS, *flags, *common, f"org.apache.rocketmq.{main}", "-c", str(file)])
 
 
 def _gateway() -> list[str]:
@@ -219,9 +232,17 @@ def _gateway() -> list[str]:
 def _launch_gateway(server: Server, nameserver: int) -> None:
     command = [*_gateway(), "serve", "--data", str(server.directory / "store"), "--port", str(server.broker_port)]
     command += ["--nameserver-port", str(nameserver), "--set", f"flushDiskType={server.flush}"]
-    for name, value in server.settings.items():
-        command += ["--set", f"{name}={value}"]
-    _start(server, "broker.log", command)
+    _start(server, "broker.log", [*command, *_options(server.settings)])
+
+
+def _start_gateway_broker(server: Server) -> None:
+    command = [*_gateway(), "broker", "-n", server.nameserver, "--data", str(server.directory / "store")]
+    command += ["--port", str(server.broker_port), "--set", f"flushDiskType={server.flush}"]
+    _start(server, "broker.log", [*command, *_options(server.settings)])
+
+
+def _options(settings: Mapping[str, str]) -> list[str]:
+    return [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
 
 
 def _start(server: Server, log_name: str, command: list[str]) -> None:
