@@ -1,8 +1,9 @@
 """The rounds in which a slave copies the tables of its master: topics, groups, offsets, request modes, delay levels.
 
-A round asks for one table after the other. A table is copied whole or not at all. Topics and groups are copied if
-their versions differ; the answers about other tables have no version that rises with each change. A master that cannot
-be asked, or one of whose answers cannot be used, is asked again in the next round, with one log line for all failures.
+A round asks whether the broker is a master, then for one table after the other. A table is copied whole or not at all.
+Topics and groups are copied if their versions differ; the answers about other tables have no version that rises with
+each change. A master that cannot be asked, or one of whose answers cannot be used, is asked again in the next round,
+with one log line for all failures.
 Upstream: ``SlaveSynchronize``, once a minute.
 """
 
@@ -17,13 +18,14 @@ from gateway.metadata.groups import Groups
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.metadata.request_modes import RequestModes
 from gateway.metadata.topics import Topics
+from gateway.remoting.pending import CallFailed
 from gateway.replication.slave.pages import PAGE_NAMES, Pages
 from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings import Address
 from gateway.telemetry.logs import EventLog
 from wire.bodies.pop import MessageRequestModes
 from wire.bodies.subscriptions import SubscriptionGroupConfig, SubscriptionGroupTable
-from wire.bodies.tools.statistics import ConsumerOffsetTable, KVTable
+from wire.bodies.tools.statistics import ConsumerOffsetTable, KVTable, ReplicationState
 from wire.bodies.topics import TopicConfig, TopicConfigTable
 from wire.codes import RequestCode, ResponseCode, request_code_name, response_code_name
 from wire.command import RemotingCommand
@@ -93,6 +95,7 @@ class TableRounds:
         if master is None:
             return
         for what, copy in (
+            ("role", self._check_role),
             ("topics", self._copy_topics),
             ("groups", self._copy_groups),
             ("consumer offsets", self._copy_offsets),
@@ -104,6 +107,8 @@ class TableRounds:
                 await copy(master)
             except (GatewayError, RemoteError) as error:
                 self._failed(what, master, str(error))
+                if what == "role" or isinstance(error, CallFailed):
+                    return  # another broker may be at the address when the next request arrives there
             else:
                 self._copied(what, master)
 
@@ -121,6 +126,17 @@ class TableRounds:
         reason = self._failures.pop(what, None)
         if reason is not None:
             log.info("table of the master copied again", table=what, master=master, failed_before=reason)
+
+    async def _check_role(self, master: Address) -> None:
+        """Ask whether the broker is a master: the old master may have come back as a slave, with an empty directory.
+
+        :raises GatewayError: it is a slave.
+        """
+        answer = await self._ask(
+            master, RequestCode.GET_BROKER_HA_STATUS, unless=ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        )
+        if answer.code == ResponseCode.SUCCESS and not ReplicationState.parse(answer.body).master:
+            raise GatewayError("the broker there is a slave itself, its tables are copies")
 
     # -- tables with a version ------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from gateway.tests.broker.whole_broker import WholeBroker
 from gateway.tests.replication.around import surroundings
 from wire.bodies.pop import MessageRequestMode
 from wire.bodies.subscriptions import SubscriptionGroupConfig
+from wire.bodies.tools.statistics import ReplicationState
 from wire.bodies.topics import DataVersion, TopicConfig, TopicConfigTable
 from wire.codes import RequestCode as Code
 from wire.codes import ResponseCode
@@ -126,6 +127,7 @@ def test_what_is_equal_already_is_left_alone(pair: Pair) -> None:
         [
             *(Code.GET_ALL_TOPIC_CONFIG, Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, Code.GET_ALL_CONSUMER_OFFSET),
             *(Code.GET_ALL_MESSAGE_REQUEST_MODE, Code.GET_ALL_DELAY_OFFSET, Code.GET_BROKER_RUNTIME_INFO),
+            Code.GET_BROKER_HA_STATUS,
         ]
     )
     assert not told
@@ -204,12 +206,27 @@ def refused(_code: int, answer: RemotingCommand) -> RemotingCommand:
     return changed(answer, code=ResponseCode.SYSTEM_ERROR, remark="No topic in this broker")
 
 
+def but_the_role(answer: Any) -> Any:
+    """Leave the answer about the role as it is."""
+    return lambda code, honest: honest if code == Code.GET_BROKER_HA_STATUS else answer(code, honest)
+
+
+TABLES = ["topics", "groups", "consumer offsets", "request modes", "delay levels", "begin of the log"]
+
+
 @pytest.mark.parametrize(
-    ("answer", "said"),
-    [(failing, "no answer within 3 s"), (nonsense, "JSON"), (refused, "SYSTEM_ERROR: No topic in this broker")],
+    ("answer", "said", "tables"),
+    [
+        (failing, "no answer within 3 s", ["role"]),
+        (nonsense, "JSON", ["role"]),
+        (refused, "SYSTEM_ERROR: No topic in this broker", ["role"]),
+        (but_the_role(failing), "no answer within 3 s", ["topics"]),
+        (but_the_role(nonsense), "JSON", TABLES),
+        (but_the_role(refused), "SYSTEM_ERROR: No topic in this broker", TABLES),
+    ],
 )
 def test_a_master_that_cannot_be_asked_changes_nothing_and_is_told_once(
-    pair: Pair, answer: Any, said: str, caplog: pytest.LogCaptureFixture
+    pair: Pair, answer: Any, said: str, tables: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     pair.fill()
     before = dict(pair.slave.parts.topics.table()), dict(pair.slave.parts.offsets.all())
@@ -220,13 +237,27 @@ def test_a_master_that_cannot_be_asked_changes_nothing_and_is_told_once(
     assert not pair.rounds.is_complete
     assert (dict(pair.slave.parts.topics.table()), dict(pair.slave.parts.offsets.all())) == before
     told = [record.facts for record in caplog.records if "not copied" in record.message]  # type: ignore[attr-defined]
-    assert [facts["table"] for facts in told] == [
-        *("topics", "groups", "consumer offsets", "request modes", "delay levels", "begin of the log"),
-    ]
+    assert [facts["table"] for facts in told] == tables
     assert all(said in facts["reason"] for facts in told)
     pair.answer = lambda _, answer: answer
     pair.round()
     pair.assert_equal()
+
+
+def test_the_tables_of_a_slave_are_not_copied(pair: Pair) -> None:
+    """The old master came back as a slave with an empty directory, and the name servers still name it."""
+    pair.fill()
+    topics, offsets = dict(pair.slave.parts.topics.table()), dict(pair.slave.parts.offsets.all())
+
+    def of_a_slave(code: int, answer: RemotingCommand) -> RemotingCommand:
+        if code == Code.GET_BROKER_HA_STATUS:
+            return changed(answer, body=ReplicationState(master=False).build())
+        return answer
+
+    pair.answer = of_a_slave
+    pair.round()
+    assert not pair.rounds.is_complete
+    assert (dict(pair.slave.parts.topics.table()), dict(pair.slave.parts.offsets.all())) == (topics, offsets)
 
 
 def test_one_table_that_cannot_be_copied_keeps_the_others_from_nothing(pair: Pair) -> None:
@@ -250,7 +281,7 @@ def test_a_master_of_4_9_has_no_request_modes_and_answers_without_pages(pair: Pa
     pair.fill()
 
     def of_4_9(code: int, answer: RemotingCommand) -> RemotingCommand:
-        if code == Code.GET_ALL_MESSAGE_REQUEST_MODE:
+        if code in (Code.GET_ALL_MESSAGE_REQUEST_MODE, Code.GET_BROKER_HA_STATUS):
             return changed(answer, code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark="not supported")
         answer.ext_fields.clear()
         return answer
