@@ -44,6 +44,7 @@ class ConsumeQueues:
         self._changed: dict[ConsumeQueue, None] = {}  # changed in memory only, and not listed yet
         self._unlisted: dict[ConsumeQueue, None] = {}  # changed on disk, perhaps only in part, and not listed yet
         self._new_directories: set[Path] = set()
+        self._found: dict[ConsumeQueue, None] = {}  # a killed process may have left their names unsynced
         self.journal = QueueJournal(files, paths)
         self.lost: dict[tuple[str, int], int] = {}
         """The queues that recovery rebuilds, because they were damaged or shorter than listed: the listed end, or 0."""
@@ -130,11 +131,15 @@ class ConsumeQueues:
     def _note_written(self, queue: ConsumeQueue, start: int) -> None:
         """Remember to sync a file.
 
-        A file that is noted already is synced after the write, even if a sync takes the note now.
+        A file that is noted already is synced after the write, even if a sync takes the note now. With the first file
+        of a queue that was found on disk, the names of the queue's files and directories are synced, too.
         """
         if (queue, start) not in self._dirty:
             with self._lock:
                 self._dirty[queue, start] = None
+                if queue in self._found:
+                    del self._found[queue]
+                    self._new_directories.add(queue.directory)
 
     def write_extended(self, queue: ConsumeQueue, first_offset: int, messages: Sequence[ExtendedMessage]) -> None:
         """Do the work of ``add`` for units whose tags codes are in the queue's extension.
@@ -225,6 +230,7 @@ class ConsumeQueues:
             del self.by_name[queue.topic, queue.queue_id]
             return [f"{queue.directory} is not a consume queue and was left alone"]
         self._changed[queue] = None
+        self._found[queue] = None
         if queue.is_damaged:
             self.lost[queue.topic, queue.queue_id] = 0
         return found
@@ -312,6 +318,7 @@ class ConsumeQueues:
         self.journal.is_current = False
         queue = self.by_name.pop(name, None)
         if queue is not None:
+            self._found.pop(queue, None)
             queue.clear()
 
     def detach_topic(self, topic: str, move: Callable[[], list[Path]]) -> list[Path]:
@@ -329,6 +336,7 @@ class ConsumeQueues:
                     for start in queue.starts:
                         self._dirty.pop((queue, start), None)
                     self._new_directories.discard(queue.directory)
+                    self._found.pop(queue, None)
                 queue.let_go()
         return away
 
