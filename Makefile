@@ -1,7 +1,7 @@
 # The commands of this project; `make` alone lists them.
 #
 # PYTHON   the Python that .venv is made with (the faster one of python3 and /usr/bin/python3)
-# ARGS     further arguments of `make run`, `crash`, `stress`, `fuzz`, `soak` and `transactions`, e.g. make run ARGS="--bind 0.0.0.0"
+# ARGS     further arguments of `make run`, `crash`, `simulate`, `stress`, `fuzz`, `soak` and `transactions`, e.g. make run ARGS="--bind 0.0.0.0"
 # ADVISORIES  a file or folder that `make audit-dependencies` asks instead of the network
 
 PYTHON ?=
@@ -13,7 +13,7 @@ PIP_INSTALL := $(PIP) install --quiet --no-deps --require-hashes
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-spark run test test-unit test-spark test-accelerated test-accelerated-and-spark test-compat accelerate accelerated-tests compat-machine compat-images check crash stress fuzz soak crash-accelerated stress-accelerated fuzz-accelerated soak-accelerated transactions bench bench-quick demo lock audit-dependencies sbom clean
+.PHONY: help setup setup-test setup-spark run test test-unit test-spark test-accelerated test-accelerated-and-spark test-compat accelerate accelerated-tests compat-machine compat-images check crash stress fuzz soak simulate crash-accelerated stress-accelerated fuzz-accelerated soak-accelerated transactions bench bench-quick demo lock audit-dependencies sbom clean
 
 help:
 	@echo "make setup       make .venv and install the gateway with the locked versions of what it needs"
@@ -25,6 +25,7 @@ help:
 	@echo "make test-compat the tests with stock Java clients in containers"
 	@echo "make check       formatting, lint, types, import contracts, unit tests"
 	@echo "make crash       cut the power at 50,000 places of the store's writes and look at what is left"
+	@echo "make simulate    100,000 histories of brokers that replicate, with every fault, in one thread each"
 	@echo "make stress      threads on one store for an hour, then a look at every unit and index entry"
 	@echo "make fuzz        bad requests beside honest clients for an hour"
 	@echo "make soak        kill, stop and starve the gateway under Java load for 10 minutes"
@@ -149,6 +150,9 @@ check: setup-test
 
 crash: setup-test
 	@$(BIN)/python -m gateway.tests.crash --images 50000 $(ARGS)
+
+simulate: setup-test
+	@$(BIN)/python -m gateway.tests.simulation --seeds 100000 --processes 2 $(ARGS)
 
 stress: setup-test
 	@$(BIN)/python -m gateway.tests.stress --minutes 60 $(ARGS)
