@@ -38,6 +38,7 @@ class ConsumeQueues:
         )
         self.by_name: dict[tuple[str, int], ConsumeQueue] = {}
         self.find = self.by_name.get
+        self._last_topic = ""
         # Dictionaries without values instead of sets: their order, and so the state after a crash, is reproducible.
         self._holding: dict[ConsumeQueue, None] = {}
         self._dirty: dict[tuple[ConsumeQueue, int], None] = {}
@@ -62,6 +63,9 @@ class ConsumeQueues:
         """Return the queue, made new if there is none; nothing is on disk before its first unit."""
         queue = self.by_name.get((topic, queue_id))
         if queue is None:
+            # Each message brings a text of its own; the queues of a topic, which are mostly made together, share one.
+            topic = self._last_topic if topic == self._last_topic else topic
+            self._last_topic = topic
             queue = self.by_name[topic, queue_id] = ConsumeQueue(self._shared, topic, queue_id)
         return queue
 

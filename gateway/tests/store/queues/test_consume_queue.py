@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from gateway.store.disk.files import FileLayer
+from gateway.store.disk.paths import StorePaths
 from gateway.store.queues.consume_queue import ConsumeQueue, QueueFiles
-from gateway.tests.store.small_store import Disk, overwrite
+from gateway.store.queues.consume_queues import ConsumeQueues
+from gateway.tests.store.small_store import SMALL, Disk, overwrite
 from wire.disk.consume_queue import FILLER, FILLER_SIZE, UNIT
 
 FILE_UNITS = 10
@@ -180,6 +182,13 @@ def test_a_queue_whose_units_are_written_costs_the_memory_of_its_figures_only(tm
     finally:
         tracemalloc.stop()
     assert cost < MOST_COST
+
+
+def test_the_queues_of_a_topic_share_its_name(tmp_path: Path) -> None:
+    queues = ConsumeQueues(Disk(), StorePaths(tmp_path), SMALL)
+    first, other, second = (queues.make(name.decode(), 7) for name in (b"orders", b"bills", b"bills"))
+    assert (first.topic, other) == ("orders", second)
+    assert queues.make(b"bills".decode(), 8).topic is other.topic
 
 
 def _with_a_message(shared: QueueFiles, queue_id: int) -> ConsumeQueue:
