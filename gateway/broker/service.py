@@ -26,6 +26,7 @@ from gateway.clock import Milliseconds
 from gateway.reactor.log_thread import LogThread, has_few_processors, in_thread_pool
 from gateway.reactor.loop import loop_on
 from gateway.remoting.answers.flush_group import FlushGroup
+from gateway.remoting.answers.held_bytes import HeldBytes
 from gateway.remoting.client import RemotingClient
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.server import RemotingServer
@@ -66,6 +67,10 @@ class NameServerNextDoor(Protocol):
     @property
     def port(self) -> int:
         """The port on which the name server listens."""
+
+    @property
+    def held_bytes(self) -> HeldBytes:
+        """The bytes that requests hold in this process."""
 
 
 class BrokerService:
@@ -125,7 +130,13 @@ class BrokerService:
             self._parts.name_server_port = lambda: name_server.port
         self._door = Door(self._dispatch)
         self._server = RemotingServer(
-            reactor, self._door, _listen_on(settings), settings, self._flush_group, in_thread=self._parts.in_thread
+            reactor,
+            self._door,
+            _listen_on(settings),
+            settings,
+            self._flush_group,
+            in_thread=self._parts.in_thread,
+            held_bytes=None if name_server is None else name_server.held_bytes,
         )
         self._client = RemotingClient(
             reactor, self._dispatch, settings, self._flush_group, self._parts.in_thread, sign=_signs(settings)

@@ -142,6 +142,10 @@ class Channel:
             return True
         return not self.is_full and self._room.wait(self, begin)
 
+    def makes(self, by_bytes: int) -> None:
+        """Count the bytes of a long answer for this peer while it is made; a negative number when it is done."""
+        self._room.makes(by_bytes)
+
     def encrypt(self, transport: ITransport) -> None:
         """Read and write through a transport that encrypts; nothing may have been written before."""
         self._output.release()

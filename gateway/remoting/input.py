@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from gateway.errors import forget_frames
+from gateway.remoting.answers.held_bytes import HeldBytes
 from gateway.remoting.channel import Channel
 from gateway.remoting.input_turn import (
     BYTE_COST_S,
@@ -46,22 +47,26 @@ class IncompleteFrames:
     request on its way. Upstream has no such limit.
 
     :param limit_bytes: at least the longest frame, so that a lone connection is never dropped.
+    :param of_all: what all requests of the process hold, with a limit of its own; by default nothing else counts.
     """
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, of_all: HeldBytes | None = None) -> None:
         self.total_bytes = 0
-        self._limit_bytes = limit_bytes
+        self._limit_bytes = limit_bytes if of_all is None else min(limit_bytes, of_all.most_of_requests)
+        self._of_all = HeldBytes(limit_bytes) if of_all is None else of_all
         self._bytes_by_holder: dict[FrameHolder, int] = {}
 
     def holds(self, holder: FrameHolder, held_bytes: int) -> None:
         """Note how many bytes a connection holds now; 0 if its frame is complete or the connection is closed."""
         held = self._bytes_by_holder
-        self.total_bytes += held_bytes - held.get(holder, 0)
+        by_bytes = held_bytes - held.get(holder, 0)
+        self.total_bytes += by_bytes
+        self._of_all.change(by_bytes)
         if held_bytes:
             held[holder] = held_bytes
         else:
             held.pop(holder, None)
-        if self.total_bytes > self._limit_bytes:
+        if self.total_bytes > self._limit_bytes or self._of_all.must_shrink(self.total_bytes):
             self._drop_largest()
 
     def _drop_largest(self) -> None:
@@ -69,8 +74,9 @@ class IncompleteFrames:
         # grown, and so at least as many bytes as were just added.
         largest = max(self._bytes_by_holder, key=self._bytes_by_holder.__getitem__)
         largest.drop(
-            f"gateway.incompleteFrameBytesLimit: incomplete frames take more than {self._limit_bytes} bytes, "
-            f"and no connection holds more of them than this one, {self._bytes_by_holder[largest]} bytes"
+            f"gateway.incompleteFrameBytesLimit: incomplete frames take {self.total_bytes} bytes, {self._limit_bytes} "
+            f"at most, and no connection holds more of them than this one, {self._bytes_by_holder[largest]} bytes; "
+            f"{self._of_all}"
         )
 
 

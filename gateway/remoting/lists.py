@@ -50,6 +50,8 @@ LISTS_AT_ONCE: Final = 8
 """The number of lists of one connection after which its next list waits for another reactor turn; most are short."""
 MAX_KNOWN: Final = 1_000
 """The number of requests that are remembered because their answers are long."""
+LIST_BYTES: Final = 16_777_216
+"""The bytes that count for a long list under way (``gateway.heldBytesTotal``): its text may be as long as a frame."""
 LONG_COST: Final = 10.0
 """The cost of a long list in its line; a change that was not tried before costs 1."""
 
@@ -82,6 +84,8 @@ class _Line(Generic[R]):
         """True if the list of the first request in ``waiting`` was started before and is long."""
         self.request: R | None = None
         self.places: _Places[R] | None = None
+        self.counted_bytes = 0
+        """The bytes that count for the list under way."""
         self.drops: Deferred[Any] | None = None
         self.overdue: IDelayedCall | None = None
         self.is_dropped = False
@@ -210,6 +214,8 @@ class Lists(Generic[R]):
         line.request = request = self._taken(line)
         line.places = places
         places.free -= 1
+        if places is self._long:
+            self._count(line, LIST_BYTES)
         answering = self._answer(request)
         if answering is None:
             self._ended(None, line)
@@ -233,10 +239,15 @@ class Lists(Generic[R]):
             self._tried.free += 1
             self._long.free -= 1
             line.places = self._long
+            self._count(line, LIST_BYTES)
             self._start()
         elif line.drops is not None:
             line.is_dropped = True
             line.drops.cancel()
+
+    def _count(self, line: _Line[R], counted_bytes: int) -> None:
+        line.channel.makes(counted_bytes - line.counted_bytes)
+        line.counted_bytes = counted_bytes
 
     def _taken(self, line: _Line[R]) -> R:
         request = line.waiting.popleft()
@@ -249,6 +260,8 @@ class Lists(Generic[R]):
         assert places is not None, "a list that ends was begun"
         assert request is not None, "a list that ends was begun"
         places.free += 1
+        if line.counted_bytes:
+            self._count(line, 0)
         line.places = line.request = line.drops = None
         line.is_busy = False
         if line.overdue is not None:

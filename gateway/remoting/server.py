@@ -25,6 +25,7 @@ from gateway.in_thread import InThread, in_this_thread
 from gateway.reactor.interface import NetworkReactor
 from gateway.remoting.answers.answer_room import AnswerRoom
 from gateway.remoting.answers.flush_group import FlushGroup
+from gateway.remoting.answers.held_bytes import HeldBytes
 from gateway.remoting.channel import Channel
 from gateway.remoting.descriptors import takes_reserve
 from gateway.remoting.input import Commands, IncompleteFrames, Input
@@ -58,6 +59,7 @@ class RemotingServer(Service):
     :param addresses: (interface, port) each; port 0 picks a free one, see ``ports``.
     :param flush_group: shared with the parts that complete batches of answers.
     :param port_option: the option that an error names when a port is in use.
+    :param held_bytes: the sum of another server of this process, in which this server's requests count, too.
     :param in_thread: looks at the files of TLS, and reads them when they are renewed.
     :raises SettingsError: a file of TLS cannot be used.
     """
@@ -71,6 +73,7 @@ class RemotingServer(Service):
         flush_group: FlushGroup | None = None,
         port_option: str = "--port",
         in_thread: InThread = in_this_thread,
+        held_bytes: HeldBytes | None = None,
     ) -> None:
         self.flush_group = FlushGroup(reactor) if flush_group is None else flush_group
         self.input_turn = InputTurn(reactor, self.flush_group)
@@ -79,8 +82,10 @@ class RemotingServer(Service):
         self.new_connection = partial(Connection, settings.max_frame_bytes, self.whole_headers)
         """A function that makes the decoder for the bytes of a connection."""
         self.channels: dict[int, Channel] = {}
-        self.incomplete_frames = IncompleteFrames(settings.incomplete_frame_bytes_limit)
-        self.room = AnswerRoom(reactor, self.flush_group, settings.unsent_bytes_total)
+        self.held_bytes = HeldBytes(settings.held_bytes_total) if held_bytes is None else held_bytes
+        """The bytes that all requests hold, here and at other servers of the process."""
+        self.incomplete_frames = IncompleteFrames(settings.incomplete_frame_bytes_limit, self.held_bytes)
+        self.room = AnswerRoom(reactor, self.flush_group, settings.unsent_bytes_total, self.held_bytes)
         self.first_byte = FirstByte(settings, reactor, self.input_turn, self.incomplete_frames, in_thread)
         """Decides for each connection whether it is encrypted."""
         self.proxies = Proxies(settings, reactor, self.incomplete_frames)

@@ -80,6 +80,14 @@ class RemotingSettings(ServerTlsSettings):
         Range(16_777_216, 1_099_511_627_776, "bytes"),
         marks=Mark.LIMIT,
     )
+    held_bytes_total: int = setting(
+        201_326_592,
+        "gateway.heldBytesTotal",
+        "Incomplete requests, long lists in the making and answers waiting for clients, of all servers of a process "
+        "together. From three quarters of it on large answers wait; beyond it connections are closed.",
+        Range(33_554_432, 1_099_511_627_776, "bytes"),
+        marks=Mark.LIMIT,
+    )
     call_timeout_ms: int = setting(
         3_000,
         "gateway.callTimeoutMs",

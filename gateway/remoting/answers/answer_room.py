@@ -19,6 +19,7 @@ from typing import Final, Protocol
 
 from gateway.reactor.interface import TimeSource
 from gateway.remoting.answers.flush_group import FlushGroup
+from gateway.remoting.answers.held_bytes import HeldBytes
 
 TURN_BYTES: Final = 4 * 1024 * 1024
 """The bytes of large answers that begin in one turn of the reactor; reading and writing them takes some 10 ms."""
@@ -66,15 +67,19 @@ class AnswerRoom:
     plain class: each pull reads these two.
 
     :param limit_bytes: unread bytes of all connections; ``is_short`` is true above three quarters of this limit.
+    :param of_all: what all requests of the process hold, with a limit of its own; by default nothing else counts.
     """
 
-    def __init__(self, reactor: TimeSource, flush_group: FlushGroup, limit_bytes: int) -> None:
+    def __init__(
+        self, reactor: TimeSource, flush_group: FlushGroup, limit_bytes: int, of_all: HeldBytes | None = None
+    ) -> None:
         self.total_bytes = 0
         self.is_short = False
         self.is_crowded = False
         self._reactor = reactor
         self._flush_group = flush_group
         self._limit_bytes = limit_bytes
+        self._of_all = HeldBytes(limit_bytes) if of_all is None else of_all
         self._held: dict[Holder, tuple[int, int, float]] = {}
         self._begun_bytes = 0
         self._waiting: OrderedDict[object, deque[Callable[[], None]]] = OrderedDict()
@@ -90,6 +95,11 @@ class AnswerRoom:
             self.is_crowded = self._begun_bytes > CROWDED_BYTES
             self._ask_next_turn()
 
+    def makes(self, by_bytes: int) -> None:
+        """Count the bytes of a long answer while it is made; a negative number when it is done."""
+        self._of_all.change(by_bytes)
+        self._judge()
+
     def holds(self, holder: Holder, held_bytes: int, has_taken: bool = False) -> None:
         """Note how many unread bytes a connection has now; 0 if it has taken all or is closed.
 
@@ -97,15 +107,17 @@ class AnswerRoom:
         """
         held = self._held
         before = held.pop(holder, None)
+        by_bytes = held_bytes
         if before is not None:
-            self.total_bytes -= before[0]
+            by_bytes -= before[0]
         if held_bytes:
             if before is None or has_taken:
                 held[holder] = (held_bytes, holder.untaken_bytes, self._reactor.seconds())
             else:
                 held[holder] = (held_bytes, before[1], before[2])
-            self.total_bytes += held_bytes
-        while self.total_bytes > self._limit_bytes:
+        self.total_bytes += by_bytes
+        self._of_all.change(by_bytes)
+        while self.total_bytes > self._limit_bytes or self._of_all.must_shrink(self.total_bytes):
             self._drop(max(held, key=lambda one: held[one][0]))
         self._judge()
 
@@ -134,7 +146,7 @@ class AnswerRoom:
             self._waiting_requests -= len(begins)
 
     def _is_short_of_bytes(self) -> bool:
-        return self.total_bytes > self._limit_bytes // 4 * 3
+        return self.total_bytes > self._limit_bytes // 4 * 3 or self._of_all.is_short
 
     def _judge(self) -> None:
         self.is_short = self._is_short_of_bytes() or self._begun_bytes > TURN_BYTES
@@ -185,6 +197,8 @@ class AnswerRoom:
                 self._drop(holder)
         if self._is_short_of_bytes():
             self._look_later()
+        else:
+            self._judge()  # other requests of the process may have made the room
 
     def _stalled(self) -> list[tuple[int, Holder]]:
         """Return the connections that have taken nothing for too long.
@@ -206,7 +220,7 @@ class AnswerRoom:
         held_bytes = self._held[holder][0]
         holder.drop(
             f"gateway.unsentBytesTotal: all connections together have not read {self.total_bytes} bytes of their "
-            f"answers, {self._limit_bytes} at most, and this one has not read {held_bytes} bytes"
+            f"answers, {self._limit_bytes} at most, and this one has not read {held_bytes} bytes; {self._of_all}"
         )
 
 

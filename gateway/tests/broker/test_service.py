@@ -23,6 +23,7 @@ from gateway.nameserver.direct import DirectRegistration
 from gateway.nameserver.route_table import RouteTable
 from gateway.reactor.interface import QuickReactor
 from gateway.reactor.log_thread import QuickDisk
+from gateway.remoting.answers.held_bytes import HeldBytes
 from gateway.remoting.protocol import RemotingProtocol
 from gateway.settings import FlushDiskType
 from gateway.settings.tree import MetricsExporter
@@ -103,6 +104,7 @@ class NextDoor:
 
     def __init__(self) -> None:
         self.routes = RouteTable()
+        self.held_bytes = HeldBytes(1 << 28)
 
     port = 9876
 
@@ -502,3 +504,8 @@ def test_message_ids_name_the_address_that_clients_can_reach(tmp_path: Path, adv
     answer = broker.send(broker.connect())
     host, port = unpack_host(parse_offset_message_id(answer.ext_fields["msgId"])[0])
     assert f"{host}:{port}" == expected
+
+
+def test_a_name_server_next_door_counts_with_the_broker_what_requests_hold(tmp_path: Path) -> None:
+    served = Served(tmp_path)
+    assert served.service._server.held_bytes is served.name_server.held_bytes
