@@ -64,7 +64,7 @@ from gateway.settings import Address, Settings
 from gateway.store.disk.files import FileLayer
 from gateway.store.durability.dispatch import no_bit_map
 from gateway.store.durability.light_queues import light_arrivals
-from gateway.store.durability.surroundings import StoreSurroundings, no_stage
+from gateway.store.durability.surroundings import BatchObserver, StoreSurroundings, no_stage
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutOutcome, each_result, message_count
 from gateway.store.space.retention import rule_text
@@ -180,7 +180,7 @@ class BrokerParts:
                 in_log_thread=around.in_log_thread,
                 in_sync=around.in_sync,
                 later=self._later,
-                stage=no_stage if self.master is None else self.master.stage,
+                stage=self._stage(),
                 registry=self.registry,
             ),
             delay_of=self._delay_of,
@@ -361,6 +361,8 @@ class BrokerParts:
             await self.transactions.stop()
         if self.master is not None:
             await self.master.drain()
+        if self.slave is not None:
+            self.slave.drain()
         waiting: Deferred[None] = Deferred()
         self.store.when_idle(lambda: waiting.callback(None))
         await waiting
@@ -450,6 +452,11 @@ class BrokerParts:
         from gateway.replication.slave.role import Slave  # for those who copy
 
         return Slave(self.settings, self._replication_surroundings())
+
+    def _stage(self) -> Callable[[BatchObserver], BatchObserver]:
+        """Return what makes the stage of the role between the disk and what is visible."""
+        role = self.slave if self.master is None else self.master
+        return no_stage if role is None else role.stage
 
     def _replication_surroundings(self) -> ReplicationSurroundings:
         from gateway.replication.surroundings import ReplicationSurroundings

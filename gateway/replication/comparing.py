@@ -41,7 +41,7 @@ async def compared(
         enough slaves have it, and compares the logs itself before it counts a slave.
     :raises CallFailed: the peer does not answer.
     """
-    records = await around.off_reactor(lambda: _records(ours, place, begin))
+    records = await around.off_reactor(lambda: compared_records(ours, place, begin))
     if hidden_from is not None:
         shown = [(offset, record) for offset, record in records if offset < hidden_from]
         if records and not shown:
@@ -49,7 +49,8 @@ async def compared(
         records = shown
     found: list[Compared] = []
     for offset, record in records:
-        answer = await around.call(peer, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=offset))
+        header = ViewMessageRequest(offset=offset, hidden_too=True)
+        answer = await around.call(peer, RequestCode.VIEW_MESSAGE_BY_ID, header)
         theirs = bytes(answer.body) if answer.code == ResponseCode.SUCCESS else None
         found.append(Compared(offset, record, theirs))
         if theirs != record:
@@ -57,8 +58,8 @@ async def compared(
     return difference(place, found)
 
 
-def _records(ours: ComparedLog, place: int, begin: int) -> list[tuple[int, bytes]]:
-    """Return the records to compare, with their offsets; blocks."""
+def compared_records(ours: ComparedLog, place: int, begin: int) -> list[tuple[int, bytes]]:
+    """Return the records to compare, the last one first, with their offsets; blocks."""
     begins = ours.record_begins(place, max(begin, ours.min_commit_log_offset))
     found = ((offset, ours.log_bytes(offset, 0)) for offset in begins)
     return [(offset, record) for offset, record in found if record]

@@ -43,7 +43,7 @@ from gateway.store.index.indexing import DispatchedLog, Indexing
 from gateway.store.log.commit_log import CommitLog, head_at
 from gateway.store.log.copied_records import CopiedRecords
 from gateway.store.log.log_batch import NO_END
-from gateway.store.log.log_bytes import log_bytes, record_begins
+from gateway.store.log.log_bytes import durable_record, log_bytes, record_begins
 from gateway.store.log.log_scan import refuse_misplaced
 from gateway.store.put_result import WaitFor
 from gateway.store.queues.consume_queue import ConsumeQueue
@@ -445,6 +445,13 @@ class MessageStore:
         b"" if ``start`` is not below ``durable_end``; None if the log no longer has the bytes.
         """
         return log_bytes(self._log.files, start, limit, self.durable_end)
+
+    def durable_record_at(self, offset: int) -> bytes | None:
+        """Return the record that starts at an offset, visible or held by a stage; None if there is none.
+
+        The record is on disk. Blocks; for any thread.
+        """
+        return durable_record(self._log.files, offset, self.durable_end)
 
     def copied_records(self, received: bytes) -> CopiedRecords:
         """Return the intact records at the start of bytes that continue the log; on the reactor's thread."""

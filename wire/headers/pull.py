@@ -72,6 +72,8 @@ class ViewMessageRequest(Header):
 
     topic: str | None = None
     offset: Int64
+    hidden_too: bool | None = field(name="gateway.hiddenToo", default=None)
+    """True if a replica of a gateway asks: a message that is on disk is shown before consumers see it."""
 
 
 class QueryConsumeQueueRequest(Header):

@@ -78,10 +78,13 @@ class QueryMessages(DeskRequests):
     async def view(self, request: Request, header: ViewMessageRequest) -> Answer:
         """Answer with the record at an offset of the commit log; message ids contain this offset.
 
-        Clients before 5.3 do not name a topic, so it is the record's topic that decides who may read it.
+        Clients before 5.3 do not name a topic, so it is the record's topic that decides who may read it. A replica asks
+        for messages that consumers do not see yet, too.
         """
         offset = header.offset
-        record = await self._desk.cold_reads.result(lambda: self._desk.store.record_at(offset), request.channel)
+        store = self._desk.store
+        read = store.durable_record_at if header.hidden_too else store.record_at
+        record = await self._desk.cold_reads.result(lambda: read(offset), request.channel)
         if record is None:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
         if request.caller is not None:

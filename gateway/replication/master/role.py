@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from twisted.internet.defer import Deferred
 
 from gateway.replication.comparing import compared
-from gateway.replication.master.copies import Copies
+from gateway.replication.master.copies import Copies, CountedCopies
+from gateway.replication.master.lead import GroupLead
 from gateway.replication.master.port import SlavePort
 from gateway.replication.master.stage import ReplicatedStage
 from gateway.replication.surroundings import ReplicationSurroundings
@@ -24,12 +25,19 @@ class Master:
     """The master's side of replication.
 
     Its ``stage`` goes into the store, which is given to ``serve`` once it is made.
+
+    :param group: the master's place in a group with a controller; None for ``brokerRole`` alone.
     """
 
-    def __init__(self, settings: Settings, around: ReplicationSurroundings) -> None:
+    def __init__(self, settings: Settings, around: ReplicationSurroundings, group: GroupLead | None = None) -> None:
         self._settings = settings
         self._around = around
-        self._copies = Copies(settings.copies_awaited, settings.ha_max_gap_not_in_sync_bytes)
+        self._group = group
+        self._copies: CountedCopies = (
+            Copies(settings.copies_awaited, settings.ha_max_gap_not_in_sync_bytes) if group is None else group.copies
+        )
+        self._refusals: dict[str, str | None] = {}
+        self._refusal: str | None = None
         self._stage: ReplicatedStage | None = None
         self._store: MessageStore | None = None
         self._port: SlavePort | None = None
@@ -37,7 +45,7 @@ class Master:
 
     def stage(self, after: BatchObserver) -> BatchObserver:
         """Return the stage that holds batches for slaves; ``after`` itself if no sender waits for slaves."""
-        if not self._copies.needed:
+        if self._group is None and not self._copies.needed:
             return after
         self._stage = ReplicatedStage(
             after,
@@ -56,12 +64,21 @@ class Master:
         self._port = port = SlavePort(store, self._copies, self._settings, self._around, self, self._reported)
         if self._stage is None:
             store.listen(lambda _: port.follow())
+        if self._group is not None:
+            port.make_talk = self._group.lead(store, self._settings.mapped_file_size_commit_log)
+            self.members_changed()
         self._around.registry.watch(
             "rocketmq_gateway_replicas", "Slaves that copy the log, proven to be equal", lambda: len(port.lines)
         )
         self._around.registry.watch(
             "rocketmq_gateway_replica_lag_bytes", "Bytes that the slave furthest behind lacks", self._lag
         )
+
+    def members_changed(self) -> None:
+        """Look at the sync state set of the group again: it is another one now."""
+        if self._group is not None:
+            self._refuse("members", self._group.refusal)
+            self._reported()
 
     @property
     def port(self) -> int:
@@ -134,8 +151,18 @@ class Master:
             self._port.follow()
 
     def _lags(self, reason: str | None) -> None:
-        if self._store is not None:
-            self._store.replicas_lag(reason)
+        self._refuse("bytes", reason)
+
+    def _refuse(self, kind: str, reason: str | None) -> None:
+        """Refuse messages for a kind of reason, or not for this kind any more."""
+        self._refusals[kind] = reason
+        refusal = next((one for one in self._refusals.values() if one is not None), None)
+        if self._store is not None and refusal != self._refusal:
+            if self._refusal is not None:
+                self._store.replicas_lag(None)
+            self._refusal = refusal
+            if refusal is not None:
+                self._store.replicas_lag(refusal)
 
     def _reported(self) -> None:
         if self._stage is not None:

@@ -1,6 +1,6 @@
 """The bytes on the connection of one slave, for the master: the one part in which the two protocols differ.
 
-``ClassicTalk`` is that of ``brokerRole``; ``group_talk`` has that of a group with a controller.
+``ClassicTalk`` is that of ``brokerRole``; ``auto_switch`` has that of a group with a controller.
 """
 
 from __future__ import annotations

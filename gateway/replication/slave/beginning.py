@@ -51,12 +51,12 @@ async def begin(store: BeginningLog, master: MasterAddresses, around: Replicatio
     :raises CannotFollow: it may not; the text says why.
     :raises CallFailed: the master does not answer.
     """
-    await _bring_to_disk(store, around)
-    first, end, hidden_from = await _span(master, around.call)
+    await bring_to_disk(store, around)
+    first, end, hidden_from = await span_of_master(master, around.call)
     place, own_first = store.max_commit_log_offset, store.min_commit_log_offset
     if place == own_first:
         await _begin_empty(store, master, around.call, first, end)
-        await _bring_to_disk(store, around)
+        await bring_to_disk(store, around)
         return
     fault = refused_place(place, first, end)
     if fault is None:
@@ -72,7 +72,7 @@ async def begin(store: BeginningLog, master: MasterAddresses, around: Replicatio
         raise CannotFollow(fault)
 
 
-async def _bring_to_disk(store: BeginningLog, around: ReplicationSurroundings) -> None:
+async def bring_to_disk(store: BeginningLog, around: ReplicationSurroundings) -> None:
     """Make everything durable: with ASYNC_FLUSH the last records may not be."""
     if store.durable_end < store.max_commit_log_offset and not await around.off_reactor(store.flush_stored):
         raise CannotFollow("the log cannot be brought to the disk, see the errors of the store")
@@ -81,17 +81,7 @@ async def _bring_to_disk(store: BeginningLog, around: ReplicationSurroundings) -
 async def _begin_empty(store: BeginningLog, master: MasterAddresses, call: Call, first: int, end: int) -> None:
     if first == end:
         return  # the master has nothing either
-    own = store.max_commit_log_offset
-    if own != first:
-        if own:
-            raise CannotFollow(
-                f"the log here has no record and begins at {own}, the master's begins at {first}: empty the directory"
-            )
-        begun: Deferred[BaseException | None] = Deferred()
-        store.begin_log_at(first, begun.callback)
-        error = await begun
-        if error is not None:
-            raise CannotFollow(f"the log cannot begin at {first}: {error}")
+    await begin_where_master_does(store, first)
     answer = await call(master.remoting, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=first))
     if answer.code != ResponseCode.SUCCESS:
         return  # a master of ours does not show it before a slave has it
@@ -104,7 +94,26 @@ async def _begin_empty(store: BeginningLog, master: MasterAddresses, call: Call,
         raise CannotFollow("the first record cannot be stored now, see the errors of the store")
 
 
-async def _span(master: MasterAddresses, call: Call) -> tuple[int, int, int | None]:
+async def begin_where_master_does(store: BeginningLog, first: int) -> None:
+    """Let a log without a record begin at an offset.
+
+    :raises CannotFollow: it cannot.
+    """
+    own = store.max_commit_log_offset
+    if own == first:
+        return
+    if own:
+        raise CannotFollow(
+            f"the log here has no record and begins at {own}, the master's begins at {first}: empty the directory"
+        )
+    begun: Deferred[BaseException | None] = Deferred()
+    store.begin_log_at(first, begun.callback)
+    error = await begun
+    if error is not None:
+        raise CannotFollow(f"the log cannot begin at {first}: {error}")
+
+
+async def span_of_master(master: MasterAddresses, call: Call) -> tuple[int, int, int | None]:
     """Return where the master's log begins and ends, and from where on it is hidden; None if it shows everything."""
     answer = await call(master.remoting, RequestCode.GET_BROKER_RUNTIME_INFO, None)
     if answer.code != ResponseCode.SUCCESS:

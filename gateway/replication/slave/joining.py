@@ -1,7 +1,7 @@
 """The way in which a slave finds out that its log may go on as a copy of its master's.
 
 Classic slaves compare both logs before they connect. Slaves of a group with a controller connect, hear the master's
-epochs, and compare then (``group_joining``).
+epochs, and compare then (``auto_switch.joining``).
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import Protocol
 from gateway.replication.slave.beginning import BeginningLog, MasterAddresses, begin
 from gateway.replication.slave.talk import ClassicMasterTalk, MasterTalk
 from gateway.replication.surroundings import ReplicationSurroundings
+from gateway.settings import Address
+from gateway.store.durability.surroundings import BatchObserver
 from wire.auto_switch import Answer, LogPart
 
 
@@ -38,6 +40,23 @@ class Joining(Protocol):
 
     def is_settled(self, part: LogPart) -> bool:
         """Take what a part says beside its bytes; return False if ``settle`` has to be awaited first."""
+
+
+class GroupFollow(Protocol):
+    """The slave of a group with a controller: what differs from ``brokerRole`` alone."""
+
+    @property
+    def master(self) -> Address | None:
+        """The address of the master that the controller named; None if it named none."""
+
+    def stage(self, after: BatchObserver) -> BatchObserver:
+        """Return the stage that holds records until the master says that all members have them."""
+
+    def joining(self, store: BeginningLog, around: ReplicationSurroundings) -> Joining:
+        """Return the way to join the master, for a store that has the stage."""
+
+    def drain(self) -> None:
+        """Let everything held become visible."""
 
 
 class ClassicJoining:

@@ -197,8 +197,8 @@ class Receiver(ClientFactory):
 
     def took(self, line: MasterLine, part: LogPart) -> bool:
         """Implement ``LineOwner.took``."""
-        if self._joining.is_settled(part):
-            return True
+        if part.offset != line.intake.next_offset or self._joining.is_settled(part):
+            return True  # a part of another place closes the connection
         ensureDeferred(self._settle(line, part))
         return False
 

@@ -8,12 +8,14 @@ from typing import Protocol
 from gateway.remoting.declared import OnSlave
 from gateway.remoting.dispatch import CarryOut
 from gateway.replication.slave.beginning import MasterAddresses
+from gateway.replication.slave.joining import GroupFollow
 from gateway.replication.slave.receiver import Receiver
 from gateway.replication.slave.refusals import SlaveRefusals
 from gateway.replication.slave.rounds import TableRounds, Tables
 from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings import Address, Settings
 from gateway.settings.addresses import parse_address
+from gateway.store.durability.surroundings import BatchObserver
 from gateway.store.message_store import MessageStore
 from wire.bodies.tools.statistics import CopyingState, ReplicationState
 from wire.codes import RequestCode
@@ -31,21 +33,30 @@ class Names(Protocol):
 
 
 class Slave:
-    """The slave's side of replication; ``serve`` gives it what it works with."""
+    """The slave's side of replication; ``serve`` gives it what it works with.
 
-    def __init__(self, settings: Settings, around: ReplicationSurroundings) -> None:
+    :param group: the slave's place in a group with a controller; None for ``brokerRole`` alone.
+    """
+
+    def __init__(self, settings: Settings, around: ReplicationSurroundings, group: GroupFollow | None = None) -> None:
         self._settings = settings
         self._around = around
+        self._group = group
         self._refusals = SlaveRefusals(settings.slave_read_enable, self._master_text)
         self._names: Names | None = None
         self._receiver: Receiver | None = None
         self._rounds: TableRounds | None = None
 
+    def stage(self, after: BatchObserver) -> BatchObserver:
+        """Return the stage that holds records until the master says that all members have them; or ``after``."""
+        return after if self._group is None else self._group.stage(after)
+
     def serve(self, store: MessageStore, tables: Tables, names: Names) -> None:
         """Take what is copied into, and the way to the name servers."""
         self._names = names
         self._rounds = TableRounds(tables, self._around, self._address)
-        self._receiver = Receiver(store, self._settings, self._around, self._find_master)
+        joining = None if self._group is None else self._group.joining(store, self._around)
+        self._receiver = Receiver(store, self._settings, self._around, self._find_master, joining)
 
     def refusal_of(self, code: RequestCode, slave: OnSlave) -> CarryOut | None:
         """Return what refuses a request; None if a slave answers the request."""
@@ -58,6 +69,11 @@ class Slave:
     def stop(self) -> None:
         """Close the connection to the master; records on their way to the disk are stored all the same."""
         self._receiving.stop()
+
+    def drain(self) -> None:
+        """Let everything held become visible: the broker stops, and nobody reads any more."""
+        if self._group is not None:
+            self._group.drain()
 
     def round(self) -> Awaitable[None] | None:
         """Copy the tables of the master once."""
@@ -100,8 +116,13 @@ class Slave:
         return None if address is None else str(address)
 
     async def _find_master(self) -> MasterAddresses | None:
-        """Return the master; ask the name servers again as long as none of them named it."""
+        """Return the master; ask the name servers again as long as none of them named it.
+
+        In a group the controller says who is the master, and the name servers say where its port for slaves is.
+        """
         master = self._named()
+        if master is not None and self._group is not None and master.remoting != self._group.master:
+            master = None
         if master is None and self._names is not None:
             self._names.register_soon()
         return master

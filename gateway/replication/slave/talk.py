@@ -1,6 +1,6 @@
 """The bytes on the connection to a master, for the slave: the one part in which the two protocols differ.
 
-``ClassicMasterTalk`` is that of ``brokerRole``; ``group_talk`` has that of a group with a controller.
+``ClassicMasterTalk`` is that of ``brokerRole``; ``auto_switch`` has that of a group with a controller.
 """
 
 from __future__ import annotations

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from gateway.store.disk.mapped_file_queue import MappedFileQueue
 from gateway.store.log.log_scan import WINDOW_BYTES, LogScan, next_record
+from wire.errors import RecordError
 from wire.message.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
+from wire.message.record_check import check_record
 from wire.message.record_fields import commit_log_offset_at
 from wire.message.record_layout import FILLER_HEAD, HEADS
 
@@ -45,6 +47,30 @@ def log_bytes(files: MappedFileQueue, start: int, limit: int, end: int) -> bytes
         count = left if following is None else following - start
     count = min(count, left)
     return data[:count] if count <= len(data) else data + file.read(position + len(data), count - len(data))
+
+
+def durable_record(files: MappedFileQueue, start: int, end: int) -> bytes | None:
+    """Return the intact record that starts at ``start`` and ends at or before ``end``; None if there is none; blocks.
+
+    :param end: the offset of a record's end, up to which the log is on disk.
+    """
+    file = files.find(start) if start < end else None
+    if file is None:
+        return None
+    position = start - file.start_offset
+    left = min(file.size - position, end - start)
+    head = file.read(position, min(_LEAST_BYTES, left))
+    if len(head) < _LEAST_BYTES or not _is_begin(head, start, file.size - position):
+        return None
+    size, magic = FILLER_HEAD.unpack_from(head)
+    if magic == MAGIC_BLANK or size > left:
+        return None
+    data = file.read(position, size)
+    try:
+        check_record(data, 0, None)
+    except RecordError:
+        return None
+    return bytes(data)
 
 
 def _is_begin(data: bytes, start: int, left: int) -> bool:

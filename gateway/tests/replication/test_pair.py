@@ -55,8 +55,8 @@ class Wire(StringTransport):
 class Connection:
     """Both ends of a connection, and what is on its way between them."""
 
-    def __init__(self, ends: tuple[Any, Any]) -> None:
-        self.wires = Wire("10.0.0.1"), Wire("10.0.0.2")  # that of the slave, whose peer is the master, first
+    def __init__(self, ends: tuple[Any, Any], hosts: tuple[str, str] = ("10.0.0.1", "10.0.0.2")) -> None:
+        self.wires = Wire(hosts[0]), Wire(hosts[1])  # that of the slave, whose peer is the master, first
         self.ends = ends
         self.under_way = bytearray(), bytearray()
         for end, wire in zip(ends, self.wires, strict=True):
