@@ -23,6 +23,7 @@ from gateway.broker.figures.flows import Flows
 from gateway.broker.figures.throughput import Throughput, Totals, Traffic
 from gateway.broker.live_settings import LiveSettings
 from gateway.broker.named_messages import NamedMessages
+from gateway.broker.takeover import CopyMark, take_over
 from gateway.broker.upkeep.expiry import Expiry
 from gateway.broker.upkeep.last_save import LastSave, NotAllSaved, save_all
 from gateway.clock import Milliseconds, steady_clock
@@ -154,6 +155,7 @@ class BrokerParts:
         self.life: BrokerLife | None = None
         """The life of the broker, through which its role changes; None where it does not."""
         self.in_thread = in_thread
+        self._files = files
         self.soon = soon
         self.read_queues = around.read_queues
         self._call = around.call
@@ -333,13 +335,23 @@ class BrokerParts:
         self.delays.resume_from(self.delay_offsets.load())
         self.delay_offsets.follow(self.delays.durable_offsets)
         self.modes.load()
+        copy = CopyMark(self.settings.store_path_root_dir, self._files)
         if self.slave is not None:
+            copy.set()
             return  # what a log says besides its messages is found when the broker becomes a master
         self._adopt_queues()
+        takes_over = copy.is_set
+        if takes_over:
+            has_keys = self.settings.message_index_enable
+            take_over(self.store, self.offsets, self.delays, self.levels, has_keys=has_keys)
         self.pops.rebuild()
         self.transactions.rebuild()
         if self.timers is not None:
             self.timers.open()
+        if takes_over:
+            self.offsets.persist_now()
+            self.delay_offsets.persist_now()
+            copy.remove()
 
     def start(self) -> None:
         """Start the parts that run by themselves: delays, timers and transactions; on a slave, none."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, TypeVar
 
+from gateway.metadata.names import WHEEL_TIMER_TOPIC
 from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.bodies.topics import TopicConfig
 
@@ -210,6 +211,13 @@ class Ledger:
         for queue, shown in self.cut:
             self.allowed.get(queue, set()).discard(shown.body)
         self.cut.clear()
+        for half in self.halves.values():
+            if half.asked is Outcome.COMMIT:
+                self.allow(half.final, half.shown.body)
+        for waiting in (*self.waiting.values(), *self.timers.values()):
+            self.allow(waiting.final, waiting.shown.body)
+        for waiting in self.timers.values():  # one that waits for long is stored again now and then
+            self.allow((WHEEL_TIMER_TOPIC, 0), waiting.shown.body)
 
 
 Fact = Callable[[Ledger], None]

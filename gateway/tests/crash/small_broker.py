@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 from twisted.internet import task
 
+from gateway.broker.takeover import CopyMark, take_over
 from gateway.errors import GatewayError
 from gateway.in_thread import Failed
 from gateway.metadata.groups import Groups
@@ -241,8 +242,16 @@ class SmallBroker:
         self.offsets.load()
         self.delays.resume_from(self.delay_offsets.load())
         self.delay_offsets.follow(self.delays.durable_offsets)
+        copy = CopyMark(ROOT, self.files)
+        takes_over = copy.is_set
+        if takes_over:
+            take_over(self.store, self.offsets, self.delays, LEVELS, has_keys=True)
         self.transactions.rebuild()
         self.timers.open()
+        if takes_over:
+            self.offsets.persist_now()
+            self.delay_offsets.persist_now()
+            copy.remove()
         self.store.listen(self._dispatched)
         return report
 

@@ -198,6 +198,18 @@ _SYNC = (
         ROLLING,
         steps=110,
     ),
+    Workload(
+        "cut-everything",
+        {"append": 8, "append_all": 3, "half": 4, "end": 6, "cut": 2, **_COMMON, "flush": 1, "progress": 1},
+        ROLLING,
+        steps=90,
+    ),
+    Workload(
+        "cut-delay", {"delayed": 8, "append": 1, "wait": 5, "persist_delays": 3, "cut": 1, **_COMMON}, ROLLING, steps=90
+    ),
+    Workload(
+        "cut-timer", {"timed": 8, "append": 1, "tick": 9, "save_timers": 3, "cut": 1, **_COMMON}, ROLLING, steps=99
+    ),
     Workload("reopen", {"append": 6, "append_all": 2, "half": 1, "end": 1, **_COMMON, "reopen": 2}, ROLLING),
     Workload("everything", {**_ALL, **_COMMON, "flush": 1, "age": 1, "delete_expired": 1, "progress": 1}, ROLLING),
 )
