@@ -37,6 +37,8 @@ PLAIN: tuple[str, ...] = ()
 THREADS = "64"
 FLOOD = 1_000
 FLOOD_EVERY_S = 2.0
+FLOOD_AFTER_S = 3.0
+"""The time for the honest client to start: its sends are measured, not its first connection."""
 FLOOD_FROM = ("127.0.0.2", 0)
 """Another address than that of the honest client: handshakes of one address wait for each other."""
 RENEWALS_A_SECOND = 4
@@ -102,6 +104,7 @@ def flood(port: int, is_over: Any) -> None:
     except ssl.SSLWantReadError:
         hello = outgoing.read()
 
+    is_over.wait(FLOOD_AFTER_S)
     while not is_over.is_set():
         with ExitStack() as stack:
             place = ("127.0.0.1", port)

@@ -99,13 +99,15 @@ class Master:
         return self._stage is not None and self._stage.follow(commit_log_offset, callback)
 
     async def drain(self) -> None:
-        """Let everything held become visible, once no sender waits for slaves; afterwards nothing is held."""
+        """Wait until no sender waits for slaves; what they lack stays hidden, also after the next start."""
         stage = self._stage
         if stage is not None:
             answered: Deferred[None] = Deferred()
             stage.when_answered(lambda: answered.callback(None))
             await answered
-            stage.let_all_pass()
+            stage.wait_no_more()
+            if self._store is not None:
+                self._store.leave_hidden()
 
     async def stop(self) -> None:
         """Close the port and the connections of slaves."""
