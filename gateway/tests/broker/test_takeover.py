@@ -113,8 +113,10 @@ def with_offset(directory: Path, committed: int) -> WholeBroker:
     peer = broker.connect()
     for _ in range(4):
         broker.send(peer)
+    broker.subscribe(peer)
     header = UpdateConsumerOffsetRequest(**GROUP, commit_offset=committed)
-    broker.ask(peer, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+    answer = broker.ask(peer, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+    assert answer.code == ResponseCode.SUCCESS
     return broker
 
 
