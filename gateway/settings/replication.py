@@ -87,6 +87,19 @@ class ReplicationSettings:
         "Bytes of the log that are sent to a slave at once (Apache: 32768); one record always fits.",
         Range(1, 4_194_292, "bytes"),
     )
+    ha_flow_control_enable: bool = setting(
+        False,
+        "haFlowControlEnable",
+        "Send each slave maxHaTransferByteInSecond at most.",
+        marks=Mark.LIVE,
+    )
+    max_ha_transfer_bytes_in_second: int = setting(
+        104_857_600,
+        "maxHaTransferByteInSecond",
+        "Bytes of the log that a slave gets in a second if haFlowControlEnable; 0: none, signs of life go on.",
+        Range(0, 17_179_869_184, "bytes"),
+        marks=Mark.LIVE,
+    )
     ha_max_gap_not_in_sync_bytes: int = setting(
         268_435_456,
         "haMaxGapNotInSync",
@@ -103,6 +116,11 @@ class ReplicationSettings:
     slave_read_enable: bool = setting(
         False, "slaveReadEnable", "SLAVE: answer pulls, so that consumers go on reading while the master is away."
     )
+
+    @property
+    def most_bytes_in_second(self) -> int | None:
+        """The bytes of the log that a slave gets in a second; None if there is no limit."""
+        return self.max_ha_transfer_bytes_in_second if self.ha_flow_control_enable else None
 
     @property
     def is_slave(self) -> bool:

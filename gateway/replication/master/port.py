@@ -40,6 +40,8 @@ LOOKS_IN_INTERVAL = 5
 """The number of looks for silent connections in ``haSendHeartbeatInterval``."""
 LOOKS_AT_END_MS = 100
 """The time between two looks at the end of the log, which with ASYNC_FLUSH moves without a notice."""
+LEAST_WAIT_S = 0.01
+"""The least time in seconds for which slaves wait that got as much as they get in a second."""
 BACKLOG = 16
 NOT_LISTED = "no name server lists a slave of this broker at its host"
 
@@ -102,6 +104,7 @@ class SlavePort(Factory):
         self._port: IListeningPort | None = None
         self._next_look: IDelayedCall | None = None
         self._next_end: IDelayedCall | None = None
+        self._next_follow: IDelayedCall | None = None
         self._refused: set[tuple[str, str]] = set()
         self.seconds = self._reactor.seconds
 
@@ -127,10 +130,10 @@ class SlavePort(Factory):
 
     async def stop(self) -> None:
         """Close the port and all connections."""
-        for call in (self._next_look, self._next_end):
+        for call in (self._next_look, self._next_end, self._next_follow):
             if call is not None and call.active():
                 call.cancel()
-        self._next_look = self._next_end = None
+        self._next_look = self._next_end = self._next_follow = None
         for line in list(self._lines):
             line.close("the broker stops")
         port, self._port = self._port, None
@@ -196,10 +199,21 @@ class SlavePort(Factory):
         """Implement ``Owner.durable_end``."""
         return self._log.durable_end
 
-    def read(self, start: int, done: Callable[[bytes | Failed | None], None]) -> None:
+    @property
+    def most_in_second(self) -> int | None:
+        """Implement ``Owner.most_in_second``."""
+        return self._settings.most_bytes_in_second
+
+    def read(self, start: int, limit: int | None, done: Callable[[bytes | Failed | None], None]) -> None:
         """Implement ``Owner.read``."""
-        limit = self._settings.ha_transfer_batch_bytes
-        self._around.in_thread(lambda: self._log.log_bytes(start, limit), done)
+        usual = self._settings.ha_transfer_batch_bytes
+        most = usual if limit is None else min(limit, usual)
+        self._around.in_thread(lambda: self._log.log_bytes(start, most), done)
+
+    def follow_later(self, seconds: float) -> None:
+        """Implement ``Owner.follow_later``."""
+        if self._next_follow is None or not self._next_follow.active():
+            self._next_follow = self._reactor.callLater(max(seconds, LEAST_WAIT_S), self.follow)
 
     # -- admission ------------------------------------------------------------------------------------------
 

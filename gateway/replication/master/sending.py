@@ -19,6 +19,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from gateway.in_thread import Failed
+from gateway.replication.master.pace import Pace
 from gateway.replication.master.talk import SlaveTalk
 from gateway.replication.master.verdicts import fault_of_later, plain_host
 from wire.errors import FrameError
@@ -39,8 +40,18 @@ class Owner(Protocol):
     def durable_end(self) -> int:
         """Return the offset up to which the log may be sent."""
 
-    def read(self, start: int, done: Callable[[bytes | Failed | None], None]) -> None:
-        """Read a stretch of the log in a thread; ``done`` gets None if the log no longer has it."""
+    @property
+    def most_in_second(self) -> int | None:
+        """The number of bytes that a slave gets in a second; None if there is no limit."""
+
+    def read(self, start: int, limit: int | None, done: Callable[[bytes | Failed | None], None]) -> None:
+        """Read a stretch of the log in a thread; ``done`` gets None if the log no longer has it.
+
+        :param limit: the most bytes, unless one record is longer; None for the usual number.
+        """
+
+    def follow_later(self, seconds: float) -> None:
+        """Call ``follow`` of each connection after a while."""
 
     def seconds(self) -> float:
         """Return seconds that never run backwards."""
@@ -70,6 +81,7 @@ class SlaveLine(TwistedProtocol):
         """The offset after the last byte that was sent."""
         self.sends = False
         """True once the slave's log was found to be the beginning of ours."""
+        self._pace = Pace(0.0)
         self.sent_at_s = self.heard_at_s = 0.0
 
     # -- Twisted --------------------------------------------------------------------------------------------
@@ -80,6 +92,7 @@ class SlaveLine(TwistedProtocol):
         peer = transport.getPeer()
         self.host, self.peer = plain_host(peer.host), f"{plain_host(peer.host)}:{peer.port}"
         self.sent_at_s = self.heard_at_s = self._owner.seconds()
+        self._pace = Pace(self.sent_at_s)
         transport.setTcpNoDelay(True)
         transport.registerProducer(self, True)
         self._owner.opened(self)
@@ -136,8 +149,13 @@ class SlaveLine(TwistedProtocol):
         if not self.sends or self._is_paused or self._is_reading or self.is_closed:
             return
         if self.sent_end < self._owner.durable_end():
+            most, now_s = self._owner.most_in_second, self._owner.seconds()
+            left = None if most is None else self._pace.left(now_s, most)
+            if left == 0:
+                self._owner.follow_later(self._pace.wait_s(now_s))
+                return
             self._is_reading = True
-            self._owner.read(self.sent_end, self._read)
+            self._owner.read(self.sent_end, left, self._read)
 
     def give_sign_of_life(self) -> None:
         """Send a stretch without bytes."""
@@ -169,6 +187,8 @@ class SlaveLine(TwistedProtocol):
                 self.sent_end += count
                 self._write(head + result[position : position + count])
                 position += count
+            if self._owner.most_in_second is not None:
+                self._pace.sent(len(result))
             self.follow()
 
     def _reply(self) -> None:

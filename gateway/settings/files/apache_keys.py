@@ -38,7 +38,7 @@ REFUSED: Mapping[tuple[str, str], str] = {
 
 REPLICATION = frozenset(
     {
-        *("haMaxTimeSlaveNotCatchup", "haFlowControlEnable", "maxHaTransferByteInSecond", "offsetCheckInSlave"),
+        *("haMaxTimeSlaveNotCatchup", "offsetCheckInSlave"),
         *("minInSyncReplicas", "totalReplicas", "allAckInSyncStateSet", "enableAutoInSyncReplicas"),
         *("maxSlaveResendLength", "asyncLearner"),
         *("syncFromLastFile", "syncMasterFlushOffsetWhenStartup", "brokerIP2", "storePathEpochFile"),

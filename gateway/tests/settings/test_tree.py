@@ -49,6 +49,8 @@ def test_every_key_has_an_environment_variable_of_its_own() -> None:
 READ_THROUGH = {
     "tls_own_calls": "calls_with_tls",
     "broker_role": "copies_awaited",
+    "ha_flow_control_enable": "most_bytes_in_second",
+    "max_ha_transfer_bytes_in_second": "most_bytes_in_second",
     "in_sync_replicas": "copies_awaited",
     "advertise": "advertised",
     "broker_ip1": "advertised",

@@ -10,6 +10,10 @@ import os
 from typing import Final
 from unittest.mock import patch
 
+from twisted.internet.address import IPv4Address
+from twisted.internet.testing import StringTransport
+
+from gateway.replication.master.role import _no_members
 from gateway.store.disk.files import DiskSpace
 from gateway.store.message_store import MessageStore
 from gateway.tests.broker.lite import lite_client
@@ -24,10 +28,14 @@ from wire.headers.topics import CreateTopicRequest
 from wire.message.flags import PullFlag, SysFlag
 from wire.message.recall_handle import RecallHandle
 from wire.message.record import parse_records
+from wire.replication import build_report
 
 GIB: Final = 1 << 30
 LOG_FILE_BYTES: Final = 1 << 20
 BODY_BYTES: Final = 1_000
+SLAVE_HOST: Final = "10.0.0.2"
+FIRST: Final = 2
+"""The number of the topic of the first look."""
 
 
 class Looks:
@@ -257,3 +265,27 @@ class Looks:
         self.used_percent = 0
         self.broker.wait(10)
         return code
+
+    # -- slaves ---------------------------------------------------------------------------------------------
+
+    def is_log_sent(self) -> bool:
+        """Connect as a new slave; return whether it gets a part of the log."""
+        self._filled(1)
+        master = self.broker.parts.master
+        assert master is not None
+        if self._number == FIRST:
+            master.serve(self.broker.parts.store, _no_members)
+        wire = _Wire(peerAddress=IPv4Address("TCP", SLAVE_HOST, 40_000))  # type: ignore[no-untyped-call]
+        line = master._serving.buildProtocol(None)
+        line.makeConnection(wire)  # type: ignore[no-untyped-call]
+        line.dataReceived(build_report(0))
+        self.broker.turn()
+        sent: bytes = wire.value()  # type: ignore[no-untyped-call]
+        return bool(sent)
+
+
+class _Wire(StringTransport):
+    """The transport of a slave's connection."""
+
+    def setTcpNoDelay(self, enabled: bool) -> None:  # noqa: N802 (Twisted's name)
+        """Do nothing."""

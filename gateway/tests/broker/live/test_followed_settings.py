@@ -15,11 +15,12 @@ import pytest
 
 from gateway.settings import Settings
 from gateway.settings.declare import Mark, declarations
-from gateway.tests.broker.live.looks import BODY_BYTES, GIB, Looks
+from gateway.tests.broker.live.looks import BODY_BYTES, GIB, SLAVE_HOST, Looks
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker
 from wire.codes import RequestCode, ResponseCode
 
 LIGHT: Final = {"enable_lmq": True, "enable_multi_dispatch": True}
+COPIED: Final = {"ha_listen_port": 0, "replica_hosts": SLAVE_HOST}
 OK: Final = ResponseCode.SUCCESS
 DENIED: Final = ResponseCode.NO_PERMISSION
 NO_HOUR: Final = {"delete_when": "24"}
@@ -87,6 +88,12 @@ SEEN: Final = {
     "gateway.bulkReadBytes": Seen(Looks.pulled_in_bulk, NO_ROOM, 1, ROOM, 3),
     "pullBatchMaxMessageCount": Seen(Looks.pulled, "1", 1, "2", 2),
     "recallMessageEnable": Seen(Looks.recall, "true", OK, "false", DENIED),
+    "haFlowControlEnable": Seen(
+        Looks.is_log_sent, "true", False, "false", True, {**COPIED, "max_ha_transfer_bytes_in_second": 0}
+    ),
+    "maxHaTransferByteInSecond": Seen(
+        Looks.is_log_sent, "0", False, "1000000", True, {**COPIED, "ha_flow_control_enable": True}
+    ),
     "rejectTransactionMessage": Seen(Looks.send_half, "false", OK, "true", DENIED),
 }
 """How each live setting is seen, by its key."""

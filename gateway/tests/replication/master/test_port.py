@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from twisted.internet.address import IPv4Address
+from twisted.internet.defer import ensureDeferred
 from twisted.internet.testing import MemoryReactorClock, StringTransport
 
 from gateway.remoting.pending import CallFailed
@@ -327,3 +328,64 @@ def test_signs_of_life_go_out_and_silent_peers_are_closed() -> None:
     master.reactor.pump([1] * 25)
     assert slave.is_closed
     assert master.copies.replicated_end == 0
+
+
+# -- flow control -------------------------------------------------------------------------------------------
+
+
+def test_a_slave_gets_so_many_bytes_in_a_second_and_signs_of_life_beside_them() -> None:
+    master = Master(ha_flow_control_enable=True, max_ha_transfer_bytes_in_second=40)
+    master.append(15)
+    slave = master.joined()
+
+    got = [len(body(slave.received()))]
+    for _ in range(4):
+        master.reactor.advance(1.0)
+        got.append(len(body(slave.received())))
+    assert got == [40, 40, 40, 30, 0]
+
+
+def test_without_bytes_in_a_second_only_signs_of_life_go() -> None:
+    master = Master(ha_flow_control_enable=True, max_ha_transfer_bytes_in_second=0)
+    master.append(3)
+    slave = master.joined()
+
+    master.reactor.pump([1.0] * 12)
+    assert {stretch.body for stretch in slave.received()} == {b""}
+    assert not slave.is_closed
+
+
+def test_a_record_that_is_longer_than_a_second_takes_is_sent_and_paid_for() -> None:
+    master = Master(ha_flow_control_enable=True, max_ha_transfer_bytes_in_second=4)
+    master.append(3)
+    slave = master.joined()
+
+    got = []
+    for _ in range(8):
+        got.append(len(body(slave.received())))
+        master.reactor.advance(1.0)
+    assert got == [10, 0, 10, 0, 0, 10, 0, 0]
+
+
+def test_what_was_sent_without_a_limit_is_not_paid_for() -> None:
+    master = Master(max_ha_transfer_bytes_in_second=20)
+    master.append(50)
+    slave = master.joined()
+    assert len(body(slave.received())) == 500
+
+    object.__setattr__(master.port._settings, "ha_flow_control_enable", True)
+    master.append(5)
+    assert len(body(slave.received())) == 20
+    master.reactor.advance(1.0)
+    assert len(body(slave.received())) == 20
+
+
+def test_no_slave_is_sent_anything_after_the_stop() -> None:
+    master = Master(ha_flow_control_enable=True, max_ha_transfer_bytes_in_second=20)
+    master.append(5)
+    slave = master.joined()
+    slave.received()
+    ensureDeferred(master.port.stop())
+    master.reactor.advance(5.0)
+    assert slave.received() == []
+    assert not master.reactor.getDelayedCalls()
