@@ -636,6 +636,12 @@ KINDS: Final[Mapping[str, Kind]] = {
     )
 }
 WITH_LARGEST_FRAMES: Final = {"numbers", "lenient", "registrations", "large_outcomes", "large_commits"}
+INDEX: Final = {"maxHashSlotNum": "250000"}
+"""A key index with one megabyte of slots in memory.
+
+The slots of an ordinary one take up to 20 MB, 4 KiB more with each message of the honest producer: they would look like
+memory that a peer left behind.
+"""
 SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "lite_changes": {"enableLmq": "true", "enableMultiDispatch": "true"},
     "light_queues": {"enableLmq": "true", "enableMultiDispatch": "true"},
@@ -697,6 +703,7 @@ def run(kinds: Sequence[str], rounds: int) -> list[Seen]:
     pages = free_port()
     settings = {"enablePropertyFilter": "true", "mappedFileSizeCommitLog": "67108864", "gateway.maxConnections": "2000"}
     settings |= {"metricsExporterType": "PROM", "metricsPromExporterPort": str(pages)}
+    settings |= INDEX
     for kind in kinds:
         settings |= SETTINGS.get(kind, {})
     with GatewayServer(settings=settings) as server, ExitStack() as honest:
