@@ -86,13 +86,13 @@ class Consumption(DeskRequests):
         offsets = self._desk.offsets.of_topic(header.group, header.topic)
         topic = header.topic
         check_rows(f"time spans of topic {topic}", config.write_queue_nums)
-        spans = await rows_text(
+        text: Any = await rows_text(
             f"time spans of topic {topic}",
             self._desk.cold_reads,
             range(config.write_queue_nums),
             lambda queue_id: item_text(self._span(topic, queue_id, offsets.get(queue_id, -1)).to_json()),
         )
-        text: Any = PreparedText(f"[{spans}]")
+        text = PreparedText(f"[{text}]")  # one name: it may be 16 MiB, and only one of the two is needed
         return Answer(body=ConsumeTimeSpans(text).build())
 
     @answers(RequestCode.GET_BROKER_CONSUME_STATS, GetConsumeStatsInBrokerRequest, CLUSTER_GET, Size.LIST, slave=SERVED)
