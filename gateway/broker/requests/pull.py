@@ -171,7 +171,7 @@ class PullMessage:
     ) -> None:
         """Read as soon as there is room for the answer."""
         if request.channel.must_wait:
-            wait_for_room(request, partial(self._resume, request, header, accepts, may_hold))
+            wait_for_room(request, partial(self.resume, request, header, accepts, may_hold))
         else:
             self._read(request, header, accepts, may_hold)
 
@@ -293,7 +293,7 @@ class PullMessage:
         elif result is not None:
             self._answer_or_hold(request, header, accepts, may_hold, result)
         elif not request.channel.closed:  # others have begun large answers meanwhile
-            self._resume(request, header, accepts, may_hold)
+            self.resume(request, header, accepts, may_hold)
 
     def _failed(self, request: Request, header: PullMessageRequest, error: BaseException) -> None:
         log.error("read failed", topic=header.topic, queue=header.queue_id, error=repr(error))
@@ -319,8 +319,7 @@ class PullMessage:
         if hold_ms <= 0:
             return False
 
-        # A function within this one would be, compiled, a circle that only the garbage collection takes apart.
-        resume = partial(self._resume_held, request, self._short(header), accepts)
+        resume = _Resume(self, request, self._short(header), accepts)
         deadline_ms = self._clock() + hold_ms
         characters = request.command.header_characters
         request.command.let_go()
@@ -338,10 +337,7 @@ class PullMessage:
             expression_type=None,
         )
 
-    def _resume_held(self, request: Request, header: PullMessageRequest, accepts: MessageFilter) -> None:
-        self._resume(request, header, accepts, may_hold=False)
-
-    def _resume(self, request: Request, header: PullMessageRequest, accepts: MessageFilter, may_hold: bool) -> None:
+    def resume(self, request: Request, header: PullMessageRequest, accepts: MessageFilter, may_hold: bool) -> None:
         """Go on with a pull that waited, when there is time for its filter and room for its answer."""
         go_on = partial(self._in_turn, request, partial(self._read_with_room, request, header, accepts, may_hold))
         if self._turns.is_busy and accepts.by_properties is not None and not request.channel.must_wait:
@@ -479,6 +475,23 @@ class PullMessage:
             class_filter_mode=subscription.class_filter_mode,
         )
         return EVERYTHING if accepts_code is None else MessageFilter(accepts_code)
+
+
+class _Resume:
+    """A call of ``PullMessage.resume`` for a held pull; a partial function would take three times the memory."""
+
+    __slots__ = ("_accepts", "_header", "_pulls", "request")
+
+    def __init__(
+        self, pulls: PullMessage, request: Request, header: PullMessageRequest, accepts: MessageFilter
+    ) -> None:
+        self._pulls = pulls
+        self.request = request
+        self._header = header
+        self._accepts = accepts
+
+    def __call__(self) -> None:
+        self._pulls.resume(self.request, self._header, self._accepts, may_hold=False)
 
 
 def _code(result: GetResult, asked_offset: int) -> ResponseCode:
