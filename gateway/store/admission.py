@@ -25,6 +25,8 @@ class Admission:
         """The reason why no message is taken now, with the numbers; None while messages are taken."""
         self.failure: str | None = None
         """The reason why no message will be taken until a restart; None unless the store has failed."""
+        self.too_few: str | None = None
+        """The reason why too few brokers would have a message; None if enough would."""
         self._lag: str | None = None
 
     def open(self) -> None:
@@ -42,8 +44,17 @@ class Admission:
                 log.error("messages are refused", reason=reason)
             self.refusal = reason
 
-    def lag_is(self, reason: str | None) -> None:
-        """Note the reason why too much waits for replicas, or None if messages are taken as far as these go."""
+    @property
+    def lacks_members(self) -> bool:
+        """True if messages are refused because too few brokers would have them."""
+        return self.refusal is not None and self.refusal == self.too_few
+
+    def lag_is(self, reason: str | None, *, too_few: bool = False) -> None:
+        """Note the reason why replicas are too far behind, or too few; None if messages are taken as far as these go.
+
+        :param too_few: True if the reason is that too few brokers would have a message.
+        """
+        self.too_few = reason if too_few else None
         before, self._lag = self._lag, reason
         if self.failure is not None:
             return

@@ -611,9 +611,12 @@ class MessageStore:
         else:
             self.look_at_space(result)
 
-    def replicas_lag(self, reason: str | None) -> None:
-        """Refuse messages with a reason, because too much waits for replicas; None: take them again."""
-        self._admission.lag_is(reason)
+    def replicas_lag(self, reason: str | None, *, too_few: bool = False) -> None:
+        """Refuse messages with a reason, because too much waits for replicas; None: take them again.
+
+        :param too_few: True if the reason is that too few brokers would have a message.
+        """
+        self._admission.lag_is(reason, too_few=too_few)
 
     def look_at_space(self, survey: Survey) -> None:
         """Refuse messages while the disk is full or queues cannot be written; take messages again afterwards."""

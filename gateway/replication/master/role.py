@@ -164,7 +164,7 @@ class Master:
                 self._store.replicas_lag(None)
             self._refusal = refusal
             if refusal is not None:
-                self._store.replicas_lag(refusal)
+                self._store.replicas_lag(refusal, too_few=refusal == self._refusals.get("members"))
 
     def _reported(self) -> None:
         if self._stage is not None:

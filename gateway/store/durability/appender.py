@@ -86,7 +86,7 @@ class Appender:
         position = commit_log.position
         if self._admission.refusal is not None or position > batch.limit:
             self._figures.refused_messages.value += 1
-            on_stored(PutResult(PutStatus.SERVICE_NOT_AVAILABLE, message))
+            on_stored(PutResult(self._refused(), message))
             return
         queue: ConsumeQueue | None = None
         queue_offset = 0
@@ -167,13 +167,18 @@ class Appender:
         else:
             self.append(message, on_stored, wait_for)
 
+    def _refused(self) -> PutStatus:
+        """Return the outcome of messages that are not taken now."""
+        few = self._admission.lacks_members
+        return PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH if few else PutStatus.SERVICE_NOT_AVAILABLE
+
     def append_all(self, messages: Sequence[OutgoingMessage], on_stored: OnAllStored, wait_for: WaitFor) -> None:
         """Implement ``MessageStore.append_all``."""
         commit_log, batch = self._log, self._group.gathering
         is_full = batch.end > (commit_log.space_end if self._group.is_adding else batch.limit)
         if not messages or self._admission.refusal is not None or is_full:
             self._figures.refused_messages.value += len(messages)
-            on_stored(_all_refused(PutStatus.SERVICE_NOT_AVAILABLE, messages))
+            on_stored(_all_refused(self._refused(), messages))
             return
         packed = self._packed(messages, commit_log.position)
         if isinstance(packed, PutStatus):
@@ -209,7 +214,7 @@ class Appender:
         commit_log, batch = self._log, self._group.gathering
         if self._admission.refusal is not None or batch.end > batch.limit:
             self._figures.refused_messages.value += run.count
-            on_stored([PutRun(PutStatus.SERVICE_NOT_AVAILABLE, run)])
+            on_stored([PutRun(self._refused(), run)])
             return
         queue = self._queues.make(run.batch.topic, run.batch.queue_id)
         queue_offset, stored_at_ms = queue.next_offset, self._now_ms()

@@ -24,6 +24,7 @@ ANSWER_OF: Mapping[PutStatus, ResponseCode] = {
     PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
     PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
     PutStatus.CREATE_MAPPED_FILE_FAILED: ResponseCode.SYSTEM_ERROR,
+    PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH: ResponseCode.SYSTEM_ERROR,
     PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED: ResponseCode.LMQ_QUOTA_EXCEEDED,
     PutStatus.UNKNOWN_ERROR: ResponseCode.SYSTEM_ERROR,
 }
@@ -70,6 +71,8 @@ def refused_answer(
 def _remark_of(status: PutStatus, reason: str | None) -> str:
     if status is PutStatus.SERVICE_NOT_AVAILABLE:
         return f"service not available now: {reason or TOO_MUCH_WAITS}"
+    if status is PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH:
+        return f"in-sync replicas not enough: {reason or 'a member came back meanwhile, send again'}"
     if status is PutStatus.UNKNOWN_ERROR and reason is not None:
         return f"{status.name}: {reason}"
     return STATUS_REMARKS.get(status, status.name)

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from gateway.broker.requests.sending.put_answers import ANSWER_OF
 from gateway.replication.epoch_file import EpochFile
+from gateway.store.put_result import PutStatus
 from gateway.tests.replication.auto_switch.world import Group, Member
 from gateway.tests.replication.test_pair import log_of
 from gateway.tests.store.durability.test_copying import units
+from wire.codes import ResponseCode
 from wire.message.record import parse_record
 
 STEPS = 500
@@ -127,7 +130,8 @@ def test_too_small_a_set_takes_no_message(tmp_path: Path) -> None:
     group = Group(tmp_path, 1, min_in_sync=2)
     first = group.members[1]
     group.send()
-    assert [result.status.is_stored for result in group.told] == [False]
+    assert [result.status for result in group.told] == [PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH]
+    assert ANSWER_OF[group.told[0].status] is ResponseCode.SYSTEM_ERROR
     assert first.store.max_commit_log_offset == 0
     settle(group)
     group.send()
