@@ -559,7 +559,8 @@ class BrokerParts:
 
     def _dispatched(self, outcomes: list[PutOutcome]) -> None:
         """Notify every part that waits for new messages that these can be read now."""
-        waited_ms = max(self.clock() - outcomes[0].stored_at_ms, 0)
+        # A copied message was stored by the master's clock, and nobody waited for it here.
+        waited_ms = max(self.clock() - outcomes[0].stored_at_ms, 0) if self.slave is None else 0
         self.traffic.stored(message_count(outcomes), waited_ms)
         # Who waits for one topic only does not look through all messages.
         topics = self.flows.stored(outcomes, waited_ms)

@@ -86,6 +86,16 @@ def test_what_the_master_stored_is_read_from_the_slave(pair: Pair) -> None:
     assert first.body == pair.master.ask(pair.client, Code.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=0)).body
 
 
+def test_the_age_of_a_copied_message_does_not_count_as_a_wait(pair: Pair) -> None:
+    pair.master.send(pair.client)
+    pair.slave.wait(100)
+    pair.carry()
+    parts = pair.slave.parts
+    found = parts.flows.into("orders")
+    assert found is not None
+    assert (found.messages, found.waited_ms, parts.traffic.longest_put_ms) == (1, 0, 0)
+
+
 def test_a_pull_that_waits_at_the_slave_is_answered_when_the_next_message_is_copied(pair: Pair) -> None:
     pair.master.send(pair.client, body=b"first")
     pair.master.subscribe(pair.client)
