@@ -265,7 +265,7 @@ def test_a_slave_ahead_is_refused_with_both_offsets_and_so_is_one_that_differs(t
         shutil.copytree(older, master.data)
         master.start()
         begin = len(log_in(master.data))
-        master.wait_for(f"it reports {len(kept)} bytes, and the log here ends at {begin}")
+        master.wait_for(f"the copy reaches to {len(kept)}, and the master's log ends at {begin}")
         assert [master.send("orders") for _ in range(5)] == [NOBODY] * 5
         master.wait_for(f"reports {len(kept)} bytes, and the records at offset")
         assert master.send("orders") is NOBODY

@@ -42,13 +42,19 @@ def _first_difference(record: Compared) -> int:
 
 
 def refused_place(place: int, begin: int, end: int) -> str | None:
-    """Return why a log that ends at ``place`` cannot be continued by another log; None if it can.
+    """Return why a copy that ends at ``place`` cannot be continued from a master's log; None if it can.
 
-    :param begin: where the other log begins; ``end`` is where it ends.
+    :param begin: where the master's log begins; ``end`` is where it ends.
     :param place: 0 for a log without any record, which may begin anywhere.
     """
     if place > end:
-        return f"the replica's log reaches to {place}, the master's only to {end}"
+        return (
+            f"the copy reaches to {place}, and the master's log ends at {end}: a copy that is ahead is of another log, "
+            "or the master's log lost its end"
+        )
     if 0 < place < begin:
-        return f"the replica's log reaches to {place}, but the master's begins at {begin}"
+        return (
+            f"the copy reaches to {place}, and the master's log begins at {begin}: empty the copy's directory and copy "
+            "anew"
+        )
     return None

@@ -24,7 +24,8 @@ from gateway.remoting.pending import CallFailed
 from gateway.replication.master.copies import CountedCopies
 from gateway.replication.master.sending import SlaveLine
 from gateway.replication.master.talk import ClassicTalk, SlaveTalk
-from gateway.replication.master.verdicts import fault_of_first, in_turn, may_copy, slaves_at
+from gateway.replication.master.verdicts import in_turn, may_copy, slaves_at
+from gateway.replication.prefix import refused_place
 from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings import Address
 from gateway.settings.addresses import parse_address
@@ -233,7 +234,7 @@ class SlavePort(Factory):
             return
         line.admit()
         first = await line.first
-        fault = fault_of_first(first, self._log.min_commit_log_offset, self._log.durable_end)
+        fault = refused_place(first, self._log.min_commit_log_offset, self._log.durable_end)
         if fault is None:
             fault = await self._identify(line, first, slaves)
         if line.is_closed:

@@ -52,18 +52,6 @@ def in_turn(slaves: Mapping[int, Address], connected: Container[int]) -> list[in
     return sorted(slaves, key=lambda broker_id: (broker_id in connected, broker_id))
 
 
-def fault_of_first(report: int, log_begin: int, durable_end: int) -> str | None:
-    """Return why a copy cannot go on at a first report; None if it can."""
-    if report > durable_end:
-        return (
-            f"it reports {report} bytes, and the log here ends at {durable_end}: a copy that is ahead is of another "
-            "log, or this log lost its end"
-        )
-    if 0 < report < log_begin:
-        return f"it reports {report} bytes, and the log here begins at {log_begin}: empty it and copy anew"
-    return None
-
-
 def fault_of_later(report: int, before: int, sent_end: int) -> str | None:
     """Return why a report cannot be true; None if it can."""
     if report > sent_end:

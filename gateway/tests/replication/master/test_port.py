@@ -244,7 +244,7 @@ def test_a_slave_ahead_is_refused_with_both_offsets(caplog: pytest.LogCaptureFix
         slaves.append(master.joined(at=50))
     assert all(slave.is_closed and not slave.received() for slave in slaves)
     (facts,) = facts_of(caplog)
-    assert facts["reason"].startswith("it reports 50 bytes, and the log here ends at 30")
+    assert facts["reason"].startswith("the copy reaches to 50, and the master's log ends at 30")
 
 
 def test_a_slave_with_another_log_is_refused_with_its_place(caplog: pytest.LogCaptureFixture) -> None:

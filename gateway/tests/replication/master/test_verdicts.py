@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from gateway.replication.master.verdicts import (
-    fault_of_first,
     fault_of_later,
     in_turn,
     may_copy,
@@ -64,28 +63,6 @@ def test_a_peer_is_first_taken_for_a_slave_that_has_no_connection() -> None:
     slaves = {1: ONE, 2: ONE, 3: ONE}
     assert in_turn(slaves, ()) == [1, 2, 3]
     assert in_turn(slaves, {1, 3}) == [2, 1, 3]
-
-
-@pytest.mark.parametrize(
-    ("report", "fault"),
-    [
-        (0, None),
-        (100, None),
-        (250, None),
-        (500, None),
-        (
-            501,
-            (
-                "it reports 501 bytes, and the log here ends at 500: a copy that is ahead is of another log, or this "
-                "log lost its end"
-            ),
-        ),
-        (99, "it reports 99 bytes, and the log here begins at 100: empty it and copy anew"),
-        (1, "it reports 1 bytes, and the log here begins at 100: empty it and copy anew"),
-    ],
-)
-def test_a_first_report_lies_in_the_log(report: int, fault: str | None) -> None:
-    assert fault_of_first(report, 100, 500) == fault
 
 
 @pytest.mark.parametrize(
