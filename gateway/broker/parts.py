@@ -6,7 +6,7 @@ their collaborators from the same parts, which they see as a ``Desk``. ``service
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -515,10 +515,27 @@ class BrokerParts:
         return self.lite.forget_parent(topic)
 
     async def forget_topics(self, topics: list[str]) -> None:
-        """Forget what belongs to topics that a slave's master does not have any more, and delete their queues."""
+        """Forget what belongs to topics that a slave's master does not have any more, but their queues."""
         for topic in topics:
             await self.forget_topic(topic)
-        await delete_queues(self.store, topics, self.in_thread)
+
+    @property
+    def log_end(self) -> int:
+        """The offset after the last message of the log."""
+        return self.store.max_commit_log_offset
+
+    async def delete_queues_below(self, topics: Collection[str], log_end: int) -> None:
+        """Delete the queues of topics whose messages all lie below an offset of the log.
+
+        :raises RequestRefused: SYSTEM_ERROR: a deletion is not on disk.
+        """
+        ends: dict[str, int] = {}
+        for topic, queue_id in self.store.queues():
+            if topic in topics:
+                ends[topic] = max(ends.get(topic, 0), self.store.covered_end(topic, queue_id))
+        old = [topic for topic, end in ends.items() if end <= log_end]
+        if old:
+            await delete_queues(self.store, old, self.in_thread)
 
     def timed(self, message: OutgoingMessage) -> OutgoingMessage:
         """Return a message with a time of delivery as it is stored until then.

@@ -392,6 +392,11 @@ class MessageStore:
         queue = self._queues.find((topic, queue_id))
         return 0 if queue is None else queue.max_offset
 
+    def covered_end(self, topic: str, queue_id: int) -> int:
+        """Return the offset of the log after the last message of a queue; −1 if it has none."""
+        queue = self._queues.find((topic, queue_id))
+        return -1 if queue is None else queue.covered_end()
+
     def next_offset(self, topic: str, queue_id: int) -> int:
         """Return the offset that the next appended message gets; 0 for an unknown queue.
 

@@ -9,7 +9,7 @@ Upstream: ``SlaveSynchronize``, once a minute.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Protocol
 
@@ -36,6 +36,10 @@ from wire.headers.groups import GetAllSubscriptionGroupRequest, GetAllSubscripti
 from wire.headers.topics import GetAllTopicConfigRequest, GetAllTopicConfigResponse
 
 log = EventLog("replication")
+
+
+MAX_GONE = 10_000
+"""The number of deleted topics of which queues are deleted that come later; the one deleted first is then forgotten."""
 
 
 class Levels(Protocol):
@@ -71,8 +75,15 @@ class Tables(Protocol):
     def delays(self) -> Levels:
         """The delay levels."""
 
+    @property
+    def log_end(self) -> int:
+        """The offset after the last message that was copied."""
+
     async def forget_topics(self, topics: list[str]) -> None:
-        """Delete what belongs to topics that the master does not have any more."""
+        """Delete what belongs to topics that the master does not have any more, but their queues."""
+
+    async def delete_queues_below(self, topics: Collection[str], log_end: int) -> None:
+        """Delete the queues of topics whose messages all lie below an offset of the log."""
 
 
 class TableRounds:
@@ -86,6 +97,8 @@ class TableRounds:
         self._around = around
         self._master = master
         self._failures: dict[str, str] = {}
+        self._gone: dict[str, None] = {}
+        """Topics that the master deleted: the log may be behind, so messages of such a topic may still come."""
         self.log_begin = 0
         """The offset at which the master's log began in the last round; 0 if that is not known."""
 
@@ -141,6 +154,8 @@ class TableRounds:
     # -- tables with a version ------------------------------------------------------------------------------
 
     async def _copy_topics(self, master: Address) -> None:
+        # Messages below are older than the table, so a topic that is not in the table was deleted after them.
+        log_end = self._tables.log_end
         pages: Pages[TopicConfig] = Pages(self._tables.topics.data_version)
         while pages.needs_more:
             header = GetAllTopicConfigRequest(
@@ -153,7 +168,14 @@ class TableRounds:
         if pages.version is not None and pages.is_whole and not pages.is_known:
             gone = self._tables.topics.follow(TopicConfigTable(pages.configs, pages.version))
             log.info("topics are those of the master", topics=len(pages.configs), gone=len(gone))
+            self._gone.update(dict.fromkeys(gone))
             await self._tables.forget_topics(gone)
+        for topic in [topic for topic in self._gone if self._tables.topics.get(topic) is not None]:
+            del self._gone[topic]
+        while len(self._gone) > MAX_GONE:
+            del self._gone[next(iter(self._gone))]
+        if self._gone:
+            await self._tables.delete_queues_below(self._gone, log_end)
 
     async def _copy_groups(self, master: Address) -> None:
         pages: Pages[SubscriptionGroupConfig] = Pages(self._tables.groups.data_version)

@@ -43,6 +43,11 @@ class Pair:
 
     def carry(self) -> None:
         """Copy what the master has."""
+        self.carry_log()
+        self.carry_tables(TableRounds(self.slave.parts, surroundings(call=self._call), lambda: MASTER))
+
+    def carry_log(self) -> None:
+        """Copy the log."""
         ours, theirs = self.slave.parts.store, self.master.parts.store
         while (end := ours.max_commit_log_offset) < theirs.durable_end:
             records = ours.copied_records(theirs.log_bytes(end, 1 << 20) or b"")
@@ -50,7 +55,9 @@ class Pair:
             ours.append_copied(records, told.append)
             self.slave.turn()
             assert told == [True]
-        rounds = TableRounds(self.slave.parts, surroundings(call=self._call), lambda: MASTER)
+
+    def carry_tables(self, rounds: TableRounds) -> None:
+        """Copy the tables."""
         ensureDeferred(rounds.round())
         self.slave.turn()
         assert rounds.is_complete
@@ -185,6 +192,29 @@ def test_the_directory_of_a_slave_is_a_master_after_a_start_with_that_role(pair:
     promoted.wait(5)
     assert [message.body for message in promoted.messages("orders")] == [b"0", b"1", b"2", b"3"]
     assert [message.body for message in promoted.messages("later")] == [b"late"]
+
+
+def test_messages_of_a_deleted_topic_that_are_copied_later_leave_no_queue(pair: Pair) -> None:
+    rounds = TableRounds(pair.slave.parts, surroundings(call=pair._call), lambda: MASTER)
+    pair.master.send(pair.client, "gone")
+    pair.carry_log()
+    pair.carry_tables(rounds)
+    pair.master.send(pair.client, "gone")
+    pair.master.parts.store.delete_topic("gone")
+    pair.master.parts.topics.delete("gone")
+    pair.carry_tables(rounds)
+    store = pair.slave.parts.store
+    assert "gone" not in dict(store.queues())
+    pair.carry_log()
+    assert "gone" in dict(store.queues())
+    pair.carry_tables(rounds)
+    assert "gone" not in dict(store.queues())
+
+    pair.master.send(pair.client, "gone", body=b"new")
+    pair.carry_log()
+    pair.carry_tables(rounds)
+    pair.carry_tables(rounds)
+    assert [message.body for message in pair.slave.messages("gone")] == [b"new"]
 
 
 def test_a_deleted_topic_of_the_master_is_none_of_the_promoted_slave(pair: Pair) -> None:
