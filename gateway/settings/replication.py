@@ -114,7 +114,15 @@ class ReplicationSettings:
         within=addresses_expected,
     )
     slave_read_enable: bool = setting(
-        False, "slaveReadEnable", "SLAVE: answer pulls, so that consumers go on reading while the master is away."
+        False,
+        "slaveReadEnable",
+        "SLAVE: answer pulls, so that consumers read while the master is away. Master: send slow consumers there.",
+    )
+    access_message_in_memory_max_ratio: int = setting(
+        40,
+        "accessMessageInMemoryMaxRatio",
+        "Part of the memory; consumers that read further behind go to a slave, with slaveReadEnable (there 10 less).",
+        Range(0, 95, "%"),
     )
 
     @property

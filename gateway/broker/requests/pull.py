@@ -21,6 +21,7 @@ from gateway.delivery.filters.record_filter import Work
 from gateway.delivery.filters.subscribed import check_expression_type
 from gateway.delivery.filters.turns import READ_STEPS
 from gateway.delivery.long_poll import LONGEST_HOLD_MS, HeldPull
+from gateway.delivery.suggestion import memory_bytes, near_bytes, suggested_broker
 from gateway.errors import RequestRefused
 from gateway.in_thread import Failed
 from gateway.metadata.names import TRANSACTION_GROUP
@@ -36,6 +37,7 @@ from wire.headers.declare import build_header, read_header
 from wire.headers.pull import BULK_READER, PullMessageRequest, PullMessageResponse
 from wire.message.flags import Permission, PullFlag
 from wire.message.light_queues import LIGHT_QUEUE_ID, lite_queue
+from wire.message.record_fields import commit_log_offset_at
 
 log = EventLog("pull")
 
@@ -72,6 +74,7 @@ class PullMessage:
         self._flows = desk.flows
         self._filters = desk.filters
         self._turns = desk.filter_turns
+        self._near_bytes = near_bytes(desk.settings, memory_bytes())
 
     def register(self, dispatch: Dispatch) -> None:
         """Register the request codes that this class answers."""
@@ -348,7 +351,7 @@ class PullMessage:
     def _answer(self, request: Request, asked: PullMessageRequest, code: ResponseCode, result: GetResult) -> None:
         topic, group = self._topics.get(asked.topic), self._groups.get(asked.consumer_group)
         header = PullMessageResponse(
-            suggest_which_broker_id=0,
+            suggest_which_broker_id=0 if self._near_bytes is None or group is None else self._suggested(group, result),
             next_begin_offset=result.next_begin_offset,
             min_offset=result.min_offset,
             max_offset=result.max_offset,
@@ -365,6 +368,14 @@ class PullMessage:
         else:
             self._traffic.missed_pulls += 1
             request.send(response)
+
+    def _suggested(self, group: SubscriptionGroupConfig, result: GetResult) -> int:
+        """Return the broker from which a group should pull next."""
+        assert self._near_bytes is not None, "slaves may be suggested"
+        if not result.parts:
+            return group.broker_id
+        behind_bytes = self._store.max_commit_log_offset - commit_log_offset_at(result.parts[0])
+        return suggested_broker(group, behind_bytes, self._near_bytes)
 
     # -- checks ---------------------------------------------------------------------------------------------
 
