@@ -61,7 +61,8 @@ class RemotingSettings(ServerTlsSettings):
     incomplete_frame_bytes_limit: int = setting(
         268_435_456,
         "gateway.incompleteFrameBytesLimit",
-        "Incomplete requests held for all connections together; beyond this the one that holds the most is closed.",
+        "Incomplete requests held for all connections of a server together, at most two thirds of "
+        "gateway.heldBytesTotal; beyond this the one that holds the most is closed.",
         Range(16_777_216, 1_099_511_627_776, "bytes"),
         marks=Mark.LIMIT,
     )
