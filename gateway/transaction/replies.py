@@ -35,6 +35,19 @@ REPLY_OF = {
 """The response code for each failure of an append. All other failures are SYSTEM_ERROR, as upstream."""
 
 
+WITHOUT_COPY = {
+    PutStatus.SLAVE_NOT_AVAILABLE: ResponseCode.SLAVE_NOT_AVAILABLE,
+    PutStatus.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
+}
+"""The response code for an outcome that is on disk here, and that too few slaves have."""
+
+
+def stored_reply(status: PutStatus) -> Reply:
+    """Return the reply for an outcome that is stored."""
+    code = WITHOUT_COPY.get(status)
+    return SUCCESS if code is None else Reply(code, "the outcome is on disk here, and too few slaves have it")
+
+
 def source_text(source: Source) -> str:
     """Describe a source for people: ``producer 10.0.0.7:40212``."""
     kind, who = source

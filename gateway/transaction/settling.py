@@ -29,7 +29,17 @@ from gateway.transaction.records.final_messages import FinalMessages
 from gateway.transaction.records.half_messages import discarded_of, final_of
 from gateway.transaction.records.half_reader import Found, find_whole
 from gateway.transaction.records.op_messages import build_op, entry_bytes
-from gateway.transaction.replies import FORGOTTEN, REPLY_OF, SUCCESS, Answer, Reply, Source, source_text, tell
+from gateway.transaction.replies import (
+    FORGOTTEN,
+    REPLY_OF,
+    SUCCESS,
+    Answer,
+    Reply,
+    Source,
+    source_text,
+    stored_reply,
+    tell,
+)
 from gateway.transaction.state_stores.outcome_records import Evidence
 from gateway.transaction.states import OPEN_STATES, TRANSITIONS, Event, State, next_state
 from gateway.transaction.tables.transaction_tables import TransactionTables
@@ -51,6 +61,8 @@ _TERMINAL: Final = {state: row[Event.STORED] for state, row in TRANSITIONS.items
 """The state of a half message after its outcome is stored, by the state before."""
 _STOOD_FOR: Final = frozenset({State.NONE, State.REPLACED})
 
+MAX_WITHOUT_COPY: Final = 10_000
+"""The number of outcomes without a copy that are remembered, so that a repeat is not answered with success."""
 ONE_MESSAGE_ILLEGAL = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
 
 
@@ -97,6 +109,7 @@ class Settling:
         self._idle: list[Callable[[], None]] = []
         self._unstored: list[Decision] = []
         self._unrecorded = 0
+        self._without_copy: dict[int, tuple[int, Reply]] = {}  # the end of the op record, by half message
         self.reopened: list[Callable[[int], None]] = []
         """The functions to call with the offset of a half message that is pending again after a failed store."""
         self.moved: list[Callable[[], None]] = []
@@ -278,7 +291,18 @@ class Settling:
             if answer is not None:
                 self._deciding[offset].answers.append(answer)
         else:
-            tell(answer, SUCCESS)
+            tell(answer, self._reply_again(offset))
+
+    def _reply_again(self, offset: int) -> Reply:
+        """Return the reply for an outcome that is stored already."""
+        known = self._without_copy.get(offset)
+        if known is None:
+            return SUCCESS
+        end, reply = known
+        if self._store.stored_end < end:
+            return reply
+        del self._without_copy[offset]
+        return SUCCESS
 
     def _refuse(self, offset: int, event: Event, state: State, source: Source, answer: Answer | None) -> None:
         self._tables.counts.conflicts.value += 1
@@ -363,7 +387,7 @@ class Settling:
             else:
                 settled = [(decision.offset, _terminal(decision.state)) for decision in batch]
                 self._log_evidence.stored(settled, results)
-            self._settled(batch)
+            self._settled(batch, self._reply(batch, op))
             unstored, self._unstored = self._unstored, []
             for decision in unstored:
                 self._gather(decision)
@@ -386,7 +410,17 @@ class Settling:
             for callback in idle:
                 callback()
 
-    def _settled(self, batch: list[Decision]) -> None:
+    def _reply(self, batch: list[Decision], op: PutResult) -> Reply:
+        """Return the reply for stored outcomes; remember those that too few slaves have."""
+        reply = stored_reply(op.status)
+        if reply is not SUCCESS:
+            known = op.commit_log_offset + op.size, reply
+            self._without_copy.update((decision.offset, known) for decision in batch)
+            while len(self._without_copy) > MAX_WITHOUT_COPY:
+                del self._without_copy[next(iter(self._without_copy))]
+        return reply
+
+    def _settled(self, batch: list[Decision], reply: Reply) -> None:
         """Note that the outcomes of a batch are durable, and answer those who asked."""
         tables = self._tables
         outcomes, pending, turns, recent = tables.outcomes, tables.pending, tables.turns, tables.recent
@@ -408,7 +442,7 @@ class Settling:
                 self._count(state, topic)
             turns.leave(group, offset)
             for answer in decision.answers:
-                answer(SUCCESS)
+                answer(reply)
         for topic, ages_ms in committed.items():
             self._count_commits(topic, ages_ms)
         self._tables.counts.half_messages.value = pending.count

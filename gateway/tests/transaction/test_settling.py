@@ -10,6 +10,7 @@ import pytest
 from gateway.metadata.names import OP_HALF_TOPIC
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.tests.transaction.world import COMMIT, ROLLBACK, TRANSACTIONS, World
+from gateway.transaction import settling
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.records.op_messages import CHECKS
 from gateway.transaction.replies import Reply
@@ -71,6 +72,43 @@ def test_an_equal_outcome_while_the_first_is_stored_shares_its_result(tmp_path: 
     world.turn()
     assert [answer.code for answer in world.stranger.answers] == [ResponseCode.SYSTEM_ERROR] * 2
     assert world.tables.outcomes.state(half.queue_offset) is State.PENDING
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (PutStatus.SLAVE_NOT_AVAILABLE, ResponseCode.SLAVE_NOT_AVAILABLE),
+        (PutStatus.FLUSH_SLAVE_TIMEOUT, ResponseCode.FLUSH_SLAVE_TIMEOUT),
+    ],
+)
+def test_an_outcome_without_a_copy_is_not_answered_with_success_before_slaves_have_it(
+    tmp_path: Path, status: PutStatus, code: ResponseCode
+) -> None:
+    world = World(tmp_path)
+    half = world.send("k1")
+    world.log.holds = True
+    world.end(half, COMMIT)
+    world.log.answer_without_copy(status)
+    world.end(half, COMMIT)
+    assert [answer.code for answer in world.stranger.answers] == [code, code]
+    assert "too few slaves have it" in (world.stranger.answers[0].remark or "")
+    world.log.release()
+    world.end(half, COMMIT)
+    assert world.stranger.answers[-1].code == ResponseCode.SUCCESS
+
+
+def test_few_outcomes_without_a_copy_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settling, "MAX_WITHOUT_COPY", 2)
+    world = World(tmp_path)
+    halves = [world.send(f"k{number}") for number in range(3)]
+    world.log.holds = True
+    for half in halves:
+        world.end(half, COMMIT)
+    world.log.answer_without_copy(PutStatus.SLAVE_NOT_AVAILABLE)
+    for half in halves:
+        world.end(half, COMMIT)
+    codes = [answer.code for answer in world.stranger.answers[3:]]
+    assert codes == [ResponseCode.SUCCESS, *[ResponseCode.SLAVE_NOT_AVAILABLE] * 2]
 
 
 def test_a_half_message_without_real_place_cannot_be_committed(tmp_path: Path) -> None:
