@@ -48,6 +48,7 @@ class Clients:
         self._ledger = ledger
         self._master = master
         self._halves: list[Half] = []
+        self._asked: dict[str, Process] = {}
         self._topics = 0
         self._known = {topic for topic, _ in QUEUES}
         self.sent = self.answered_ok = self.answered_without = self.refused = 0
@@ -183,11 +184,13 @@ class Clients:
             commit_or_rollback=int(kind),
             msg_id=half.key,
         )
-        master.ask(RequestCode.END_TRANSACTION, header, on_answer=partial(self._ended, half.key, outcome))
+        first = self._asked.setdefault(half.key, master)
+        done = partial(self._ended, half.key, outcome, first is master)
+        master.ask(RequestCode.END_TRANSACTION, header, on_answer=done)
 
-    def _ended(self, key: str, outcome: str, answer: RemotingCommand) -> None:
+    def _ended(self, key: str, outcome: str, is_new: bool, answer: RemotingCommand) -> None:
         self._world.tell(f"answer {answer.code} {answer.remark}")
-        if answer.code == ResponseCode.SUCCESS:
+        if answer.code == ResponseCode.SUCCESS and is_new:  # a restarted master knows what no slave has
             self._ledger.decide(key, outcome)
 
     # -- consumers and tables -----------------------------------------------------------------------------------
