@@ -12,6 +12,7 @@
     faults       steps of machines, networks and strangers
     history      all of it together: a number of steps, then everything heals and is compared
     campaign     many seeds in several processes
+    planted      bugs that must be found
 
 ``python -m gateway.tests.simulation`` plays as many seeds as asked. The decisions of a controller (sync state set,
 epochs, election) would be steps beside ``operator``, in whose place they decide who is the master.

@@ -10,17 +10,27 @@ from gateway.tests.simulation.names import HA_PORT, NameServers
 from gateway.tests.simulation.network import NAMES, STRANGER, End
 from gateway.tests.simulation.operator import Operator
 from gateway.tests.simulation.world import US_PER_S, World
-from wire.replication import build_report
+from wire.replication import StretchReader, build_report
 
 FAULTS = ("pwrite", "fdatasync")
 PARTS = ("commitlog", "consumequeue", "config", "")
 
 
 class Stranger:
-    """A peer at the port for slaves that is none."""
+    """A peer at the port for slaves that is none.
+
+    :param end: its end of the connection if it claims to have everything that it is sent; None if it is silent.
+    """
+
+    def __init__(self, end: End | None) -> None:
+        self._end = end
+        self._stretches = StretchReader()
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
         """Read what comes."""
+        if self._end is not None:
+            for stretch in self._stretches.receive_data(data):
+                self._end.write(build_report(stretch.offset + len(stretch.body)))
 
     def connectionLost(self, reason: object) -> None:  # noqa: N802 (Twisted's name)
         """Do nothing."""
@@ -143,24 +153,26 @@ class Faults:
         others = [machine.number for machine in self._machines if machine is not master.machine]
         place = self._random.choice((STRANGER, STRANGER, *others))
         near, far = self._network.pair(place, None, master.machine.number, port.process)
-        near.protocol = Stranger()
+        is_silent = place != STRANGER or self._random.random() < 0.3
+        near.protocol = Stranger(None if is_silent else near)
         far.protocol = port.factory.buildProtocol(None)
         self._world.tell(f"stray peer from {place}")
         self._world.carry_out(port.process, far.protocol.makeConnection, far)
         end = master.parts.store.durable_end
-        near.write(self._nonsense(end) if place != STRANGER else build_report(self._random.choice((0, end))))
-        near.write(self._nonsense(end))
+        near.write(build_report(self._random.choice((0, 0, end))) if place == STRANGER else self._begin())
+        if is_silent:
+            near.write(self._nonsense())
         self._strangers.append(near)
 
-    def _nonsense(self, end: int) -> bytes:
-        return self._random.choice(
-            (
-                build_report(end + 1 + self._random.randrange(1_000)),
-                build_report(10**18),
-                b"\xff" * 8,
-                self._random.randbytes(self._random.randint(1, 40)),
-            )
-        )
+    def _begin(self) -> bytes:
+        """Return what somebody at a slave's host reports first: nothing, or more than there is."""
+        return build_report(0) if self._random.random() < 0.6 else self._nonsense()
+
+    def _nonsense(self) -> bytes:
+        """Return bytes that no slave can mean."""
+        far = build_report(10**9 + self._random.randrange(10**9))
+        garbage = b"\x7f" + self._random.randbytes(self._random.randint(0, 7))
+        return self._random.choice((far, build_report(10**18), b"\xff" * 8, garbage))
 
     # -- the end ------------------------------------------------------------------------------------------------
 

@@ -85,6 +85,9 @@ class Machine:
         disk, moment = self.disk, self._moment
         for change in disk.changes:
             moment.pass_over(change)
+        # A start syncs what it finds; that a system may have given up pages after a failed sync is not simulated.
+        for unsynced in moment._unsynced.values():
+            unsynced.is_doomed = False
         image = moment.image(moment.choice(Crash.KILL, Random(0)))
         self.disk = SimulatedDisk(image, self, disk.next_inode)
         self.disk.space = disk.space

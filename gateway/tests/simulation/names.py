@@ -10,6 +10,8 @@ from twisted.internet.defer import Deferred
 from gateway.tests.simulation.network import NAMES, Network
 from gateway.tests.simulation.world import US_PER_S, World
 
+QUICK = 0.7
+"""The part of the starts before which the name servers have answered."""
 PERIOD_S = 10
 TIMEOUT_S = 3
 LISTEN_PORT = 10911
@@ -42,6 +44,13 @@ class Registration:
         self._process = process
         self._known: tuple[str, str] | None = None
 
+    def begin(self) -> None:
+        """Register before anything else, if the name servers answer at once."""
+        names, number = self._names, self._process.machine.number
+        blocked = names.network.blocked
+        if not {(number, NAMES), (NAMES, number)} & blocked and names.world.random.random() < QUICK:
+            self._known = self._noted()
+
     def start(self) -> None:
         """Register now and again and again."""
         self._register()
@@ -55,15 +64,19 @@ class Registration:
         names, process = self._names, self._process
         if not process.is_alive:
             return
+        names.network.post(NAMES, process.machine.number, self._answered, self._noted())
+
+    def _noted(self) -> tuple[str, str] | None:
+        """Note the broker; return the addresses of the master."""
+        names, process = self._names, self._process
         host = process.machine.host
         names.table = {key: known for key, known in names.table.items() if known.machine.host != host}
         names.table[process.broker_id] = process
         names.table = dict(sorted(names.table.items()))
         master = names.table.get(0)
-        answer = None
-        if master is not None:
-            answer = f"{master.machine.host}:{LISTEN_PORT}", f"{master.machine.host}:{HA_PORT}"
-        names.network.post(NAMES, process.machine.number, self._answered, answer)
+        if master is None:
+            return None
+        return f"{master.machine.host}:{LISTEN_PORT}", f"{master.machine.host}:{HA_PORT}"
 
     def _answered(self, master: tuple[str, str] | None) -> None:
         if self._process.is_alive:

@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from twisted.internet.defer import ensureDeferred
+
 from gateway.errors import GatewayError
 from gateway.settings import Settings
 from gateway.settings.replication import BrokerRole
@@ -57,6 +59,7 @@ class Operator:
         self._names = names
         self._ledger = ledger
         self._settings = settings
+        self.slowness = world.random.choice((1, 5, 20, 20))
         self.promotions = self.starts = self.emptied = 0
         self.master_machine = machines[0]
         machines[0].lineage = 0
@@ -100,6 +103,13 @@ class Operator:
                 if machine.durable_end >= self._ledger.log_end:
                     machine.in_sync = True
 
+    def copy_tables(self) -> None:
+        """Let every slave begin a round through the master's tables."""
+        for slave in self.slaves():
+            rounds = slave.parts.slave and slave.parts.slave._rounds
+            assert rounds is not None
+            self._world.carry_out(slave, lambda rounds=rounds: ensureDeferred(rounds.round()))
+
     # -- starts and stops ---------------------------------------------------------------------------------------
 
     def start(self, machine: Machine) -> None:
@@ -117,7 +127,7 @@ class Operator:
         self._world.tell(f"{machine.number} starts as {settings.broker_role}")
         before, self._world.current = self._world.current, _Starting(machine)
         try:
-            process = Process(self._world, machine, self._names, settings, self._machines)
+            process = Process(self._world, machine, self._names, settings, self._machines, self.slowness)
             process.on_end = self._ended
             self._world.current = process
             process.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -13,7 +14,7 @@ from gateway.broker.door import RequestAdmission
 from gateway.broker.jobs import jobs
 from gateway.broker.parts import BrokerParts, Surroundings
 from gateway.broker.request_loader import load_requests
-from gateway.broker.upkeep.upkeep import Upkeep
+from gateway.broker.upkeep.upkeep import Job, Upkeep
 from gateway.errors import GatewayError
 from gateway.in_thread import result_of
 from gateway.remoting.dispatch import Dispatch
@@ -28,9 +29,8 @@ from wire.headers.declare import Header, build_header
 from wire.message.message_id import pack_host
 
 CALL_TIMEOUT_S = 3
-USED_JOBS = frozenset(
-    {"consumer offsets", "delay offsets", "tables of the master", "tables", "commit log flush", "retention"}
-)
+ROUNDS = "tables of the master"
+USED_JOBS = frozenset({"consumer offsets", "delay offsets", ROUNDS, "tables", "commit log flush", "retention"})
 """The jobs that matter here; the others run many times a second for clients that hold requests."""
 OnAnswer = Callable[[RemotingCommand], None]
 
@@ -114,11 +114,17 @@ class Threads:
 class Process:
     """A running broker.
 
-    :param broker_id: 0 for a master.
+    :param slowness: how many times longer than usual the time between two rounds through the master's tables is.
     """
 
     def __init__(
-        self, world: World, machine: Machine, names: NameServers, settings: Settings, others: list[Machine]
+        self,
+        world: World,
+        machine: Machine,
+        names: NameServers,
+        settings: Settings,
+        others: list[Machine],
+        slowness: int,
     ) -> None:
         self.world = world
         self.machine = machine
@@ -158,7 +164,7 @@ class Process:
             self.parts.master.serve(self.parts.store, self.registration.members)
         if self.parts.slave is not None:
             self.parts.slave.serve(self.parts.store, self.parts, self.registration)
-        used = [job for job in jobs(self.parts) if job.name in USED_JOBS]
+        used = [_slowed(job, slowness) for job in jobs(self.parts) if job.name in USED_JOBS]
         self._upkeep = Upkeep(cast(Any, self.reactor), used)
 
     @property
@@ -182,6 +188,7 @@ class Process:
         if self.parts.master is not None:
             self.parts.master.start(self.machine.host, HA_PORT)
         self._upkeep.start()
+        self.registration.begin()
         self.registration.start()
         if self.parts.slave is not None:
             self.parts.slave.start()
@@ -282,6 +289,11 @@ class Process:
         network.post(own, target.number, arrived)
         self.world.later(CALL_TIMEOUT_S * US_PER_S, self, failed, "no answer")
         return waiting
+
+
+def _slowed(job: Job, slowness: int) -> Job:
+    """Return a job that copies tables less often: it takes most of the time of a history."""
+    return replace(job, interval_ms=job.interval_ms * slowness) if job.name == ROUNDS else job
 
 
 def _killed(failure: Failure) -> None:
