@@ -9,8 +9,10 @@ import os
 import signal
 import subprocess
 import tarfile
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeAlias
 
 from compat_tests import frames
 from compat_tests.environment import REPOSITORY, engine, wait_until
@@ -22,8 +24,12 @@ from wire.bodies.fastjson import parse_json
 
 BROKER_NAME = "broker-a"
 BROKER_PORT, NAMESERVER_PORT = 10911, 9876
-COMMIT_OFFSET, QUERY_OFFSET, CREATE_GROUP, MEMBERS, STATE = 15, 14, 200, 901, 907
-_BOOTS_S = 120.0
+GroupPlace: TypeAlias = tuple[str, str, int]
+"""Topic, group, queue."""
+COMMIT_OFFSET, ALL_OFFSETS, CREATE_GROUP, MEMBERS, STATE = 15, 43, 200, 901, 907
+_BOOTS_S = 240.0
+_ASKED_S = 30.0
+"""A machine that runs much else lets processes wait."""
 SETTINGS = {
     **QUICK,
     "brokerName": BROKER_NAME,
@@ -80,7 +86,7 @@ class PairMember(GatewayProcess):
     ready = "ready broker="
 
     def __init__(self, machine: Machine, data: Path, beside: Path, nameserver: str) -> None:
-        super().__init__(data, bind=machine.address, ports=(BROKER_PORT, NAMESERVER_PORT))
+        super().__init__(data, bind=machine.address, ports=(BROKER_PORT, NAMESERVER_PORT), start_timeout_s=_BOOTS_S)
         self.machine = machine
         self.log = beside / f"{machine.namespace}.log"
         self.nameserver = nameserver
@@ -112,15 +118,18 @@ class PairMember(GatewayProcess):
             os.kill(self.pid, signal.SIGCONT)
 
     def ask(self, code: int, fields: dict[str, str] | None = None, body: bytes = b"") -> frames.Frame:
-        answer = frames.ask(self.address, frames.request(code, fields, body))
+        answer = frames.ask(self.address, frames.request(code, fields, body), timeout_s=_ASKED_S)
         assert answer is not None, f"no answer to {code}"
         return answer
 
-    def committed(self, topic: str, group: str, queue: int) -> int:
-        """Return a group's offset; −1 if the broker knows none."""
-        place = {"consumerGroup": group, "topic": topic, "queueId": str(queue)}
-        answer = self.ask(QUERY_OFFSET, {**place, "setZeroIfNotFound": "false"})
-        return int(answer.fields["offset"]) if answer.code == 0 else -1
+    def offsets(self) -> Mapping[GroupPlace, int]:
+        """The offsets of all groups."""
+        table = parse_json(self.ask(ALL_OFFSETS).body)["offsetTable"]
+        return {
+            (*name.split("@", 1), int(queue)): offset
+            for name, queues in table.items()
+            for queue, offset in queues.items()
+        }
 
     def commit(self, topic: str, group: str, queue: int, offset: int) -> None:
         place = {"consumerGroup": group, "topic": topic, "queueId": str(queue)}
@@ -190,7 +199,9 @@ class SeparateNameServer(GatewayProcess):
     """`rocketmq-gateway nameserver` on a machine of its own."""
 
     def __init__(self, machine: Machine, beside: Path) -> None:
-        super().__init__(beside / "names", bind=machine.address, ports=(BROKER_PORT, NAMESERVER_PORT))
+        super().__init__(
+            beside / "names", bind=machine.address, ports=(BROKER_PORT, NAMESERVER_PORT), start_timeout_s=_BOOTS_S
+        )
         self.machine = machine
         self.log = beside / "names.log"
         self.command = machine.command(*gateway_command(), "nameserver", "--bind", machine.address)

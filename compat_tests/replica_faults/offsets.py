@@ -4,45 +4,38 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from collections.abc import Mapping
 
-from compat_tests.replica_faults.members import PairMember
+from compat_tests.replica_faults.members import GroupPlace, PairMember
 from compat_tests.soak.load import Load
-from compat_tests.soak.streams import QUEUES
 
 WITNESS = "witness"
 """A group without consumers, so that nobody commits again what a broker forgot."""
 _POLL_S = 0.05
-GroupPlace: TypeAlias = tuple[str, str, int]
-"""Topic, group, queue."""
 
 
 def offsets_now(load: Load, master: PairMember) -> Mapping[GroupPlace, int]:
     """Commit for the witness; the offsets of all groups."""
-    offsets = {}
     for stream in load.streams:
-        topic, ends = load.topic(stream), load.accounts[stream.name].ends()
-        for queue in range(QUEUES):
-            master.commit(topic, WITNESS, queue, ends[queue])
-            offsets[topic, WITNESS, queue] = ends[queue]
-            offsets[topic, load.group(stream), queue] = master.committed(topic, load.group(stream), queue)
-    return offsets
+        for queue, end in enumerate(load.accounts[stream.name].ends()):
+            master.commit(load.topic(stream), WITNESS, queue, end)
+    topics = {load.topic(stream) for stream in load.streams}
+    return {place: offset for place, offset in master.offsets().items() if place[0] in topics}
 
 
-def fallen_back(before: Mapping[GroupPlace, int], master: PairMember) -> Iterator[str]:
+def fallen_back(before: Mapping[GroupPlace, int], master: PairMember) -> list[str]:
     """Find the groups whose offset is below the one that it was; a sentence for each."""
-    for place, offset in before.items():
-        now = master.committed(*place)
-        if now < offset:
-            yield f"the offset of {place} was {offset}, and is {now}"
+    now = master.offsets()
+    return [
+        f"the offset of {place} was {offset}, and is {now.get(place)}"
+        for place, offset in before.items()
+        if now.get(place, -1) < offset
+    ]
 
 
 def seconds_to_copy(offsets: Mapping[GroupPlace, int], slave: PairMember, timeout_s: float) -> float:
     """Wait until a slave has the offsets, at most for some time; the seconds that it took."""
     begun, pause = time.monotonic(), threading.Event()
-    while any(slave.committed(*place) < offset for place, offset in offsets.items()):
-        if time.monotonic() - begun > timeout_s:
-            break
+    while fallen_back(offsets, slave) and time.monotonic() - begun < timeout_s:
         pause.wait(_POLL_S)
     return time.monotonic() - begun

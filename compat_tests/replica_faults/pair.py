@@ -26,8 +26,8 @@ from wire.bodies.fastjson import parse_json
 
 READ = 4
 """The permission of a broker that is only read."""
-_DRAINS_S = 20.0
-_LISTED_S = 60.0
+_DRAINS_S = 60.0
+_LISTED_S = 240.0
 _ASKED_AGAIN_S = 0.5
 
 
@@ -172,6 +172,13 @@ class BrokerPair:
         self.comparison.begin_again()
         end = max(log_end(member.data) for member in self.members)
         return self.comparison.first_difference(self.master.data, self.slave.data, end)
+
+    def keep_stores(self) -> None:
+        """Stop both, and copy their stores from the disks, which go away."""
+        for member in self.members:
+            member.kill()
+            if member in self.disks:
+                self.disks[member].copy_data(self._directory / f"kept-{member.role.name.lower()}")
 
     def empty_the_slave(self) -> None:
         """Let the slave begin with an empty directory."""
