@@ -150,7 +150,7 @@ def recovered_and_not_synced(patch: Patch) -> None:
     honest = MessageStore._open
 
     def hasty(self: MessageStore, progress: Any) -> object:
-        patch(Flushing, "flush_opened", lambda self: True)
+        patch(Flushing, "flush_opened", lambda self, end: True)
         report = honest(self, progress)
         patch(Flushing, "flush_opened", flush)
         return report
@@ -391,9 +391,9 @@ MUTANTS: Mapping[str, Mutant] = {
     "name of a copied log's first file not synced": Mutant(
         without(Kind.SYNC_DIRECTORY, "/commitlog/"), "copy-late", 400
     ),
-    "roll-back of an index with the flush": Mutant(roll_back_with_the_flush, "batch-async", 900, seed=12),
+    "roll-back of an index with the flush": Mutant(roll_back_with_the_flush, "batch-async", 900, seed=16),
     "properties taken as they are": Mutant(properties_taken_as_they_are, "timer-async", 400),
-    "torn tail stays": Mutant(torn_tail_stays, "refill-async", 1000, seed=6),
+    "torn tail stays": Mutant(torn_tail_stays, "refill-async", 1000, seed=3),
     "units beyond the log stay": Mutant(units_beyond_the_log_stay, "append-async", 1000),
     "recovered and not synced": Mutant(recovered_and_not_synced, "batch", 1000),
     "rebuild trusts the checkpoint": Mutant(rebuild_trusts_the_checkpoint, "roll-async", 1500, seed=15),
