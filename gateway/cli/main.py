@@ -31,6 +31,7 @@ No error is printed then.
 LATE_COMMANDS = {
     "access": ("gateway.cli.access.group", "access"),
     "consume": ("gateway.cli.clients.consume", "consume"),
+    "failover": ("gateway.cli.failover", "failover"),
     "pipeline": ("gateway.cli.clients.pipeline", "pipeline"),
     "produce": ("gateway.cli.clients.produce", "produce"),
     "store": ("gateway.cli.store", "store"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wire.headers.declare import Header, Int32
+from wire.headers.declare import Header, Int32, Int64
 
 
 class GetBrokerConfigResponse(Header):
@@ -42,3 +42,17 @@ class GetConsumeStatsInBrokerRequest(Header):
     """Ask for the lag of all groups (317)."""
 
     is_order: bool = False
+
+
+class ChangeRoleRequest(Header):
+    """Change the role of a broker (19008, the gateway's own).
+
+    The broker refuses another name than its own. With ``log_end`` it refuses when its log ends elsewhere. With
+    ``tables_of``, HOST:PORT of the former master, it copies the tables from there first.
+    """
+
+    broker_name: str
+    broker_role: str
+    broker_id: Int32
+    log_end: Int64 | None = None
+    tables_of: str | None = None

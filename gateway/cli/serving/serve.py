@@ -48,6 +48,7 @@ def serve(sources: Sources, brokers: int, **options: str | None) -> None:
 
     from gateway.cli.serving.kept_name import with_kept_name
     from gateway.cli.serving.members import check_directory, members
+    from gateway.cli.serving.ordered_role import with_ordered_role
 
     load_twisted()
     from gateway.cli.serving.run import run
@@ -56,7 +57,7 @@ def serve(sources: Sources, brokers: int, **options: str | None) -> None:
     loaded = load_options(Role.SERVE, sources, **options)
     check_directory(loaded.settings.store_path_root_dir, brokers)
     if brokers == 1:
-        run(Role.SERVE, with_kept_name(loaded), members=())
+        run(Role.SERVE, with_ordered_role(with_kept_name(loaded)), members=())
         return
     found = members(loaded, brokers)
     remarks = [member.remark for member in found if member.remark is not None]
@@ -84,11 +85,12 @@ def broker(sources: Sources, supervised: bool, **options: str | None) -> None:
     """Run a broker that registers with name servers elsewhere."""
     load_twisted()
     from gateway.cli.serving.kept_name import with_kept_name
+    from gateway.cli.serving.ordered_role import with_ordered_role
     from gateway.cli.serving.run import run
     from gateway.errors import SettingsError
     from gateway.settings.files.load import Role
 
-    loaded = with_kept_name(load_options(Role.BROKER, sources, **options))
+    loaded = with_ordered_role(with_kept_name(load_options(Role.BROKER, sources, **options)))
     if not loaded.settings.name_server_addresses:
         raise SettingsError(
             "a broker needs a name server: give -n HOST:PORT, or use the command serve, which brings its own"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 from twisted.internet.defer import Deferred
 
@@ -16,6 +17,9 @@ from gateway.settings import Address, Settings
 from gateway.store.durability.surroundings import BatchObserver
 from gateway.store.message_store import MessageStore
 from wire.bodies.tools.statistics import ReplicaConnection, ReplicationState
+
+LOOK_AT_LAG_MS = 20
+"""The milliseconds between two looks at what slaves lack, while the master stops."""
 
 Members = Callable[[], Awaitable[Mapping[int, str] | None]]
 """A function that does what ``Peers.members`` does."""
@@ -110,7 +114,15 @@ class Master:
                 self._store.leave_hidden()
 
     async def stop(self) -> None:
-        """Close the port and the connections of slaves."""
+        """Send slaves the end of the log, for up to ``slaveTimeout``, and close the port and their connections."""
+        ends_s = self._around.reactor.seconds() + self._settings.slave_timeout_ms / 1_000
+        if self._serving.lines and self._store is not None:
+            await self._around.off_reactor(self._store.flush_stored)
+        while self._serving.lines and self._lag() > 0 and self._around.reactor.seconds() < ends_s:
+            self._serving.follow()
+            passed: Deferred[None] = Deferred()
+            self._around.later(LOOK_AT_LAG_MS, partial(passed.callback, None))
+            await passed
         await self._serving.stop()
 
     def state(self, end: int) -> ReplicationState:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 from typing import Protocol
+
+from twisted.internet.defer import Deferred
 
 from gateway.remoting.declared import OnSlave
 from gateway.remoting.dispatch import CarryOut
@@ -19,6 +22,10 @@ from gateway.store.durability.surroundings import BatchObserver
 from gateway.store.message_store import MessageStore
 from wire.bodies.tools.statistics import CopyingState, ReplicationState
 from wire.codes import RequestCode
+
+COPY_TABLES_S = 5.0
+"""The seconds after which the copy of a former master's tables is not tried again."""
+COPY_AGAIN_MS = 300
 
 
 class Names(Protocol):
@@ -78,6 +85,26 @@ class Slave:
     def round(self) -> Awaitable[None] | None:
         """Copy the tables of the master once."""
         return None if self._rounds is None else self._rounds.round()
+
+    async def copy_tables(self, former: Address) -> str | None:
+        """Copy the tables of a broker that was the master until now; return what failed, None if nothing did.
+
+        The former master has just started again, so a failure is tried again for some seconds.
+        """
+        assert self._rounds is not None, "serve is called first"
+        ends_s = self._around.reactor.seconds() + COPY_TABLES_S
+        while True:
+            failed = await self._rounds.copy_from(former)
+            if failed is None or self._around.reactor.seconds() > ends_s:
+                break
+            passed: Deferred[None] = Deferred()
+            self._around.later(COPY_AGAIN_MS, partial(passed.callback, None))
+            await passed
+        return failed
+
+    def known(self) -> tuple[int, int | None]:
+        """Return where the master's log ended in the last round (−1: not known), and when all tables were copied."""
+        return (-1, None) if self._rounds is None else (self._rounds.log_end, self._rounds.copied_at_ms)
 
     def keep_from(self) -> int:
         """Return the offset from which on the log is kept: everything that the master has."""

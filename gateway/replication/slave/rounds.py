@@ -101,14 +101,26 @@ class TableRounds:
         """Topics that the master deleted: the log may be behind, so messages of such a topic may still come."""
         self.log_begin = 0
         """The offset at which the master's log began in the last round; 0 if that is not known."""
+        self.log_end = -1
+        """The offset at which the master's log ended in the last round; −1 if that is not known."""
+        self.copied_at_ms: int | None = None
+        """The time of the last round that copied every table, in epoch milliseconds; None if there was none."""
 
     async def round(self) -> None:
         """Copy every table of the master once."""
         master = self._master()
-        if master is None:
-            return
+        if master is not None:
+            await self._copy_all(master, asks_role=True)
+
+    async def copy_from(self, former: Address) -> str | None:
+        """Copy every table of a broker that was the master until now; return what failed, None if nothing did."""
+        self._failures.clear()
+        await self._copy_all(former, asks_role=False)
+        return "; ".join(f"{what}: {reason}" for what, reason in self._failures.items()) or None
+
+    async def _copy_all(self, master: Address, *, asks_role: bool) -> None:
         for what, copy in (
-            ("role", self._check_role),
+            *([("role", self._check_role)] if asks_role else []),
             ("topics", self._copy_topics),
             ("groups", self._copy_groups),
             ("consumer offsets", self._copy_offsets),
@@ -124,6 +136,8 @@ class TableRounds:
                     return  # another broker may be at the address when the next request arrives there
             else:
                 self._copied(what, master)
+        if self.is_complete:
+            self.copied_at_ms = self._around.clock_ms()
 
     @property
     def is_complete(self) -> bool:
@@ -219,9 +233,11 @@ class TableRounds:
     async def _copy_log_begin(self, master: Address) -> None:
         answer = await self._ask(master, RequestCode.GET_BROKER_RUNTIME_INFO)
         try:
-            begin = int(KVTable.parse(answer.body).table["commitLogMinOffset"])
+            table = KVTable.parse(answer.body).table
+            begin, end = int(table["commitLogMinOffset"]), int(table["commitLogMaxOffset"])
         except (KeyError, ValueError):
             raise GatewayError("the master does not tell where its log begins") from None
+        self.log_end = max(end, 0)
         self.log_begin = max(begin, 0)  # upstream says -1 as long as the log is empty
 
     async def _ask(

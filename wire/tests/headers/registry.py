@@ -61,6 +61,7 @@ REQUEST_HEADERS: Final[Mapping[RequestCode, type[Header]]] = MappingProxyType(
         RequestCode.GATEWAY_CHECK_TRANSACTION: transaction.CheckTransactionRequest,
         RequestCode.GATEWAY_RESUME_TRANSACTION: transaction.ResumeTransactionRequest,
         RequestCode.GATEWAY_TRANSACTION_STATISTICS: transaction.TransactionStatisticsRequest,
+        RequestCode.GATEWAY_CHANGE_ROLE: admin.ChangeRoleRequest,
         RequestCode.PULL_MESSAGE: pull.PullMessageRequest,
         RequestCode.LITE_PULL_MESSAGE: pull.PullMessageRequest,
         RequestCode.POP_MESSAGE: pop.PopMessageRequest,

@@ -1,0 +1,108 @@
+"""The gateway's own requests of ``rocketmq-gateway failover`` (19007, 19008): the state of a replica, a change of role.
+
+A change is answered before it begins, because a stop waits for every answer. Stock tools know neither request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from twisted.internet.defer import ensureDeferred
+
+from gateway.broker.desk import DeskRequests
+from gateway.broker.kept_role import keep_role
+from gateway.broker.life import BrokerLife
+from gateway.errors import RequestRefused
+from gateway.remoting.declared import ADMIN_UPDATE, CLUSTER_GET, SERVED
+from gateway.remoting.dispatch import Answer, Request
+from gateway.remoting.requests import answers
+from gateway.settings.addresses import Address, parse_address
+from gateway.settings.replication import BrokerRole
+from gateway.telemetry.logs import EventLog
+from wire.bodies.tools.failover import ReplicaState
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.admin import ChangeRoleRequest
+
+log = EventLog("broker")
+
+ANSWER_MS = 8_000
+"""The milliseconds within which a change is answered: the command line waits 10 s for an answer."""
+
+
+class Failover(DeskRequests):
+    """Answers the requests of ``rocketmq-gateway failover``."""
+
+    @answers(RequestCode.GATEWAY_REPLICA_STATE, None, CLUSTER_GET, slave=SERVED)
+    def state(self, _request: Request, _header: None) -> Answer:
+        """Answer with role and log of this broker."""
+        desk, settings, store = self._desk, self._desk.settings, self._desk.store
+        master_end, copied_at_ms = (-1, None) if desk.slave is None else desk.slave.known()
+        copying = None if desk.slave is None else desk.slave.state().copying
+        state = ReplicaState(
+            broker_name=settings.broker_name,
+            cluster=settings.broker_cluster_name,
+            role=settings.broker_role.value,
+            broker_id=settings.broker_id,
+            log_begin=store.min_commit_log_offset,
+            log_end=store.max_commit_log_offset,
+            durable_end=store.durable_end,
+            visible_end=store.stored_end,
+            is_changing=desk.life is not None and desk.life.is_changing,
+            changes=0 if desk.life is None else desk.life.changes,
+            master="" if copying is None else copying.master_addr,
+            master_log_end=master_end,
+            tables_age_ms=None if copied_at_ms is None else max(desk.clock() - copied_at_ms, 0),
+        )
+        return Answer(body=state.build())
+
+    @answers(RequestCode.GATEWAY_CHANGE_ROLE, ChangeRoleRequest, ADMIN_UPDATE, slave=SERVED)
+    async def change_role(self, _request: Request, header: ChangeRoleRequest) -> Answer:
+        """Answer, then stop the broker and start it in the other role, which also holds after a restart."""
+        desk = self._desk
+        life, role = self._changeable(header)
+        asked_ms = desk.steady_ms()
+        if header.tables_of and desk.slave is not None:
+            failed = await desk.slave.copy_tables(_address(header.tables_of))
+            if failed is not None:
+                raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the tables were not copied: {failed}")
+        if desk.steady_ms() - asked_ms > ANSWER_MS:  # who asked has gone and may have made another broker the master
+            raise RequestRefused(ResponseCode.SYSTEM_BUSY, "it took too long: ask again")
+        self._changeable(header)
+        end = desk.store.max_commit_log_offset
+        if header.log_end is not None and header.log_end != end:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the log ends at {end} and not at {header.log_end}")
+        keep = partial(keep_role, desk.settings, role, header.broker_id)
+        desk.soon(lambda: _begin(life, role, header.broker_id, keep))
+        return Answer()
+
+    def _changeable(self, header: ChangeRoleRequest) -> tuple[BrokerLife, BrokerRole]:
+        settings, life = self._desk.settings, self._desk.life
+        if header.broker_name != settings.broker_name:
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER, f"this broker is {settings.broker_name}, not {header.broker_name}"
+            )
+        if life is None:
+            raise RequestRefused(ResponseCode.NO_PERMISSION, "the role of this broker does not change while it runs")
+        if life.is_changing:
+            raise RequestRefused(ResponseCode.SYSTEM_BUSY, "the role changes already")
+        try:
+            role = BrokerRole(header.broker_role)
+        except ValueError:
+            names = ", ".join(role.value for role in BrokerRole)
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"brokerRole is one of {names}") from None
+        if (role is BrokerRole.SLAVE) is not (header.broker_id > 0):
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, "a master has id 0, each slave another above 0")
+        return life, role
+
+
+def _address(text: str) -> Address:
+    try:
+        return parse_address(text)
+    except ValueError as error:
+        raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"{text!r} is not one HOST:PORT") from error
+
+
+def _begin(life: BrokerLife, role: BrokerRole, broker_id: int, keep: Callable[[], None]) -> None:
+    changing = ensureDeferred(life.become(role, broker_id, between=keep))
+    changing.addErrback(lambda failure: log.error("role not changed", reason=str(failure.value)))

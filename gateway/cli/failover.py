@@ -1,0 +1,232 @@
+"""The command ``rocketmq-gateway failover``: which broker of a name is the master, and the change of the master."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from threading import Event
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from gateway.cli.broker_option import Broker
+from gateway.cli.options import gathered
+from gateway.cli.output import say, say_table
+from gateway.cli.tls_options import TlsOptions, tls_options
+from gateway.errors import GatewayError
+
+if TYPE_CHECKING:
+    from wire.bodies.tools.failover import ReplicaState
+
+MASTER_ID = 0
+MASTER_ROLES = ("ASYNC_MASTER", "SYNC_MASTER")
+PATIENCE_S = 60.0
+"""The seconds that a change of a role may take, with the start of the broker."""
+CATCH_UP_S = 30.0
+"""The seconds within which a slave must have nearly everything of its master before the master is stopped."""
+LAST_BYTES_S = 5.0
+"""The seconds after the stop of a master within which its slave has stored what it received."""
+LOOK_EVERY_S = 0.1
+NEAR_BYTES = 1_048_576
+"""The most bytes that a slave may lack when its master stops: they are copied while the master stops."""
+
+
+class Member(NamedTuple):
+    """A broker of the name: its address, and its state; None if it is not reached."""
+
+    address: str
+    state: ReplicaState | None
+    problem: str = ""
+
+
+class Group(NamedTuple):
+    """The brokers of one name, as a name server knows them."""
+
+    nameserver: str
+    tls: TlsOptions
+
+    def at(self, address: str) -> Broker:
+        """Return the way to a server."""
+        return Broker(address, self.tls)
+
+    def members(self, name: str) -> Mapping[int, Member]:
+        """Return the brokers of a name by their ids, each asked for its state."""
+        from wire.bodies.route import ClusterInfo  # with the decoder, which no other command needs
+        from wire.codes import RequestCode
+        from wire.headers.declare import Header
+
+        with self.at(self.nameserver).calling() as call:
+            info = ClusterInfo.parse(call.ask(RequestCode.GET_BROKER_CLUSTER_INFO, Header()))
+        known = info.broker_addr_table.get(name)
+        if known is None:
+            raise GatewayError(f"the name server {self.nameserver} knows no broker {name}")
+        return {number: self.member(at) for number, at in sorted(known.broker_addrs.items())}
+
+    def member(self, address: str) -> Member:
+        """Ask a broker for its state."""
+        from gateway.cli.broker_call import BrokerRefused, BrokerUnreachable
+        from wire.bodies.tools.failover import ReplicaState
+        from wire.codes import RequestCode
+        from wire.headers.declare import Header
+
+        try:
+            with self.at(address).calling() as call:
+                return Member(address, ReplicaState.parse(call.ask(RequestCode.GATEWAY_REPLICA_STATE, Header())))
+        except (BrokerUnreachable, BrokerRefused) as error:
+            return Member(address, None, str(error))
+
+    def change(self, address: str, state: ReplicaState, role: str, broker_id: int, **more: Any) -> ReplicaState:
+        """Change a role, and return the state of the broker after its start.
+
+        :raises GatewayError: the change was refused, or the broker does not come back in the role.
+        """
+        from wire.codes import RequestCode
+        from wire.headers.admin import ChangeRoleRequest
+
+        header = ChangeRoleRequest(broker_name=state.broker_name, broker_role=role, broker_id=broker_id, **more)
+        with self.at(address).calling() as call:
+            call.ask(RequestCode.GATEWAY_CHANGE_ROLE, header)
+        found = self.wait(address, lambda now: now.changes > state.changes and not now.is_changing)
+        if (found.role, found.broker_id) != (role, broker_id):
+            raise GatewayError(f"{address} stayed {found.role} with id {found.broker_id}; its log says why")
+        return found
+
+    def wait(
+        self, address: str, is_there: Callable[[ReplicaState], bool], patience_s: float = PATIENCE_S
+    ) -> ReplicaState:
+        """Return the state of a broker as soon as it is as wanted.
+
+        :raises GatewayError: it is not, within ``patience_s``.
+        """
+        ends = time.monotonic() + patience_s
+        while True:
+            member = self.member(address)
+            if member.state is not None and is_there(member.state):
+                return member.state
+            if time.monotonic() > ends:
+                raise GatewayError(f"{address} is not ready after {patience_s:g} s: {member.problem or 'see its log'}")
+            Event().wait(LOOK_EVERY_S)
+
+
+def group_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the name of the brokers, the name server and the options of TLS."""
+    command = tls_options(gathered("group", Group)(command))
+    command = click.option(
+        "-n", "--nameserver", metavar="HOST:PORT", default="127.0.0.1:9876", show_default=True, help="A name server."
+    )(command)
+    return click.argument("name", metavar="BROKER_NAME")(command)
+
+
+@click.group()
+def failover() -> None:
+    """Show the brokers of one name, and change which one is the master."""
+
+
+@failover.command()
+@group_options
+def status(name: str, group: Group) -> None:
+    """Show role, log and tables of every broker of a name."""
+    members = group.members(name)
+    master = members.get(MASTER_ID)
+    end = None if master is None or master.state is None else master.state.log_end
+    rows = []
+    for number, (address, state, problem) in members.items():
+        if state is None:
+            rows.append((str(number), address, "?", "", "", "", "", problem))
+            continue
+        lag = "" if end is None or number == MASTER_ID else str(end - state.durable_end)
+        age = "" if state.tables_age_ms is None else f"{state.tables_age_ms / 1000:.1f} s"
+        note = "its role changes" if state.is_changing else ""
+        place = str(state.log_begin), str(state.log_end)
+        rows.append((str(number), address, state.role, *place, lag, age, note))
+    say_table(("id", "address", "role", "log begins", "log ends", "behind", "tables", ""), rows)
+    if master is None:
+        say("no broker is registered as the master")
+
+
+@failover.command()
+@group_options
+@click.option("--id", "broker_id", type=click.IntRange(1), required=True, help="The id of the slave to promote.")
+@click.option("--role", type=click.Choice(MASTER_ROLES), help="Its role as the master (default: the old master's).")
+@click.option("--lost", is_flag=True, help="The master is lost: promote the slave without it.")
+@click.option("--yes", is_flag=True, help="With --lost: do not ask.")
+def promote(name: str, group: Group, broker_id: int, role: str | None, lost: bool, yes: bool) -> None:
+    """Make a slave the master, and the master a slave.
+
+    Without --lost nothing is lost: the master stops, its log and the slave's are equal, the tables are copied, and only
+    then the slave becomes the master. Otherwise the old master goes on.
+    """
+    members = group.members(name)
+    target, master = members.get(broker_id), members.get(MASTER_ID)
+    if target is None or target.state is None:
+        problem = "is not registered" if target is None else target.problem
+        raise GatewayError(f"the slave with id {broker_id} cannot be promoted: {problem}")
+    if lost:
+        _promote_alone(group, target.address, target.state, master, role or MASTER_ROLES[0], yes=yes)
+    elif master is None or master.state is None:
+        problem = "no master is registered" if master is None else f"{master.address}: {master.problem}"
+        raise GatewayError(f"{problem}; if the master is lost for good, add --lost")
+    else:
+        _switch(group, target.address, target.state, master.address, master.state, role, set(members))
+
+
+def _switch(
+    group: Group, to: str, slave: ReplicaState, at: str, master: ReplicaState, role: str | None, ids: set[int]
+) -> None:
+    group.wait(to, lambda now: now.durable_end >= group_end(group, at) - NEAR_BYTES, CATCH_UP_S)
+    new_id = next(number for number in range(1, len(ids) + 2) if number not in ids)
+    say(f"{at} stops and becomes the slave with id {new_id}")
+    stopped = group.change(at, master, "SLAVE", new_id)
+    try:
+        group.wait(to, lambda now: now.durable_end == stopped.log_end, LAST_BYTES_S)
+        say(f"both logs end at {stopped.log_end}; {to} copies the tables and becomes the master")
+        group.change(to, slave, role or master.role, MASTER_ID, log_end=stopped.log_end, tables_of=at)
+    except GatewayError as error:
+        say(f"{to} cannot go on where {at} ended, so {at} becomes the master again", err=True)
+        group.change(at, stopped, master.role, MASTER_ID)
+        raise GatewayError(f"the master stays {at}: {error}") from error
+    say(f"{to} is the master, {at} is its slave with id {new_id}")
+
+
+def group_end(group: Group, address: str) -> int:
+    """Return where the log of a broker ends.
+
+    :raises GatewayError: the broker is not reached.
+    """
+    member = group.member(address)
+    if member.state is None:
+        raise GatewayError(member.problem)
+    return member.state.log_end
+
+
+def _promote_alone(group: Group, to: str, slave: ReplicaState, master: Member | None, role: str, *, yes: bool) -> None:
+    if master is not None and master.state is not None:
+        raise GatewayError(f"the master at {master.address} answers: leave --lost out, or stop it first")
+    say(f"{to}: the log of this slave ends at {slave.durable_end}")
+    if slave.master_log_end < 0:
+        say("it never learnt where its master's log ended: how much it lacks cannot be known")
+    else:
+        behind, age = max(slave.master_log_end - slave.durable_end, 0), slave.tables_age_ms
+        when = "" if age is None else f" {age / 1000:.1f} s ago"
+        say(f"its master's log ended at {slave.master_log_end}{when}: the slave lacks {behind} bytes of that")
+        say("what the master stored after that cannot be known, unless it was a SYNC_MASTER and answered SEND_OK")
+    say("see to it that the old master does not come back as a master: its directory has another log")
+    if not yes:
+        click.confirm("Make this slave the master?", abort=True)
+    group.change(to, slave, role, MASTER_ID)
+    say(f"{to} is the master")
+
+
+@failover.command()
+@group_options
+@click.option("--address", metavar="HOST:PORT", required=True, help="The broker that becomes a slave.")
+@click.option("--id", "broker_id", type=click.IntRange(1), required=True, help="Its id as a slave.")
+def demote(name: str, group: Group, address: str, broker_id: int) -> None:
+    """Make a broker a slave, for example an old master that came back."""
+    member = group.member(address)
+    if member.state is None:
+        raise GatewayError(f"{address}: {member.problem}")
+    if member.state.broker_name != name:
+        raise GatewayError(f"{address} is {member.state.broker_name}, not {name}")
+    group.change(address, member.state, "SLAVE", broker_id)
+    say(f"{address} is a slave with id {broker_id}")

@@ -1,0 +1,130 @@
+"""The role that an operator ordered: how a request changes it, and which role holds after a restart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.python.failure import Failure
+
+from gateway.broker.kept_role import FILE_NAME, Role, keep_role, ordered_role
+from gateway.cli.serving.ordered_role import with_ordered_role
+from gateway.errors import SettingsError
+from gateway.settings.files.load import Loaded
+from gateway.settings.replication import BrokerRole
+from gateway.tests.broker.test_life import MASTER, SLAVE, Living
+from gateway.tests.broker.whole_broker import small_settings
+from wire.bodies.tools.failover import ReplicaState
+from wire.codes import RequestCode, ResponseCode
+from wire.command import RemotingCommand
+from wire.headers.admin import ChangeRoleRequest
+
+CONFIGURED = {"broker_role": MASTER, "broker_id": 0}
+
+
+def ask(living: Living, code: int, header: Any = None) -> RemotingCommand:
+    client = living.connect()
+    answers = client.ask_all(code, header)
+    living.machine.turn()
+    (answer,) = answers + client.received()
+    return answer
+
+
+def change(living: Living, role: str, broker_id: int, **more: Any) -> RemotingCommand:
+    header = ChangeRoleRequest(broker_name=more.pop("name", "broker-a"), broker_role=role, broker_id=broker_id, **more)
+    return ask(living, RequestCode.GATEWAY_CHANGE_ROLE, header)
+
+
+def state(living: Living) -> ReplicaState:
+    return ReplicaState.parse(ask(living, RequestCode.GATEWAY_REPLICA_STATE).body)
+
+
+def test_a_request_changes_the_role_and_keeps_it(tmp_path: Path) -> None:
+    living = Living(tmp_path)
+    living.send(b"one")
+    end = state(living).log_end
+    assert change(living, "SLAVE", 2, log_end=end).code == ResponseCode.SUCCESS
+    living.machine.turn()
+    found = state(living)
+    assert (found.role, found.broker_id, found.changes, found.log_end) == ("SLAVE", 2, 1, end)
+    assert ordered_role(small_settings(tmp_path)) == Role(SLAVE, 2)
+    assert change(living, "SYNC_MASTER", 0).code == ResponseCode.SUCCESS
+    living.machine.turn()
+    assert state(living).role == "SYNC_MASTER"
+    assert ordered_role(small_settings(tmp_path)) == Role(BrokerRole.SYNC_MASTER, 0)
+    living.run(living.life.stop())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"name": "broker-b"}, "this broker is broker-a, not broker-b"),
+        ({"role": "KING"}, "brokerRole is one of ASYNC_MASTER, SYNC_MASTER, SLAVE"),
+        ({"broker_id": 0}, "a master has id 0, each slave another above 0"),
+        ({"log_end": 1}, "the log ends at 0 and not at 1"),
+    ],
+)
+def test_a_wrong_change_is_refused_and_changes_nothing(tmp_path: Path, wrong: dict[str, Any], text: str) -> None:
+    living = Living(tmp_path)
+    answer = change(living, **{"role": "SLAVE", "broker_id": 1, **wrong})
+    assert (answer.code != ResponseCode.SUCCESS, answer.remark) == (True, text)
+    living.machine.turn()
+    assert (living.role, living.life.changes) == ((MASTER, 0), 0)
+    assert not (tmp_path / FILE_NAME).exists()
+    living.run(living.life.stop())
+
+
+def test_tables_of_a_master_that_is_not_reached_end_a_promotion(tmp_path: Path) -> None:
+    living = Living(tmp_path, broker_role=SLAVE, broker_id=1)
+    client = living.connect()
+    header = ChangeRoleRequest(
+        broker_name="broker-a", broker_role="ASYNC_MASTER", broker_id=0, tables_of="192.0.2.1:10911"
+    )
+    answers = client.ask_all(RequestCode.GATEWAY_CHANGE_ROLE, header)
+    for _ in range(30):
+        while living.machine.tcpClients:
+            factory: Any = living.machine.tcpClients.pop()[2]
+            refused: Any = Failure(ConnectionRefusedError(111, "refused"))  # type: ignore[no-untyped-call]
+            factory.clientConnectionFailed(None, refused)
+        living.machine.advance(1)
+    living.machine.turn()
+    (answer,) = answers + client.received()
+    assert str(answer.remark).startswith("the tables were not copied: topics: ")
+    assert living.role == (SLAVE, 1)
+    living.run(living.life.stop())
+
+
+def test_an_order_holds_as_long_as_the_configuration_stays(tmp_path: Path) -> None:
+    settings = small_settings(tmp_path, **CONFIGURED)
+    keep_role(settings, SLAVE, 3)
+    loaded = with_ordered_role(Loaded(settings, {}, (), ()))
+    assert (loaded.settings.broker_role, loaded.settings.broker_id) == (SLAVE, 3)
+    assert loaded.sources["brokerRole"] == str(tmp_path / FILE_NAME)
+    (notice,) = loaded.notices
+    assert notice.startswith("the broker starts with brokerRole=SLAVE brokerId=3, which was ordered (")
+    assert notice.endswith("and not with brokerRole=ASYNC_MASTER brokerId=0")
+    keep_role(loaded.settings, MASTER, 0)
+    assert ordered_role(settings) is None
+
+
+def test_a_configuration_that_says_what_was_ordered_ends_the_order(tmp_path: Path) -> None:
+    settings = small_settings(tmp_path, **CONFIGURED)
+    keep_role(settings, SLAVE, 3)
+    assert ordered_role(replace(settings, broker_role=SLAVE, broker_id=3)) is None
+    assert not (tmp_path / FILE_NAME).exists()
+    assert ordered_role(settings) is None
+
+
+def test_a_configuration_that_contradicts_the_order_is_refused(tmp_path: Path) -> None:
+    settings = small_settings(tmp_path, broker_role=SLAVE, broker_id=1)
+    keep_role(settings, MASTER, 0)
+    with pytest.raises(SettingsError, match=r"brokerRole=SLAVE brokerId=2.*brokerRole=ASYNC_MASTER brokerId=0 was"):
+        ordered_role(replace(settings, broker_id=2))
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_text("{")
+    with pytest.raises(SettingsError, match="gateway-role cannot be read"):
+        ordered_role(small_settings(tmp_path))
