@@ -161,7 +161,7 @@ class Faults:
         end = master.parts.store.durable_end
         near.write(build_report(self._random.choice((0, 0, end))) if place == STRANGER else self._begin())
         if is_silent:
-            near.write(self._nonsense())
+            self._world.later(self._random.randrange(300_000), None, near.write, self._nonsense())
         self._strangers.append(near)
 
     def _begin(self) -> bytes:

@@ -14,7 +14,7 @@ from unittest.mock import patch
 import click
 
 from gateway.tests.simulation.campaign import COLLECTED_AFTER, judge
-from gateway.tests.simulation.planted.bugs import BUGS, Bug
+from gateway.tests.simulation.planted.bugs import BUGS, UNPROVEN, Bug
 
 
 def first_seed(bug: Bug, within: int) -> tuple[int, str] | None:
@@ -41,9 +41,10 @@ def main(within: int | None, names: tuple[str, ...]) -> None:
     """Look for planted bugs; all of them unless some are named."""
     logging.disable(logging.CRITICAL)
     missed = 0
+    known = {**BUGS, **UNPROVEN}
     for name in names or BUGS:
         started = time.process_time()
-        found = first_seed(BUGS[name], within or BUGS[name].within)
+        found = first_seed(known[name], within or known[name].within)
         missed += found is None
         said = "NOT FOUND" if found is None else f"{found[1][:160]}"
         click.echo(f"{name}: {said} ({time.process_time() - started:.1f} s)")
