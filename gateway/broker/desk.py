@@ -45,6 +45,7 @@ from wire.message.record import OutgoingMessage
 if TYPE_CHECKING:  # access control and replication are imported only if they are on
     from gateway.access.control import AccessControl
     from gateway.broker.life import BrokerLife
+    from gateway.replication.controlled.place import PlaceInGroup
     from gateway.replication.master.role import Master
     from gateway.replication.slave.role import Slave
 
@@ -79,6 +80,8 @@ class Desk(Protocol):
     """The slave's side of replication; None if the broker is a master."""
     life: BrokerLife | None
     """The life of the broker, through which its role changes; None where it does not."""
+    group: PlaceInGroup | None
+    """The place in the group of a controller; None if ``brokerRole`` alone decides the role."""
     store: MessageStore
     cold_reads: ColdReads
     """A runner of disk reads in threads."""

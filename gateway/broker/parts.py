@@ -84,6 +84,7 @@ from wire.message.record import OutgoingMessage
 if TYPE_CHECKING:
     from gateway.access.control import AccessControl
     from gateway.broker.life import BrokerLife
+    from gateway.replication.controlled.place import PlaceInGroup
     from gateway.replication.master.role import Master
     from gateway.replication.slave.role import Slave
     from gateway.replication.surroundings import Call, ReplicationSurroundings
@@ -117,6 +118,7 @@ class Surroundings:
     :param call: calls another broker.
     :param files: the disk of the store; the operating system's files when left out.
     :param access: the accounts of the process; None if requests need none.
+    :param group: the place in the group of a controller; None if ``brokerRole`` alone decides.
     """
 
     reactor: Any
@@ -130,6 +132,7 @@ class Surroundings:
     call: Call = no_other_broker
     files: FileLayer | None = None
     access: AccessControl | None = None
+    group: PlaceInGroup | None = None
 
 
 log = EventLog("broker")
@@ -160,6 +163,7 @@ class BrokerParts:
         self.read_queues = around.read_queues
         self._call = around.call
         self.access = around.access
+        self.group = around.group
         self.random_below: Callable[[int], int] = randbelow
         self.cold_reads = ColdReads(in_thread, threads=settings.cold_read_threads, limit=settings.cold_reads_limit)
         self.store_hosts = StoreHosts(settings, around.listen_port)
@@ -335,6 +339,8 @@ class BrokerParts:
         self.delays.resume_from(self.delay_offsets.load())
         self.delay_offsets.follow(self.delays.durable_offsets)
         self.modes.load()
+        if self.group is not None and self.group.lead is not None:
+            self.topics.begin_state(self.group.epoch)
         copy = CopyMark(self.settings.store_path_root_dir, self._files)
         if self.slave is not None:
             copy.set()
@@ -456,14 +462,14 @@ class BrokerParts:
             return None
         from gateway.replication.master.role import Master  # for those who replicate
 
-        return Master(self.settings, self._replication_surroundings())
+        return Master(self.settings, self._replication_surroundings(), None if self.group is None else self.group.lead)
 
     def _make_slave(self) -> Slave | None:
         if not self.settings.is_slave:
             return None
         from gateway.replication.slave.role import Slave  # for those who copy
 
-        return Slave(self.settings, self._replication_surroundings())
+        return Slave(self.settings, self._replication_surroundings(), None if self.group is None else self.group.follow)
 
     def _stage(self) -> Callable[[BatchObserver], BatchObserver]:
         """Return what makes the stage of the role between the disk and what is visible."""

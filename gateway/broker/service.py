@@ -40,6 +40,7 @@ from wire.command import RemotingCommand
 if TYPE_CHECKING:
     from gateway.access.control import AccessControl
     from gateway.broker.figures.metrics_server import MetricsServer
+    from gateway.replication.controlled.place import PlaceInGroup
 
 log = EventLog("broker")
 
@@ -80,6 +81,7 @@ class BrokerService:
         none.
     :param files: the disk of the store; the operating system's files when left out.
     :param access: the accounts of the process; None if requests need none.
+    :param group: the place in the group of a controller; None if ``brokerRole`` alone decides.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class BrokerService:
         name_server: NameServerNextDoor | None,
         files: FileLayer | None = None,
         access: AccessControl | None = None,
+        group: PlaceInGroup | None = None,
     ) -> None:
         self._settings = settings
         self._access = access
@@ -122,6 +125,7 @@ class BrokerService:
                 call=lambda address, code, header: self._client.call(address, code, header),
                 files=files,
                 access=access,
+                group=group,
             ),
         )
         if access is not None:
@@ -139,13 +143,9 @@ class BrokerService:
             held_bytes=None if name_server is None else name_server.held_bytes,
         )
         self._client = RemotingClient(
-            reactor, self._dispatch, settings, self._flush_group, self._parts.in_thread, sign=_signs(settings)
+            reactor, self._dispatch, settings, self._flush_group, self._parts.in_thread, sign=signs(settings)
         )
         self._registration = self._make_registration(name_server)
-        if self._parts.master is not None:
-            self._parts.master.serve(self._parts.store, self._registration.members)
-        if self._parts.slave is not None:
-            self._parts.slave.serve(self._parts.store, self._parts, self._registration)
         lateness = self._parts.registry.histogram(
             LATENESS, "Seconds by which periodic jobs were late", LATENESS_BOUNDS_S
         )
@@ -182,6 +182,16 @@ class BrokerService:
             self._server.keep_ports(ports.requests)
 
     @property
+    def durable_end(self) -> int:
+        """The offset of the log below which everything is on disk."""
+        return self._parts.store.durable_end
+
+    def members_changed(self) -> None:
+        """Look at the sync state set of a master's group again: it is another one now."""
+        if self._parts.master is not None:
+            self._parts.master.members_changed()
+
+    @property
     def dispatch(self) -> Dispatch:
         """The requests that the broker answers, for the generated table of request codes."""
         return self._dispatch
@@ -192,6 +202,10 @@ class BrokerService:
         :raises GatewayError: the store cannot be used, a table cannot be read, a port cannot be listened on.
         """
         self._parts.open()
+        if self._parts.master is not None:
+            self._parts.master.serve(self._parts.store, self._registration.members)
+        if self._parts.slave is not None:
+            self._parts.slave.serve(self._parts.store, self._parts, self._registration)
         self._log_thread.start()
         self._started = True
         load_requests(self._parts, self._dispatch)
@@ -307,7 +321,7 @@ class BrokerService:
         )
 
 
-def _signs(settings: Settings) -> Callable[[RemotingCommand], None] | None:
+def signs(settings: Settings) -> Callable[[RemotingCommand], None] | None:
     """Return the function that signs the broker's own requests to name servers, None if they are not signed."""
     keys = credentials(settings.inner_client_authentication_credentials, CREDENTIALS_MEMBERS)
     if keys is None:

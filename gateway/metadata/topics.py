@@ -12,6 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from msgspec import structs
+
 from gateway.errors import RequestRefused
 from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata import names
@@ -19,7 +21,7 @@ from gateway.metadata.lite_attributes import is_parent
 from gateway.metadata.named_configs import CLIENTS, NOBODY, Makers, NamedConfigs
 from gateway.metadata.saved.config_disk import ConfigDisk
 from gateway.metadata.saved.json_file import JsonFile
-from gateway.metadata.saved.saved_table import FILE_DEPTH, KnownTexts
+from gateway.metadata.saved.saved_table import FILE_DEPTH, KnownTexts, next_version
 from gateway.telemetry.logs import EventLog
 from wire.bodies.topics import MAX_QUEUES, DataVersion, TopicConfig, TopicConfigTable
 from wire.codes import ResponseCode
@@ -262,6 +264,10 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
         """
         _check_queues(master.configs)
         return self._follow(master.configs, master.data_version)
+
+    def begin_state(self, state_version: int) -> None:
+        """Raise the version to that of a controller's epoch, by which name servers know a later master."""
+        self._changed(structs.replace(next_version(self._version, self._clock_ms()), state_version=state_version))
 
     def create_system_topics(self) -> None:
         """Make the missing system topics; existing ones stay as they are."""

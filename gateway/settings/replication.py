@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gateway.settings.addresses import addresses_expected, networks_expected
+from gateway.settings.controller import ControllerSettings
 from gateway.settings.declare import Mark, Range, setting
 
 REGISTERED = "registered"
@@ -31,7 +32,7 @@ def replica_hosts_expected(text: str) -> str | None:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class ReplicationSettings:
+class ReplicationSettings(ControllerSettings):
     """Settings that the store, the port for slaves and registration need."""
 
     broker_role: BrokerRole = setting(

@@ -60,6 +60,7 @@ class MetricsSettings:
 
 
 SECTIONS = {
+    "enableControllerMode": "Controller",
     "brokerRole": "Replication",
     "enableLmq": "Light queues",
     "minLiteTTl": "Lite topics",

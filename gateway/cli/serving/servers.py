@@ -108,6 +108,12 @@ def make_parts(role: Role, settings: Settings, reactor: Any, files: FileLayer | 
         yield Part("nameserver", listening)
     if role is not Role.NAMESERVER:
         # A name server alone stays small, and one beside a broker listens this much earlier.
+        if settings.enable_controller_mode:
+            from gateway.broker.controlled import ControlledBrokerService
+
+            member = ControlledBrokerService(settings, reactor, wall_clock_ms, name_server, files, access)
+            yield Part("broker", member)
+            return
         from gateway.broker.life import BrokerLife
         from gateway.broker.service import BrokerService
         from gateway.reactor.log_thread import in_thread_pool

@@ -5,7 +5,7 @@
 
 One question is asked at a time. A controller that does not answer is asked again, and its leader is looked for again.
 A member acts on a master only if its epoch is not below the last one: answers may overtake each other. Until it has
-a role a member serves nothing. A role is fenced when the leader answered nothing for its lifetime.
+a role a member serves nothing, and a master serves nothing after the leader was silent for its lifetime.
 Upstream: ``ReplicasManager``.
 """
 
@@ -206,17 +206,12 @@ class TakeRole:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Serve no locks, checks, delays and reads: the leader has been silent for too long."""
+    """Serve nothing any more: the leader has been silent for too long. ``TakeRole`` follows when it answers again."""
 
     silent_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Unfence:
-    """Serve again."""
-
-
-MemberAction: TypeAlias = Ask | KeepApplied | KeepIdentity | TakeRole | Fence | Unfence
+MemberAction: TypeAlias = Ask | KeepApplied | KeepIdentity | TakeRole | Fence
 Stepped: TypeAlias = "tuple[MemberState, Sequence[MemberAction]]"
 
 
@@ -243,7 +238,6 @@ class MemberState:
     """The time at which the last question was asked that the leader answered."""
     leader_due_ms: int = 0
     ask_due_ms: int = 0
-    is_fenced: bool = False
 
     @property
     def broker_id(self) -> int | None:
@@ -258,6 +252,10 @@ class MemberState:
             return None
         return HeldRole(view.master_id == own, view.epoch, view.master_id, view.master_address)
 
+    def silent_ms(self, now_ms: int) -> int:
+        """Return for how long the leader has answered nothing; the time counts from the last answered question."""
+        return now_ms - self.heard_at_ms
+
 
 def step(state: MemberState, event: MemberEvent, now_ms: int) -> Stepped:
     """Return the state after an event, and what has to be done."""
@@ -266,8 +264,7 @@ def step(state: MemberState, event: MemberEvent, now_ms: int) -> Stepped:
         state = _answered(state, event)
     actions: list[MemberAction] = []
     state = _noted(state, event, now_ms, actions)
-    state = _with_role(state, actions)
-    state = _with_fence(state, now_ms, actions)
+    state = _with_fence(_with_role(state, now_ms, actions), now_ms, actions)
     return _asking(state, now_ms, actions)
 
 
@@ -342,7 +339,7 @@ def _with_result(state: MemberState, event: MemberEvent) -> MemberState:
         case SetChanged(members, set_epoch) if state.view is not None and set_epoch > state.view.set_epoch:
             return replace(state, view=replace(state.view, sync_state_set=members, set_epoch=set_epoch))
         case RoleTaken(role):
-            return replace(state, held=role, taking=None, is_fenced=False)
+            return replace(state, held=role, taking=None)
         case RoleFailed():
             return replace(state, held=None, taking=None)
         case _:
@@ -372,27 +369,24 @@ def _with_view(state: MemberState, view: GroupView, now_ms: int) -> MemberState:
     return replace(state, view=view)
 
 
-def _with_role(state: MemberState, actions: list[MemberAction]) -> MemberState:
-    """Take the role that the controller gave, one change at a time."""
+def _with_role(state: MemberState, now_ms: int, actions: list[MemberAction]) -> MemberState:
+    """Take the role that the controller gave, one change at a time; nobody becomes the master by an old word."""
     wanted = state.wanted
     if wanted is None or state.taking is not None or wanted == state.held:
+        return state
+    if wanted.is_master and state.silent_ms(now_ms) > state.timing.lifetime_ms:
         return state
     actions.append(TakeRole(wanted))
     return replace(state, taking=wanted)
 
 
 def _with_fence(state: MemberState, now_ms: int, actions: list[MemberAction]) -> MemberState:
-    """Fence a master whose leader is silent, and end the fence when the leader answers."""
-    held = state.held
-    if held is None or not held.is_master or state.taking is not None:
-        return replace(state, is_fenced=False) if state.is_fenced else state
-    silent_ms = now_ms - state.heard_at_ms
-    is_silent = silent_ms > state.timing.lifetime_ms
-    if is_silent and not state.is_fenced:
-        actions.append(Fence(silent_ms))
-    elif state.is_fenced and not is_silent:
-        actions.append(Unfence())
-    return replace(state, is_fenced=is_silent)
+    """Take the role from a master whose leader is silent."""
+    held, silent_ms = state.held, state.silent_ms(now_ms)
+    if held is None or not held.is_master or state.taking is not None or silent_ms <= state.timing.lifetime_ms:
+        return state
+    actions.append(Fence(silent_ms))
+    return replace(state, held=None)
 
 
 _QUESTIONS = {

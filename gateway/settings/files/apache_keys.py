@@ -23,13 +23,14 @@ class ApacheKey:
     owner: str
 
 
-_NO_REPLICAS = "this gateway has no replicas"
+_NO_DLEDGER = "this gateway has no DLedger log"
+_ONE_LOG = "a log here comes from clients or from a master, not from both"
+_OTHER_REPLICAS = "replicas of this gateway work without it"
 _OTHER_STORE = "this gateway has the file store only"
 
 REFUSED: Mapping[tuple[str, str], str] = {
-    ("enableDLegerCommitLog", "true"): _NO_REPLICAS,
-    ("enableControllerMode", "true"): _NO_REPLICAS,
-    ("duplicationEnable", "true"): _NO_REPLICAS,
+    ("enableDLegerCommitLog", "true"): _NO_DLEDGER,
+    ("duplicationEnable", "true"): _ONE_LOG,
     ("storeType", "defaultrocksdb"): _OTHER_STORE,
     ("transRocksDBEnable", "true"): _OTHER_STORE,
     ("timerRocksDBEnable", "true"): _OTHER_STORE,
@@ -38,17 +39,15 @@ REFUSED: Mapping[tuple[str, str], str] = {
 
 REPLICATION = frozenset(
     {
-        *("haMaxTimeSlaveNotCatchup", "offsetCheckInSlave"),
-        *("minInSyncReplicas", "totalReplicas", "allAckInSyncStateSet", "enableAutoInSyncReplicas"),
+        *("offsetCheckInSlave", "totalReplicas", "enableAutoInSyncReplicas"),
         *("maxSlaveResendLength", "asyncLearner"),
         *("syncFromLastFile", "syncMasterFlushOffsetWhenStartup", "brokerIP2", "storePathEpochFile"),
         *("enableDLegerCommitLog", "dLegerGroup", "dLegerPeers", "dLegerSelfId", "preferredLeaderId"),
-        *("storePathDLedgerCommitLog", "storePathBrokerIdentity", "duplicationEnable", "brokerElectionPriority"),
-        *("enableControllerMode", "enableControllerInNamesrv", "controllerAddr", "controllerHeartBeatTimeoutMills"),
-        *("fetchControllerAddrByDnsLookup", "syncControllerMetadataPeriod", "checkSyncStateSetPeriod"),
+        *("storePathDLedgerCommitLog", "storePathBrokerIdentity", "duplicationEnable"),
+        *("enableControllerInNamesrv", "fetchControllerAddrByDnsLookup", "checkSyncStateSetPeriod"),
         *("enableSlaveActingMaster", "supportActingMaster", "enableRemoteEscape", "skipPreOnline"),
         *("syncBrokerMemberGroupPeriod", "syncBrokerMetadataPeriod", "notifyMinBrokerIdChanged", "lockInStrictMode"),
-        *("brokerHeartbeatInterval", "brokerNotActiveTimeoutMillis", "sendHeartbeatTimeoutMillis"),
+        *("brokerNotActiveTimeoutMillis", "sendHeartbeatTimeoutMillis"),
         "compatibleWithOldNameSrv",
     }
 )
@@ -63,7 +62,7 @@ def is_honoured(apache: ApacheKey, text: str) -> bool:
 def without_effect(key: str) -> str:
     """Return what to report about a key of Apache RocketMQ that no code here reads."""
     if key in REPLICATION:
-        return f"known to Apache RocketMQ, without effect here: {_NO_REPLICAS}"
+        return f"known to Apache RocketMQ, without effect here: {_OTHER_REPLICAS}"
     return "known to Apache RocketMQ, without effect here"
 
 

@@ -259,6 +259,7 @@ def _told_of(settings: Settings, role: Role) -> Iterator[together.Conflict]:
         if found is not None:
             yield found
         yield from together.of_copies(settings)
+        yield from together.of_members(settings)
     yield from together.never_reached(settings)
 
 

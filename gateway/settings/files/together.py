@@ -10,6 +10,7 @@ from collections.abc import Container, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from gateway.settings.controller import MEMBERS_BY_DEFAULT
 from gateway.settings.declare import declarations, text_of
 from gateway.settings.replication import BrokerRole
 from gateway.settings.store import FlushDiskType
@@ -96,9 +97,38 @@ def conflict(settings: Settings) -> Conflict | None:
             f"a commit log file must hold the largest message and {LOG_FILE_MARGIN_BYTES} bytes more: "
             f"mappedFileSizeCommitLog is {settings.mapped_file_size_commit_log}, at least {needed} is needed",
         )
+    if settings.enable_controller_mode:
+        return _conflict_of_member(settings)
     if settings.is_slave is not (settings.broker_id > 0):
         return Conflict(("brokerId", "brokerRole"), "a master has id 0, each slave another")
     return None
+
+
+def _conflict_of_member(settings: Settings) -> Conflict | None:
+    """Return the first two settings with which no member of a controller can start, or None."""
+    if not settings.controller_addr:
+        return Conflict(("enableControllerMode", "controllerAddr"), "a member has to know where controllers are")
+    if not settings.listen_port:
+        return Conflict(
+            ("enableControllerMode", "listenPort"), "a controller is told the port before the broker listens on it"
+        )
+    return None
+
+
+def of_members(settings: Settings) -> Iterator[Conflict]:
+    """Yield settings of a controller's member that have no effect."""
+    if not settings.enable_controller_mode:
+        if settings.controller_addr:
+            yield Conflict(("enableControllerMode", "controllerAddr"), "no controller is asked")
+        if settings.min_in_sync_replicas != MEMBERS_BY_DEFAULT:
+            yield Conflict(
+                ("enableControllerMode", "minInSyncReplicas"), "no controller, no sync state set: see inSyncReplicas"
+            )
+    elif not settings.all_ack_in_sync_state_set:
+        yield Conflict(
+            ("enableControllerMode", "allAckInSyncStateSet"),
+            "a send waits for every member of the sync state set in any case: a switch would lose messages otherwise",
+        )
 
 
 def of_copies(settings: Settings) -> Iterator[Conflict]:

@@ -19,7 +19,9 @@ DIFFERS_ON_PURPOSE = {
     "listenPort": "Apache's start scripts set 10911 too",
     "haListenPort": "the port asks for no account, so it opens when somebody asks for it",
     "haTransferBatchSize": "a new slave catches up several times as fast",
+    "allAckInSyncStateSet": "a switch loses nothing that was acknowledged",
     "inSyncReplicas": "a SYNC_MASTER waits for a slave",
+    "minInSyncReplicas": "nothing is acknowledged by one disk alone",
     "storePathRootDir": "the same place, with the home directory filled in",
     "kvConfigPath": "below the data directory",
     "tls.client.authServer": "a certificate is verified where the authorities are known",
@@ -52,6 +54,7 @@ READ_THROUGH = {
     "ha_flow_control_enable": "most_bytes_in_second",
     "max_ha_transfer_bytes_in_second": "most_bytes_in_second",
     "in_sync_replicas": "copies_awaited",
+    "controller_addr": "controller_addresses",
     "advertise": "advertised",
     "broker_ip1": "advertised",
     "namesrv_addr": "name_server_addresses",
@@ -66,7 +69,7 @@ READ_THROUGH = {
     "mapped_file_size_consume_queue": "consume_queue_file_bytes",
 }
 """Settings that others read through a property of the tree."""
-DECIDED_AT_START = {"tls_file", "tls_test_mode"}
+DECIDED_AT_START = {"all_ack_in_sync_state_set", "tls_file", "tls_test_mode"}
 """Settings that only accept or refuse a configuration."""
 
 

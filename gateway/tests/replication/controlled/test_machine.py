@@ -34,7 +34,6 @@ from gateway.replication.controlled.machine import (
     SetChanged,
     TakeRole,
     Tick,
-    Unfence,
     step,
 )
 
@@ -252,15 +251,22 @@ def test_a_master_is_fenced_when_no_answer_was_asked_for_within_its_lifetime() -
     assert list(actions) == [], "it is said once"
     state = asking(state, Question.LEADER, 11_500)
     state, actions = step(state, LeaderNamed("k:1"), 11_600)
-    assert state.is_fenced, "an answer of any controller is none of the leader"
+    assert not any(isinstance(action, TakeRole) for action in actions), "any controller is not the leader"
     state, actions = step(asking(state, Question.GROUP, 11_700), GroupTold(OWN), 11_800)
-    assert list(actions) == [Unfence()]
+    assert list(actions) == [TakeRole(MASTER)]
 
 
 def test_the_lifetime_begins_when_the_answered_question_was_asked() -> None:
     state, _ = step(asking(RUNNING, Question.GROUP, 5_000), GroupTold(OWN), 8_000)
     assert state.heard_at_ms == 5_000
     assert Fence(10_001) in step(state, Tick(), 15_001)[1]
+
+
+def test_nobody_becomes_the_master_by_an_old_word() -> None:
+    state, actions = step(replace(RUNNING, held=None, heard_at_ms=-1), RoleChanged(replace(OWN, epoch=4)), 20_000)
+    assert list(actions) == []
+    _, actions = step(asking(state, Question.GROUP, 20_100), GroupTold(replace(OWN, epoch=4)), 20_200)
+    assert list(actions) == [TakeRole(replace(MASTER, epoch=4))]
 
 
 def test_a_slave_is_not_fenced() -> None:

@@ -102,12 +102,34 @@ def test_point_19_every_key_of_apaches_without_a_setting_is_named() -> None:
         assert [text for text in told if f"{text.partition('=')[0]} (--set)" not in said] == []
 
 
+OTHERWISE = "replicas of this gateway work without it"
+
+
 @pytest.mark.parametrize("key", sorted(REPLICATION))
-def test_point_19_keys_about_replicas_say_that_there_are_none(key: str) -> None:
+def test_point_19_keys_about_other_replicas_say_that_ours_do_not_need_them(key: str) -> None:
     assert key in apache_keys()
     if all(key != refused for refused, _ in REFUSED):
         (notice,) = with_set(f"{key}=7").notices
-        assert notice == f"{key} (--set): known to Apache RocketMQ, without effect here: this gateway has no replicas"
+        assert notice == f"{key} (--set): known to Apache RocketMQ, without effect here: {OTHERWISE}"
+
+
+def test_a_member_of_a_controller_has_any_role_and_needs_a_port() -> None:
+    member = ["enableControllerMode=true", "controllerAddr=k1:9878;k2:9878"]
+    assert with_set(*member, "brokerId=7").notices == ()
+    assert with_set(*member).settings.min_in_sync_replicas == 2
+    with pytest.raises(SettingsError, match="a controller is told the port before the broker listens on it"):
+        with_set(*member, "listenPort=0")
+    (notice,) = with_set(*member, "allAckInSyncStateSet=false").notices
+    assert notice.endswith(
+        "a send waits for every member of the sync state set in any case: a switch would lose messages otherwise"
+    )
+
+
+def test_settings_of_members_without_a_controller_have_no_effect() -> None:
+    (notice,) = with_set("controllerAddr=k1:9878").notices
+    assert notice.endswith("no controller is asked")
+    (notice,) = with_set("minInSyncReplicas=1").notices
+    assert notice.endswith("no controller, no sync state set: see inSyncReplicas")
 
 
 def test_a_master_that_waits_for_slaves_says_which_settings_ask_for_less() -> None:
@@ -172,7 +194,15 @@ def test_a_misspelt_environment_variable_is_named() -> None:
             "brokerId=1 (--set) and brokerRole=ASYNC_MASTER (default): a master has id 0, each slave another",
         ),
         ("flushDiskType=NEVER", "flushDiskType='NEVER' (--set): expected SYNC_FLUSH or ASYNC_FLUSH"),
-        ("enableControllerMode=true", "enableControllerMode=true (--set): this gateway has no replicas"),
+        (
+            "enableControllerMode=true",
+            (
+                "enableControllerMode=true (--set) and controllerAddr= (default): "
+                "a member has to know where controllers are"
+            ),
+        ),
+        ("controllerAddr=k", "controllerAddr='k' (--set): expected HOST:PORT, several separated by ';'"),
+        ("enableDLegerCommitLog=true", "enableDLegerCommitLog=true (--set): this gateway has no DLedger log"),
         ("aclEnable=maybe", "aclEnable='maybe' (--set): expected true or false"),
         ("duplicationEnable=", "duplicationEnable='' (--set): expected false"),
         ("brokerIP1=256.1.1.1", "brokerIP1='256.1.1.1' (--set): expected a host name or IP address without a port"),

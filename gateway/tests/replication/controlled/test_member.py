@@ -1,0 +1,245 @@
+"""A member and a controller of memory: roles, switches, fences, the sync state set, and answers that are nonsense."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.task import Clock
+
+from gateway.errors import GatewayError
+from gateway.in_thread import in_this_thread
+from gateway.replication.controlled.controllers import Controllers
+from gateway.replication.controlled.identity import AppliedIdentity, BrokerIdentity, IdentityFiles
+from gateway.replication.controlled.machine import GroupView, HeldRole
+from gateway.replication.controlled.member import ControllerMember, LogEnds
+from gateway.replication.controlled.sync_set import InSyncMembers
+from gateway.settings import Settings
+from gateway.tests.replication.controlled.one_controller import ADDRESS, Line, OneController
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.controller import NextBrokerIdResponse, ReplicaInfoResponse
+
+
+class StandIn:
+    """The broker of a member: notes its roles; the test says how its log grows."""
+
+    def __init__(self) -> None:
+        self.in_sync: InSyncMembers | None = None
+        self.roles: list[HeldRole | None] = []
+        self.end = 0
+        self.fails = self.changes = 0
+
+    def ends(self) -> LogEnds:
+        return LogEnds(0, self.end, self.end)
+
+    def set_changed(self) -> None:
+        self.changes += 1
+
+    async def take(self, role: HeldRole, own_id: int, view: GroupView) -> None:
+        if self.fails:
+            self.fails -= 1
+            raise GatewayError("the store cannot be opened")
+        self.roles.append(role)
+        self.in_sync = None
+        if role.is_master:
+            self.in_sync = InSyncMembers(own_id, start=self.end, confirmed=self.end, max_behind_ms=15_000)
+            self.in_sync.tell(view.sync_state_set, view.set_epoch, 0)
+
+    async def fence(self) -> None:
+        self.roles.append(None)
+        self.in_sync = None
+
+
+class Node:
+    """A member with its broker and its connection."""
+
+    def __init__(self, controller: OneController, root: Path, clock: Clock, port: int, fails: int = 0) -> None:
+        self.clock = clock
+        self.broker = StandIn()
+        self.broker.fails = fails
+        self.line = Line(controller)
+        settings = Settings(broker_name="b", controller_addr=ADDRESS)
+        controllers = Controllers(
+            self.line,
+            settings.controller_addresses,
+            lambda: round(clock.seconds() * 1_000),
+            lambda host: f"{host}:{port}",
+        )
+        files = IdentityFiles(root, settings.broker_cluster_name, "b")
+        self.member = ControllerMember(settings, controllers, files, self.broker, clock, in_this_thread)
+        self.line.notice = self.member.notice
+        self.started: Deferred[None] = ensureDeferred(self.member.start())
+
+    @property
+    def role(self) -> HeldRole | None:
+        return self.broker.roles[-1] if self.broker.roles else None
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def controller() -> OneController:
+    return OneController()
+
+
+def passed(clock: Clock, seconds: float) -> None:
+    clock.pump([0.25] * round(seconds * 4))
+
+
+def pair(controller: OneController, root: Path, clock: Clock) -> tuple[Node, Node]:
+    """A master and a slave that is in the set."""
+    one, two = Node(controller, root / "1", clock, 10911), Node(controller, root / "2", clock, 10921)
+    passed(clock, 2)
+    assert one.broker.in_sync is not None
+    one.broker.in_sync.connect(2, 0, 0, 0)
+    passed(clock, 2)
+    assert controller.set == {1, 2}
+    return one, two
+
+
+def test_the_first_member_is_the_master_and_the_next_one_its_slave(
+    tmp_path: Path, clock: Clock, controller: OneController
+) -> None:
+    one = Node(controller, tmp_path / "1", clock, 10911)
+    passed(clock, 2)
+    assert one.started.called
+    assert one.role == HeldRole(True, 1, 1, "10.0.0.1:10911")
+    assert (tmp_path / "1" / "brokerIdentity").read_text() == "DefaultCluster#b#1"
+    two = Node(controller, tmp_path / "2", clock, 10921)
+    passed(clock, 2)
+    assert two.role == HeldRole(False, 1, 1, "10.0.0.1:10911")
+
+
+def test_a_member_keeps_its_id_over_a_restart(tmp_path: Path, clock: Clock, controller: OneController) -> None:
+    files = IdentityFiles(tmp_path, "DefaultCluster", "b")
+    files.keep_applied(AppliedIdentity(BrokerIdentity("DefaultCluster", "b", 1), "earlier"))
+    controller.codes[1] = "earlier"
+    Node(controller, tmp_path, clock, 10911)
+    passed(clock, 2)
+    assert controller.codes == {1: "earlier"}
+    controller.die(1)
+    again = Node(controller, tmp_path, clock, 10911)
+    passed(clock, 2)
+    assert again.member.state.broker_id == 1
+    assert again.role == HeldRole(True, 2, 1, "10.0.0.1:10911")
+
+
+def test_an_id_that_cannot_be_written_is_not_asked_for(
+    tmp_path: Path, clock: Clock, controller: OneController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(IdentityFiles, "keep_applied", fail)
+    Node(controller, tmp_path, clock, 10911)
+    passed(clock, 5)
+    assert controller.codes == {}
+
+
+def test_a_dead_master_is_replaced_at_once(tmp_path: Path, clock: Clock, controller: OneController) -> None:
+    one, two = pair(controller, tmp_path, clock)
+    one.line.is_cut = True
+    controller.die(1)
+    assert two.role == HeldRole(True, 2, 2, "10.0.0.1:10921")
+    assert two.broker.in_sync is not None
+    assert two.broker.in_sync.told == frozenset({2})
+
+
+def test_a_master_without_a_controller_is_fenced_and_serves_again_as_it_is_told(
+    tmp_path: Path, clock: Clock, controller: OneController
+) -> None:
+    one, two = pair(controller, tmp_path, clock)
+    one.line.is_cut = True
+    passed(clock, 9)
+    assert one.role is not None
+    passed(clock, 4)
+    assert one.role is None
+    controller.die(1)
+    one.line.is_cut = False
+    passed(clock, 5)
+    assert one.role == HeldRole(False, 2, 2, "10.0.0.1:10921")
+    assert two.role is not None
+    assert two.role.is_master
+
+
+def test_a_member_leaves_the_set_when_it_is_gone(tmp_path: Path, clock: Clock, controller: OneController) -> None:
+    one, _ = pair(controller, tmp_path, clock)
+    in_sync = one.broker.in_sync
+    assert in_sync is not None
+    in_sync.leave(2)
+    one.member.slaves_changed()
+    assert controller.set == {1}
+    assert in_sync.told == frozenset({1})
+
+
+def test_a_lost_answer_about_the_set_keeps_both_sets(tmp_path: Path, clock: Clock, controller: OneController) -> None:
+    one = Node(controller, tmp_path / "1", clock, 10911)
+    Node(controller, tmp_path / "2", clock, 10921)
+    passed(clock, 2)
+    in_sync = one.broker.in_sync
+    assert in_sync is not None
+    controller.loses_answers = True
+    in_sync.connect(2, 0, 0, 0)
+    one.member.slaves_changed()
+    assert controller.set == {1, 2}
+    assert (in_sync.told, in_sync.counting) == (frozenset({1}), frozenset({1, 2}))
+    controller.loses_answers = False
+    passed(clock, 5)
+    assert (in_sync.told, in_sync.doubted) == (frozenset({1, 2}), frozenset())
+
+
+def test_a_failed_first_role_ends_the_start(tmp_path: Path, clock: Clock, controller: OneController) -> None:
+    node = Node(controller, tmp_path, clock, 10911, fails=1)
+    passed(clock, 2)
+    failures: list[object] = []
+    node.started.addErrback(failures.append)
+    assert len(failures) == 1
+
+
+def test_a_failed_later_role_is_tried_again(tmp_path: Path, clock: Clock, controller: OneController) -> None:
+    one, two = pair(controller, tmp_path, clock)
+    two.broker.fails = 2
+    one.line.is_cut = True
+    controller.die(1)
+    passed(clock, 1)
+    assert two.role is not None
+    assert not two.role.is_master
+    passed(clock, 3)
+    assert two.role == HeldRole(True, 2, 2, "10.0.0.1:10921")
+
+
+NONSENSE = [
+    (RequestCode.CONTROLLER_GET_NEXT_BROKER_ID, (0, None, b"")),
+    (RequestCode.CONTROLLER_GET_NEXT_BROKER_ID, (0, NextBrokerIdResponse(next_broker_id=-5), b"")),
+    (RequestCode.CONTROLLER_GET_NEXT_BROKER_ID, (ResponseCode.SYSTEM_ERROR, None, b"")),
+    (RequestCode.CONTROLLER_APPLY_BROKER_ID, (ResponseCode.SYSTEM_ERROR, None, b"")),
+    (RequestCode.CONTROLLER_ELECT_MASTER, (0, None, b"{")),
+    (RequestCode.CONTROLLER_ELECT_MASTER, (7_777, None, b"{")),
+]
+
+
+@pytest.mark.parametrize(("code", "answer"), NONSENSE)
+def test_a_controller_that_answers_nonsense_gives_no_role_and_is_asked_again(
+    tmp_path: Path, clock: Clock, controller: OneController, code: RequestCode, answer: object
+) -> None:
+    controller.answers_only = code, answer  # type: ignore[assignment]
+    node = Node(controller, tmp_path, clock, 10911)
+    passed(clock, 20)
+    assert node.role is None
+    assert controller.asked.count(code) <= 21, "once a second at most"
+    controller.answers_only = None
+    passed(clock, 3)
+    assert node.role is not None
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b'{"syncStateSet":[' + b"1," * 2_000 + b'1],"syncStateSetEpoch":1}'])
+def test_a_set_that_is_none_is_not_taken(tmp_path: Path, clock: Clock, controller: OneController, body: bytes) -> None:
+    one, _ = pair(controller, tmp_path, clock)
+    header = ReplicaInfoResponse(master_broker_id=2, master_address="10.0.0.1:10921", master_epoch=9)
+    controller.answers_only = RequestCode.CONTROLLER_GET_REPLICA_INFO, (0, header, body)
+    passed(clock, 5)
+    assert one.role == HeldRole(True, 1, 1, "10.0.0.1:10911")
