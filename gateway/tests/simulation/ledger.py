@@ -114,6 +114,8 @@ class Ledger:
             return
         before, was_weak = known
         if before != identity:
+            if is_weak:
+                return
             if not was_weak:
                 self._world.break_promise(f"machine {number}: {place} named {before}, and now {identity}")
             self.shown[place] = identity, is_weak

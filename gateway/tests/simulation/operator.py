@@ -214,8 +214,8 @@ class Operator:
         if not self._candidates():
             return
         self._stop_somehow(old)
-        candidates = self._candidates()
-        chosen = max(candidates, key=lambda machine: machine.durable_end, default=None)
+        self._world.run(US_PER_S)  # what slaves have received is stored
+        chosen = max(self._candidates(), key=_log_end, default=None)
         if chosen is None:
             return
         self._stop_somehow(chosen)
@@ -257,6 +257,12 @@ class Operator:
                 self._ledger.emptied(slave.machine)
                 self.emptied += 1
                 self.start(slave.machine)
+
+
+def _log_end(machine: Machine) -> int:
+    """Return the end of a machine's log."""
+    process = machine.process
+    return machine.durable_end if process is None else int(process.parts.store.max_commit_log_offset)
 
 
 class _Starting:
