@@ -107,8 +107,8 @@ class Pair:
     def switch(self) -> float:
         """Kill the master; return the seconds until the other one takes a message."""
         dead, alive = self.brokers
-        dead.kill()
         begun = time.monotonic()
+        dead.kill()
         wait_until(lambda: self.send(alive), "the other member takes messages", timeout_s=30)
         passed = time.monotonic() - begun
         self.brokers.reverse()
