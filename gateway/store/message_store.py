@@ -124,11 +124,9 @@ class MessageStore:
             surroundings.in_log_thread,
             SpaceWatch(lambda: space_text(self.deletion.disk_space()), self._look_soon, settings.max_unwritten_bytes),
         )
-        stage = surroundings.stage(self._publication)
-        self._has_stage = stage is not self._publication
         self._group = self._publication.group = GroupCommit(
             AdmittedLog(files, state.admission),
-            stage,
+            surroundings.stage(self._publication),
             surroundings,
             syncs=settings.sync_flush,
             timeout_ms=settings.sync_flush_timeout_ms,
@@ -142,7 +140,6 @@ class MessageStore:
         self.append_run = appender.append_run
         # Calls that are passed on as they are.
         self.listen, self.when_idle = self._publication.listen, self._publication.when_idle
-        self.leave_hidden = self._publication.leave_hidden
         self.flush_due, self.flush_log = self._flushing.flush_due, self._flushing.flush_log
         self.message_at, self.record_at = files.log.message_at, files.log.record_at
         self.walk_from, self.query_by_key = self._dispatched_log.walk_from, self._indexing.find
@@ -193,16 +190,10 @@ class MessageStore:
             of_another=is_of_another_broker(self._checkpoint, layer, paths),
         )
         report = Recovery(
-            self._files,
-            self._dispatch,
-            last_run,
-            settings=self._settings,
-            progress=progress,
-            topics=self._topics,
-            hides=self._has_stage,
+            self._files, self._dispatch, last_run, settings=self._settings, progress=progress, topics=self._topics
         ).run()
-        self._progress.dispatched_end = self._progress.written_end = report.shown_end
-        remarks += self._load_index(clean, report.shown_end)
+        self._progress.dispatched_end = self._progress.written_end = report.end_offset
+        remarks += self._load_index(clean, report.end_offset)
         report.remarks[:0] = remarks
         self._group.restart()
         self._appender.last_stored_ms = self._progress.dispatched_ms = max(
@@ -211,7 +202,7 @@ class MessageStore:
         self._lock.mark_open()
         # All data that recovery used or wrote becomes durable before the first answer.
         self._progress.flushed = min(report.start_offset, report.end_offset)
-        self._flushing.flush_opened(report.end_offset)
+        self._flushing.flush_opened()
         if self._admission.failure is not None:
             raise StoreError(self._admission.failure)
         self._admission.open()
@@ -220,13 +211,6 @@ class MessageStore:
         for remark in report.remarks:
             tell("recovery", remark=remark)
         self._indexing.build_soon()
-        if report.shown_end < report.end_offset:
-            log.warning(
-                "messages of the last run stay hidden until slaves have them",
-                bytes=report.end_offset - report.shown_end,
-                advice="start a slave, or start with brokerRole=ASYNC_MASTER to show them without a copy",
-            )
-            self._copying.resume(report.shown_end, report.end_offset)
         return report
 
     def _listed_queues(self) -> tuple[QueueEnds, bool]:
@@ -270,7 +254,7 @@ class MessageStore:
         self._admission.close()
         self._publication.catch_up()
         self._index.build_waiting()
-        is_complete = self.flush() and self.flush_stored() and self._publication.is_complete
+        is_complete = self.flush() and self._publication.is_complete
         if is_complete:
             self._log.remove_files_ahead()
             self._queues.journal.sync()

@@ -103,15 +103,13 @@ class Master:
         return self._stage is not None and self._stage.follow(commit_log_offset, callback)
 
     async def drain(self) -> None:
-        """Wait until no sender waits for slaves; what they lack stays hidden, also after the next start."""
+        """Let everything held become visible, once no sender waits for slaves; afterwards nothing is held."""
         stage = self._stage
         if stage is not None:
             answered: Deferred[None] = Deferred()
             stage.when_answered(lambda: answered.callback(None))
             await answered
-            stage.wait_no_more()
-            if self._store is not None:
-                self._store.leave_hidden()
+            stage.let_all_pass()
 
     async def stop(self) -> None:
         """Send slaves the end of the log, for up to ``slaveTimeout``, and close the port and their connections."""

@@ -4,8 +4,8 @@
                   → too few slaves in sync  → its senders are answered SLAVE_NOT_AVAILABLE at once
                   → ``slaveTimeout`` is over → its senders are answered FLUSH_SLAVE_TIMEOUT
 
-A batch that was answered without a copy stays held, and becomes visible when the slaves have it: also after a restart,
-which gives the batch to the stage again.
+A batch that was answered without a copy stays held, and becomes visible when the slaves have it. At an orderly stop,
+when nobody reads any more, everything held is passed on.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ReplicatedStage:
         self._passed_end = self._stored_end = 0  # read by the thread that shows metrics
         self._is_behind = False
         self._is_told = False
-        self._is_stopping = False
+        self._passes = False
         self._answered_callbacks: list[Callable[[], None]] = []
         self._following: list[tuple[int, int, Callable[[], None]]] = []
         self._followed = count()
@@ -91,8 +91,9 @@ class ReplicatedStage:
         if batch.has_hasty:  # if the sync was quicker than the answers of those who do not wait for it
             self.hasty(batch)
         answer = self._copies.answer_without_waiting(batch.start)
-        if self._is_stopping:
+        if self._passes:
             self._answer(batch, answer or PutStatus.FLUSH_SLAVE_TIMEOUT)
+            self.reported()
         elif answer is not None:
             self._answer(batch, answer)
         elif batch.waiters:
@@ -105,7 +106,7 @@ class ReplicatedStage:
 
     def reported(self) -> None:
         """Pass on the batches that enough slaves have by now."""
-        end = self._copies.replicated_end
+        end = self._held[-1].end if self._passes and self._held else self._copies.replicated_end
         while self._held and self._held[0].end <= end:
             batch = self._held.popleft()
             self._passed_end = batch.end
@@ -148,16 +149,17 @@ class ReplicatedStage:
             for callback in callbacks:
                 callback()
 
-    def wait_no_more(self) -> None:
-        """Answer every sender from now on without a wait: the broker stops."""
+    def let_all_pass(self) -> None:
+        """Hold nothing from now on: the broker stops, and nobody reads any more."""
         if self._held:
-            log.warning("messages that too few slaves have stay hidden, the broker stops", bytes=self.held_bytes)
+            log.warning("messages that too few slaves have become visible, the broker stops", bytes=self.held_bytes)
         while self._waiting:
             self._answer(self._waiting.popleft()[1], PutStatus.FLUSH_SLAVE_TIMEOUT)
         if self._cancel is not None:
             self._cancel()
             self._cancel = None
-        self._is_stopping = True
+        self._passes = True
+        self.reported()
 
     # -- senders that wait ----------------------------------------------------------------------------------
 
@@ -175,8 +177,6 @@ class ReplicatedStage:
 
     def _answer(self, batch: LogBatch, status: PutStatus) -> None:
         """Answer the senders of a batch before slaves have it; listeners are notified later, of stored messages."""
-        if not batch.waiters:
-            return
         if not self._is_told:
             self._is_told = True
             log.warning("senders are answered without a copy", answer=status.name, slaves_needed=self._copies.needed)

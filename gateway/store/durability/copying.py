@@ -35,7 +35,6 @@ from gateway.store.log.copied_records import (
     plain_records,
 )
 from gateway.store.log.log_batch import LogBatch
-from gateway.store.log.log_bytes import log_bytes
 from gateway.store.put_result import PutOutcome, PutResult, PutRow, PutStatus, WaitFor
 from gateway.store.queues.consume_queue import ConsumeQueue
 from gateway.store.queues.unit_writer import MAX_OFFSET, UnitWriter
@@ -47,9 +46,6 @@ from wire.message.light_queues import LIGHT_QUEUE_ID, light_places
 from wire.message.record import StoredMessage, restated
 
 log = EventLog("store")
-
-RESUMED_BYTES = 4 * 1024 * 1024
-"""The size of the batches in which hidden records of an earlier run are read."""
 
 OnCopied: TypeAlias = Callable[[bool], None]
 """A function that is called with True when all records are stored and visible, with False if some were refused."""
@@ -79,7 +75,6 @@ class Copying:
     ) -> None:
         self._log = files.log
         self._queues = files.queues
-        self._deleted = files.deleted_topics
         self._checkpoint = files.checkpoint
         self._admission = state.admission
         self._appender = appender
@@ -120,40 +115,6 @@ class Copying:
         group = self._publication.group
         assert group is not None, "set when the store is put together"
         return group
-
-    # --- records of an earlier run -------------------------------------------------------------------------------
-
-    def resume(self, shown_end: int, end: int) -> None:
-        """Give the records that an earlier run stored and did not show to the stage that decides about them; blocks.
-
-        :param end: the end of the log, up to which everything is on disk.
-        """
-        files, group = self._log.files, self._group
-        start = shown_end
-        while start < end:
-            data = log_bytes(files, start, RESUMED_BYTES, end)
-            if not data:
-                break
-            records = copied_records(data, start, files.file_size)
-            if records.messages:
-                batch = self._log.new_batch()
-                batch.start, batch.end = start, records.end
-                batch.outcomes = [self._outcome(message, self._known_places(message)) for message in records.messages]
-                group.resume(batch)
-            start = records.end if records.messages else start + len(data)
-        group.restart()
-
-    def _known_places(self, message: StoredMessage) -> list[tuple[ConsumeQueue, int]]:
-        """Return the queues that will show a message of an earlier run."""
-        places = [
-            (queue, offset)
-            for queue, offset in self._places(message)
-            if message.commit_log_offset >= self._deleted.not_below(queue.topic, queue.queue_id)
-        ]
-        if _odd(message, places) is not None:
-            log.warning("message in no queue until the next start", topic=message.topic, queue=message.queue_id)
-            return []
-        return places
 
     # --- plain records -------------------------------------------------------------------------------------------
 

@@ -200,16 +200,15 @@ class Flushing:
         with self.in_turn:
             return self._may_flush and self._flush_log(max(self._log.visible_end, end))
 
-    def flush_opened(self, log_end: int) -> bool:
-        """Flush after recovery: the log up to its end, then everything visible unless recovery wrote very many queues.
+    def flush_opened(self) -> bool:
+        """Flush after recovery: everything, or only the log if recovery wrote very many queues.
 
         In the second case the next timed flush brings the queues to the disk. Until then the checkpoint stays, and
         another start would read the same part of the log again.
         """
-        is_flushed = self.flush_log(log_end)
         if self._checkpoint.marks is None or self._queues.unsynced_files <= MAX_SYNCED_AT_START:
-            return is_flushed and self.flush()
-        return is_flushed
+            return self.flush()
+        return self.flush_log()
 
     @property
     def _may_flush(self) -> bool:

@@ -147,11 +147,6 @@ class GroupCommit:
         self.gathering = self._new_batch()
         return gathered
 
-    def resume(self, batch: LogBatch) -> None:
-        """Notify the observer of a batch that an earlier run brought to the disk."""
-        self.stored_end = batch.end
-        self._stored(batch)
-
     def _turn(self) -> None:
         if self._additions and self.in_flight is None:
             self._let_add()

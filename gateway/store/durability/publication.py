@@ -63,7 +63,6 @@ class Publication:
         "_idle_callbacks",
         "_in_log_thread",
         "_index",
-        "_leaves_hidden",
         "_listeners",
         "_log",
         "_look",
@@ -97,7 +96,6 @@ class Publication:
         self._listeners: list[Listener] = []
         self._undispatched: list[LogBatch] = []
         self._idle_callbacks: list[Callable[[], None]] = []
-        self._leaves_hidden = False
         self.group: GroupCommit | None = None
         """The group commit, set once after both objects are made, because each calls the other."""
 
@@ -112,20 +110,15 @@ class Publication:
         else:
             self._idle_callbacks.append(callback)
 
-    def leave_hidden(self) -> None:
-        """Wait no more for what a stage holds, because the broker stops: the next start gives it to the stage again."""
-        self._leaves_hidden = True
-        self._tell_idle()
-
     @property
     def is_complete(self) -> bool:
-        """True if everything that is stored, or at the end everything that a stage has passed, is visible."""
-        return not self._undispatched and (self._leaves_hidden or self._log.visible_end >= self._group.stored_end)
+        """True if everything that is stored is also visible."""
+        return not self._undispatched and self._log.visible_end >= self._group.stored_end
 
     @property
     def _is_idle(self) -> bool:
         """True if nothing waits for the disk or for a stage; a batch whose queues cannot be written may remain."""
-        return self._group.is_idle and (self._leaves_hidden or self._log.visible_end >= self._group.stored_end)
+        return self._group.is_idle and self._log.visible_end >= self._group.stored_end
 
     @property
     def refusal(self) -> str | None:
@@ -198,9 +191,6 @@ class Publication:
                 callback(result)
             except Exception as error:  # noqa: BLE001 - one sender's failure must not keep the others' answers
                 log.error("callback failed", failure=error)
-        self._tell_idle()
-
-    def _tell_idle(self) -> None:
         if self._idle_callbacks and self._is_idle:
             waiting, self._idle_callbacks = self._idle_callbacks, []
             for idle in waiting:

@@ -4,9 +4,8 @@
     2  walk the log from there, once: check every record and gather consume queue units in memory
     3  where the records end: nothing after → done; bytes of a crash that were not yet durable → copy them aside
        and erase them; anything else (``log_tail`` says how it is recognised) → refuse to start, change nothing
-    4  with a stage between disk and readers: find what was shown before; the rest stays hidden until it is passed on
-    5  forget the units that the queues have of that range, and write the gathered ones
-    6  rebuild queues that lost files by walking the whole log
+    4  forget the units that the queues have of that range, and write the gathered ones
+    5  rebuild queues that lost files by walking the whole log
 
 Upstream: ``CommitLog.recoverNormally`` and ``recoverAbnormally``, which cut the log at the first bad record, whatever
 follows, and keep no copy.
@@ -66,7 +65,6 @@ class Recovery:
 
     :param files: the files of the store; the deleted topics are already loaded.
     :param topics: returns the topics of another broker's table; None if they are unknown.
-    :param hides: True if readers see a message only when a stage has passed it.
     """
 
     def __init__(
@@ -78,9 +76,7 @@ class Recovery:
         settings: StoreSettings,
         progress: Progress | None = None,
         topics: Callable[[], Container[str] | None] = lambda: None,
-        hides: bool = False,
     ) -> None:
-        self._hides = hides
         self._files = files.layer
         self._paths = files.paths
         self._log = files.log
@@ -122,9 +118,6 @@ class Recovery:
         report.records = walk.collector.records
         report.last_stored_at_ms = max(report.last_stored_at_ms, walk.collector.last_stored_at_ms)
         self._tail.settle(walk.end, walk.problem, report)
-        if self._hides and (shown := self._shown_end(start, end)) < end:
-            walk = self._walk(start, shown, None)
-        shown = report.shown_end = walk.end
         if self._another and commit_log.files.list:
             self._hide_earlier_lives(walk)
         if not report.clean or queues.covered_end() > start:
@@ -138,24 +131,16 @@ class Recovery:
             self._apply(walk, None)
         else:
             self._apply(walk, None)
-            self._rebuild(queues.lost.keys() | self._units.lost, shown)
+            self._rebuild(queues.lost.keys() | self._units.lost, end)
         report.units = self._units.written
         report.remarks += self._units.remarks
         commit_log.move_to(end)
-        commit_log.visible_end = shown
+        commit_log.visible_end = end
         commit_log.checked_from = start
         self._deleted.trim(commit_log.min_offset, end)
         queues.correct_min(commit_log.min_offset)
         self._checkpoint.begin_log(commit_log.min_offset)
         return report
-
-    def _shown_end(self, start: int, end: int) -> int:
-        """Return the end of what was shown before: the checkpoint has it with each batch that a stage passes.
-
-        A log of which the gateway's checkpoint says nothing was shown by another broker.
-        """
-        marks = self._checkpoint.marks
-        return end if marks is None else max(marks.durable, self._queues.covered_end(), start)
 
     def _hide_earlier_lives(self, walk: LogWalk) -> None:
         """Leave out messages of queues that another broker deleted, and note these deletions durably.

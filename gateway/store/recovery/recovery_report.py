@@ -12,7 +12,6 @@ class RecoveryReport:
 
     - ``clean``: True if the store was closed properly.
     - ``start_offset``, ``end_offset``: the part of the log that was walked.
-    - ``shown_end``: the end of what readers may see.
     - ``last_stored_at_ms``: the store time of the newest message of that part, or of the last message before it; 0 if
       unknown.
     - ``torn_bytes``: the number of bytes cut at the end of the log; ``torn_copy`` is the path of their copy.
@@ -22,7 +21,6 @@ class RecoveryReport:
     clean: bool
     start_offset: int = 0
     end_offset: int = 0
-    shown_end: int = 0
     last_stored_at_ms: int = 0
     records: int = 0
     units: int = 0

@@ -6,8 +6,9 @@
     outcomes                      the answered outcome of a transaction stays
     offsets                       a consumer's offset goes back by no more than the last second, or what a kill may lose
 
-One thing is not promised (docs/testing/simulation.md): an old master that returns as a slave shows its log until it is
-found to differ. What it shows at its start is *weak*, until a broker shows it that knows it to be replicated.
+Two things are not promised (docs/replication.md). After a restart a SYNC_MASTER shows everything that is on its disk,
+and an old master that returns as a slave shows its log until it is found to differ. What they show at their start is
+*weak*, until a broker shows it that knows it to be replicated.
 """
 
 from __future__ import annotations
@@ -88,19 +89,21 @@ class Ledger:
         number = process.machine.number
 
         def visible(outcomes: list[PutOutcome]) -> None:
+            # At its orderly stop a master lets everything pass, when nobody reads any more.
+            is_weak = process.is_stopping and not process.is_slave
             for result in each_result(outcomes):
                 if result.queue is not None:
                     message = result.message
                     place = Place(result.queue.topic, result.queue.queue_id, result.queue_offset)
                     key = message.property_map.get(PropertyName.UNIQ_KEY, "")
-                    self._show(number, place, _identity(key, message.body), is_weak=False)
+                    self._show(number, place, _identity(key, message.body), is_weak=is_weak)
 
         process.parts.store.listen(visible)
 
     def look(self, process: Process, *, is_start: bool = False) -> dict[Place, tuple[str, str]]:
         """Read every queue of a broker; return key and identity of each message."""
         found = read_all(process)
-        is_weak = is_start and process.is_slave and process.machine.lineage != self.lineage
+        is_weak = is_start and (not process.is_slave or process.machine.lineage != self.lineage)
         for place, (_, identity) in found.items():
             self._show(process.machine.number, place, identity, is_weak=is_weak)
         return found
@@ -183,21 +186,14 @@ class Ledger:
                 self._world.break_promise(
                     f"machine {process.machine.number}: the offset of {queue} is {actual.get(queue)} after {floor}"
                 )
-        self.look(process, is_start=True)
+        found = self.look(process, is_start=True)
         if process.is_slave:
             return
         self.values = {queue: offset for queue, offset in actual.items() if offset >= 0}
         self.took(process.machine, self.values)
-        self._all_stored(process)
+        self._all_there(process, found)
 
     # -- the end ------------------------------------------------------------------------------------------------
-
-    def _all_stored(self, master: Process) -> None:
-        """After a start, what was acknowledged is in the log; it may be hidden until slaves have it."""
-        for key, stored in self.stored.items():
-            record = master.parts.store.log_bytes(stored.log_offset, 0)
-            if not record or key.encode() not in record:
-                self._world.break_promise(f"acknowledged {key} is not in the log of machine {master.machine.number}")
 
     def _all_there(self, master: Process, found: Mapping[Place, tuple[str, str]]) -> None:
         for key, stored in self.stored.items():

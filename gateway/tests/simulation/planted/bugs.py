@@ -159,7 +159,7 @@ def show_at_once(patch: Patch) -> None:
             self._pass_on = passed
 
     def reported(self: Any) -> None:
-        end = self._copies.replicated_end
+        end = self._held[-1].end if self._passes and self._held else self._copies.replicated_end
         while self._held and self._held[0].end <= end:
             batch = self._held.popleft()
             self._passed_end = batch.end
@@ -228,9 +228,9 @@ def answer_by_the_begin(patch: Patch) -> None:
 
 def answer_ok_at_the_stop(patch: Patch) -> None:
     """At an orderly stop everybody is answered SEND_OK."""
-    honest = ReplicatedStage.wait_no_more
+    honest = ReplicatedStage.let_all_pass
 
-    def wait_no_more(self: Any) -> None:
+    def let_all_pass(self: Any) -> None:
         self._waiting.clear()
         for batch in self._held:
             _answer(batch)
@@ -239,7 +239,7 @@ def answer_ok_at_the_stop(patch: Patch) -> None:
     def drained(self: Any, callback: Callable[[], None]) -> None:
         callback()
 
-    patch(ReplicatedStage, "wait_no_more", wait_no_more)
+    patch(ReplicatedStage, "let_all_pass", let_all_pass)
     patch(ReplicatedStage, "when_answered", drained)
 
 
