@@ -9,7 +9,7 @@ from gateway.settings.store import FlushDiskType
 from gateway.tests.simulation.chance import from_seed
 from gateway.tests.simulation.clients import Clients
 from gateway.tests.simulation.faults import Faults
-from gateway.tests.simulation.ledger import Ledger, table_of
+from gateway.tests.simulation.ledger import Ledger, lacks_only_filler, log_of, table_of
 from gateway.tests.simulation.machine import Machine
 from gateway.tests.simulation.names import NameServers
 from gateway.tests.simulation.network import Network
@@ -183,7 +183,7 @@ class History:
         for slave in slaves:
             number, end = slave.machine.number, slave.parts.store.durable_end
             # A slave stores the filler that ends a file with the record that follows.
-            if end != store.durable_end and (end > store.durable_end or store.message_at(end) is not None):
+            if end != store.durable_end and not lacks_only_filler(log_of(master), log_of(slave)):
                 fault = slave.parts.slave._receiving._last_fault if slave.parts.slave else ""
                 return f"machine {number} has {end} of {store.durable_end}: {fault}"
             if slave.parts.store.stored_end < end:
