@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from errno import EIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gateway.errors import GatewayError
+from gateway.metadata.saved.config_disk import ConfigDisk
 from gateway.metadata.saved.json_file import JsonFile
 from wire.errors import LayoutError
 
@@ -145,3 +147,24 @@ def test_an_empty_file_without_a_backup_of_use_is_not_taken_for_no_file(file: Js
     file.backup_path.write_bytes(b"")
     with pytest.raises(GatewayError, match=r"topics\.json is empty"):
         JsonFile(file.path).load(parse)
+
+
+def test_a_file_whose_sync_failed_is_not_written_again(tmp_path: Path) -> None:
+    class Failing(ConfigDisk):
+        """A disk that refuses one sync, after which nothing is certain about the file."""
+
+        fails = True
+
+        def write(self, path: Path, content: bytes) -> None:
+            super().write(path, content)
+            if self.fails:
+                raise OSError(EIO, "Input/output error")
+
+    disk = Failing()
+    file = JsonFile(tmp_path / "t.json", disk)
+    with pytest.raises(OSError, match="Input/output error"):
+        file.write(b"1")
+    assert list(tmp_path.iterdir()) == []
+    disk.fails = False
+    file.write(b"2")
+    assert file.load(lambda content: content) == b"2"
