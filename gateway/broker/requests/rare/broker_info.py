@@ -12,6 +12,7 @@ from shutil import disk_usage
 from uuid import uuid4
 
 import msgspec
+from twisted.internet.defer import DeferredLock
 
 from gateway.broker.cold_reads import TOOLS
 from gateway.broker.desk import Desk, DeskRequests
@@ -46,6 +47,7 @@ class BrokerInfo(DeskRequests):
         super().__init__(desk)
         self._earliest: tuple[int, int] | None = None  # place and store time of the log's first message
         self._store_id = ""  # until it is asked for: it may be missing on disk, or damaged there
+        self._identifying = DeferredLock()
         self._booted_ms, self._booted_log_end = desk.booted
 
     @answers(RequestCode.UPDATE_BROKER_CONFIG, None, ADMIN_UPDATE, slave=SERVED)
@@ -82,13 +84,29 @@ class BrokerInfo(DeskRequests):
     async def runtime_info(self, _request: Request, _header: None) -> Answer:
         """Answer with the figures that mqadmin and the dashboard show."""
         if not self._store_id:
-            file = JsonFile(self._desk.live.current.store_path_root_dir / "config" / FILE_NAME)
-            self._store_id = store_identity(file, lambda: uuid4().hex)
+            await self._identify()
         offset = self._desk.store.min_commit_log_offset
         if self._earliest is None or self._earliest[0] != offset:
             earliest = await self._desk.cold_reads.result(partial(self._desk.store.head_at, offset), TOOLS)
             self._earliest = None if earliest is None else (offset, earliest.stored_at_ms)
         return Answer(body=KVTable(self._figures()).build())
+
+    async def _identify(self) -> None:
+        """Read the identity of the store, or make it: one request at a time, so that only one is made.
+
+        :raises RequestRefused: it cannot be written now; the next request tries again.
+        """
+        file = JsonFile(self._desk.live.current.store_path_root_dir / "config" / FILE_NAME)
+        await self._identifying.acquire()
+        try:
+            if not self._store_id:
+                work = partial(store_identity, file, lambda: uuid4().hex)
+                self._store_id = await self._desk.cold_reads.result(work, TOOLS)
+        except OSError as error:
+            reason = f"the identity of the store cannot be written to {file.path}: {error.strerror or error}"
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, reason) from error
+        finally:
+            self._identifying.release()
 
     def _figures(self) -> dict[str, str]:
         now_ms = self._desk.clock()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from errno import EIO
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import gateway.broker.requests.rare
 from gateway.broker import request_loader
 from gateway.broker.desk import Desk
 from gateway.broker.request_loader import AT_ONCE
+from gateway.metadata.saved.json_file import JsonFile
 from gateway.remoting.dispatch import Dispatch, RequestGroup
 from gateway.tests.broker.whole_broker import WholeBroker
 from wire.codes import RequestCode, ResponseCode
@@ -76,4 +78,22 @@ def test_a_damaged_store_id_keeps_no_other_rare_request_from_being_loaded(tmp_pa
     answer = broker.ask(peer, RequestCode.GET_BROKER_RUNTIME_INFO)
     assert "storeId.json" in (answer.remark or "")
     assert broker.ask(peer, RequestCode.POP_ROLLBACK).code == ResponseCode.SUCCESS
+    broker.stop()
+
+
+def test_a_store_id_that_cannot_be_written_is_refused_with_the_reason_and_made_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(self: JsonFile, content: bytes, sequence: int = 0) -> None:
+        raise OSError(EIO, "Input/output error")
+
+    broker = WholeBroker(tmp_path)
+    peer = broker.connect()
+    with monkeypatch.context() as patch:
+        patch.setattr(JsonFile, "write", refuse)
+        refused = broker.ask(peer, RequestCode.GET_BROKER_RUNTIME_INFO)
+        assert refused.code == ResponseCode.SYSTEM_ERROR
+        assert "storeId.json: Input/output error" in (refused.remark or "")
+    assert not [record for record in caplog.records if record.exc_info]
+    assert broker.ask(peer, RequestCode.GET_BROKER_RUNTIME_INFO).code == ResponseCode.SUCCESS
     broker.stop()
