@@ -56,7 +56,7 @@ def keep_role(settings: Settings, role: BrokerRole, broker_id: int, disk: Config
     path, before = root / FILE_NAME, _read(root)
     configured = role_of(settings) if before is None else Role(before.configured_role, before.configured_id)
     temporary = path.with_name(f"{FILE_NAME}.tmp")
-    disk.write(temporary, msgspec.json.encode(_Kept(role, broker_id, *configured)) + b"\n")
+    disk.write_anew(temporary, msgspec.json.encode(_Kept(role, broker_id, *configured)) + b"\n")
     disk.rename(temporary, path)
     disk.fsync_directory(root)
 

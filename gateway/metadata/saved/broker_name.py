@@ -66,7 +66,7 @@ def keep_name(root: Path, name: str, disk: ConfigDisk | None = None) -> None:
     if disk.exists(path) and disk.file_size(path) == len(content) and disk.read(path) == content:
         return
     temporary = path.with_name(f"{FILE_NAME}.tmp")
-    disk.write(temporary, content)
+    disk.write_anew(temporary, content)
     disk.rename(temporary, path)
     disk.fsync_directory(root)
 

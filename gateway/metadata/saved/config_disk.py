@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -35,6 +36,21 @@ class ConfigDisk:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+
+    def write_anew(self, path: Path, content: bytes) -> None:
+        """Write a file that will replace another one; if that fails, no such file is left.
+
+        After a failed sync the system may have forgotten bytes that a later sync takes for written, so a file whose
+        write failed is not written again.
+
+        :raises OSError: the disk refused it.
+        """
+        try:
+            self.write(path, content)
+        except OSError:
+            with suppress(OSError):
+                self.unlink(path)
+            raise
 
     def link(self, source: Path, target: Path) -> None:
         """Give a file a second name; some file systems cannot."""

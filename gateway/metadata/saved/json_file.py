@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -85,7 +84,7 @@ class JsonFile:
                 return
             disk, directory = self._disk, self.path.parent
             disk.make_directory(directory)
-            self._write_temporary(content)
+            disk.write_anew(self._temporary_path, content)
             self._back_up()
             disk.rename(self._temporary_path, self.path)
             disk.fsync_directory(directory)
@@ -94,21 +93,6 @@ class JsonFile:
             self._newest = sequence
             self.size = len(content)
             self._keep_backup = False
-
-    def _write_temporary(self, content: bytes) -> None:
-        """Write the new content beside the file.
-
-        After a failed sync the system may have forgotten bytes that a later sync takes for written, so a file whose
-        write failed is not written again.
-
-        :raises OSError: the disk refused it.
-        """
-        try:
-            self._disk.write(self._temporary_path, content)
-        except OSError:
-            with suppress(OSError):
-                self._disk.unlink(self._temporary_path)
-            raise
 
     def _back_up(self) -> None:
         """Give the present content the backup's name, unless the backup is the better file."""

@@ -114,6 +114,6 @@ class IdentityFiles:
     def _write(self, name: str, text: str) -> None:
         path, temporary = self._root / name, self._root / f"{name}.tmp"
         self._disk.make_directory(self._root)
-        self._disk.write(temporary, text.encode())
+        self._disk.write_anew(temporary, text.encode())
         self._disk.rename(temporary, path)
         self._disk.fsync_directory(self._root)
