@@ -24,7 +24,7 @@ from gateway.tests.simulation.machine import Machine
 from gateway.tests.simulation.process import Process
 from gateway.tests.simulation.world import US_PER_S, World
 from wire.message.properties import PropertyName
-from wire.message.record import parse_records
+from wire.message.record import END_OF_FILE_BYTES, build_blank, parse_records
 
 GROUP = "readers"
 SAVED_AFTER_US = 7 * US_PER_S
@@ -268,9 +268,9 @@ def read_all(process: Process) -> dict[Place, tuple[str, str]]:
 
 
 def lacks_only_filler(log: bytes, copy: bytes) -> bool:
-    """Return whether a copy of a log lacks nothing but the filler that ends the log: the filler's size comes first."""
+    """Return whether a copy of a log lacks nothing but the filler that ends the log: its size comes first."""
     rest = log[len(copy) :]
-    return log.startswith(copy) and int.from_bytes(rest[:4], "big") == len(rest) > 0
+    return log.startswith(copy) and len(rest) >= END_OF_FILE_BYTES and rest.startswith(build_blank(len(rest)))
 
 
 def log_of(process: Process) -> bytes:
