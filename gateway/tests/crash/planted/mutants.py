@@ -150,7 +150,7 @@ def recovered_and_not_synced(patch: Patch) -> None:
     honest = MessageStore._open
 
     def hasty(self: MessageStore, progress: Any) -> object:
-        patch(Flushing, "flush_opened", lambda self, end: True)
+        patch(Flushing, "flush_opened", lambda self: True)
         report = honest(self, progress)
         patch(Flushing, "flush_opened", flush)
         return report
