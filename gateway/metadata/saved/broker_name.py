@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gateway.errors import GatewayError
-from gateway.metadata.saved.config_disk import ConfigDisk
+from gateway.metadata.saved.config_disk import ConfigDisk, write_anew
 from gateway.settings.broker import name_expected
 
 FILE_NAME = "gateway-broker-name"
@@ -66,7 +66,7 @@ def keep_name(root: Path, name: str, disk: ConfigDisk | None = None) -> None:
     if disk.exists(path) and disk.file_size(path) == len(content) and disk.read(path) == content:
         return
     temporary = path.with_name(f"{FILE_NAME}.tmp")
-    disk.write_anew(temporary, content)
+    write_anew(disk, temporary, content)
     disk.rename(temporary, path)
     disk.fsync_directory(root)
 

@@ -37,21 +37,6 @@ class ConfigDisk:
             file.flush()
             os.fsync(file.fileno())
 
-    def write_anew(self, path: Path, content: bytes) -> None:
-        """Write a file that will replace another one; if that fails, no such file is left.
-
-        After a failed sync the system may have forgotten bytes that a later sync takes for written, so a file whose
-        write failed is not written again.
-
-        :raises OSError: the disk refused it.
-        """
-        try:
-            self.write(path, content)
-        except OSError:
-            with suppress(OSError):
-                self.unlink(path)
-            raise
-
     def link(self, source: Path, target: Path) -> None:
         """Give a file a second name; some file systems cannot."""
         os.link(source, target)
@@ -79,3 +64,19 @@ class ConfigDisk:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+
+def write_anew(disk: ConfigDisk, path: Path, content: bytes) -> None:
+    """Write a file that will replace another one; if that fails, no such file is left.
+
+    After a failed sync the system may have forgotten bytes that a later sync takes for written, so a file whose write
+    failed is not written again.
+
+    :raises OSError: the disk refused it.
+    """
+    try:
+        disk.write(path, content)
+    except OSError:
+        with suppress(OSError):
+            disk.unlink(path)
+        raise

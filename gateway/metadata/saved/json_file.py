@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from gateway.errors import GatewayError
-from gateway.metadata.saved.config_disk import ConfigDisk
+from gateway.metadata.saved.config_disk import ConfigDisk, write_anew
 from gateway.telemetry.logs import EventLog
 from wire.errors import RemoteError
 
@@ -84,7 +84,7 @@ class JsonFile:
                 return
             disk, directory = self._disk, self.path.parent
             disk.make_directory(directory)
-            disk.write_anew(self._temporary_path, content)
+            write_anew(disk, self._temporary_path, content)
             self._back_up()
             disk.rename(self._temporary_path, self.path)
             disk.fsync_directory(directory)

@@ -78,7 +78,7 @@ def test_the_first_message_of_the_log_is_looked_at_once(broker: WholeBroker) -> 
     for _ in range(3):
         answer = broker.ask(broker.connect(), RequestCode.GET_BROKER_RUNTIME_INFO)
         assert KVTable.parse(answer.body).table["earliestMessageTimeStamp"] == str(stored_at_ms)
-    assert threads == 1
+    assert threads == 2, "the identity of the store, and the message"
 
 
 def test_a_damaged_large_body_is_not_found_by_its_key(broker: WholeBroker) -> None:
