@@ -10,10 +10,10 @@ import pytest
 from gateway.metadata.names import OP_HALF_TOPIC
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.tests.transaction.world import COMMIT, ROLLBACK, TRANSACTIONS, World
-from gateway.transaction import settling
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.records.op_messages import CHECKS
 from gateway.transaction.replies import Reply
+from gateway.transaction.settling import MAX_WITHOUT_COPY
 from gateway.transaction.states import Event, State
 from gateway.transaction.tables import transaction_tables
 from wire.codes import ResponseCode
@@ -97,17 +97,16 @@ def test_an_outcome_without_a_copy_is_not_answered_with_success_before_slaves_ha
     assert world.stranger.answers[-1].code == ResponseCode.SUCCESS
 
 
-def test_few_outcomes_without_a_copy_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settling, "MAX_WITHOUT_COPY", 2)
+def test_a_limited_number_of_outcomes_without_a_copy_is_remembered(tmp_path: Path) -> None:
     world = World(tmp_path)
-    halves = [world.send(f"k{number}") for number in range(3)]
+    halves = [world.send(f"k{number}") for number in range(MAX_WITHOUT_COPY + 1)]
     world.log.holds = True
     for half in halves:
         world.end(half, COMMIT)
     world.log.answer_without_copy(PutStatus.SLAVE_NOT_AVAILABLE)
-    for half in halves:
+    for half in (halves[0], halves[1], halves[-1]):
         world.end(half, COMMIT)
-    codes = [answer.code for answer in world.stranger.answers[3:]]
+    codes = [answer.code for answer in world.stranger.answers[-3:]]
     assert codes == [ResponseCode.SUCCESS, *[ResponseCode.SLAVE_NOT_AVAILABLE] * 2]
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from twisted.internet.task import Clock
 
+from gateway.remoting.answers.flush_group import FlushGroup
 from gateway.remoting.input_turn import HANDSHAKE_SHARE, TURN_S, InputTurn
 
 STEP_S = 0.0005
@@ -19,12 +20,9 @@ class Server:
     def __init__(self, step_s: float = STEP_S) -> None:
         self.clock = Clock()
         self.clock.processor_seconds = self.clock.seconds  # type: ignore[attr-defined]
-        self.turn = InputTurn(self.clock, cast(Any, self))
+        self.turn = InputTurn(self.clock, FlushGroup(self.clock))
         self.step_s = step_s
         self.done: list[str] = []
-
-    def flush(self) -> None:
-        """There are no answers."""
 
     def wait(self, name: str, host: str = "192.0.2.1", *, is_begun: bool = False) -> None:
         """Let a handshake wait for its turn."""
