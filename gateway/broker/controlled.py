@@ -17,6 +17,7 @@ from twisted.internet.defer import ensureDeferred
 from gateway.access.control import AccessControl
 from gateway.broker.announcing.advertised import fixed_address
 from gateway.broker.service import BrokerService, NameServerNextDoor, signs
+from gateway.broker.takeover import cut_directory
 from gateway.clock import Milliseconds, steady_clock
 from gateway.errors import GatewayError
 from gateway.reactor.log_thread import in_thread_pool
@@ -38,7 +39,6 @@ from gateway.settings import Address, Settings
 from gateway.settings.addresses import parse_address
 from gateway.settings.replication import BrokerRole
 from gateway.store.disk.files import FileLayer
-from gateway.store.recovery.log_cut import cut_log
 from gateway.telemetry.logs import EventLog
 from wire.disk.epoch_file import EpochEntry
 from wire.headers.controller import RoleChangedRequest
@@ -202,11 +202,13 @@ class ControlledBrokerService:
 
     async def take(self, role: HeldRole, own_id: int, view: GroupView) -> None:
         """Implement ``ControlledBroker.take``."""
+        cut_at, self._cut_at = self._cut_at, None
         await self._end_service()
-        if role.is_master:
+        if role.is_master:  # its log is the group's now, whatever was to be cut
             settings = replace(self._settings, broker_role=BrokerRole.SYNC_MASTER, broker_id=0)
         else:
-            await self._cut(role)
+            if cut_at is not None:
+                await self._cut(cut_at, role)
             settings = replace(self._settings, broker_role=BrokerRole.SLAVE, broker_id=own_id)
         service = self._make_service(settings, group=self._place(role, own_id, view))
         try:
@@ -271,13 +273,9 @@ class ControlledBrokerService:
         self._cut_at = offset
         self._member.take_again()
 
-    async def _cut(self, role: HeldRole) -> None:
-        """Cut the log at the place up to which it is the master's."""
-        offset, self._cut_at = self._cut_at, None
-        if offset is None:
-            return
-        root = self._settings.store_path_root_dir
-        cut = await thread_result(self._in_thread, partial(cut_log, root, offset, self._settings, self._files))
+    async def _cut(self, offset: int, role: HeldRole) -> None:
+        """Cut the log at the place up to which it is the master's, with what was derived from the rest."""
+        cut = await thread_result(self._in_thread, partial(cut_directory, self._settings, offset, self._files))
         log.warning(
             "the log was cut where it differs from the master's",
             offset=cut.offset,

@@ -13,6 +13,7 @@ from gateway.broker import controlled
 from gateway.broker.controlled import FIRST_ROLE_PATIENCE_S, ControlledBrokerService
 from gateway.errors import GatewayError
 from gateway.in_thread import in_this_thread
+from gateway.replication.controlled.machine import GroupView, HeldRole
 from gateway.replication.controlled.place import PlaceInGroup
 from gateway.settings import Settings
 from gateway.settings.replication import BrokerRole
@@ -165,12 +166,12 @@ def test_a_master_without_a_controller_serves_nothing_until_it_answers(world: Wo
 def test_a_log_that_differs_is_cut_between_two_services(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     cuts: list[int] = []
 
-    def cut(_root: Path, offset: int, *_: object) -> LogCut:
+    def cut(_settings: Settings, offset: int, *_: object) -> LogCut:
         assert all(one.settings.listen_port == 10_911 for one in running()), "the slave does not run"
         cuts.append(offset)
         return LogCut(offset, 700, None)
 
-    monkeypatch.setattr(controlled, "cut_log", cut)
+    monkeypatch.setattr(controlled, "cut_directory", cut)
     world.broker("1")
     world.passed(2)
     world.broker("2")
@@ -180,6 +181,19 @@ def test_a_log_that_differs_is_cut_between_two_services(world: World, monkeypatc
     assert cuts == [400]
     assert roles()[2:] == [(BrokerRole.SLAVE, 2)]
     assert len(running()) == 2
+
+
+def test_a_cut_is_forgotten_by_who_becomes_the_master_instead(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    cuts: list[int] = []
+    monkeypatch.setattr(controlled, "cut_directory", lambda _settings, offset, *_: cuts.append(offset))
+    broker, _ = world.broker("1")
+    world.passed(2)
+    broker._cut_at = 400
+    for is_master in (True, False):
+        role = HeldRole(is_master, 9, 1 if is_master else 2, "10.0.0.2:10911")
+        ensureDeferred(broker.take(role, 1, GroupView(role.master_id, role.master_address, 9)))
+    assert cuts == []
+    assert roles()[-2:] == [(BrokerRole.SYNC_MASTER, 0), (BrokerRole.SLAVE, 1)]
 
 
 def test_a_first_role_that_cannot_be_taken_ends_the_start(world: World) -> None:
