@@ -67,14 +67,13 @@ class LifeOfBroker(Protocol):
 
 
 class CountedMembers:
-    """The sync state set of one master for its connections (``SyncMembers``), with one clock for both sides.
+    """The sync state set of one master for its connections (``SyncMembers``).
 
     :param changed: called when a slave joined, left or reported.
     """
 
-    def __init__(self, members: InSyncMembers, now_ms: Callable[[], int], changed: Callable[[], None]) -> None:
+    def __init__(self, members: InSyncMembers, changed: Callable[[], None]) -> None:
         self._members = members
-        self._now_ms = now_ms
         self._changed = changed
 
     @property
@@ -82,14 +81,14 @@ class CountedMembers:
         """Implement ``SyncMembers.counting``."""
         return self._members.counting
 
-    def connect(self, broker_id: int, end: int, own_end: int, _now_ms: int, /) -> None:
+    def connect(self, broker_id: int, end: int, own_end: int, now_ms: int, /) -> None:
         """Implement ``SyncMembers.connect``."""
-        self._members.connect(broker_id, end, own_end, self._now_ms())
+        self._members.connect(broker_id, end, own_end, now_ms)
         self._changed()
 
-    def report(self, broker_id: int, end: int, own_end: int, _now_ms: int, /) -> None:
+    def report(self, broker_id: int, end: int, own_end: int, now_ms: int, /) -> None:
         """Implement ``SyncMembers.report``; most reports are of members, and change nothing."""
-        self._members.report(broker_id, end, own_end, self._now_ms())
+        self._members.report(broker_id, end, own_end, now_ms)
         if broker_id not in self._members.told:
             self._changed()
 
@@ -266,7 +265,7 @@ class ControlledBrokerService:
             max_behind_ms=self._settings.ha_max_time_slave_not_catchup_ms,
         )
         self._in_sync.tell(view.sync_state_set, view.set_epoch, self._now_ms())
-        return CountedMembers(self._in_sync, self._now_ms, self._member.slaves_changed)
+        return CountedMembers(self._in_sync, self._member.slaves_changed)
 
     def _ask_for_cut(self, offset: int) -> None:
         """Take the role again, with a cut of the log in between."""
