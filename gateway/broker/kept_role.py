@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from gateway.errors import SettingsError
-from gateway.metadata.saved.config_disk import ConfigDisk, write_anew
+from gateway.metadata.saved.config_disk import ConfigDisk, replace_file
 from gateway.settings import Settings
 from gateway.settings.replication import BrokerRole
 
@@ -55,10 +55,7 @@ def keep_role(settings: Settings, role: BrokerRole, broker_id: int, disk: Config
     root = settings.store_path_root_dir
     path, before = root / FILE_NAME, _read(root)
     configured = role_of(settings) if before is None else Role(before.configured_role, before.configured_id)
-    temporary = path.with_name(f"{FILE_NAME}.tmp")
-    write_anew(disk, temporary, msgspec.json.encode(_Kept(role, broker_id, *configured)) + b"\n")
-    disk.rename(temporary, path)
-    disk.fsync_directory(root)
+    replace_file(disk, path, msgspec.json.encode(_Kept(role, broker_id, *configured)) + b"\n")
 
 
 def ordered_role(settings: Settings) -> Role | None:

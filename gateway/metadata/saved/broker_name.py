@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gateway.errors import GatewayError
-from gateway.metadata.saved.config_disk import ConfigDisk, write_anew
+from gateway.metadata.saved.config_disk import ConfigDisk, replace_file
 from gateway.settings.broker import name_expected
 
 FILE_NAME = "gateway-broker-name"
@@ -65,10 +65,7 @@ def keep_name(root: Path, name: str, disk: ConfigDisk | None = None) -> None:
     path, content = root / FILE_NAME, f"{name}\n".encode()
     if disk.exists(path) and disk.file_size(path) == len(content) and disk.read(path) == content:
         return
-    temporary = path.with_name(f"{FILE_NAME}.tmp")
-    write_anew(disk, temporary, content)
-    disk.rename(temporary, path)
-    disk.fsync_directory(root)
+    replace_file(disk, path, content)
 
 
 def _read(path: Path) -> bytes:

@@ -80,3 +80,14 @@ def write_anew(disk: ConfigDisk, path: Path, content: bytes) -> None:
         with suppress(OSError):
             disk.unlink(path)
         raise
+
+
+def replace_file(disk: ConfigDisk, path: Path, content: bytes) -> None:
+    """Replace a file as a whole; the new content and its name are on disk when the function returns.
+
+    :raises OSError: the old content is there, or the new one, of which the name may not be on disk.
+    """
+    temporary = path.with_name(f"{path.name}.tmp")
+    write_anew(disk, temporary, content)
+    disk.rename(temporary, path)
+    disk.fsync_directory(path.parent)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.errors import GatewayError
-from gateway.metadata.saved.config_disk import ConfigDisk, write_anew
+from gateway.metadata.saved.config_disk import ConfigDisk, replace_file
 
 FILE_NAME = "brokerIdentity"
 APPLIED_FILE_NAME = "brokerIdentity-temp"
@@ -112,8 +112,5 @@ class IdentityFiles:
         return found
 
     def _write(self, name: str, text: str) -> None:
-        path, temporary = self._root / name, self._root / f"{name}.tmp"
         self._disk.make_directory(self._root)
-        write_anew(self._disk, temporary, text.encode())
-        self._disk.rename(temporary, path)
-        self._disk.fsync_directory(self._root)
+        replace_file(self._disk, self._root / name, text.encode())
