@@ -31,6 +31,10 @@ NEAR_BYTES = 1_048_576
 """The most bytes that a slave may lack when its master stops: they are copied while the master stops."""
 
 
+class RoleUnclear(GatewayError):  # noqa: N818 (a fact about a broker)
+    """A broker was ordered to change its role, and whether it did, or will, is not known."""
+
+
 class Member(NamedTuple):
     """A broker of the name: its address, and its state; None if it is not reached."""
 
@@ -78,15 +82,23 @@ class Group(NamedTuple):
     def change(self, address: str, state: ReplicaState, role: str, broker_id: int, **more: Any) -> ReplicaState:
         """Change a role, and return the state of the broker after its start.
 
-        :raises GatewayError: the change was refused, or the broker does not come back in the role.
+        :raises RoleUnclear: the order may have been taken, and its result is not known.
+        :raises GatewayError: the broker is not reached, refused the change, or came back in another role.
         """
+        from gateway.cli.broker_call import BrokerUnreachable
         from wire.codes import RequestCode
         from wire.headers.admin import ChangeRoleRequest
 
         header = ChangeRoleRequest(broker_name=state.broker_name, broker_role=role, broker_id=broker_id, **more)
         with self.at(address).calling() as call:
-            call.ask(RequestCode.GATEWAY_CHANGE_ROLE, header)
-        found = self.wait(address, lambda now: now.changes > state.changes and not now.is_changing)
+            try:
+                call.ask(RequestCode.GATEWAY_CHANGE_ROLE, header)
+            except BrokerUnreachable as error:
+                raise RoleUnclear(f"{address} may be {role} or not: {error}") from error
+        try:
+            found = self.wait(address, lambda now: now.changes > state.changes and not now.is_changing)
+        except GatewayError as error:
+            raise RoleUnclear(f"{address} took the order to be {role}, and is not back: {error}") from error
         if (found.role, found.broker_id) != (role, broker_id):
             raise GatewayError(f"{address} stayed {found.role} with id {found.broker_id}; its log says why")
         return found
@@ -181,6 +193,11 @@ def _switch(
         group.wait(to, lambda now: now.durable_end == stopped.log_end, LAST_BYTES_S)
         say(f"both logs end at {stopped.log_end}; {to} copies the tables and becomes the master")
         group.change(to, slave, role or master.role, MASTER_ID, log_end=stopped.log_end, tables_of=at)
+    except RoleUnclear as error:  # another master beside it would be worse than none
+        raise RoleUnclear(
+            f"{error}. {at} stays a slave with id {new_id}: see the role of {to} with `failover status`, and if it is "
+            f"no master and will not be one, promote {new_id} with --lost"
+        ) from error
     except GatewayError as error:
         say(f"{to} cannot go on where {at} ended, so {at} becomes the master again", err=True)
         group.change(at, stopped, master.role, MASTER_ID)
