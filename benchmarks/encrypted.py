@@ -17,7 +17,6 @@ import argparse
 import multiprocessing
 import socket
 import ssl
-import statistics
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -28,6 +27,7 @@ from typing import Any
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from benchmarks.java_tools import CLIENT_FLAGS, BenchmarkError, run_program
+from benchmarks.rounds import tell_rounds
 from benchmarks.servers import Server, serving
 from gateway.client import Message, Producer, ProducerSettings, TlsSettings
 from gateway.remoting.tls.identity import self_signed
@@ -153,12 +153,7 @@ def main() -> None:
                 "renewal": lambda: _renewal(server, options.seconds, folder),
             }
             for part in options.parts.split(","):
-                rounds = []
-                for _ in range(options.rounds):
-                    rounds.append(parts[part]())
-                    print(part, *(f"{key}={value:.2f}" for key, value in rounds[-1].items()), flush=True)
-                medians = {key: statistics.median(one[key] for one in rounds) for key in rounds[0]}
-                print(part, "median", *(f"{key}={value:.2f}" for key, value in medians.items()), flush=True)
+                tell_rounds(part, (parts[part]() for _ in range(options.rounds)))
 
 
 def _cost(server: Server, seconds: int) -> dict[str, float]:

@@ -18,7 +18,6 @@ packages.
 from __future__ import annotations
 
 import argparse
-import statistics
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from threading import Event
 
 from benchmarks.encrypted import PLAIN, load
 from benchmarks.flush_cost import broker_figures
+from benchmarks.rounds import tell_rounds
 from benchmarks.servers import Flush, Kind, Server, serving, slave_of, wait_for
 from benchmarks.verify import fill
 from gateway.client import AdminClient, Message, NotSent, Producer
@@ -81,12 +81,7 @@ def main() -> None:
     options = _options()
     parts = {"async": _async, "sync": _sync, "catch-up": _catch_up}
     for part in options.parts.split(","):
-        rounds = []
-        for found in parts[part](options):
-            rounds.append(found)
-            print(part, *(f"{key}={value:.2f}" for key, value in found.items()), flush=True)
-        medians = {key: statistics.median(one[key] for one in rounds) for key in rounds[0]}
-        print(part, "median", *(f"{key}={value:.2f}" for key, value in medians.items()), flush=True)
+        tell_rounds(part, parts[part](options))
 
 
 def _async(options: argparse.Namespace) -> Iterator[dict[str, float]]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from typing import Any
 
 from benchmarks.encrypted import ENCRYPTED, PLAIN, load
 from benchmarks.java_tools import jars, tool
+from benchmarks.rounds import tell_rounds
 from benchmarks.servers import Kind, Server, serving
 from gateway.client import AdminClient, ClientSettings
 
@@ -72,12 +72,7 @@ def main() -> None:
     options = _options()
     parts = {"accounts": _accounts, "apache": _apache}
     for part in options.parts.split(","):
-        rounds = []
-        for found in parts[part](options.rounds, options.seconds):
-            rounds.append(found)
-            print(part, *(f"{key}={value:.2f}" for key, value in found.items()), flush=True)
-        medians = {key: statistics.median(one[key] for one in rounds) for key in rounds[0]}
-        print(part, "median", *(f"{key}={value:.2f}" for key, value in medians.items()), flush=True)
+        tell_rounds(part, parts[part](options.rounds, options.seconds))
 
 
 def _accounts(rounds: int, seconds: int) -> Iterator[dict[str, float]]:
