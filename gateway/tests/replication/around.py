@@ -9,7 +9,11 @@ from twisted.internet.testing import MemoryReactorClock
 from gateway.broker.parts import no_other_broker
 from gateway.in_thread import in_this_thread
 from gateway.replication.surroundings import ReplicationSurroundings
+from gateway.store.message_store import MessageStore
 from gateway.telemetry.metrics import Registry
+from wire.bodies.tools.statistics import KVTable
+from wire.codes import ResponseCode
+from wire.command import RemotingCommand
 
 
 def surroundings(**changed: Any) -> ReplicationSurroundings:
@@ -24,3 +28,13 @@ def surroundings(**changed: Any) -> ReplicationSurroundings:
         **changed,
     }
     return ReplicationSurroundings(**given)
+
+
+def figures_of(store: MessageStore) -> RemotingCommand:
+    """Return what a broker with this store answers about where its log begins and ends (28)."""
+    figures = {
+        "commitLogMinOffset": str(store.min_commit_log_offset),
+        "commitLogMaxOffset": str(store.max_commit_log_offset),
+        "commitLogVisibleOffset": str(store.stored_end),
+    }
+    return RemotingCommand(ResponseCode.SUCCESS, body=KVTable(figures).build())

@@ -24,10 +24,9 @@ from gateway.settings import Address, Settings
 from gateway.settings.replication import BrokerRole
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus
-from gateway.tests.replication.around import surroundings
+from gateway.tests.replication.around import figures_of, surroundings
 from gateway.tests.store.durability.test_copying import units
 from gateway.tests.store.small_store import ASYNC, SMALL, Clock, Executor, killed, message, small_store
-from wire.bodies.tools.statistics import KVTable
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.declare import Header
@@ -127,12 +126,7 @@ class Pair:
     async def _call(self, address: Address, code: int, header: Header | None = None) -> RemotingCommand:
         store = self.master if address == HOSTS[0] else self.slave
         if code == RequestCode.GET_BROKER_RUNTIME_INFO:
-            figures = {
-                "commitLogMinOffset": str(store.min_commit_log_offset),
-                "commitLogMaxOffset": str(store.max_commit_log_offset),
-                "commitLogVisibleOffset": str(store.stored_end),
-            }
-            return RemotingCommand(ResponseCode.SUCCESS, body=KVTable(figures).build())
+            return figures_of(store)
         assert isinstance(header, ViewMessageRequest)
         found = store.record_at(header.offset)
         return RemotingCommand(ResponseCode.SYSTEM_ERROR if found is None else ResponseCode.SUCCESS, body=found or b"")

@@ -51,18 +51,6 @@ def test_whatever_is_killed_acknowledged_messages_stay_where_they_are(
     assert_acknowledged_stays(group)
 
 
-def settle(group: Group) -> None:
-    for _ in range(15):
-        for member in group.members.values():
-            if member.is_alive:
-                member.executor.run()
-        for side in (0, 1):
-            group.carry(1 << 20, side)
-        group.ask(is_lost=False)
-        group.advance(1)
-        group.cut()
-
-
 def switch(group: Group, dead: Member, chosen: Member) -> None:
     dead.kill()
     group.controller.elect(chosen.id)
@@ -75,7 +63,7 @@ def test_a_switch_in_an_idle_epoch_loses_no_acknowledged_message(tmp_path: Path,
     """The failure of 5.5.0: its new master goes on with the old epoch, so the epochs of both logs are equal."""
     group = Group(tmp_path, 1)
     first, second = group.members.values()
-    settle(group)
+    group.settle(15)
     assert group.controller.in_sync == {1, 2}
     epochs = EpochFile(first.directory).load()
     group.connections.pop(2).lose()  # what is stored now reaches nobody
@@ -92,13 +80,13 @@ def test_a_switch_in_an_idle_epoch_loses_no_acknowledged_message(tmp_path: Path,
     second.executor.run()
     assert len(group.acknowledged) == 2
     first.begin()
-    settle(group)
+    group.settle(15)
 
     assert first.cuts == [(0, end)]
     assert group.controller.in_sync == {1, 2}
     switch(group, second, first)
     second.begin()
-    settle(group)
+    group.settle(15)
     assert_acknowledged_stays(group)
 
 
@@ -107,7 +95,7 @@ def test_a_member_that_stored_what_nobody_else_has_cuts_it_off_and_keeps_a_copy(
     first, second = group.members.values()
     for _ in range(5):
         group.send()
-    settle(group)
+    group.settle(15)
     assert len(group.acknowledged) == 5
     equal_end = second.store.durable_end
     group.connections.pop(2).lose()
@@ -117,7 +105,7 @@ def test_a_member_that_stored_what_nobody_else_has_cuts_it_off_and_keeps_a_copy(
     switch(group, first, second)
     group.send()
     first.begin()
-    settle(group)
+    group.settle(15)
 
     assert first.cuts == [(equal_end, lost)]
     assert list((first.directory / "recovered").iterdir())
@@ -133,15 +121,15 @@ def test_too_small_a_set_takes_no_message(tmp_path: Path) -> None:
     assert [result.status for result in group.told] == [PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH]
     assert ANSWER_OF[group.told[0].status] is ResponseCode.SYSTEM_ERROR
     assert first.store.max_commit_log_offset == 0
-    settle(group)
+    group.settle(15)
     group.send()
-    settle(group)
+    group.settle(15)
     assert len(group.acknowledged) == 1
 
 
 def test_a_slave_shows_only_what_all_members_have(tmp_path: Path) -> None:
     group = Group(tmp_path, 1, count=3)
-    settle(group)
+    group.settle(15)
     assert group.controller.in_sync == {1, 2, 3}
     group.members[3].kill()
     group.send()
@@ -156,7 +144,7 @@ def test_a_slave_shows_only_what_all_members_have(tmp_path: Path) -> None:
     assert second.store.stored_end == 0
     assert not group.acknowledged
     for _ in range(2):
-        settle(group)
+        group.settle(15)
     assert group.controller.in_sync == {1, 2}
     assert second.store.stored_end == second.store.durable_end
     assert len(group.told) == 1

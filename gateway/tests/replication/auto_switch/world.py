@@ -26,10 +26,9 @@ from gateway.settings.replication import BrokerRole
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.store.recovery.log_cut import cut_log
-from gateway.tests.replication.around import surroundings
+from gateway.tests.replication.around import figures_of, surroundings
 from gateway.tests.replication.test_pair import Connection
 from gateway.tests.store.small_store import LOG_FILE_BYTES, SMALL, Clock, Executor, killed, message, small_store
-from wire.bodies.tools.statistics import KVTable
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.disk.epoch_file import EpochEntry
@@ -209,12 +208,7 @@ class Group:
                 raise CallFailed(f"{address} does not answer")
             store = member.store
             if code == RequestCode.GET_BROKER_RUNTIME_INFO:
-                figures = {
-                    "commitLogMinOffset": str(store.min_commit_log_offset),
-                    "commitLogMaxOffset": str(store.max_commit_log_offset),
-                    "commitLogVisibleOffset": str(store.stored_end),
-                }
-                return RemotingCommand(ResponseCode.SUCCESS, body=KVTable(figures).build())
+                return figures_of(store)
             assert isinstance(header, ViewMessageRequest)
             read = store.durable_record_at if header.hidden_too else store.record_at
             found = read(header.offset)
@@ -361,9 +355,14 @@ class Group:
         """Start everybody, and let everything that is under way arrive."""
         while not all(member.is_alive for member in self.members.values()):
             self.start()
-        for _ in range(120):
+        self.settle(120)
+
+    def settle(self, seconds: int) -> None:
+        """Let what is under way arrive, while time passes."""
+        for _ in range(seconds):
             for member in self.members.values():
-                member.executor.run()
+                if member.is_alive:
+                    member.executor.run()
             for side in (0, 1):
                 self.carry(1 << 20, side)
             self.ask(is_lost=False)
