@@ -42,7 +42,7 @@ LOOKS_IN_INTERVAL = 5
 LOOKS_AT_END_MS = 100
 """The time between two looks at the end of the log, which with ASYNC_FLUSH moves without a notice."""
 LEAST_WAIT_S = 0.01
-"""The least time in seconds for which slaves wait that got as much as they get in a second."""
+"""The least time in seconds for which slaves wait for more, if nobody waits for them or they got enough in a second."""
 BACKLOG = 16
 NOT_LISTED = "no name server lists a slave of this broker at its host"
 
@@ -213,8 +213,15 @@ class SlavePort(Factory):
 
     def follow_later(self, seconds: float) -> None:
         """Implement ``Owner.follow_later``."""
-        if self._next_follow is None or not self._next_follow.active():
-            self._next_follow = self._reactor.callLater(max(seconds, LEAST_WAIT_S), self.follow)
+        wait_s, waiting = max(seconds, LEAST_WAIT_S), self._next_follow
+        if waiting is None or not waiting.active():
+            self._next_follow = self._reactor.callLater(wait_s, self.follow)
+        elif waiting.getTime() > self.seconds() + wait_s:
+            waiting.reset(wait_s)
+
+    def follow_soon(self) -> None:
+        """Send what the log has in a moment: so that the commits of a moment cost slaves one sync of their disk."""
+        self.follow_later(LEAST_WAIT_S)
 
     # -- admission ------------------------------------------------------------------------------------------
 

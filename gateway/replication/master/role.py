@@ -67,7 +67,7 @@ class Master:
         self._members = members
         self._port = port = SlavePort(store, self._copies, self._settings, self._around, self, self._reported)
         if self._stage is None:
-            store.listen(lambda _: port.follow())
+            store.listen(lambda _: port.follow_soon())
         if self._group is not None:
             port.make_talk = self._group.lead(store, self._settings.mapped_file_size_commit_log)
             self.members_changed()

@@ -13,7 +13,7 @@ from twisted.internet.testing import MemoryReactorClock, StringTransport
 
 from gateway.remoting.pending import CallFailed
 from gateway.replication.master.copies import Copies
-from gateway.replication.master.port import MAX_SLAVE_CONNECTIONS, SlavePort
+from gateway.replication.master.port import LEAST_WAIT_S, MAX_SLAVE_CONNECTIONS, SlavePort
 from gateway.replication.master.sending import SlaveLine
 from gateway.settings import Address, Settings
 from gateway.tests.replication.around import surroundings
@@ -378,6 +378,32 @@ def test_what_was_sent_without_a_limit_is_not_paid_for() -> None:
     assert len(body(slave.received())) == 20
     master.reactor.advance(1.0)
     assert len(body(slave.received())) == 20
+
+
+def test_a_slave_for_which_nobody_waits_gets_the_commits_of_a_moment_at_once() -> None:
+    master = Master()
+    slave = master.joined()
+    slave.received()
+    for _ in range(3):
+        master.log.data += RECORD
+        master.port.follow_soon()
+        assert slave.received() == []
+    master.reactor.advance(LEAST_WAIT_S)
+    assert [len(stretch.body) for stretch in slave.received()] == [30]
+
+
+def test_a_slave_that_waits_for_its_next_second_holds_up_no_other() -> None:
+    master = Master(ha_flow_control_enable=True, max_ha_transfer_bytes_in_second=20)
+    master.listed = {**SLAVE, 2: "10.0.0.3:10911"}
+    master.append(2)
+    other = master.joined("10.0.0.3", at=20)
+    waiting = master.joined()
+    master.append(1)
+    assert [len(body(slave.received())) for slave in (waiting, other)] == [20, 10]
+    master.log.data += RECORD
+    master.port.follow_soon()
+    master.reactor.advance(LEAST_WAIT_S)
+    assert [len(body(slave.received())) for slave in (waiting, other)] == [0, 10]
 
 
 def test_no_slave_is_sent_anything_after_the_stop() -> None:
