@@ -1,7 +1,8 @@
 """The step before a slave connects: its log has to be the beginning of the master's, or it begins where that does.
 
 A log without a record gets the master's first record by request 33, because a master of Apache RocketMQ sends only its
-last file to a slave that reports 0. A master of ours sends all of its log then.
+last file to a slave that reports 0. A master of ours sends all of its log then. The broker that is asked has to be a
+master: at the address of a lost master its machine may have come back as a slave, whose log may differ.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from twisted.internet.defer import Deferred
 from gateway.errors import GatewayError
 from gateway.replication.comparing import ComparedLog, compared
 from gateway.replication.prefix import refused_place
+from gateway.replication.slave.asking import check_role
 from gateway.replication.slave.intake import CopyingLog
 from gateway.replication.surroundings import Call, ReplicationSurroundings
 from gateway.settings import Address
@@ -81,8 +83,9 @@ async def bring_to_disk(store: BeginningLog, around: ReplicationSurroundings) ->
 async def _begin_empty(store: BeginningLog, master: MasterAddresses, call: Call, first: int, end: int) -> None:
     if first == end:
         return  # the master has nothing either
-    await begin_where_master_does(store, first)
     answer = await call(master.remoting, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=first))
+    await check_role(master.remoting, call)  # asked last: who is a master now has had this record before, too
+    await begin_where_master_does(store, first)
     if answer.code != ResponseCode.SUCCESS:
         return  # a master of ours does not show it before a slave has it
     records = store.copied_records(bytes(answer.body))

@@ -19,15 +19,16 @@ from gateway.metadata.offsets import ConsumerOffsets
 from gateway.metadata.request_modes import RequestModes
 from gateway.metadata.topics import Topics
 from gateway.remoting.pending import CallFailed
+from gateway.replication.slave.asking import ask, check_role
 from gateway.replication.slave.pages import PAGE_NAMES, Pages
 from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings import Address
 from gateway.telemetry.logs import EventLog
 from wire.bodies.pop import MessageRequestModes
 from wire.bodies.subscriptions import SubscriptionGroupConfig, SubscriptionGroupTable
-from wire.bodies.tools.statistics import ConsumerOffsetTable, KVTable, ReplicationState
+from wire.bodies.tools.statistics import ConsumerOffsetTable, KVTable
 from wire.bodies.topics import TopicConfig, TopicConfigTable
-from wire.codes import RequestCode, ResponseCode, request_code_name, response_code_name
+from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.disk.config_json import DelayOffsetsFile
 from wire.errors import RemoteError
@@ -159,11 +160,7 @@ class TableRounds:
 
         :raises GatewayError: it is a slave.
         """
-        answer = await self._ask(
-            master, RequestCode.GET_BROKER_HA_STATUS, unless=ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-        )
-        if answer.code == ResponseCode.SUCCESS and not ReplicationState.parse(answer.body).master:
-            raise GatewayError("the broker there is a slave itself, its tables are copies")
+        await check_role(master, self._around.call)
 
     # -- tables with a version ------------------------------------------------------------------------------
 
@@ -243,12 +240,4 @@ class TableRounds:
     async def _ask(
         self, master: Address, code: RequestCode, header: Header | None = None, unless: int = ResponseCode.SUCCESS
     ) -> RemotingCommand:
-        """Return the answer of the master.
-
-        :raises GatewayError: the master does not answer, or refuses the request with another code than ``unless``.
-        """
-        answer = await self._around.call(master, code, header)
-        if answer.code not in (ResponseCode.SUCCESS, unless):
-            refusal = f"{response_code_name(answer.code)}: {answer.remark}"
-            raise GatewayError(f"the master refuses {request_code_name(code)} with {refusal}")
-        return answer
+        return await ask(self._around.call, master, code, header, unless=unless)

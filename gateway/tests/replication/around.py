@@ -11,7 +11,7 @@ from gateway.in_thread import in_this_thread
 from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.store.message_store import MessageStore
 from gateway.telemetry.metrics import Registry
-from wire.bodies.tools.statistics import KVTable
+from wire.bodies.tools.statistics import KVTable, ReplicationState
 from wire.codes import ResponseCode
 from wire.command import RemotingCommand
 
@@ -38,3 +38,8 @@ def figures_of(store: MessageStore) -> RemotingCommand:
         "commitLogVisibleOffset": str(store.stored_end),
     }
     return RemotingCommand(ResponseCode.SUCCESS, body=KVTable(figures).build())
+
+
+def role_of(*, is_master: bool) -> RemotingCommand:
+    """Return what a broker answers about its role (907)."""
+    return RemotingCommand(ResponseCode.SUCCESS, body=ReplicationState(master=is_master).build())

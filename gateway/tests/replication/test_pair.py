@@ -24,7 +24,7 @@ from gateway.settings import Address, Settings
 from gateway.settings.replication import BrokerRole
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus
-from gateway.tests.replication.around import figures_of, surroundings
+from gateway.tests.replication.around import figures_of, role_of, surroundings
 from gateway.tests.store.durability.test_copying import units
 from gateway.tests.store.small_store import ASYNC, SMALL, Clock, Executor, killed, message, small_store
 from wire.codes import RequestCode, ResponseCode
@@ -127,6 +127,8 @@ class Pair:
         store = self.master if address == HOSTS[0] else self.slave
         if code == RequestCode.GET_BROKER_RUNTIME_INFO:
             return figures_of(store)
+        if code == RequestCode.GET_BROKER_HA_STATUS:
+            return role_of(is_master=address == HOSTS[0])
         assert isinstance(header, ViewMessageRequest)
         found = store.record_at(header.offset)
         return RemotingCommand(ResponseCode.SYSTEM_ERROR if found is None else ResponseCode.SUCCESS, body=found or b"")

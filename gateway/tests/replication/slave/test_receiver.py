@@ -31,7 +31,7 @@ from gateway.tests.store.small_store import (
     remove_first,
     small_store,
 )
-from wire.bodies.tools.statistics import KVTable
+from wire.bodies.tools.statistics import KVTable, ReplicationState
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.declare import Header
@@ -70,6 +70,8 @@ class World:
         self.known: MasterAddresses | None = MASTER
         self.hides_from = 1 << 60
         self.is_apaches = False
+        self.role: bool | None = True
+        """Whether the broker at the address is a master; None: it is too old to say."""
         self.asked: list[int] = []
         in_thread = in_this_thread if executor is None else executor.in_thread
         self.call = self._call
@@ -102,6 +104,10 @@ class World:
             if self.hides_from < 1 << 60:
                 figures["commitLogVisibleOffset"] = str(self.hides_from)
             return RemotingCommand(ResponseCode.SUCCESS, body=KVTable(figures).build())
+        if code == RequestCode.GET_BROKER_HA_STATUS:
+            if self.role is None:
+                return RemotingCommand(ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+            return RemotingCommand(ResponseCode.SUCCESS, body=ReplicationState(master=self.role).build())
         assert isinstance(header, ViewMessageRequest)
         found = self.master.record_at(header.offset) if header.offset < self.hides_from else None
         if found is None:
@@ -189,6 +195,32 @@ def test_a_master_that_does_not_show_its_first_record_yet_is_asked_for_all(tmp_p
     assert world.start() == 0
     world.send()
     assert bodies(world.slave) == [b"first"]
+
+
+def test_an_empty_slave_takes_nothing_from_a_slave_at_the_address_of_the_lost_master(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Seeds 20483, 20549 and 21827: the old master came back as a slave, with a record that nobody else has."""
+    world = World(tmp_path)
+    some_messages(world.master)
+    remove_first(world.master._log.files)
+    world.role = False
+
+    world.receiver.start()
+    assert world.tries == 0
+    assert "a slave itself" in _reasons(caplog)[-1]
+    assert world.slave.max_commit_log_offset == world.slave.min_commit_log_offset == 0
+    world.role = True
+    world.try_again()
+    world.send()
+    assert world.slave.durable_end == world.master.durable_end
+
+
+def test_a_master_that_is_too_old_to_tell_its_role_is_followed(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    some_messages(world.master)
+    world.role = None
+    assert world.start() > 0
 
 
 @pytest.mark.parametrize("hides", [False, True])
