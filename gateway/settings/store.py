@@ -354,8 +354,8 @@ class StoreSettings(LightQueueSettings, ReplicationSettings):
 
     @property
     def sync_flush(self) -> bool:
-        """True if a send is answered only after its message is on disk: always where copies are awaited as well."""
-        return self.flush_disk_type is FlushDiskType.SYNC_FLUSH or self.copies_awaited > 0
+        """True if nothing is answered or visible before it is on disk: always where copies are awaited, or made."""
+        return self.flush_disk_type is FlushDiskType.SYNC_FLUSH or self.copies_awaited > 0 or self.is_slave
 
     @property
     def max_record_bytes(self) -> int:

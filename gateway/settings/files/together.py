@@ -132,7 +132,9 @@ def of_members(settings: Settings) -> Iterator[Conflict]:
 
 
 def of_copies(settings: Settings) -> Iterator[Conflict]:
-    """Yield settings of SYNC_MASTER that promise less, or ask for less, than the role does."""
+    """Yield settings of SYNC_MASTER and SLAVE that promise less, or ask for less, than the role does."""
+    if settings.is_slave and settings.flush_disk_type is FlushDiskType.ASYNC_FLUSH:
+        yield Conflict(("brokerRole", "flushDiskType"), "a slave shows and reports only what is on its disk")
     if settings.broker_role is not BrokerRole.SYNC_MASTER:
         return
     if not settings.copies_awaited:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from gateway.replication.slave import intake as intake_module
 from gateway.replication.slave.beginning import MasterAddresses
 from gateway.replication.slave.receiver import RETRY_S, Receiver
 from gateway.settings import Address, Settings
+from gateway.settings.replication import BrokerRole
 from gateway.settings.store import StoreSettings
-from gateway.tests.replication.around import surroundings
+from gateway.tests.replication.around import role_of, surroundings
 from gateway.tests.store.durability.test_copying import assert_equal, some_messages, units
 from gateway.tests.store.small_store import (
     ASYNC,
@@ -31,7 +33,7 @@ from gateway.tests.store.small_store import (
     remove_first,
     small_store,
 )
-from wire.bodies.tools.statistics import KVTable, ReplicationState
+from wire.bodies.tools.statistics import KVTable
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.declare import Header
@@ -107,7 +109,7 @@ class World:
         if code == RequestCode.GET_BROKER_HA_STATUS:
             if self.role is None:
                 return RemotingCommand(ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
-            return RemotingCommand(ResponseCode.SUCCESS, body=ReplicationState(master=self.role).build())
+            return role_of(is_master=self.role)
         assert isinstance(header, ViewMessageRequest)
         found = self.master.record_at(header.offset) if header.offset < self.hides_from else None
         if found is None:
@@ -533,6 +535,24 @@ def test_more_is_appended_while_records_are_on_their_way_but_not_without_end(
         assert world.slave.max_commit_log_offset - world.slave.durable_end < 10_000
     assert world.reports()[-1] == world.slave.durable_end == world.master.durable_end
     assert_equal(world.slave, world.master, tmp_path)
+
+
+def test_a_slave_shows_nothing_that_it_may_lose(tmp_path: Path) -> None:
+    """Seed 21613: readers saw a message at a slave with ASYNC_FLUSH, which lost it and became the master."""
+    executor = Executor()
+    world = World(tmp_path, replace(ASYNC, broker_role=BrokerRole.SLAVE), executor=executor)
+    world.receiver.start()
+    world.connect()
+    put(world.master, b"first")
+    put(world.master, b"second")
+    world.send(limit=100_000, piece=100_000)
+
+    while executor.turn or executor.threads:
+        executor.run_turn()
+        assert world.slave.stored_end <= world.slave.durable_end
+        if executor.threads:
+            executor.work()()
+    assert bodies(world.slave) == [b"first", b"second"]
 
 
 def test_with_async_flush_every_report_is_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,6 +145,11 @@ def test_a_master_that_waits_for_slaves_says_which_settings_ask_for_less() -> No
         "so a message is flushed before its send is answered, as with SYNC_FLUSH"
     )
     assert with_set(*flushed).settings.sync_flush
+    copying = with_set("brokerRole=SLAVE", "brokerId=1", "flushDiskType=ASYNC_FLUSH")
+    assert [notice.partition(": ")[2] for notice in copying.notices] == [
+        "a slave shows and reports only what is on its disk"
+    ]
+    assert copying.settings.sync_flush
     assert load_settings(Role.NAMESERVER, assignments=flushed).notices == ()
 
 
