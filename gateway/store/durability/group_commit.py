@@ -179,13 +179,16 @@ class GroupCommit:
     def write_now(self) -> None:
         """Bring the gathered batch to the disk in this thread.
 
-        Only while no batch is in flight, when the store closes.
+        Only while no batch is in flight, when the store closes: the observer is notified before this method returns,
+        also if a callback of a landing batch closes the store.
         """
         assert self.in_flight is None, "one batch at a time"
         self._let_add()
         if self.gathering.waiters:
             batch = self.in_flight = self.restart()
             self._done(result_of(lambda: self._write_and_sync(batch)))
+            self._is_landing = False
+            self._land()
 
     def stop_watching(self) -> None:
         """Cancel the timer, if one runs, when the store closes."""

@@ -688,3 +688,20 @@ def test_the_units_of_a_queue_are_those_that_readers_may_see(tmp_path: Path) -> 
         (result.commit_log_offset, result.size) for result in results[1:]
     ]
     assert store.queue_units("T", 0, 3, 10) == store.queue_units("U", 0, 0, 10) == b""
+
+
+def test_a_store_closed_by_a_callback_has_everything_in_its_queues(tmp_path: Path) -> None:
+    """Seed 100274: an op record waited for the next write when the last answer let the broker stop."""
+
+    def close() -> None:
+        store.before_batch(lambda: store.append_all([message(b"late")], lambda _: None))
+        assert store.close()
+
+    executor = Executor()
+    store = opened(tmp_path, soon=executor.soon, in_thread=executor.in_thread)
+    executor.run()
+    store.append(message(b"first"), lambda _: None)
+    store.when_idle(close)
+    executor.run()
+
+    assert bodies(opened(tmp_path)) == [b"first", b"late"]
