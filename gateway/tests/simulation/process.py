@@ -10,7 +10,7 @@ from typing import Any, cast
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.python.failure import Failure
 
-from gateway.broker.door import RequestAdmission
+from gateway.broker.door import Door, RequestAdmission
 from gateway.broker.jobs import jobs
 from gateway.broker.parts import BrokerParts, Surroundings
 from gateway.broker.request_loader import load_requests
@@ -146,6 +146,7 @@ class Process:
         self._dispatch = Dispatch(
             RequestAdmission(settings).admit, lambda code, slave: self.parts.refusal_of(code, slave)
         )
+        self._door = Door(self._dispatch)
         self.parts = BrokerParts(
             settings,
             Surroundings(
@@ -200,11 +201,12 @@ class Process:
             self.is_stopping = True
             self._names.forget(self)
             self.stopped = ensureDeferred(self._stop())
-            self.stopped.addErrback(_killed)
+            self.stopped.addErrback(self._not_stopped)
 
     async def _stop(self) -> None:
         if self.parts.slave is not None:
             self.parts.slave.stop()
+        self._door.close()
         await self._upkeep.stop()
         await self.parts.stop()
         if self.parts.master is not None:
@@ -215,6 +217,11 @@ class Process:
             self.machine.had_errors = True
         if self.is_alive:
             self.end_now(is_orderly=True)
+
+    def _not_stopped(self, failure: Failure) -> None:
+        """Take note that the process was killed while it stopped; nothing else may end a stop."""
+        if failure.check(ProcessEnded) is None:  # type: ignore[no-untyped-call]
+            self.world.break_promise(f"machine {self.machine.number} does not stop: {failure.value!r}")
 
     def _soon(self, function: Callable[[], None]) -> None:
         self.world.later(0, self, function)
@@ -254,7 +261,7 @@ class Process:
         fields = None if header is None else build_header(header)
         command = RemotingCommand(int(code), opaque=self._opaque, ext_fields=fields, body=body)
         channel: Any = Asking(self, on_answer, remote)
-        self.world.later(0, self, self._dispatch.commands, channel, [command])
+        self.world.later(0, self, self._door.commands, channel, [command])
 
     def _call(self, address: Address, code: int, header: Header | None = None) -> Awaitable[RemotingCommand]:
         """Call another broker."""
@@ -294,11 +301,6 @@ class Process:
 def _slowed(job: Job, slowness: int) -> Job:
     """Return a job that copies tables less often: it takes most of the time of a history."""
     return replace(job, interval_ms=job.interval_ms * slowness) if job.name == ROUNDS else job
-
-
-def _killed(failure: Failure) -> None:
-    """Take note that a process was killed while it stopped."""
-    failure.trap(ProcessEnded)  # type: ignore[no-untyped-call]
 
 
 def _nobody(_process: Process, _is_orderly: bool) -> None:
