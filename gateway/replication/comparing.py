@@ -49,13 +49,35 @@ async def compared(
         records = shown
     found: list[Compared] = []
     for offset, record in records:
-        header = ViewMessageRequest(offset=offset, hidden_too=True)
-        answer = await around.call(peer, RequestCode.VIEW_MESSAGE_BY_ID, header)
-        theirs = bytes(answer.body) if answer.code == ResponseCode.SUCCESS else None
+        theirs = await _record_of(peer, offset, around)
         found.append(Compared(offset, record, theirs))
         if theirs != record:
             break
-    return difference(place, found)
+    return difference(place, found) or await _difference_inside(ours, around, peer, place, records)
+
+
+async def _difference_inside(
+    ours: ComparedLog, around: ReplicationSurroundings, peer: Address, place: int, records: list[tuple[int, bytes]]
+) -> str | None:
+    """Return how the peer's log differs behind the last compared record, if ``place`` is inside our next one.
+
+    A filler reaches to the end of its file, so another log may have a record that fits where ours has a filler. No
+    broker of ours shows a filler. Apache RocketMQ's shows its bytes, and a slave of it may end inside a record.
+    """
+    end = records[0][0] + len(records[0][1])
+    if end >= place:
+        return None
+    inside = (await around.off_reactor(lambda: ours.log_bytes(end, 0)) or b"")[: place - end]
+    theirs = await _record_of(peer, end, around)
+    if theirs is None or theirs.startswith(inside):
+        return None
+    return difference(place, [Compared(end, inside, theirs)])
+
+
+async def _record_of(peer: Address, offset: int, around: ReplicationSurroundings) -> bytes | None:
+    header = ViewMessageRequest(offset=offset, hidden_too=True)
+    answer = await around.call(peer, RequestCode.VIEW_MESSAGE_BY_ID, header)
+    return bytes(answer.body) if answer.code == ResponseCode.SUCCESS else None
 
 
 def compared_records(ours: ComparedLog, place: int, begin: int) -> list[tuple[int, bytes]]:
