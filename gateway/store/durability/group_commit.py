@@ -129,6 +129,11 @@ class GroupCommit:
         """True if nothing waits for the disk."""
         return self.in_flight is None and not self.gathering.waiters and not self._landed
 
+    @property
+    def has_additions(self) -> bool:
+        """True if callbacks of ``before_next`` have still to be called."""
+        return bool(self._additions)
+
     def wake(self) -> None:
         """Make sure that ``gathering``, to which something was added, goes to the disk soon."""
         if not self._scheduled and self.in_flight is None:

@@ -63,6 +63,7 @@ class Publication:
         "_idle_callbacks",
         "_in_log_thread",
         "_index",
+        "_is_adding",
         "_listeners",
         "_log",
         "_look",
@@ -96,6 +97,8 @@ class Publication:
         self._listeners: list[Listener] = []
         self._undispatched: list[LogBatch] = []
         self._idle_callbacks: list[Callable[[], None]] = []
+        self._is_adding = False
+        """True while those who are told when nothing waits have to wait for messages of ``before_next``."""
         self.group: GroupCommit | None = None
         """The group commit, set once after both objects are made, because each calls the other."""
 
@@ -104,11 +107,27 @@ class Publication:
         self._listeners.append(listener)
 
     def when_idle(self, callback: Callable[[], None]) -> None:
-        """Call back once when no batch waits to be stored and visible, or at once if none waits."""
-        if self._is_idle:
-            callback()
-        else:
-            self._idle_callbacks.append(callback)
+        """Call back once when no batch waits to be stored and visible, or at once if none waits.
+
+        Messages that somebody will add to the next batch (``GroupCommit.before_next``) are waited for as well.
+        """
+        self._idle_callbacks.append(callback)
+        self._tell_idle()
+
+    def _tell_idle(self) -> None:
+        if not self._idle_callbacks or self._is_adding:
+            return
+        if self._group.has_additions:
+            self._is_adding = True
+            self._group.before_next(self._added)
+        elif self._is_idle:
+            waiting, self._idle_callbacks = self._idle_callbacks, []
+            for idle in waiting:
+                idle()
+
+    def _added(self) -> None:
+        self._is_adding = False
+        self._tell_idle()
 
     @property
     def is_complete(self) -> bool:
@@ -191,10 +210,7 @@ class Publication:
                 callback(result)
             except Exception as error:  # noqa: BLE001 - one sender's failure must not keep the others' answers
                 log.error("callback failed", failure=error)
-        if self._idle_callbacks and self._is_idle:
-            waiting, self._idle_callbacks = self._idle_callbacks, []
-            for idle in waiting:
-                idle()
+        self._tell_idle()
 
     # --- written, not yet on disk --------------------------------------------------------------------------------
 

@@ -705,3 +705,26 @@ def test_a_store_closed_by_a_callback_has_everything_in_its_queues(tmp_path: Pat
     executor.run()
 
     assert bodies(opened(tmp_path)) == [b"first", b"late"]
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_store_is_idle_when_what_waits_for_the_next_batch_is_stored(tmp_path: Path, count: int) -> None:
+    """Seed 119545: the broker stopped beside an outcome whose op record was just about to be written."""
+    executor = Executor()
+    store = opened(tmp_path, soon=executor.soon, in_thread=executor.in_thread)
+    executor.run()
+    order: list[str] = []
+    store.append(message(b"first"), lambda _: order.append("first"))
+    executor.run_turn()
+
+    def add() -> None:
+        order.append("added")
+        for _ in range(count):
+            store.append(message(b"late"), lambda _: order.append("late"))
+
+    store.before_batch(lambda: store.before_batch(add))
+    store.when_idle(lambda: order.append("idle"))
+    executor.run()
+
+    assert order == ["first", "added", *["late"] * count, "idle"]
+    assert store.close()
