@@ -64,7 +64,7 @@ async def _difference_inside(
     A filler reaches to the end of its file, so another log may have a record that fits where ours has a filler. No
     broker of ours shows a filler. Apache RocketMQ's shows its bytes, and a slave of it may end inside a record.
     """
-    end = records[0][0] + len(records[0][1])
+    end = records[0][0] + len(records[0][1]) if records else place
     if end >= place:
         return None
     inside = (await around.off_reactor(lambda: ours.log_bytes(end, 0)) or b"")[: place - end]

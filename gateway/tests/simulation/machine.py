@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 from gateway.store.disk.files import DiskSpace
+from gateway.store.message_store import MessageStore
 from gateway.tests.crash.disk.image import Crash, Moment
 from gateway.tests.crash.disk.recording import GIB, Change, Image, RecordingFiles
 from gateway.tests.simulation.world import ProcessEnded, World
@@ -14,6 +15,14 @@ START_MS = 1_750_000_000_000
 FRESH = Image({}, {"/": 0, "/data": 0})
 SPACE = DiskSpace(100 * GIB, 90 * GIB)
 FULL = DiskSpace(100 * GIB, 0)
+_DURABLE_END = MessageStore.durable_end
+"""The end of what is on disk, also while a planted bug tells another one."""
+
+
+def durable_end_of(process: Any) -> int:
+    """Return the offset below which the log of a running broker is on disk."""
+    end: int = _DURABLE_END.__get__(process.parts.store)
+    return end
 
 
 class SimulatedDisk(RecordingFiles):
@@ -110,4 +119,4 @@ class Machine:
     @property
     def durable_end(self) -> int:
         """The offset below which the log is on disk."""
-        return self.known_end if self.process is None else self.process.parts.store.durable_end
+        return self.known_end if self.process is None else durable_end_of(self.process)

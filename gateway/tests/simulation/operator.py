@@ -17,7 +17,7 @@ from gateway.settings import Settings
 from gateway.settings.replication import BrokerRole
 from gateway.tests.broker.whole_broker import small_settings
 from gateway.tests.simulation.ledger import Ledger, log_of
-from gateway.tests.simulation.machine import SPACE, Machine
+from gateway.tests.simulation.machine import SPACE, Machine, durable_end_of
 from gateway.tests.simulation.names import NameServers
 from gateway.tests.simulation.process import Process
 from gateway.tests.simulation.world import US_PER_S, ProcessEnded, World
@@ -87,7 +87,7 @@ class Operator:
         master = self.master()
         if master is None:
             return
-        end = master.parts.store.durable_end
+        end = durable_end_of(master)
         for slave in self.slaves():
             line: Any = slave.parts.slave and slave.parts.slave._receiving._line
             if line is None or line.is_closed or not line._has_heard:

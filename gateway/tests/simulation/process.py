@@ -20,7 +20,7 @@ from gateway.in_thread import result_of
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.pending import CallFailed
 from gateway.settings import Address, Settings
-from gateway.tests.simulation.machine import Machine
+from gateway.tests.simulation.machine import Machine, durable_end_of
 from gateway.tests.simulation.names import HA_PORT, LISTEN_PORT, NameServers, Registration
 from gateway.tests.simulation.world import US_PER_S, ProcessEnded, SimulatedReactor, World
 from wire.command import RemotingCommand
@@ -234,7 +234,7 @@ class Process:
         machine = self.machine
         self.is_alive = False
         if self.is_ready:
-            machine.known_end = self.parts.store.durable_end
+            machine.known_end = durable_end_of(self)
         machine.process = None
         self.on_end(self, is_orderly)
         machine.had_errors = False
