@@ -23,7 +23,7 @@ from compat_tests.java_client import JavaClient
 from compat_tests.peers import QUICK, GatewayProcess
 from compat_tests.scenarios import Scene
 from gateway.client import LitePullConsumer, Message, Producer, ProducerSettings, RocketMQError, SendStatus
-from wire.replication import build_report
+from wire.replication.classic import build_report
 
 MESSAGES = 300
 FILE_BYTES = 100 * 1024 * 1024

@@ -23,7 +23,7 @@ FILE_NAME = "gateway-role"
 MAX_FILE_BYTES = 1_024
 
 
-class Role(NamedTuple):
+class RoleAndId(NamedTuple):
     """A role and the broker's id in it."""
 
     role: BrokerRole
@@ -40,9 +40,9 @@ class _Kept(msgspec.Struct, rename="camel"):
     configured_id: int
 
 
-def role_of(settings: Settings) -> Role:
+def role_of(settings: Settings) -> RoleAndId:
     """Return the role in the settings."""
-    return Role(settings.broker_role, settings.broker_id)
+    return RoleAndId(settings.broker_role, settings.broker_id)
 
 
 def keep_role(settings: Settings, role: BrokerRole, broker_id: int, disk: ConfigDisk | None = None) -> None:
@@ -54,11 +54,11 @@ def keep_role(settings: Settings, role: BrokerRole, broker_id: int, disk: Config
     disk = ConfigDisk() if disk is None else disk
     root = settings.store_path_root_dir
     path, before = root / FILE_NAME, _read(root)
-    configured = role_of(settings) if before is None else Role(before.configured_role, before.configured_id)
+    configured = role_of(settings) if before is None else RoleAndId(before.configured_role, before.configured_id)
     replace_file(disk, path, msgspec.json.encode(_Kept(role, broker_id, *configured)) + b"\n")
 
 
-def ordered_role(settings: Settings) -> Role | None:
+def ordered_role(settings: Settings) -> RoleAndId | None:
     """Return the role that was ordered, None if the configuration decides.
 
     :raises SettingsError: the file cannot be read, or the configuration contradicts it.
@@ -67,8 +67,8 @@ def ordered_role(settings: Settings) -> Role | None:
     kept = _read(root)
     if kept is None:
         return None
-    now, ordered = role_of(settings), Role(kept.broker_role, kept.broker_id)
-    configured = Role(kept.configured_role, kept.configured_id)
+    now, ordered = role_of(settings), RoleAndId(kept.broker_role, kept.broker_id)
+    configured = RoleAndId(kept.configured_role, kept.configured_id)
     if now == ordered:
         (root / FILE_NAME).unlink(missing_ok=True)
         return None

@@ -64,7 +64,7 @@ class CopyMark:
         self._files.fsync_directory(self._root)
 
 
-class Levels(Protocol):
+class DelayedLevels(Protocol):
     """The levels whose messages are delayed; ``DelayLevels`` has them."""
 
     @property
@@ -73,7 +73,7 @@ class Levels(Protocol):
 
 
 def take_over(
-    store: MessageStore, offsets: ConsumerOffsets, delays: DelayService, levels: Levels, *, has_keys: bool
+    store: MessageStore, offsets: ConsumerOffsets, delays: DelayService, levels: DelayedLevels, *, has_keys: bool
 ) -> None:
     """Bring consumer offsets, delay levels and the progress of transactions in line with the log; blocks.
 

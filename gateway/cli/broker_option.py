@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DEFAULT_BROKER = "127.0.0.1:10911"
 
 
-class Broker(NamedTuple):
+class AskedBroker(NamedTuple):
     """The broker to ask, and how."""
 
     broker: str = DEFAULT_BROKER
@@ -48,8 +48,8 @@ class Broker(NamedTuple):
 
 
 def broker_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``-b`` and the options of TLS, which the command gets as a ``Broker``."""
-    command = tls_options(gathered("broker", Broker)(command))
+    """Add ``-b`` and the options of TLS, which the command gets as an ``AskedBroker``."""
+    command = tls_options(gathered("broker", AskedBroker)(command))
     return click.option(
         "-b",
         "--broker",

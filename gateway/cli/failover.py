@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from gateway.cli.broker_option import Broker
+from gateway.cli.broker_option import AskedBroker
 from gateway.cli.options import gathered
 from gateway.cli.output import say, say_table
 from gateway.cli.tls_options import TlsOptions, tls_options
@@ -35,12 +35,19 @@ class RoleUnclear(GatewayError):  # noqa: N818 (a fact about a broker)
     """A broker was ordered to change its role, and whether it did, or will, is not known."""
 
 
-class Member(NamedTuple):
+class Replica(NamedTuple):
     """A broker of the name: its address, and its state; None if it is not reached."""
 
     address: str
     state: ReplicaState | None
     problem: str = ""
+
+
+class Reached(NamedTuple):
+    """A broker that answered: its address, and its state."""
+
+    address: str
+    state: ReplicaState
 
 
 class Group(NamedTuple):
@@ -49,11 +56,11 @@ class Group(NamedTuple):
     nameserver: str
     tls: TlsOptions
 
-    def at(self, address: str) -> Broker:
+    def at(self, address: str) -> AskedBroker:
         """Return the way to a server."""
-        return Broker(address, self.tls)
+        return AskedBroker(address, self.tls)
 
-    def members(self, name: str) -> Mapping[int, Member]:
+    def members(self, name: str) -> Mapping[int, Replica]:
         """Return the brokers of a name by their ids, each asked for its state."""
         from wire.bodies.route import ClusterInfo  # with the decoder, which no other command needs
         from wire.codes import RequestCode
@@ -66,7 +73,7 @@ class Group(NamedTuple):
             raise GatewayError(f"the name server {self.nameserver} knows no broker {name}")
         return {number: self.member(at) for number, at in sorted(known.broker_addrs.items())}
 
-    def member(self, address: str) -> Member:
+    def member(self, address: str) -> Replica:
         """Ask a broker for its state."""
         from gateway.cli.broker_call import BrokerRefused, BrokerUnreachable
         from wire.bodies.tools.failover import ReplicaState
@@ -75,9 +82,9 @@ class Group(NamedTuple):
 
         try:
             with self.at(address).calling() as call:
-                return Member(address, ReplicaState.parse(call.ask(RequestCode.GATEWAY_REPLICA_STATE, Header())))
+                return Replica(address, ReplicaState.parse(call.ask(RequestCode.GATEWAY_REPLICA_STATE, Header())))
         except (BrokerUnreachable, BrokerRefused) as error:
-            return Member(address, None, str(error))
+            return Replica(address, None, str(error))
 
     def change(self, address: str, state: ReplicaState, role: str, broker_id: int, **more: Any) -> ReplicaState:
         """Change a role, and return the state of the broker after its start.
@@ -179,20 +186,19 @@ def promote(name: str, group: Group, broker_id: int, role: str | None, lost: boo
         problem = "no master is registered" if master is None else f"{master.address}: {master.problem}"
         raise GatewayError(f"{problem}; if the master is lost for good, add --lost")
     else:
-        _switch(group, target.address, target.state, master.address, master.state, role, set(members))
+        new_id = next(number for number in range(1, len(members) + 2) if number not in members)
+        _switch(group, Reached(target.address, target.state), Reached(master.address, master.state), role, new_id)
 
 
-def _switch(
-    group: Group, to: str, slave: ReplicaState, at: str, master: ReplicaState, role: str | None, ids: set[int]
-) -> None:
+def _switch(group: Group, slave: Reached, master: Reached, role: str | None, new_id: int) -> None:
+    to, at = slave.address, master.address
     group.wait(to, lambda now: now.durable_end >= group_end(group, at) - NEAR_BYTES, CATCH_UP_S)
-    new_id = next(number for number in range(1, len(ids) + 2) if number not in ids)
     say(f"{at} stops and becomes the slave with id {new_id}")
-    stopped = group.change(at, master, "SLAVE", new_id)
+    stopped = group.change(at, master.state, "SLAVE", new_id)
     try:
         group.wait(to, lambda now: now.durable_end == stopped.log_end, LAST_BYTES_S)
         say(f"both logs end at {stopped.log_end}; {to} copies the tables and becomes the master")
-        group.change(to, slave, role or master.role, MASTER_ID, log_end=stopped.log_end, tables_of=at)
+        group.change(to, slave.state, role or master.state.role, MASTER_ID, log_end=stopped.log_end, tables_of=at)
     except RoleUnclear as error:  # another master beside it would be worse than none
         raise RoleUnclear(
             f"{error}. {at} stays a slave with id {new_id}: see the role of {to} with `failover status`, and if it is "
@@ -200,7 +206,7 @@ def _switch(
         ) from error
     except GatewayError as error:
         say(f"{to} cannot go on where {at} ended, so {at} becomes the master again", err=True)
-        group.change(at, stopped, master.role, MASTER_ID)
+        group.change(at, stopped, master.state.role, MASTER_ID)
         raise GatewayError(f"the master stays {at}: {error}") from error
     say(f"{to} is the master, {at} is its slave with id {new_id}")
 
@@ -216,7 +222,7 @@ def group_end(group: Group, address: str) -> int:
     return member.state.log_end
 
 
-def _promote_alone(group: Group, to: str, slave: ReplicaState, master: Member | None, role: str, *, yes: bool) -> None:
+def _promote_alone(group: Group, to: str, slave: ReplicaState, master: Replica | None, role: str, *, yes: bool) -> None:
     if master is not None and master.state is not None:
         raise GatewayError(f"the master at {master.address} answers: leave --lost out, or stop it first")
     say(f"{to}: the log of this slave ends at {slave.durable_end}")

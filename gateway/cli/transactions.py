@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from gateway.cli.broker_option import Broker, broker_option
+from gateway.cli.broker_option import AskedBroker, broker_option
 from gateway.cli.options import as_json, gathered
 from gateway.cli.output import RepeatedErrors, say, say_json, say_lines, say_table
 from gateway.readable import duration_text, moment_text
@@ -61,7 +61,7 @@ class HalfMessageAction:
 
     ids: Sequence[str]
     operator: str
-    broker: Broker
+    broker: AskedBroker
     as_json: bool
 
     def run(self, code: RequestCode, header: Callable[..., Header], **fields: str | None) -> None:
@@ -102,7 +102,7 @@ def acting(command: Callable[..., None]) -> Callable[..., None]:
     """Add ID..., --operator, --broker and --json, which the command gets as its ``HalfMessageAction``."""
 
     @wraps(command)
-    def with_action(ids: Sequence[str], operator: str | None, broker: Broker, as_json: bool, **more: Any) -> None:
+    def with_action(ids: Sequence[str], operator: str | None, broker: AskedBroker, as_json: bool, **more: Any) -> None:
         command(HalfMessageAction(ids, operator or _login(), broker, as_json), **more)
 
     who = click.option("--operator", metavar="NAME", help="Who decides, for the audit log (default: your login).")
@@ -168,7 +168,7 @@ uncounted, until one connects. LAST PRODUCER: who was asked last, or who sent th
 @broker_option
 @as_json
 @gathered("wanted", _Wanted)
-def list_(wanted: _Wanted, limit: int, broker: Broker, as_json: bool) -> None:
+def list_(wanted: _Wanted, limit: int, broker: AskedBroker, as_json: bool) -> None:
     """List pending half messages, the oldest first."""
     from msgspec.structs import asdict
 
@@ -220,7 +220,7 @@ Times are UTC. The body is printed as text if it is UTF-8, otherwise as base64.
 @click.argument("id_", metavar="ID")
 @broker_option
 @as_json
-def show(id_: str, broker: Broker, as_json: bool) -> None:
+def show(id_: str, broker: AskedBroker, as_json: bool) -> None:
     """Show one half message in full."""
     from msgspec.structs import asdict
 
@@ -341,7 +341,7 @@ Counts are since the broker's start. The same figures are served to Prometheus w
 @click.option("--groups", type=click.IntRange(0, 1_000), default=20, show_default=True, help="Groups shown.")
 @broker_option
 @as_json
-def stats(groups: int, broker: Broker, as_json: bool) -> None:
+def stats(groups: int, broker: AskedBroker, as_json: bool) -> None:
     """Figures of all transactions, and the groups with the most pending ones."""
     from msgspec.structs import asdict
 

@@ -30,7 +30,6 @@ from gateway.settings.addresses import parse_address, parse_addresses, parse_adv
 from gateway.settings.files.properties import parse_properties_file
 from gateway.transaction.records.op_messages import parse_op
 from gateway.transaction.records.property_scan import parse_head
-from wire.auto_switch import EPOCH, read_epochs
 from wire.bodies.declare import JsonObject
 from wire.bodies.registration import RegisterBrokerBody
 from wire.bodies.route import ordered_queues
@@ -53,6 +52,7 @@ from wire.message.record import parse_record, parse_record_ends, parse_records, 
 from wire.message.tags import parse_tag_expression
 from wire.proxy_header import BINARY_BEGIN, parse_proxy_header
 from wire.quick.whole import whole_headers
+from wire.replication.auto_switch import EPOCH, read_epochs
 from wire.tests.bodies.shapes import body_classes, shapes
 from wire.tests.growth import MOST_PER_DOUBLING, growth_per_doubling
 from wire.tests.message.samples import record
@@ -283,7 +283,7 @@ YAML: dict[str, Make] = {
 }
 
 COVERED: Covered = {
-    "wire.auto_switch.read_epochs": (
+    "wire.replication.auto_switch.read_epochs": (
         read_epochs,
         {"epochs": lambda size: b"".join(EPOCH.pack(at, at) for at in range(size // EPOCH.size))},
     ),

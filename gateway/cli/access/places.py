@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import click
 
-from gateway.cli.broker_option import Broker, broker_option
+from gateway.cli.broker_option import AskedBroker, broker_option
 from gateway.cli.options import gathered
 from gateway.errors import GatewayError, RequestRefused
 from wire.bodies.access import AclInfo, UserInfo
@@ -63,7 +63,7 @@ class Kept(Protocol):
 class AccessPlace(NamedTuple):
     """The place that the command line names."""
 
-    broker: Broker = Broker()
+    broker: AskedBroker = AskedBroker()
     file: Path | None = None
 
     @contextmanager

@@ -53,7 +53,7 @@ def restart_delay_s(failures: int) -> float:
     return min(FIRST_RESTART_S * 2.0 ** (failures - 1), LAST_RESTART_S)
 
 
-class BrokerLife(ProcessProtocol):
+class ProcessLife(ProcessProtocol):
     """The life of one broker process, from its start to its end.
 
     :param on_ready: gets the address on which the broker listens, and the address that clients get, if it is another
@@ -127,7 +127,7 @@ class BrokerProcess:
     def _spawn(self) -> None:
         port = None if self.address is None else self.address.port
         arguments = [*COMMAND, *self.member.arguments(self._name_servers(), port)]
-        life = BrokerLife(self._on_ready, self._on_end)
+        life = ProcessLife(self._on_ready, self._on_end)
         files: dict[int, int | str] = {0: "w", 1: "r", 2: INHERITED_STANDARD_ERROR}
         self._ready_at_s = None
         self._process = self._reactor.spawnProcess(

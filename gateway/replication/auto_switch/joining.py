@@ -26,7 +26,7 @@ from gateway.replication.slave.beginning import (
 from gateway.replication.slave.talk import MasterTalk
 from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.telemetry.logs import EventLog
-from wire.auto_switch import Answer, LogPart
+from wire.replication.auto_switch import LogPart, MasterAnswer
 
 log = EventLog("replication")
 
@@ -58,7 +58,7 @@ class GroupJoining:
         """Implement ``Joining.talk``."""
         return GroupMasterTalk(self._group.own_id)
 
-    async def compare(self, master: MasterAddresses, answer: Answer) -> None:
+    async def compare(self, master: MasterAddresses, answer: MasterAnswer) -> None:
         """Implement ``Joining.compare``."""
         store = self._store
         end, own_first = store.max_commit_log_offset, store.min_commit_log_offset

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gateway.replication.slave.talk import Heard
-from wire.auto_switch import Greeting, PartReader, build_greeting, build_progress
+from wire.replication.auto_switch import Greeting, PartReader, build_greeting, build_progress
 
 
 class GroupMasterTalk:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.replication.auto_switch.kept_epochs import KeptEpochs
-from wire.auto_switch import MAX_PART_BODY_BYTES, Greeting, GroupReportReader, build_answer, build_part_head
 from wire.disk.epoch_file import EpochEntry
 from wire.errors import FrameError
+from wire.replication.auto_switch import MAX_PART_BODY_BYTES, Greeting, GroupReportReader, build_answer, build_part_head
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from wire.replication import MAX_STRETCH_BODY_BYTES, ReportReader, build_stretch_head
+from wire.replication.classic import MAX_STRETCH_BODY_BYTES, ReportReader, build_stretch_head
 
 
 class SlaveTalk(Protocol):

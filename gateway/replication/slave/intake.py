@@ -13,7 +13,7 @@ from typing import Protocol
 
 from gateway.in_thread import Failed, InThread
 from gateway.store.log.copied_records import CopiedRecords
-from wire.replication import MAX_STRETCH_BODY_BYTES, Stretch
+from wire.replication.classic import MAX_STRETCH_BODY_BYTES, Stretch
 
 MAX_HELD_BYTES = 64 * 1024 * 1024
 """The most bytes of one record, or of the filler that ends a file, with the records behind it that came along."""

@@ -13,7 +13,7 @@ from gateway.replication.slave.talk import ClassicMasterTalk, MasterTalk
 from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings import Address
 from gateway.store.durability.surroundings import BatchObserver
-from wire.auto_switch import Answer, LogPart
+from wire.replication.auto_switch import LogPart, MasterAnswer
 
 
 class Joining(Protocol):
@@ -29,7 +29,7 @@ class Joining(Protocol):
     def talk(self) -> MasterTalk:
         """Return what knows the words of the protocol, for a new connection."""
 
-    async def compare(self, master: MasterAddresses, answer: Answer) -> None:
+    async def compare(self, master: MasterAddresses, answer: MasterAnswer) -> None:
         """Return when the log may grow by what the master sends; raises as ``prepare``."""
 
     async def settle(self, part: LogPart) -> None:
@@ -72,7 +72,7 @@ class ClassicJoining:
         """Implement ``Joining.prepare``."""
         await begin(self._store, master, self._around)
 
-    async def compare(self, master: MasterAddresses, answer: Answer) -> None:
+    async def compare(self, master: MasterAddresses, answer: MasterAnswer) -> None:
         """Implement ``Joining.compare``."""
 
     async def settle(self, part: LogPart) -> None:

@@ -15,9 +15,9 @@ from twisted.python.failure import Failure
 
 from gateway.replication.slave.intake import Intake
 from gateway.replication.slave.talk import Heard, MasterTalk
-from wire.auto_switch import Answer, LogPart
 from wire.errors import FrameError
-from wire.replication import Stretch
+from wire.replication.auto_switch import LogPart, MasterAnswer
+from wire.replication.classic import Stretch
 
 
 class LineOwner(Protocol):
@@ -29,7 +29,7 @@ class LineOwner(Protocol):
     def heard(self) -> None:
         """Note that the master sent its first bytes after the first report."""
 
-    def answered(self, line: MasterLine, answer: Answer) -> None:
+    def answered(self, line: MasterLine, answer: MasterAnswer) -> None:
         """Compare both logs: ``line.begin`` or ``line.close`` follows."""
 
     def took(self, line: MasterLine, part: LogPart) -> bool:
@@ -101,7 +101,7 @@ class MasterLine(TwistedProtocol):
         """Take what arrived, in order, as far as nothing has to be waited for; then read on, or do not."""
         while self._arrived and not self._waits and not self.is_closed:
             heard = self._arrived.popleft()
-            if isinstance(heard, Answer):
+            if isinstance(heard, MasterAnswer):
                 self._owner.answered(self, heard)
             elif not self._reports:
                 self.close("the master sends its log before it knows where to begin")

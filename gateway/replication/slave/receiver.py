@@ -24,8 +24,8 @@ from gateway.replication.slave.line import MasterLine
 from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings.replication import ReplicationSettings
 from gateway.telemetry.logs import EventLog
-from wire.auto_switch import Answer, LogPart
 from wire.errors import WireError
+from wire.replication.auto_switch import LogPart, MasterAnswer
 
 log = EventLog("replication")
 _NUMBER = re.compile(r"[0-9]+")
@@ -181,11 +181,11 @@ class Receiver(ClientFactory):
         self._last_fault = ""
         log.info("copying from a master", master=self._master and str(self._master.ha), log_end=self._store.durable_end)
 
-    def answered(self, line: MasterLine, answer: Answer) -> None:
+    def answered(self, line: MasterLine, answer: MasterAnswer) -> None:
         """Implement ``LineOwner.answered``."""
         ensureDeferred(self._compare(line, answer))
 
-    async def _compare(self, line: MasterLine, answer: Answer) -> None:
+    async def _compare(self, line: MasterLine, answer: MasterAnswer) -> None:
         assert self._master is not None, "a connection has a master"
         try:
             await self._joining.compare(self._master, answer)

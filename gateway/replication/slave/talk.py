@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
-from wire.auto_switch import Answer, LogPart
-from wire.replication import Stretch, StretchReader, build_report
+from wire.replication.auto_switch import LogPart, MasterAnswer
+from wire.replication.classic import Stretch, StretchReader, build_report
 
-Heard: TypeAlias = Stretch | Answer | LogPart
+Heard: TypeAlias = Stretch | MasterAnswer | LogPart
 
 
 class MasterTalk(Protocol):

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from gateway.cli.broker_call import BrokerRefused, BrokerUnreachable
-from gateway.cli.broker_option import Broker
-from gateway.cli.failover import Group, Member, RoleUnclear, _switch
+from gateway.cli.broker_option import AskedBroker
+from gateway.cli.failover import Group, Reached, Replica, RoleUnclear, _switch
 from gateway.cli.tls_options import TlsOptions
 from gateway.errors import GatewayError
 from wire.bodies.tools.failover import ReplicaState
@@ -44,8 +44,8 @@ class Brokers:
         self.states = {MASTER: state("SYNC_MASTER", 0), SLAVE: state("SLAVE", 1)}
         self.orders: list[tuple[str, str, int]] = []
 
-    def member(self, address: str) -> Member:
-        return Member(address, self.states[address])
+    def member(self, address: str) -> Replica:
+        return Replica(address, self.states[address])
 
     def wait(self, address: str, is_there: Callable[[ReplicaState], bool], _patience_s: float) -> ReplicaState:
         assert is_there(self.states[address])
@@ -60,8 +60,8 @@ class Brokers:
 
     def switch(self) -> None:
         """Make the slave the master."""
-        master, slave = self.states[MASTER], self.states[SLAVE]
-        _switch(cast(Group, self), SLAVE, slave, MASTER, master, None, {0, 1})
+        slave, master = Reached(SLAVE, self.states[SLAVE]), Reached(MASTER, self.states[MASTER])
+        _switch(cast(Group, self), slave, master, None, 2)
 
 
 def test_the_master_is_a_slave_before_the_slave_is_the_master() -> None:
@@ -100,6 +100,6 @@ class Unheard:
 
 
 def test_an_order_without_an_answer_is_unclear(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Broker, "calling", lambda _self: Unheard())
+    monkeypatch.setattr(AskedBroker, "calling", lambda _self: Unheard())
     with pytest.raises(RoleUnclear, match=r"10\.0\.0\.2:10911 may be SYNC_MASTER or not: the broker did not answer"):
         Group("10.0.0.9:9876", TlsOptions()).change(SLAVE, state("SLAVE", 1), "SYNC_MASTER", 0)

@@ -10,7 +10,7 @@ from gateway.tests.simulation.names import HA_PORT, NameServers
 from gateway.tests.simulation.network import NAMES, STRANGER, End
 from gateway.tests.simulation.operator import Operator
 from gateway.tests.simulation.world import US_PER_S, World
-from wire.replication import StretchReader, build_report
+from wire.replication.classic import StretchReader, build_report
 
 FAULTS = ("pwrite", "fdatasync")
 PARTS = ("commitlog", "consumequeue", "config", "")

@@ -28,7 +28,7 @@ from wire.headers.topics import CreateTopicRequest
 from wire.message.flags import PullFlag, SysFlag
 from wire.message.recall_handle import RecallHandle
 from wire.message.record import parse_records
-from wire.replication import build_report
+from wire.replication.classic import build_report
 
 GIB: Final = 1 << 30
 LOG_FILE_BYTES: Final = 1 << 20

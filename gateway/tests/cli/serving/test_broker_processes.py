@@ -20,8 +20,8 @@ from gateway.cli.serving.broker_processes import (
     LAST_RESTART_S,
     MAX_OUTPUT_BYTES,
     STEADY_S,
-    BrokerLife,
     BrokerProcesses,
+    ProcessLife,
     restart_delay_s,
 )
 from gateway.cli.serving.members import BrokerMember
@@ -33,7 +33,7 @@ from gateway.store.errors import StoreInUse, StoreNotAccessible
 class Spawned:
     """A process that was started."""
 
-    def __init__(self, life: BrokerLife, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, life: ProcessLife, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         self.life = life
         self.arguments = arguments
         self.environment = environment
@@ -63,7 +63,7 @@ class Machine(Clock):
 
     def spawnProcess(  # noqa: N802
         self,
-        life: BrokerLife,
+        life: ProcessLife,
         executable: str,
         arguments: Sequence[str],
         *,
@@ -275,7 +275,7 @@ def test_an_end_that_we_hear_of_late_is_an_end(group: Group) -> None:
 
 def test_only_a_ready_line_is_one_and_endless_output_is_not_kept() -> None:
     ready: list[tuple[Address, Address | None]] = []
-    life = BrokerLife(lambda *told: ready.append(told), lambda _: None)
+    life = ProcessLife(lambda *told: ready.append(told), lambda _: None)
     for piece in (b"hello\nready bro", b"ker=[::1]:5", b"\nready to go\nready broker=1.2.3.4:5 advertised=mq:6\n"):
         life.outReceived(piece)
     assert ready == [(("::1", 5), None), (("1.2.3.4", 5), ("mq", 6))]

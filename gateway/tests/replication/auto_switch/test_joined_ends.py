@@ -9,8 +9,8 @@ import pytest
 
 from gateway.tests.replication.auto_switch.test_group import equal_logs
 from gateway.tests.replication.auto_switch.world import Group
-from wire.auto_switch import Greeting, build_answer, build_greeting, build_part_head, build_progress
 from wire.disk.epoch_file import EpochEntry
+from wire.replication.auto_switch import Greeting, build_answer, build_greeting, build_part_head, build_progress
 
 
 def run_all(group: Group) -> None:

@@ -17,7 +17,7 @@ from gateway.replication.master.port import LEAST_WAIT_S, MAX_SLAVE_CONNECTIONS,
 from gateway.replication.master.sending import SlaveLine
 from gateway.settings import Address, Settings
 from gateway.tests.replication.around import surroundings
-from wire.replication import MAX_STRETCH_BODY_BYTES, Stretch, StretchReader, build_report
+from wire.replication.classic import MAX_STRETCH_BODY_BYTES, Stretch, StretchReader, build_report
 
 SLAVE = {0: "10.0.0.1:10911", 1: "10.0.0.2:10911"}
 RECORD = b"0123456789"

@@ -38,7 +38,7 @@ from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.declare import Header
 from wire.headers.pull import ViewMessageRequest
-from wire.replication import ReportReader, build_stretch_head
+from wire.replication.classic import ReportReader, build_stretch_head
 
 MASTER = MasterAddresses(Address("10.0.0.1", 10911), Address("10.0.0.1", 10912))
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from twisted.python.failure import Failure
 
-from gateway.broker.kept_role import FILE_NAME, Role, keep_role, ordered_role
+from gateway.broker.kept_role import FILE_NAME, RoleAndId, keep_role, ordered_role
 from gateway.cli.serving.ordered_role import with_ordered_role
 from gateway.errors import SettingsError
 from gateway.settings.files.load import Loaded
 from gateway.settings.replication import BrokerRole
-from gateway.tests.broker.test_life import MASTER, SLAVE, Living
+from gateway.tests.broker.roles.test_life import MASTER, SLAVE, Living
 from gateway.tests.broker.whole_broker import small_settings
 from wire.bodies.tools.failover import ReplicaState
 from wire.codes import RequestCode, ResponseCode
@@ -49,11 +49,11 @@ def test_a_request_changes_the_role_and_keeps_it(tmp_path: Path) -> None:
     living.machine.turn()
     found = state(living)
     assert (found.role, found.broker_id, found.changes, found.log_end) == ("SLAVE", 2, 1, end)
-    assert ordered_role(small_settings(tmp_path)) == Role(SLAVE, 2)
+    assert ordered_role(small_settings(tmp_path)) == RoleAndId(SLAVE, 2)
     assert change(living, "SYNC_MASTER", 0).code == ResponseCode.SUCCESS
     living.machine.turn()
     assert state(living).role == "SYNC_MASTER"
-    assert ordered_role(small_settings(tmp_path)) == Role(BrokerRole.SYNC_MASTER, 0)
+    assert ordered_role(small_settings(tmp_path)) == RoleAndId(BrokerRole.SYNC_MASTER, 0)
     living.run(living.life.stop())
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wire.errors import FrameError
-from wire.replication import (
+from wire.replication.classic import (
     MAX_STRETCH_BODY_BYTES,
     MAX_STRETCH_BYTES,
     REPORT,

@@ -9,7 +9,9 @@ from construct import Int16sb, Int32sb, Int64sb, Struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.auto_switch import (
+from wire.disk.epoch_file import EpochEntry
+from wire.errors import FrameError
+from wire.replication.auto_switch import (
     ANSWER_HEAD,
     EPOCH,
     GREETING,
@@ -17,21 +19,19 @@ from wire.auto_switch import (
     MAX_PART_BODY_BYTES,
     PART_HEAD,
     PROGRESS,
-    Answer,
     Greeting,
     GroupReportReader,
     LogPart,
+    MasterAnswer,
     PartReader,
     Phase,
-    Progress,
+    SlaveReport,
     build_answer,
     build_greeting,
     build_part_head,
     build_progress,
 )
-from wire.disk.epoch_file import EpochEntry
-from wire.errors import FrameError
-from wire.replication import MAX_STRETCH_BYTES
+from wire.replication.classic import MAX_STRETCH_BYTES
 from wire.tests.growth import MOST_PER_DOUBLING, growth_per_doubling
 
 OFFSETS = st.integers(0, (1 << 63) - 1)
@@ -40,7 +40,7 @@ FIRST = EpochEntry(1, 0)
 EPOCHS = st.lists(st.tuples(NUMBERS, OFFSETS), max_size=4, unique_by=(lambda e: e[0], lambda e: e[1])).map(
     lambda pairs: tuple(map(EpochEntry, sorted(one for one, _ in pairs), sorted(other for _, other in pairs)))
 )
-ANSWERS = st.builds(lambda end, epochs: Answer(end, epochs[-1].epoch if epochs else 0, epochs), OFFSETS, EPOCHS)
+ANSWERS = st.builds(lambda end, epochs: MasterAnswer(end, epochs[-1].epoch if epochs else 0, epochs), OFFSETS, EPOCHS)
 PARTS = st.lists(
     st.builds(
         lambda offsets, epoch, confirmed, body: LogPart(max(offsets), EpochEntry(epoch, min(offsets)), confirmed, body),
@@ -53,13 +53,13 @@ PARTS = st.lists(
 )
 
 
-def bytes_of(frame: Greeting | Progress | Answer | LogPart) -> bytes:
+def bytes_of(frame: Greeting | SlaveReport | MasterAnswer | LogPart) -> bytes:
     """The bytes that carry a frame."""
     if isinstance(frame, Greeting):
         return build_greeting(frame)
-    if isinstance(frame, Progress):
+    if isinstance(frame, SlaveReport):
         return build_progress(frame.end)
-    if isinstance(frame, Answer):
+    if isinstance(frame, MasterAnswer):
         return build_answer(frame.end, frame.epochs)
     return build_part_head(frame.offset, len(frame.body), frame.epoch, frame.confirmed) + frame.body
 
@@ -72,9 +72,9 @@ def pieces(stream: bytes, data: st.DataObject) -> list[bytes]:
 
 RECORDED: list[tuple[Any, str]] = [
     (Greeting(2), "00000001 0000 0000 0000000000000002"),
-    (Progress(0), "00000002 0000000000000000"),
-    (Progress(0xF1), "00000002 00000000000000f1"),
-    (Answer(0xF1, 1, (FIRST,)), "00000001 0000000c 00000000000000f1 00000001   00000001 0000000000000000"),
+    (SlaveReport(0), "00000002 0000000000000000"),
+    (SlaveReport(0xF1), "00000002 00000000000000f1"),
+    (MasterAnswer(0xF1, 1, (FIRST,)), "00000001 0000000c 00000000000000f1 00000001   00000001 0000000000000000"),
     (
         LogPart(0, FIRST, 0xF1, b""),
         "00000002 00000000 0000000000000000 00000001 0000000000000000 00000000000000f1",
@@ -85,7 +85,7 @@ RECORDED: list[tuple[Any, str]] = [
     ),
     (Greeting(1), "00000001 0000 0000 0000000000000001"),
     (
-        Answer(0x4B5, 2, (FIRST, EpochEntry(2, 0x2D3))),
+        MasterAnswer(0x4B5, 2, (FIRST, EpochEntry(2, 0x2D3))),
         "00000001 00000018 00000000000004b5 00000002 00000001 0000000000000000 00000002 00000000000002d3",
     ),
     (
@@ -100,19 +100,19 @@ def test_captured_frames_are_read_and_written(frame: Any, captured: str) -> None
     raw = bytes.fromhex(captured)
     answer = build_answer(0, [])
     assert bytes_of(frame) == raw
-    if isinstance(frame, Greeting | Progress):
+    if isinstance(frame, Greeting | SlaveReport):
         assert GroupReportReader().receive_data(raw) == [frame]
-    elif isinstance(frame, Answer):
+    elif isinstance(frame, MasterAnswer):
         assert PartReader().receive_data(raw) == [frame]
     else:
-        assert PartReader().receive_data(answer + raw) == [Answer(0, 0, ()), frame]
+        assert PartReader().receive_data(answer + raw) == [MasterAnswer(0, 0, ()), frame]
 
 
 def test_a_captured_rejoin_is_read_on_both_sides() -> None:
-    slave = bytes_of(Greeting(1)) + bytes_of(Progress(0x2D3))
+    slave = bytes_of(Greeting(1)) + bytes_of(SlaveReport(0x2D3))
     parts = LogPart(0x2D3, EpochEntry(2, 0x2D3), 0x4B5, b""), LogPart(0x2D3, EpochEntry(2, 0x2D3), 0x4B5, bytes(482))
-    answer = Answer(0x4B5, 2, (FIRST, EpochEntry(2, 0x2D3)))
-    assert GroupReportReader().receive_data(slave) == [Greeting(1), Progress(723)]
+    answer = MasterAnswer(0x4B5, 2, (FIRST, EpochEntry(2, 0x2D3)))
+    assert GroupReportReader().receive_data(slave) == [Greeting(1), SlaveReport(723)]
     assert PartReader().receive_data(bytes_of(answer) + b"".join(map(bytes_of, parts))) == [answer, *parts]
 
 
@@ -143,7 +143,7 @@ def test_greetings_and_reports_come_out_of_any_pieces(
     greetings: list[Greeting], ends: list[int], data: st.DataObject
 ) -> None:
     reader = GroupReportReader()
-    frames: list[Greeting | Progress] = [*greetings, *map(Progress, ends)]
+    frames: list[Greeting | SlaveReport] = [*greetings, *map(SlaveReport, ends)]
 
     stream = b"".join(map(bytes_of, frames))
 
@@ -151,9 +151,11 @@ def test_greetings_and_reports_come_out_of_any_pieces(
 
 
 @given(ANSWERS, PARTS, st.data())
-def test_an_answer_and_parts_come_out_of_any_pieces(answer: Answer, parts: list[LogPart], data: st.DataObject) -> None:
+def test_an_answer_and_parts_come_out_of_any_pieces(
+    answer: MasterAnswer, parts: list[LogPart], data: st.DataObject
+) -> None:
     reader = PartReader()
-    frames: list[Answer | LogPart] = [answer, *parts]
+    frames: list[MasterAnswer | LogPart] = [answer, *parts]
 
     stream = b"".join(map(bytes_of, frames))
 
@@ -172,7 +174,7 @@ def test_a_frame_of_another_phase_is_refused(phase: int) -> None:
 
 def test_no_greeting_follows_a_report_and_no_answer_follows_an_answer() -> None:
     with pytest.raises(FrameError, match="of phase 1 in phase 2"):
-        GroupReportReader().receive_data(bytes_of(Progress(1)) + bytes_of(Greeting(1)))
+        GroupReportReader().receive_data(bytes_of(SlaveReport(1)) + bytes_of(Greeting(1)))
     with pytest.raises(FrameError, match="of phase 1 in phase 2"):
         PartReader().receive_data(build_answer(1, []) + build_answer(1, []) + bytes(16))
     with pytest.raises(FrameError, match="of phase 2 in phase 1"):
@@ -222,7 +224,7 @@ def test_numbers_that_no_slave_has_are_refused(frame: bytes) -> None:
 def test_an_answer_names_the_newest_epochs() -> None:
     epochs = [EpochEntry(number, number * 7) for number in range(MAX_ANSWER_EPOCHS + 3)]
     (answer,) = PartReader().receive_data(build_answer(99_999, epochs))
-    assert answer == Answer(99_999, MAX_ANSWER_EPOCHS + 2, tuple(epochs[3:]))
+    assert answer == MasterAnswer(99_999, MAX_ANSWER_EPOCHS + 2, tuple(epochs[3:]))
 
 
 def test_the_largest_part_is_taken() -> None:
@@ -236,7 +238,7 @@ def test_the_largest_part_is_taken() -> None:
 def test_an_incomplete_part_is_held_until_its_last_byte() -> None:
     reader = PartReader()
     stream = build_answer(0, []) + bytes_of(LogPart(5, FIRST, 5, b"body"))
-    assert reader.receive_data(stream[:-1]) == [Answer(0, 0, ())]
+    assert reader.receive_data(stream[:-1]) == [MasterAnswer(0, 0, ())]
     assert reader.buffered_bytes == 39
     assert reader.receive_data(stream[-1:]) == [LogPart(5, FIRST, 5, b"body")]
 

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from wire.disk.epoch_file import EpochEntry, check_ascending
 from wire.errors import FrameError, LayoutError
 from wire.fixed_layout import FixedLayout, Int16sb, Int32sb, Int64sb
-from wire.replication import MAX_STRETCH_BYTES
+from wire.replication.classic import MAX_STRETCH_BYTES
 
 
 class Phase(IntEnum):
@@ -67,14 +67,14 @@ class Greeting(NamedTuple):
     """True if the slave never joins those for which senders wait."""
 
 
-class Progress(NamedTuple):
+class SlaveReport(NamedTuple):
     """A report of a slave."""
 
     end: int
     """The offset after the last byte that the slave has."""
 
 
-class Answer(NamedTuple):
+class MasterAnswer(NamedTuple):
     """The master's answer to a greeting."""
 
     end: int
@@ -129,13 +129,13 @@ class GroupReportReader:
         self._partial = b""
         self._phase = Phase.HANDSHAKE
 
-    def receive_data(self, data: bytes) -> list[Greeting | Progress]:
+    def receive_data(self, data: bytes) -> list[Greeting | SlaveReport]:
         """Take the bytes of one read; return the frames that they complete, in order.
 
         :raises FrameError: a frame is none of a slave, or not of the phase of the connection.
         """
         data = self._partial + data
-        found: list[Greeting | Progress] = []
+        found: list[Greeting | SlaveReport] = []
         position = 0
         while len(data) - position >= _PHASE.size:
             (phase,) = _PHASE.unpack_from(data, position)
@@ -157,10 +157,10 @@ class GroupReportReader:
         raise FrameError(f"a replica sends a frame of phase {phase} in phase {self._phase}")
 
 
-def _progress(end: int) -> Progress:
+def _progress(end: int) -> SlaveReport:
     if end < 0:
         raise FrameError(f"a replica reports the offset {end}")
-    return Progress(end)
+    return SlaveReport(end)
 
 
 def _greeting(from_last_file: int, is_learner: int, broker_id: int) -> Greeting:
@@ -184,7 +184,7 @@ class PartReader:
         """The number of bytes held of an incomplete frame."""
         return len(self._partial)
 
-    def receive_data(self, data: bytes) -> list[Answer | LogPart]:
+    def receive_data(self, data: bytes) -> list[MasterAnswer | LogPart]:
         """Take the bytes of one read; return the frames that they complete, in order.
 
         :raises FrameError: a frame is none of a master, or not of the phase of the connection.
@@ -193,7 +193,7 @@ class PartReader:
         partial += data
         if len(partial) < self._needed_bytes:
             return []
-        found: list[Answer | LogPart] = []
+        found: list[MasterAnswer | LogPart] = []
         position = 0
         with memoryview(partial) as view:
             while True:
@@ -238,11 +238,11 @@ def read_epochs(body: bytes) -> tuple[EpochEntry, ...]:
     return epochs
 
 
-def _answer(head: tuple[int, ...], body: bytes) -> Answer:
+def _answer(head: tuple[int, ...], body: bytes) -> MasterAnswer:
     _, _, end, last_epoch = head
     if end < 0:
         raise FrameError(f"a master's log ends at {end}")
-    return Answer(end, last_epoch, read_epochs(body))
+    return MasterAnswer(end, last_epoch, read_epochs(body))
 
 
 def _part(head: tuple[int, ...], body: bytes) -> LogPart:
