@@ -58,6 +58,7 @@ class Pair:
         self.controllers = controllers
         host, port = controllers
         told = {**MEMBER, "controllerAddr": f"{host}:{port}", **(settings or {})}
+        self.name = told["brokerName"]
         self.names = NameServer(root)
         own = {"gateway.advertise": own_address()}
         self.brokers = [Broker(self.names, root / f"b{number}", {**told, **own}) for number in (1, 2)]
@@ -79,7 +80,7 @@ class Pair:
         wait_until(lambda: self.sync_state_set() == [1, 2], "both members in the sync state set", timeout_s=60)
 
     def sync_state_set(self) -> list[int]:
-        answer = frames.ask(self.controllers, frames.request(REPLICA_INFO, {"brokerName": "broker-a"}))
+        answer = frames.ask(self.controllers, frames.request(REPLICA_INFO, {"brokerName": self.name}))
         assert answer is not None
         return sorted(parse_json(answer.body)["syncStateSet"]) if answer.body else []
 
