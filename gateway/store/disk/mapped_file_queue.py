@@ -81,7 +81,7 @@ class MappedFileQueue:
     def _choose_file_size(self, sizes: dict[int, int]) -> None:
         configured = self.file_size
         common, times = Counter(sizes.values()).most_common(1)[0]
-        if common != configured and times == len(sizes) and all(start % common == 0 for start in sizes):
+        if 0 < common != configured and times == len(sizes) and all(start % common == 0 for start in sizes):
             self.file_size = common
             self.remarks.append(
                 f"{self._what[0]} files in {self.directory} have {common} bytes, not the configured {configured}; "

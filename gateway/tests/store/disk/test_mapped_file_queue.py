@@ -78,6 +78,11 @@ def test_a_file_without_bytes_in_the_middle_is_refused(tmp_path: Path) -> None:
         _queue(tmp_path, {0: 100, 100: 0, 200: 100}).load()
 
 
+def test_files_without_any_bytes_are_refused_with_their_name(tmp_path: Path) -> None:
+    with pytest.raises(ForeignFile, match=rf"{0:020d} has 0 bytes, a commit log file here has 100"):
+        _queue(tmp_path, {0: 0, 100: 0}).load()
+
+
 def test_foreign_names_are_left_alone_and_reported(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_bytes(b"mine")
     files = _queue(tmp_path, {0: 100})
