@@ -70,6 +70,30 @@ class Clients:
         header = self._header(topic, queue_id, {PropertyName.UNIQ_KEY: key, PropertyName.WAIT: str(waits).lower()})
         self._ask_send(master, RequestCode.SEND_MESSAGE, header, body, partial(self._sent, master, key, body, waits))
 
+    def send_delayed(self) -> None:
+        """Send a message with a delay level."""
+        master = self._master()
+        if master is None:
+            return
+        key, body = self._message()
+        topic, queue_id = self._random.choice(QUEUES)
+        properties = {PropertyName.UNIQ_KEY: key, PropertyName.DELAY: self._random.choice("12")}
+        header = self._header(topic, queue_id, properties)
+        done = partial(self._delayed_sent, master, key, body, topic)
+        self._ask_send(master, RequestCode.SEND_MESSAGE, header, body, done)
+
+    def _delayed_sent(self, master: Process, key: str, body: bytes, topic: str, answer: RemotingCommand) -> None:
+        self._ledger.delayed.add(key)
+        if self._counted(answer):
+            (log_offset,) = _log_offsets(answer.ext_fields["msgId"])
+            record = master.parts.store.message_at(log_offset)
+            if record is None:
+                self._world.break_promise(f"{key} is acknowledged and not in the log of its master")
+                return
+            place = Place(record.topic, record.queue_id, record.queue_offset)
+            self._ledger.acknowledge(key, body, place, log_offset, master)
+            self._ledger.due[key] = topic
+
     def send_hasty(self) -> None:
         """Send a message and wait for no disk."""
         self.send(waits=False)

@@ -47,6 +47,8 @@ class Faults:
         self._network = names.network
         self._operator = operator
         self._strangers: list[End] = []
+        self._latest_ms = 0
+        """What the clock that was furthest ahead was ahead by."""
 
     def _machine(self) -> Machine:
         return self._random.choice(self._machines)
@@ -81,6 +83,7 @@ class Faults:
         """Set a clock."""
         machine = self._machine()
         machine.clock_offset_ms += self._random.choice((-86_400_000, -5_000, -50, 50, 5_000, 86_400_000))
+        self._latest_ms = max(self._latest_ms, machine.clock_offset_ms)
         self._world.tell(f"{machine.number} believes {machine.clock_ms()}")
 
     def slow_disk(self) -> None:
@@ -184,6 +187,7 @@ class Faults:
         for machine in self._machines:
             machine.paused_until_us = 0
             machine.slow_us = 0
+            machine.clock_offset_ms = self._latest_ms  # what was stored with it is due then
             machine.disk.left = machine.disk.fault = None
             machine.disk.space = SPACE
         for stranger in self._strangers:

@@ -20,7 +20,16 @@ HEAL_S = 120
 TABLES = "tables differ"
 PAUSES_US = 0, 0, 1_000, 5_000, 20_000, 100_000, 300_000, 1_000_000, 6_000_000
 PAUSE_WEIGHTS = 3, 3, 6, 6, 6, 4, 3, 1, 0.4
-WORK = {"send": 10.0, "send_hasty": 1.0, "send_batch": 2.0, "half": 2.0, "end": 3.0, "commit": 2.0, "create_topic": 0.2}
+WORK = {
+    "send": 10.0,
+    "send_hasty": 1.0,
+    "send_batch": 2.0,
+    "send_delayed": 1.0,
+    "half": 2.0,
+    "end": 3.0,
+    "commit": 2.0,
+    "create_topic": 0.2,
+}
 FAULTS = {
     "kill": 0.8,
     "kill_soon": 1.0,
@@ -193,7 +202,8 @@ class History:
                     return f"{TABLES}: {table} of machine {number} are not its master's"
         if store.stored_end < store.durable_end:
             return f"the master shows {store.stored_end} of {store.durable_end}"
-        return None
+        late = self._ledger.undelivered(master)
+        return None if late is None else f"{late} is acknowledged, and not delivered after its delay"
 
     def _account(self) -> Account:
         clients, operator = self.clients, self.operator

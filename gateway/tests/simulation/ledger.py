@@ -3,6 +3,7 @@
     a place names one message     an offset of a queue never names two messages, at any broker, over the whole history
     acknowledged, so stored       SEND_OK means as many disks as asked for, at once, and for ever at its place
     once                          no message is in its topic twice
+    delayed                       an acknowledged message with a delay level is in its topic in the end
     outcomes                      the answered outcome of a transaction stays
     offsets                       a consumer's offset goes back by no more than the last second, or what a kill may lose
 
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC
+from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC
 from gateway.store.put_result import PutOutcome, each_result
 from gateway.tests.simulation.machine import Machine
 from gateway.tests.simulation.process import Process
@@ -73,6 +74,10 @@ class Ledger:
         self.shown: dict[Place, tuple[str, bool]] = {}
         self.stored: dict[str, Stored] = {}
         self.outcomes: dict[str, str] = {}
+        self.delayed: set[str] = set()
+        """The keys of messages with a delay level: a kill may repeat them."""
+        self.due: dict[str, str] = {}
+        """The topics of the acknowledged ones among them."""
         self.lineage = 0
         """The number of promotions."""
         self.log_end = 0
@@ -204,14 +209,21 @@ class Ledger:
                 )
         counts: dict[str, int] = {}
         for place, (key, _) in found.items():
-            if place.topic not in (HALF_TOPIC, OP_HALF_TOPIC) and key:
+            if place.topic not in (HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC) and key:
                 counts[key] = counts.get(key, 0) + 1
         for key, count in counts.items():
-            if count > 1:
+            if count > 1 and key not in self.delayed:
                 self._world.break_promise(f"{key} is there {count} times")
         for key, outcome in self.outcomes.items():
             if counts.get(key, 0) != (outcome == "commit"):
                 self._world.break_promise(f"transaction {key} was answered {outcome}, and is there {counts.get(key)}")
+
+    def undelivered(self, master: Process) -> str | None:
+        """Return an acknowledged message with a delay level that is not in its topic; None if there is none."""
+        if not self.due:
+            return None
+        there = {(key, place.topic) for place, (key, _) in read_all(master).items()}
+        return next((key for key, topic in self.due.items() if (key, topic) not in there), None)
 
     def judge(self, master: Process, slaves: Iterable[Process]) -> None:
         """Compare the healed brokers with everything that was promised, and with each other."""
