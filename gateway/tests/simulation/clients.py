@@ -77,13 +77,13 @@ class Clients:
             return
         key, body = self._message()
         topic, queue_id = self._random.choice(QUEUES)
+        self._ledger.delayed.add(key)  # whether it is answered or not
         properties = {PropertyName.UNIQ_KEY: key, PropertyName.DELAY: self._random.choice("12")}
         header = self._header(topic, queue_id, properties)
         done = partial(self._delayed_sent, master, key, body, topic)
         self._ask_send(master, RequestCode.SEND_MESSAGE, header, body, done)
 
     def _delayed_sent(self, master: Process, key: str, body: bytes, topic: str, answer: RemotingCommand) -> None:
-        self._ledger.delayed.add(key)
         if self._counted(answer):
             (log_offset,) = _log_offsets(answer.ext_fields["msgId"])
             record = master.parts.store.message_at(log_offset)
