@@ -195,6 +195,8 @@ class History:
             if end != store.durable_end and not lacks_only_filler(log_of(master), log_of(slave)):
                 fault = slave.parts.slave._receiving._last_fault if slave.parts.slave else ""
                 return f"machine {number} has {end} of {store.durable_end}: {fault}"
+            if end == store.durable_end and log_of(slave) != log_of(master) and not self.operator.copies(slave, master):
+                return f"machine {number} has another log, and nobody has compared it yet"
             if slave.parts.store.stored_end < end:
                 return f"machine {number} shows {slave.parts.store.stored_end} of {end}"
             for table in ("topics", "groups", "offsets"):

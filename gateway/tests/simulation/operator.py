@@ -89,12 +89,8 @@ class Operator:
             return
         end = durable_end_of(master)
         for slave in self.slaves():
-            line: Any = slave.parts.slave and slave.parts.slave._receiving._line
-            if line is None or line.is_closed or not line._has_heard:
-                continue
-            transport: Any = line.transport
             machine = slave.machine
-            if transport.other.process is master:
+            if self.copies(slave, master):
                 machine.lineage = self.lineage
                 if machine.durable_end > end:
                     self._world.break_promise(
@@ -102,6 +98,13 @@ class Operator:
                     )
                 if machine.durable_end >= self._ledger.log_end:
                     machine.in_sync = True
+
+    def copies(self, slave: Process, master: Process) -> bool:
+        """Return whether a master sends its log to a slave, so that it has compared the logs."""
+        line: Any = slave.parts.slave and slave.parts.slave._receiving._line
+        if line is None or line.is_closed or not line._has_heard:
+            return False
+        return line.transport.other.process is master
 
     def copy_tables(self) -> None:
         """Let every slave begin a round through the master's tables."""
