@@ -100,6 +100,8 @@ class TableRounds:
         self._failures: dict[str, str] = {}
         self._gone: dict[str, None] = {}
         """Topics that the master deleted: the log may be behind, so messages of such a topic may still come."""
+        self._topics_of: Address | None = None
+        """The master whose topics are those here; None before the first round."""
         self.log_begin = 0
         """The offset at which the master's log began in the last round; 0 if that is not known."""
         self.log_end = -1
@@ -179,8 +181,10 @@ class TableRounds:
         if pages.version is not None and pages.is_whole and not pages.is_known:
             gone = self._tables.topics.follow(TopicConfigTable(pages.configs, pages.version))
             log.info("topics are those of the master", topics=len(pages.configs), gone=len(gone))
-            self._gone.update(dict.fromkeys(gone))
+            if self._topics_of == master:  # another master may never have learnt of a topic that has messages
+                self._gone.update(dict.fromkeys(gone))
             await self._tables.forget_topics(gone)
+        self._topics_of = master
         for topic in [topic for topic in self._gone if self._tables.topics.get(topic) is not None]:
             del self._gone[topic]
         while len(self._gone) > MAX_GONE:

@@ -37,6 +37,7 @@ class Pair:
         self.slave = WholeBroker(directory / "slave", **SLAVE)
         self.client = self.master.connect()
         self.reader = self.slave.connect()
+        self.rounds = TableRounds(self.slave.parts, surroundings(call=self._call), lambda: MASTER)
 
     async def _call(self, _address: Address, code: int, header: Header | None, /) -> RemotingCommand:
         return self.master.ask(self.client, code, header)
@@ -44,7 +45,7 @@ class Pair:
     def carry(self) -> None:
         """Copy what the master has."""
         self.carry_log()
-        self.carry_tables(TableRounds(self.slave.parts, surroundings(call=self._call), lambda: MASTER))
+        self.carry_tables(self.rounds)
 
     def carry_log(self) -> None:
         """Copy the log."""
@@ -195,7 +196,7 @@ def test_the_directory_of_a_slave_is_a_master_after_a_start_with_that_role(pair:
 
 
 def test_messages_of_a_deleted_topic_that_are_copied_later_leave_no_queue(pair: Pair) -> None:
-    rounds = TableRounds(pair.slave.parts, surroundings(call=pair._call), lambda: MASTER)
+    rounds = pair.rounds
     pair.master.send(pair.client, "gone")
     pair.carry_log()
     pair.carry_tables(rounds)

@@ -155,12 +155,23 @@ def test_each_change_at_the_master_is_followed(pair: Pair) -> None:
 
 
 def test_queues_of_a_topic_that_is_gone_do_not_bring_it_back_at_the_next_start(pair: Pair) -> None:
+    pair.master.parts.topics.put(TopicConfig("gone", 1, 1, 6))
+    pair.round()
     pair.slave.send(pair.slave.connect(), "gone")
     assert ("gone", 0) in pair.slave.parts.store.queues()
+    pair.master.parts.topics.delete("gone")
     pair.round()
     assert ("gone", 0) not in pair.slave.parts.store.queues()
     pair.slave = pair.slave.restart()
     assert pair.slave.parts.topics.get("gone") is None
+
+
+def test_queues_of_a_topic_that_a_new_master_never_had_stay(pair: Pair) -> None:
+    pair.slave.send(pair.slave.connect(), "unknown")
+    for _ in range(2):
+        pair.round()
+        assert pair.slave.parts.topics.get("unknown") is None
+        assert ("unknown", 0) in pair.slave.parts.store.queues()
 
 
 def test_a_table_that_changes_between_its_pages_is_copied_as_it_is_in_the_end(
