@@ -18,8 +18,8 @@ from wire.disk.consume_queue import FILLER, FILLER_SIZE, UNIT
 
 FILE_UNITS = 10
 COUNTED = 200
-MOST_COST = 200
-"""The most bytes of a queue with one file and written units."""
+MOST_COST = 240
+"""The most bytes of a queue with one file and written units: 162 interpreted, 191 to 204 compiled, once 292."""
 
 
 def _unit(number: int) -> bytes:
