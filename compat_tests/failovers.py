@@ -12,7 +12,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -51,6 +51,24 @@ def controller() -> Iterator[tuple[str, int]]:
         yield container_address(container), PORT
 
 
+def sending(group: str, topic: str, body: bytes, born_ms: int = 1_700_000_000_000) -> frames.Frame:
+    """Return the request that sends a message to the first queue of a topic."""
+    fields = {"a": group, "b": topic, "c": "TBW102", "d": "1", "e": "0", "f": "0", "h": "0", "j": "0"}
+    return frames.request(SEND, fields | {"g": str(born_ms), "i": "", "k": "false"}, body)
+
+
+@contextmanager
+def logs_if_it_fails(brokers: Iterable[Broker]) -> Iterator[None]:
+    """Print the end of what each broker logged if the block fails."""
+    try:
+        yield
+    except BaseException:
+        for broker in brokers:
+            if broker.log.exists():
+                print(broker.log.read_text()[-8000:])
+        raise
+
+
 class Pair:
     """A name server and two members of one broker name."""
 
@@ -86,11 +104,9 @@ class Pair:
 
     def send(self, broker: Broker, timeout_s: float = 3.0) -> bool:
         """Send the next message; return whether it was answered SEND_OK, at the next offset."""
-        fields = {"a": "switcher", "b": TOPIC, "c": "TBW102", "d": "1", "e": "0", "f": "0", "h": "0", "j": "0"}
-        fields |= {"g": str(self.sent + 1), "i": "", "k": "false"}
-        body = str(self.sent).encode()
+        request = sending("switcher", TOPIC, str(self.sent).encode(), born_ms=self.sent + 1)
         try:
-            answer = frames.ask(broker.address, frames.request(SEND, fields, body), timeout_s=timeout_s)
+            answer = frames.ask(broker.address, request, timeout_s=timeout_s)
         except OSError:
             return False
         if answer is None or answer.code != 0:
@@ -116,25 +132,32 @@ class Pair:
         return passed
 
 
+@contextmanager
+def running_pair(root: Path, controllers: tuple[str, int], settings: dict[str, str] | None = None) -> Iterator[Pair]:
+    """A pair whose members have everything, stopped in the end; what they logged is shown if the block fails."""
+    pair = Pair(root, controllers, settings)
+    try:
+        with logs_if_it_fails(pair.brokers):
+            pair.start()
+            yield pair
+    finally:
+        pair.stop()
+
+
 def main(times: int) -> None:
     start_engine()
     try:
-        with tempfile.TemporaryDirectory() as root, controller() as address:
-            pair = Pair(Path(root), address)
-            try:
-                pair.start()
-                taken = []
-                for number in range(times):
-                    for _ in range(20):
-                        wait_until(lambda: pair.send(pair.brokers[0]), "a message is taken")
-                    taken.append(pair.switch())
-                    print(f"switch {number + 1}: {taken[-1]:.2f} s", flush=True)
-                    pair.brokers[1].start()
-                    pair.wait_for_set()
-                assert pair.bodies(pair.brokers[0]) == pair.sent
-                print(f"median {statistics.median(taken):.2f} s, longest {max(taken):.2f} s, {pair.sent} messages")
-            finally:
-                pair.stop()
+        with tempfile.TemporaryDirectory() as root, controller() as address, running_pair(Path(root), address) as pair:
+            taken = []
+            for number in range(times):
+                for _ in range(20):
+                    wait_until(lambda: pair.send(pair.brokers[0]), "a message is taken")
+                taken.append(pair.switch())
+                print(f"switch {number + 1}: {taken[-1]:.2f} s", flush=True)
+                pair.brokers[1].start()
+                pair.wait_for_set()
+            assert pair.bodies(pair.brokers[0]) == pair.sent
+            print(f"median {statistics.median(taken):.2f} s, longest {max(taken):.2f} s, {pair.sent} messages")
     finally:
         remove_leftovers()
 

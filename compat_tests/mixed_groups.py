@@ -23,15 +23,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from testcontainers.core.container import DockerContainer
-from testcontainers.core.wait_strategies import LogMessageWaitStrategy
-
 from compat_tests import frames
-from compat_tests.environment import LABEL, bridge_gateway, owner, remove_leftovers, start_engine, wait_until
-from compat_tests.failovers import MEMBER, REPLICA_INFO, SEND, TOPIC, controller
-from compat_tests.images import image
-from compat_tests.peers import container_address
-from compat_tests.test_replication import log_in
+from compat_tests.environment import bridge_gateway, remove_leftovers, start_engine, wait_until
+from compat_tests.failovers import MEMBER, REPLICA_INFO, TOPIC, controller, logs_if_it_fails, sending
+from compat_tests.peers import broker_container, container_address
+from compat_tests.test_replication import log_in, wait_for_equal_logs
 from compat_tests.test_slave import Broker, NameServer
 from wire.bodies.fastjson import parse_json
 
@@ -48,16 +44,7 @@ class ApacheMember:
         self.data = data
         extra = {**settings, "allAckInSyncStateSet": "true", "flushDiskType": "SYNC_FLUSH", "brokerRole": "SLAVE"}
         extra |= {"brokerId": "-1"}
-        self._made = (
-            DockerContainer(image("rocketmq", "5.5.0"))
-            .with_kwargs(labels={LABEL: owner()})
-            .with_env("ROLE", "broker")
-            .with_env("NAMESERVER_HOST", bridge_gateway())
-            .with_env("NAMESERVER_PORT", str(names.nameserver_port))
-            .with_env("BROKER_EXTRA", ";".join(f"{key}={value}" for key, value in extra.items()))
-            .with_volume_mapping(str(data), "/app/store", "rw")
-            .waiting_for(LogMessageWaitStrategy(r"The broker\[.*boot success").with_startup_timeout(MAX_S))
-        )
+        self._made = broker_container(names.nameserver_port, data, extra, MAX_S)
         self._is_made = False
 
     def start(self) -> None:
@@ -119,9 +106,7 @@ class MixedGroup:
         """Send a message that nothing else is like; return the code of the answer."""
         self.sent += 1
         body = f"<{name} {self.sent}>".encode()
-        fields = {"a": "mixed", "b": TOPIC, "c": "TBW102", "d": "1", "e": "0", "f": "0", "h": "0", "j": "0"}
-        fields |= {"g": "1700000000000", "i": "", "k": "false"}
-        answer = self.ask(member.address, frames.request(SEND, fields, body))
+        answer = self.ask(member.address, sending("mixed", TOPIC, body))
         if answer is not None and answer.code == 0:
             self.acknowledged[body] = int(answer.fields["queueOffset"])
         return None if answer is None else answer.code
@@ -174,7 +159,7 @@ class MixedGroup:
         return f"{len(places)} acknowledged, lost 0, doubled 0; seconds without a master: {without}; equal logs"
 
     def wait_for_equal(self) -> None:
-        wait_until(lambda: len({log_in(member.data) for member in self.members}) == 1, "equal logs", timeout_s=60)
+        wait_for_equal_logs(*(member.data for member in self.members), timeout_s=60)
 
     def stop(self) -> None:
         for member in self.members:
@@ -188,12 +173,8 @@ def mixed_group(root: Path, controllers: tuple[str, int], kinds: list[str]) -> I
     root.mkdir()
     group = MixedGroup(root, controllers, kinds, f"broker-{root.name}")
     try:
-        yield group
-    except BaseException:
-        for member in group.members:
-            if isinstance(member, Broker) and member.log.exists():
-                print(member.log.read_text()[-8000:])
-        raise
+        with logs_if_it_fails(member for member in group.members if isinstance(member, Broker)):
+            yield group
     finally:
         group.stop()
 

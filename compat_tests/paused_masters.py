@@ -20,13 +20,13 @@ from pathlib import Path
 
 from compat_tests import frames
 from compat_tests.environment import remove_leftovers, start_engine, wait_until
-from compat_tests.failovers import SEND, Pair, controller
+from compat_tests.failovers import Pair, controller, running_pair, sending
 from compat_tests.java_client import CLIENT_VERSIONS, java_client
 from compat_tests.replica_faults.ending import stop_and_judge
 from compat_tests.replica_faults.run import streams_of_a_pair
 from compat_tests.soak.findings import Findings
 from compat_tests.soak.load import Load
-from compat_tests.test_replication import log_in
+from compat_tests.test_replication import log_in, wait_for_equal_logs
 
 LATE = 16
 """The messages that are put into the sockets of a paused master."""
@@ -36,10 +36,8 @@ _ANSWERED_S = 60.0
 
 def send_late(address: tuple[str, int], body: bytes) -> int | str:
     """Send a message; the code of the answer, or why there is none."""
-    fields = {"a": "late", "b": "late", "c": "TBW102", "d": "1", "e": "0", "f": "0", "h": "0", "j": "0"}
-    fields |= {"g": "1700000000000", "i": "", "k": "false"}
     try:
-        answer = frames.ask(address, frames.request(SEND, fields, body), timeout_s=_ANSWERED_S)
+        answer = frames.ask(address, sending("late", "late", body), timeout_s=_ANSWERED_S)
     except OSError as reason:
         return type(reason).__name__
     return "closed" if answer is None else answer.code
@@ -71,32 +69,27 @@ def pause_master(pair: Pair, number: int, acknowledged: list[bytes]) -> str:
 def play(root: Path, times: int) -> None:
     findings = Findings()
     acknowledged: list[bytes] = []
-    with controller() as address, java_client(CLIENT_VERSIONS[-1]) as client:
-        pair = Pair(root, address)
-        try:
-            pair.start()
-            assert pair.send(pair.brokers[0], 30)
-            names = pair.names.nameserver
-            load = Load(client, names, findings, tag="paused", longest_s=900, streams=streams_of_a_pair())
-            load.start()
+    with (
+        controller() as address,
+        java_client(CLIENT_VERSIONS[-1]) as client,
+        running_pair(root, address) as pair,
+    ):
+        assert pair.send(pair.brokers[0], 30)
+        names = pair.names.nameserver
+        load = Load(client, names, findings, tag="paused", longest_s=900, streams=streams_of_a_pair())
+        load.start()
+        load.wait_for_progress()
+        for number in range(times):
+            print(f"pause {number + 1}: {pause_master(pair, number, acknowledged)}", flush=True)
             load.wait_for_progress()
-            for number in range(times):
-                print(f"pause {number + 1}: {pause_master(pair, number, acknowledged)}", flush=True)
-                load.wait_for_progress()
-            plain, transactions = stop_and_judge(load)
-            print(f"messages: {plain}\ntransactions: {transactions}\n{findings.sentences}", flush=True)
-            wait_until(lambda: len({log_in(broker.data) for broker in pair.brokers}) == 1, "equal logs")
-            log = log_in(pair.brokers[0].data)
-            wrong = [body for body in acknowledged if log.count(body) != 1]
-            assert not wrong, f"the old master acknowledged what the new one lacks: {wrong}"
-            assert findings.is_clean
-            print(f"logs equal; of the late messages {len(acknowledged)} were answered SEND_OK, lost 0", flush=True)
-        except BaseException:
-            for broker in pair.brokers:
-                print(broker.log.read_text()[-4000:])
-            raise
-        finally:
-            pair.stop()
+        plain, transactions = stop_and_judge(load)
+        print(f"messages: {plain}\ntransactions: {transactions}\n{findings.sentences}", flush=True)
+        wait_for_equal_logs(*(broker.data for broker in pair.brokers))
+        log = log_in(pair.brokers[0].data)
+        wrong = [body for body in acknowledged if log.count(body) != 1]
+        assert not wrong, f"the old master acknowledged what the new one lacks: {wrong}"
+        assert findings.is_clean
+        print(f"logs equal; of the late messages {len(acknowledged)} were answered SEND_OK, lost 0", flush=True)
 
 
 def main(times: int) -> None:

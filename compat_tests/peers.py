@@ -329,6 +329,22 @@ def container_address(container: DockerContainer) -> str:
     return str(settings.get("IPAddress") or settings["Networks"]["bridge"]["IPAddress"])
 
 
+def broker_container(
+    nameserver_port: int, data: Path, settings: dict[str, str], starts_within_s: int = 120
+) -> DockerContainer:
+    """Apache RocketMQ's broker alone, not yet started: its name server and its store are of this machine."""
+    return (
+        DockerContainer(image("rocketmq", "5.5.0"))
+        .with_kwargs(labels={LABEL: owner()})
+        .with_env("ROLE", "broker")
+        .with_env("NAMESERVER_HOST", bridge_gateway())
+        .with_env("NAMESERVER_PORT", str(nameserver_port))
+        .with_env("BROKER_EXTRA", ";".join(f"{key}={value}" for key, value in settings.items()))
+        .with_volume_mapping(str(data), "/app/store", "rw")
+        .waiting_for(LogMessageWaitStrategy(r"The broker\[.*boot success").with_startup_timeout(starts_within_s))
+    )
+
+
 def make_peer(name: str, data: Path, settings: dict[str, str]) -> Peer:
     """A peer by its name, not yet started."""
     if name == "gateway-host":

@@ -10,10 +10,10 @@ import pytest
 from compat_tests import frames
 from compat_tests.admin_tool import admin_tool
 from compat_tests.environment import wait_until
-from compat_tests.failovers import EPOCHS, Pair, controller
+from compat_tests.failovers import EPOCHS, controller, running_pair
 from compat_tests.java_client import JavaClient
 from compat_tests.mixed_groups import mixed_group
-from compat_tests.test_replication import log_in
+from compat_tests.test_replication import wait_for_equal_logs
 from compat_tests.test_switches import clients_go_on
 from wire.bodies.fastjson import parse_json
 
@@ -27,9 +27,7 @@ def controllers() -> Iterator[tuple[str, int]]:
 
 
 def test_a_dead_master_is_replaced_and_comes_back_as_a_slave(controllers: tuple[str, int], tmp_path: Path) -> None:
-    pair = Pair(tmp_path, controllers)
-    try:
-        pair.start()
+    with running_pair(tmp_path, controllers) as pair:
         assert (tmp_path / "b1" / "brokerIdentity").read_text() == "DefaultCluster#broker-a#1"
         assert pair.send(pair.brokers[0], 30)
         assert pair.switch() <= LONGEST_S
@@ -45,8 +43,6 @@ def test_a_dead_master_is_replaced_and_comes_back_as_a_slave(controllers: tuple[
         epochs = [frames.ask(one.address, frames.request(EPOCHS)) for one in pair.brokers]
         assert all(one is not None and one.code == 0 for one in epochs)
         assert len({tuple(map(str, parse_json(one.body)["epochList"])) for one in epochs if one is not None}) == 1
-    finally:
-        pair.stop()
 
 
 def test_a_broker_of_apaches_takes_over_and_the_end_that_it_lacked_is_cut(
@@ -65,18 +61,14 @@ def test_a_broker_of_apaches_takes_over_and_the_end_that_it_lacked_is_cut(
 def test_clients_go_on_when_a_controller_replaces_a_dead_master(
     newest_client: JavaClient, controllers: tuple[str, int], tmp_path: Path
 ) -> None:
-    pair = Pair(tmp_path, controllers, {"brokerName": "mq-b"})
+    with running_pair(tmp_path, controllers, {"brokerName": "mq-b"}) as pair:
 
-    def die_and_return() -> None:
-        dead, _ = pair.brokers
-        dead.kill()
-        wait_until(lambda: pair.sync_state_set() == [2], "another master")
-        dead.start()
-        pair.wait_for_set()
+        def die_and_return() -> None:
+            dead, _ = pair.brokers
+            dead.kill()
+            wait_until(lambda: pair.sync_state_set() == [2], "another master")
+            dead.start()
+            pair.wait_for_set()
 
-    try:
-        pair.start()
         clients_go_on(newest_client, pair.names, "controlled", die_and_return)
-        wait_until(lambda: len({log_in(broker.data) for broker in pair.brokers}) == 1, "equal logs")
-    finally:
-        pair.stop()
+        wait_for_equal_logs(*(broker.data for broker in pair.brokers))

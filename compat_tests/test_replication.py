@@ -13,14 +13,12 @@ from pathlib import Path
 
 import pytest
 from testcontainers.core.container import DockerContainer
-from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
 from compat_tests import scenarios
 from compat_tests.conftest import running
-from compat_tests.environment import LABEL, bridge_gateway, owner, wait_until
-from compat_tests.images import image
+from compat_tests.environment import bridge_gateway, wait_until
 from compat_tests.java_client import JavaClient
-from compat_tests.peers import QUICK, GatewayProcess
+from compat_tests.peers import QUICK, GatewayProcess, broker_container
 from compat_tests.scenarios import Scene
 from gateway.client import LitePullConsumer, Message, Producer, ProducerSettings, RocketMQError, SendStatus
 from wire.replication.classic import build_report
@@ -78,20 +76,16 @@ def log_in(store: Path) -> bytes:
     return b"".join(file.read_bytes() for file in files if len(file.name) == 20).rstrip(b"\0")
 
 
+def wait_for_equal_logs(*stores: Path, timeout_s: float = 30.0) -> None:
+    """Wait until the logs of all stores are equal."""
+    wait_until(lambda: len({log_in(store) for store in stores}) == 1, "equal logs", timeout_s=timeout_s)
+
+
 @contextmanager
 def slave_of(master: Master, store: Path) -> Iterator[Slave]:
     store.mkdir(exist_ok=True)
-    container = (
-        DockerContainer(image("rocketmq", "5.5.0"))
-        .with_kwargs(labels={LABEL: owner()})
-        .with_env("ROLE", "broker")
-        .with_env("NAMESERVER_HOST", bridge_gateway())
-        .with_env("NAMESERVER_PORT", str(master.nameserver_port))
-        .with_env("BROKER_EXTRA", "brokerRole=SLAVE;brokerId=1;registerNameServerPeriod=10000")
-        .with_volume_mapping(str(store), "/app/store", "rw")
-        .waiting_for(LogMessageWaitStrategy(r"The broker\[.*boot success").with_startup_timeout(120))
-    )
-    with container:
+    settings = {"brokerRole": "SLAVE", "brokerId": "1", "registerNameServerPeriod": "10000"}
+    with broker_container(master.nameserver_port, store, settings) as container:
         yield Slave(container, store)
 
 

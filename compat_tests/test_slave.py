@@ -11,15 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from testcontainers.core.container import DockerContainer
-from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
 from compat_tests import frames, scenarios
 from compat_tests.conftest import running
-from compat_tests.environment import LABEL, bridge_gateway, owner, wait_until
-from compat_tests.images import image
+from compat_tests.environment import bridge_gateway, wait_until
 from compat_tests.java_client import JavaClient
-from compat_tests.peers import APACHE_ONLY, QUICK, GatewayProcess, container_address, gateway_command
+from compat_tests.peers import APACHE_ONLY, QUICK, GatewayProcess, broker_container, container_address, gateway_command
 from compat_tests.scenarios import Scene
 from compat_tests.test_replication import log_in
 from wire.bodies.fastjson import parse_json
@@ -71,17 +68,7 @@ class ApacheMaster:
     def __init__(self, names: NameServer, data: Path) -> None:
         data.mkdir()
         self.data = data
-        extra = {**SYNC, **APACHE_ONLY}
-        self.container = (
-            DockerContainer(image("rocketmq", "5.5.0"))
-            .with_kwargs(labels={LABEL: owner()})
-            .with_env("ROLE", "broker")
-            .with_env("NAMESERVER_HOST", bridge_gateway())
-            .with_env("NAMESERVER_PORT", str(names.nameserver_port))
-            .with_env("BROKER_EXTRA", ";".join(f"{key}={value}" for key, value in extra.items()))
-            .with_volume_mapping(str(data), "/app/store", "rw")
-            .waiting_for(LogMessageWaitStrategy(r"The broker\[.*boot success").with_startup_timeout(120))
-        )
+        self.container = broker_container(names.nameserver_port, data, {**SYNC, **APACHE_ONLY})
 
     @property
     def address(self) -> tuple[str, int]:

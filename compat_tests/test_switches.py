@@ -6,14 +6,13 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from compat_tests.environment import wait_until
 from compat_tests.java_client import JavaClient
 from compat_tests.peers import QUICK, gateway_command
 from compat_tests.replica_faults.ending import stop_and_judge
 from compat_tests.replica_faults.run import streams_of_a_pair
 from compat_tests.soak.findings import Findings
 from compat_tests.soak.load import Load
-from compat_tests.test_replication import log_in
+from compat_tests.test_replication import wait_for_equal_logs
 from compat_tests.test_slave import Broker, NameServer, own_address
 from gateway.client.testing.server import free_port
 
@@ -58,7 +57,7 @@ def test_clients_go_on_across_a_planned_switch(newest_client: JavaClient, tmp_pa
         for server in (names, *brokers):
             server.start()
         clients_go_on(newest_client, names, "planned", promote)
-        wait_until(lambda: len({log_in(broker.data) for broker in brokers}) == 1, "equal logs")
+        wait_for_equal_logs(*(broker.data for broker in brokers))
     finally:
         for server in (*brokers, names):
             server.kill()

@@ -19,7 +19,7 @@ from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
 from compat_tests import frames
 from compat_tests.environment import LABEL, bridge_gateway, owner, remove_leftovers, start_engine, wait_until
-from compat_tests.failovers import Pair
+from compat_tests.failovers import running_pair
 from compat_tests.images import image
 from gateway.client.testing.server import free_port
 
@@ -83,9 +83,7 @@ class Controllers:
 def play(root: Path, controllers: Controllers) -> None:
     """Kill the leader, then the master, then the next leader."""
     first = controllers.wait_for_leader()
-    pair = Pair(root, first, {"controllerAddr": controllers.told})
-    try:
-        pair.start()
+    with running_pair(root, first, {"controllerAddr": controllers.told}) as pair:
         for _ in range(20):
             wait_until(lambda: pair.send(pair.brokers[0]), "a message is taken")
         controllers.kill(first)
@@ -109,12 +107,6 @@ def play(root: Path, controllers: Controllers) -> None:
         pair.wait_for_set()
         assert pair.bodies(pair.brokers[0]) == pair.sent
         print(f"{pair.sent} acknowledged, lost 0", flush=True)
-    except BaseException:
-        for broker in pair.brokers:
-            print(broker.log.read_text()[-5000:])
-        raise
-    finally:
-        pair.stop()
 
 
 def main() -> None:
