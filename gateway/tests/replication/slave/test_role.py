@@ -45,7 +45,7 @@ class Pair:
     def carry(self) -> None:
         """Copy what the master has."""
         self.carry_log()
-        self.carry_tables(self.rounds)
+        self.carry_tables()
 
     def carry_log(self) -> None:
         """Copy the log."""
@@ -57,11 +57,11 @@ class Pair:
             self.slave.turn()
             assert told == [True]
 
-    def carry_tables(self, rounds: TableRounds) -> None:
+    def carry_tables(self) -> None:
         """Copy the tables."""
-        ensureDeferred(rounds.round())
+        ensureDeferred(self.rounds.round())
         self.slave.turn()
-        assert rounds.is_complete
+        assert self.rounds.is_complete
 
     def promoted(self) -> WholeBroker:
         """Stop the slave, and start its directory as a master."""
@@ -196,25 +196,24 @@ def test_the_directory_of_a_slave_is_a_master_after_a_start_with_that_role(pair:
 
 
 def test_messages_of_a_deleted_topic_that_are_copied_later_leave_no_queue(pair: Pair) -> None:
-    rounds = pair.rounds
     pair.master.send(pair.client, "gone")
     pair.carry_log()
-    pair.carry_tables(rounds)
+    pair.carry_tables()
     pair.master.send(pair.client, "gone")
     pair.master.parts.store.delete_topic("gone")
     pair.master.parts.topics.delete("gone")
-    pair.carry_tables(rounds)
+    pair.carry_tables()
     store = pair.slave.parts.store
     assert "gone" not in dict(store.queues())
     pair.carry_log()
     assert "gone" in dict(store.queues())
-    pair.carry_tables(rounds)
+    pair.carry_tables()
     assert "gone" not in dict(store.queues())
 
     pair.master.send(pair.client, "gone", body=b"new")
     pair.carry_log()
-    pair.carry_tables(rounds)
-    pair.carry_tables(rounds)
+    pair.carry_tables()
+    pair.carry_tables()
     assert [message.body for message in pair.slave.messages("gone")] == [b"new"]
 
 
