@@ -131,8 +131,8 @@ class MixedGroup:
         wait_until(lambda: time.monotonic() - begun > 1.5, "the second is over in which the slave was sent more")
         code = self.send(master, LACKED)
         assert code != 0, "acknowledged without the other member"
-        master.kill()
         killed = time.monotonic()
+        master.kill()
         wait_until(lambda: self.send(other, name) == 0, "the other member takes messages", timeout_s=MAX_S)
         self.without_master_s.append(time.monotonic() - killed)
         master.start()
