@@ -68,8 +68,9 @@ SAME: tuple[tuple[str, int], ...] = (
     ("updateSubGroup -c {cluster} -g admin_copy -r 3", ALL),
     ("cloneGroupOffset -s {group} -d admin_copy -t {topic}", ALL),
     ("resetOffsetByTime -g admin_copy -t {topic} -s 0", ALL),
-    ("resetOffsetByTime -g {group} -t {topic} -s now", ALL),
+    # A commit, which is refused here until a consumer has learnt of the reset below.
     ("resetOffsetByTime -g {group} -t {topic} -s 0 -b {broker} -q 1 -o 3", ALL),
+    ("resetOffsetByTime -g {group} -t {topic} -s now", ALL),
     ("resetOffsetByTime -g missing_group -t {topic} -s 0", ALL),
     ("skipAccumulatedMessage -g admin_copy -t {topic}", ALL),
     ("deleteSubGroup -c {cluster} -g admin_copy -r true", ALL),
