@@ -293,6 +293,7 @@ class ApacheContainer:
             self._container.start()
             self.nameserver = f"{container_address(self._container)}:{self._nameserver_port}"
         wait_until(self._has_routes, "the routes of the topics that every broker has", timeout_s=60)
+        wait_until(self._has_figures, "the figures of the first second", timeout_s=60)
 
     def _has_routes(self) -> bool:
         """Let it register once more if it has not.
@@ -301,15 +302,21 @@ class ApacheContainer:
         10 s later, unless it is told its permission.
         """
         asked = frames.request(frames.GET_ROUTE, {"topic": f"{CLUSTER}_REPLY_TOPIC"})
-        told = frames.request(frames.UPDATE_BROKER_CONFIG, body=b"brokerPermission=6\n")
-        if self._operator is not None:
-            frames.signed(told, *self._operator)
+        told = self._signed(frames.request(frames.UPDATE_BROKER_CONFIG, body=b"brokerPermission=6\n"))
         with suppress(OSError):
             answer = frames.ask((container_address(self._container), self._nameserver_port), asked)
             if answer is not None and answer.code == 0:
                 return True
             frames.ask(self.broker_address, told)
         return False
+
+    def _has_figures(self) -> bool:
+        """Return whether it can tell its figures: it fails at that until it has taken them for the first time."""
+        answer = frames.ask(self.broker_address, self._signed(frames.request(frames.GET_FIGURES)))
+        return answer is not None and "NoSuchElementException" not in answer.remark
+
+    def _signed(self, frame: frames.Frame) -> frames.Frame:
+        return frame if self._operator is None else frames.signed(frame, *self._operator)
 
     def kill(self) -> None:
         self._container.get_wrapped_container().kill()
