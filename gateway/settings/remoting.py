@@ -59,7 +59,7 @@ class RemotingSettings(ServerTlsSettings):
         marks=Mark.LIMIT,
     )
     incomplete_frame_bytes_limit: int = setting(
-        268_435_456,
+        134_217_728,
         "gateway.incompleteFrameBytesLimit",
         "Incomplete requests held for all connections of a server together, at most two thirds of "
         "gateway.heldBytesTotal; beyond this the one that holds the most is closed.",

@@ -6,8 +6,10 @@ import logging
 
 import pytest
 
+from gateway.remoting.answers.held_bytes import HeldBytes
 from gateway.remoting.declared import EVERYBODY
 from gateway.remoting.dispatch import Dispatch, Request
+from gateway.settings.remoting import RemotingSettings
 from gateway.tests.remoting.conversation import Conversation, Peer, request
 from wire.codes import RequestCode, ResponseCode
 from wire.frame import build_frame
@@ -104,3 +106,8 @@ def test_a_stop_gives_everything_back() -> None:
         holding(conversation, 1_000)
     conversation.server.stopService()
     assert held(conversation) == 0
+
+
+def test_the_limit_that_is_shown_is_the_one_that_holds() -> None:
+    settings = RemotingSettings()
+    assert settings.incomplete_frame_bytes_limit == HeldBytes(settings.held_bytes_total).most_of_requests
