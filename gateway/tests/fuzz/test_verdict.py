@@ -115,3 +115,18 @@ def test_lines_are_counted_and_errors_found(tmp_path: Path) -> None:
     seen.minute_over()
     assert seen.minutes == [100, 3]
     assert len(seen.wrong_lines) == 2
+
+
+def test_a_broken_file_of_accounts_is_no_error_nor_is_the_number_of_lines_left_out_about_it(tmp_path: Path) -> None:
+    seen = watched(tmp_path)
+    lines = [
+        ('"users changed and cannot be used; the earlier ones stay" fault=x', True),
+        ('"lines left out" of="users changed and cannot be used; the earlier ones stay" left_out=3', True),
+        ('"lines left out" of="file of accounts cannot be used; its last good state stays in use" left_out=3', True),
+        ('"lines left out" of="request failed" left_out=3', False),
+        ('"users changed and cannot be used; the earlier ones stay" traceback="x"', False),
+        ('"request failed" of="users changed and cannot be used; "', False),
+    ]
+    seen.log.write_text("".join(f"t=1 level=error part=access.users event={text}\n" for text, _ in lines))
+    seen.look(START)
+    assert len(seen.wrong_lines) == sum(not is_expected for _, is_expected in lines)

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Final
 
 WRONG_LINE: Final = re.compile(r" level=(?:error|critical) | traceback=")
-BROKEN_FILE: Final = re.compile(r' event="(?:file of accounts cannot be used|users changed and cannot be used); ')
-"""What a server says of the files that are broken while accounts are changed."""
+BROKEN_FILE: Final = re.compile(
+    r' (?:event|event="lines left out" of)="(?:file of accounts cannot be used|users changed and cannot be used); '
+)
+"""What a server says of the files that are broken while accounts are changed, and how often it did not say so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,11 @@ def is_compiled(pid: int) -> bool:
     """Return whether a process has loaded compiled modules of the gateway."""
     maps = Path(f"/proc/{pid}/maps").read_text()
     return re.search(r"/(?:gateway|wire)/[^\n]*\.so|__mypyc[^\n]*\.so", maps) is not None
+
+
+def is_wrong(line: str) -> bool:
+    """Return whether a line of the log is an error that no file broken on purpose explains."""
+    return " traceback=" in line or (WRONG_LINE.search(line) is not None and not BROKEN_FILE.search(line))
 
 
 @dataclass(slots=True)
@@ -82,7 +89,7 @@ class Watched:
         self._read_bytes += len(whole)
         lines = whole.decode("utf-8", "replace").splitlines()
         self._lines += len(lines)
-        self.wrong_lines += [line for line in lines if WRONG_LINE.search(line) and not BROKEN_FILE.search(line)]
+        self.wrong_lines += [line for line in lines if is_wrong(line)]
 
     def minute_over(self) -> None:
         """Begin to count the log lines of another minute."""

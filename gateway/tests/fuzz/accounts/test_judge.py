@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import zlib
 from random import Random
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from gateway.tests.fuzz.accounts.judge import Judge, Named, Rule, read, rules
 from gateway.tests.fuzz.accounts.party import ROOT, Kind, Member, party, signature
+from gateway.tests.fuzz.accounts.said import said
 from gateway.tests.fuzz.accounts.signing import Signing
 from gateway.tests.fuzz.requests.frames import frame_of
 from gateway.tests.fuzz.requests.grammar import Asked, Grammar, Server, implemented
@@ -148,3 +151,41 @@ def test_requests_are_signed_rightly_and_wrongly_and_never_do_harm(kind: Kind) -
             assert not any("canary" in text for text in texts)
     assert senders.keys() == {"", *(member.name for member in seen.party.signers)}
     assert 200 < senders[""] < 700
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_registration_that_is_carried_out_lists_a_protected_topic(kind: Kind) -> None:
+    """Whoever may register a broker: its topics are in the routes of all clients."""
+    seen = judge(kind)
+    grammar = Grammar(Random(5), lambda: 1_750_000_000_000)
+    signing = Signing(grammar.random, seen.party, seen, "AC" * 16)
+    carried_out = aimed = 0
+    for _ in range(2_000):
+        asked = grammar.request(Server.NAME_SERVER, Code.REGISTER_BROKER)
+        registration = read(signing.frame(asked))
+        if registration is None or registration.code != Code.REGISTER_BROKER:
+            continue
+        is_protected = re.search('"(?:canary|honest|%RETRY%canary)', said(registration.fields, registration.body))
+        if seen.forbids(registration) is None:
+            carried_out += 1
+            assert not is_protected, registration
+        aimed += is_protected is not None
+    assert carried_out > 200
+    assert aimed > 100
+
+
+@pytest.mark.parametrize(
+    ("fields", "body"),
+    [
+        ({"topic": "honest"}, b""),
+        ({"topicPerms": "fuzz_a=PUB,honest=SUB"}, b""),
+        ({}, b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"honest":{"topicName":"honest"}}}}'),
+        ({}, b'{"topicConfigList":[{"topicName":"honest"}]}'),
+        ({}, b'{"topicName":"\\u0068one\\u0073t"}'),
+        ({}, zlib.compress(b"honest 4 4 6 SINGLE_TAG")),
+        ({}, zlib.compress(b"honest 4 4 6 SINGLE_TAG")[:-4]),
+    ],
+)
+def test_a_name_is_found_wherever_a_request_says_it(fields: dict[str, str], body: bytes) -> None:
+    assert "honest" in said(fields, body)
+    assert "honest" not in said({"AccessKey": "honest"}, b"\xff")
