@@ -351,7 +351,7 @@ class BrokerParts:
             has_keys = self.settings.message_index_enable
             take_over(self.store, self.offsets, self.delays, self.levels, has_keys=has_keys)
         self.pops.rebuild()
-        self.transactions.rebuild()
+        self.transactions.rebuild(takes_over=takes_over)
         if self.timers is not None:
             self.timers.open()
         if takes_over:

@@ -4,7 +4,8 @@ A slave's tables are copies of its master's, up to a second older than the log o
 
 - A consumer offset beyond the end of its queue becomes that end.
 - A delay level goes on at its first message that was not delivered. A delivered message is found by its key.
-- The progress of transactions is forgotten, so that the start reads all half messages and outcomes of the log.
+- The progress of transactions is forgotten, so that the start reads all half messages and outcomes of the log. A state
+  store is not asked: it is told everything.
 
 The file ``gateway-copy`` says that a takeover is due. It is on disk before a directory is served as a copy, and removed
 after what the takeover changed is on disk.

@@ -87,16 +87,19 @@ class Transactions:
 
     # -- life -----------------------------------------------------------------------------------------------
 
-    def rebuild(self) -> LogFindings:
+    def rebuild(self, *, takes_over: bool = False) -> LogFindings:
         """Find what is pending and what was decided; blocks.
 
+        :param takes_over: whether the log was copied or cut, so that state stores are not asked, but told everything.
         :raises OSError: the check journal, or a state table, cannot be used.
         :raises GatewayError: the directory keeps its pending transactions in another state store than the wanted one.
         """
         start = TransactionStart(self.tables, self._store, self._journal, self._needs, self._choice)
-        found = start.run()
+        found = start.run(takes_over=takes_over)
         self._unrecorded = found.unrecorded
-        if self._follower is not None and start.states is not None:
+        if self._follower is not None and start.states is not None and takes_over:
+            self._follower.begin_anew(start.states)
+        elif self._follower is not None and start.states is not None:
             self._follower.begin(start.states, found.prepared, found.settled)
         return found
 

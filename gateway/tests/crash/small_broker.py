@@ -246,7 +246,7 @@ class SmallBroker:
         takes_over = copy.is_set
         if takes_over:
             take_over(self.store, self.offsets, self.delays, LEVELS, has_keys=True)
-        self.transactions.rebuild()
+        self.transactions.rebuild(takes_over=takes_over)
         self.timers.open()
         if takes_over:
             self.offsets.persist_now()

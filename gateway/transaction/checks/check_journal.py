@@ -142,6 +142,17 @@ class CheckJournal:
             self.mark = log_offset
             self._unwritten.append(build_check((MARK, log_offset, 0, 0)))
 
+    def forget_mark(self) -> None:
+        """Note that final messages without op records may be anywhere; blocks.
+
+        :raises OSError: the file cannot be written.
+        """
+        if self.mark:
+            self.mark = 0
+            self._files.pwrite(self._fd, build_check((MARK, 0, 0, 0)), self._end)
+            self._files.fdatasync(self._fd)
+            self._end += RECORD_BYTES
+
     def write(self, needed: int, snapshot: Callable[[], Iterable[Check]]) -> None:
         """Append the gathered records, and start to write the file again if the file has grown enough.
 

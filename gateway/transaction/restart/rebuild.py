@@ -5,6 +5,8 @@
 3. Final messages without an op record, left by a crash between the two: their half messages are committed.
    Such messages can only be in the last part of the log, and in the queues that open half messages are meant for.
    State stores without op records (``state_stores``) know 1. themselves, and 3. is in the log after their position.
+   A state store that knows nothing, and one that is not believed because a copied or cut log is taken over: the log
+   is searched for the evidence of every kind of store.
 
 The check journal, read by ``start``, adds how often the open ones were checked and when they are due next.
 
@@ -146,6 +148,10 @@ class StartSources:
     """The half offset below which everything was settled when the state store was begun."""
     states: TransactionStates | None = None
     """The state store that keeps pending half messages instead of op records; None for op records."""
+    takes_over: bool = False
+    """True if ``states`` is not asked: it may be older than the log, or know records that were cut from it."""
+    has_hidden: bool = False
+    """True if outcomes may be in hidden records, although there are op records (``outcome_records``)."""
 
 
 class HalvesFound(Protocol):
@@ -172,6 +178,8 @@ class Rebuild:
         self._mark = sources.mark if sources.mark <= sources.store.max_commit_log_offset else 0
         self._first = sources.first
         self._states = sources.states
+        self._takes_over = sources.takes_over
+        self._has_hidden = sources.has_hidden
         self._configs = sources.topics
         self._outcomes = outcomes
         self._ops = ops
@@ -195,15 +203,15 @@ class Rebuild:
         found.half_start, found.half_end = self._range(HALF_TOPIC, HALF_QUEUE_ID)
         found.half_start = min(max(found.half_start, self._first), found.half_end)
         found.op_start, found.op_end = self._range(OP_HALF_TOPIC, OP_QUEUE_ID)
-        if self._states is None:
-            self._read_ops()
-        else:
+        if self._states is not None and not self._takes_over:
             self._ask_states(self._states)
+        if self._known.position == UNKNOWN:
+            self._read_ops()
         self._read_halves()
         self._join_copies()
         if self._states is None:
             self._find_finals()
-        else:
+        if self._states is not None or self._has_hidden:
             self._find_outcomes()
         return found
 

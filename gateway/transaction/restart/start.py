@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from gateway.settings.transaction import TransactionStateStore
 from gateway.telemetry.logs import EventLog
 from gateway.transaction.checks.check_journal import Check, CheckJournal
 from gateway.transaction.checks.verdict import immunity_ms
@@ -48,16 +49,17 @@ class TransactionStart:
         self.states: TransactionStates | None = None
         """The state store to use after ``run``; None if there are only op records."""
 
-    def run(self) -> LogFindings:
+    def run(self, *, takes_over: bool = False) -> LogFindings:
         """Find what is pending and what was decided; blocks.
 
+        :param takes_over: whether the log was copied or cut, so that it decides alone.
         :raises OSError: the check journal, or a state table, cannot be used.
         :raises GatewayError: the directory keeps its pending transactions in another state store than the wanted one.
         """
         tables = self._tables
         self._now_ms = self._needs.clock_ms()
         self._checks = self._journal.load()
-        found = self._find()
+        found = self._find_alone(self._choice) if takes_over and self._choice is not None else self._find()
         tables.ops.end = max(tables.ops.end, found.op_end)
         tables.copies.update(found.copies)
         tables.outcomes.seal()
@@ -94,6 +96,36 @@ class TransactionStart:
                 found.unrecorded, found.prepared, found.settled = [], [], []
             elif choice is not None:
                 choice.claim(remembered, states)
+        except BaseException:
+            if states is not None:
+                states.close()
+            raise
+        self.states = states
+        return found
+
+    def _find_alone(self, choice: StateChoice) -> LogFindings:
+        """Read the log alone, whatever state store the directory has, and go on with the wanted state store.
+
+        The caller tells the state store everything.
+        """
+        self._journal.forget_mark()
+        has = choice.remembered.load()
+        fresh = choice.began(has, 0)
+        states = choice.make(choice.wanted, fresh)
+        sources = StartSources(
+            store=self._store,
+            offsets=self._needs.offsets,
+            topics=self._needs.topics,
+            states=states,
+            takes_over=True,
+            has_hidden=has.store is not TransactionStateStore.QUEUE,
+        )
+        try:
+            found = Rebuild(sources, self._tables.outcomes, self._tables.ops, self).run()
+            self._open_found()
+            self._tables.pending.reach(found.half_end)
+            if fresh != has:
+                choice.remembered.save(fresh)  # before a database gets the identity or the token
         except BaseException:
             if states is not None:
                 states.close()

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 from gateway.in_thread import Failed
 from gateway.telemetry.logs import EventLog
 from gateway.transaction.needs import LogAccess, TransactionNeeds
-from gateway.transaction.state_stores.changes import Changes, Prepared, Settled, StatesLost, TransactionStates
+from gateway.transaction.state_stores.changes import (
+    Changes,
+    Prepared,
+    Settled,
+    StatesLost,
+    StatesUnavailable,
+    TransactionStates,
+)
 from gateway.transaction.tables.transaction_tables import TransactionTables
 
 if TYPE_CHECKING:
@@ -70,6 +77,26 @@ class StateFollower:
         self._gathered.prepared += prepared
         self._gathered.settled += settled
         self._visible = self._store.max_commit_log_offset
+
+    def begin_anew(self, states: TransactionStates) -> None:
+        """Tell this store everything, because what it knew does not count any more; blocks.
+
+        A store that cannot be reached is told as soon as it can.
+
+        :raises OSError: files of the store cannot be written.
+        :raises GatewayError: the store belongs to another broker.
+        """
+        self._states = states
+        self._visible = self._store.max_commit_log_offset
+        self._tell_everything()
+        assert self._batch is not None, "everything is a batch"
+        try:
+            states.apply(self._batch)
+        except StatesUnavailable as error:
+            self._failed(error)
+        else:
+            self._position = self._batch.position
+            self._batch = None
 
     def start(self) -> None:
         """Start to work."""

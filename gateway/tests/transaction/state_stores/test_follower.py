@@ -274,6 +274,21 @@ def test_what_a_start_found_is_told_first() -> None:
     assert (changes.prepared, [settled.offset for settled in changes.settled]) == ([half], [7])
 
 
+def test_a_store_that_is_begun_anew_is_told_all_that_is_pending_as_soon_as_it_is_reached() -> None:
+    following = Follower()
+    following.states.failure = StatesUnavailable("no database")
+    following.tables.pending.add(4, (400, 100), 0, 0, following.tables.turns.join("g"))
+    following.log.max_commit_log_offset = following.log.flushed_offset = 500
+    following.follower.begin_anew(following.states)
+    following.follower.start()
+    following.advance(2)
+    assert following.told == []
+    following.states.failure = None
+    following.advance(2)
+    [whole] = following.states.told
+    assert ([half.offset for half in whole.prepared], whole.position, whole.is_whole) == ([4], 500, True)
+
+
 @pytest.mark.parametrize("keeps_settled", [True, False])
 def test_what_was_settled_meanwhile_does_not_count_unless_the_store_wants_it(
     following: Follower, keeps_settled: bool

@@ -1,0 +1,143 @@
+"""A broker that takes a log over believes no state store: it may know records that were cut, and lack those copied."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gateway.broker.takeover import CopyMark
+from gateway.metadata.names import HALF_TOPIC
+from gateway.settings.transaction import TransactionStateStore
+from gateway.tests.broker.whole_broker import WholeBroker
+from wire.codes import RequestCode, ResponseCode
+from wire.command import RemotingCommand
+from wire.headers.transaction import EndTransactionRequest
+from wire.message.flags import SysFlag
+
+QUEUE, TABLE, DATABASE = TransactionStateStore
+COMMIT, ROLLBACK = SysFlag.TRANSACTION_COMMIT, SysFlag.TRANSACTION_ROLLBACK
+others = pytest.mark.parametrize("store", [TABLE, DATABASE])
+
+
+def started(directory: Path, store: TransactionStateStore, start_ms: int | None = None) -> WholeBroker:
+    if start_ms is None:
+        return WholeBroker(directory, transaction_state_store=store)
+    return WholeBroker(directory, start_ms, transaction_state_store=store)
+
+
+def prepare(broker: WholeBroker, *keys: str) -> None:
+    for key in keys:
+        properties = {"TRAN_MSG": "true", "PGROUP": "producers", "UNIQ_KEY": key}
+        answer = broker.send(broker.connect(), body=key.encode(), properties=properties)
+        assert answer.code == ResponseCode.SUCCESS
+
+
+def end(broker: WholeBroker, key: str, outcome: int) -> RemotingCommand:
+    [half] = [one for one in broker.messages(HALF_TOPIC) if one.unique_key == key]
+    header = EndTransactionRequest(
+        producer_group="producers",
+        tran_state_table_offset=half.queue_offset,
+        commit_log_offset=half.commit_log_offset,
+        commit_or_rollback=outcome,
+        msg_id=key,
+    )
+    return broker.ask(broker.connect(), RequestCode.END_TRANSACTION, header)
+
+
+def pending(broker: WholeBroker) -> list[str | None]:
+    halves = broker.messages(HALF_TOPIC)
+    return [halves[offset].unique_key for offset in broker.parts.transactions.pending]
+
+
+def shown(broker: WholeBroker) -> list[str | None]:
+    return [message.unique_key for message in broker.messages("orders")]
+
+
+def follow(broker: WholeBroker) -> WholeBroker:
+    broker.wait(1)
+    return broker
+
+
+@others
+def test_outcomes_whose_records_were_cut_do_not_count(tmp_path: Path, store: TransactionStateStore) -> None:
+    """The old master's state store stays in its directory while its log becomes the new master's."""
+    old, log = tmp_path / "old", tmp_path / "log"
+    broker = started(old, store)
+    prepare(broker, "k0", "k1", "k2")
+    follow(broker).stop()
+    shutil.copytree(old, log)
+    broker = started(old, store, broker.clock())
+    end(broker, "k0", COMMIT)
+    end(broker, "k1", ROLLBACK)
+    prepare(broker, "cut")
+    end(broker, "cut", ROLLBACK)
+    follow(broker).stop()
+    other = started(log, store, broker.clock())
+    prepare(other, "k3")
+    for _ in range(30):
+        other.send(other.connect(), topic="others")
+    follow(other).stop()
+    shutil.rmtree(log / "transaction")
+    shutil.copytree(old / "transaction", log / "transaction")
+    CopyMark(log).set()
+
+    taken = started(log, store, other.clock())
+
+    assert pending(taken) == ["k0", "k1", "k2", "k3"]
+    assert shown(taken) == []
+    for key in ("k0", "k3"):
+        assert end(taken, key, COMMIT).code == ResponseCode.SUCCESS
+    assert end(taken, "k1", ROLLBACK).code == ResponseCode.SUCCESS
+    again = follow(taken).restart()
+    assert pending(again) == ["k2"]
+    assert shown(again) == ["k0", "k3"]
+    again.stop()
+
+
+@others
+@pytest.mark.parametrize("is_crash", [False, True], ids=["stop", "kill"])
+def test_a_directory_without_the_state_store_of_its_log_finds_the_outcomes_in_the_log(
+    tmp_path: Path, store: TransactionStateStore, is_crash: bool
+) -> None:
+    """A slave copies a log; it makes no state store."""
+    broker = started(tmp_path / "slave", store)
+    prepare(broker, "k0", "k1", "k2", "k3")
+    end(broker, "k1", ROLLBACK)
+    end(broker, "k2", COMMIT)
+    follow(broker).stop()
+    shutil.rmtree(tmp_path / "slave" / "transaction")
+    CopyMark(tmp_path / "slave").set()
+
+    taken = started(tmp_path / "slave", store, broker.clock())
+
+    assert pending(taken) == ["k0", "k3"]
+    assert shown(taken) == ["k2"]
+    again = taken.crash_image(tmp_path / "killed") if is_crash else taken.restart()
+    assert pending(again) == ["k0", "k3"]
+    assert end(again, "k0", COMMIT).code == ResponseCode.SUCCESS
+    assert shown(again) == ["k2", "k0"]
+    again.stop()
+
+
+@pytest.mark.parametrize(("before", "wanted"), [(QUEUE, TABLE), (QUEUE, DATABASE), (TABLE, QUEUE), (DATABASE, TABLE)])
+def test_outcomes_count_whatever_state_store_the_log_was_written_with(
+    tmp_path: Path, before: TransactionStateStore, wanted: TransactionStateStore
+) -> None:
+    broker = started(tmp_path / "log", before)
+    prepare(broker, "k0", "k1", "k2")
+    end(broker, "k0", ROLLBACK)
+    end(broker, "k1", COMMIT)
+    follow(broker).stop()
+    CopyMark(tmp_path / "log").set()
+
+    taken = started(tmp_path / "log", wanted, broker.clock())
+
+    assert pending(taken) == ["k2"]
+    taken.turn()  # missing op records are written
+    killed = taken.crash_image(tmp_path / "killed")
+    assert pending(killed) == ["k2"]
+    assert shown(killed) == ["k1"]
+    assert end(killed, "k2", COMMIT).code == ResponseCode.SUCCESS
+    assert pending(follow(killed).restart()) == []
