@@ -26,7 +26,6 @@ from gateway.clock import Milliseconds
 from gateway.reactor.log_thread import LogThread, has_few_processors, in_thread_pool
 from gateway.reactor.loop import loop_on
 from gateway.remoting.answers.flush_group import FlushGroup
-from gateway.remoting.answers.held_bytes import HeldBytes
 from gateway.remoting.client import RemotingClient
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.server import RemotingServer
@@ -70,8 +69,8 @@ class NameServerNextDoor(Protocol):
         """The port on which the name server listens."""
 
     @property
-    def held_bytes(self) -> HeldBytes:
-        """The bytes that requests hold in this process."""
+    def server(self) -> RemotingServer:
+        """The server whose sum of bytes and whose certificate the broker shares."""
 
 
 class BrokerService:
@@ -140,7 +139,7 @@ class BrokerService:
             settings,
             self._flush_group,
             in_thread=self._parts.in_thread,
-            held_bytes=None if name_server is None else name_server.held_bytes,
+            beside=None if name_server is None else name_server.server,
         )
         self._client = RemotingClient(
             reactor, self._dispatch, settings, self._flush_group, self._parts.in_thread, sign=signs(settings)

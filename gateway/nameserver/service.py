@@ -24,7 +24,6 @@ from gateway.nameserver.requests.routes import RouteRequests
 from gateway.nameserver.requests.topics import RouteTopicRequests
 from gateway.nameserver.route_table import RouteTable
 from gateway.reactor.interface import NetworkReactor
-from gateway.remoting.answers.held_bytes import HeldBytes
 from gateway.remoting.dispatch import Admit, Dispatch, admit_everybody
 from gateway.remoting.server import RemotingServer
 from gateway.remoting.turns import Turns
@@ -73,11 +72,6 @@ class NameServer(Service):
     def port(self) -> int:
         """The port on which the name server listens; only while the name server runs."""
         return self.server.ports[0]
-
-    @property
-    def held_bytes(self) -> HeldBytes:
-        """The bytes that requests hold in this process."""
-        return self.server.held_bytes
 
     def direct_registration(self) -> DirectRegistration:
         """Return a link by which a broker of this process registers."""

@@ -117,12 +117,12 @@ class RemotingClient(Service):
         """Use renewed files of TLS from now on."""
         super().startService()  # type: ignore[no-untyped-call]
         if self._identities is not None:
-            self._identities.start()
+            self._identities.start(self)
 
     def stopService(self) -> Deferred[None]:  # noqa: N802 (Twisted's name)
         """Close all connections; later calls make new ones."""
         if self._identities is not None:
-            self._identities.stop()
+            self._identities.stop(self)
         peers, self._peers = self._peers, {}
         for peer in peers.values():
             peer.close()

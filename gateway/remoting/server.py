@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from errno import EADDRINUSE
 from functools import partial
 from operator import attrgetter
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from twisted.application.service import Service
 from twisted.internet.address import IPv4Address
@@ -32,11 +32,15 @@ from gateway.remoting.input import Commands, IncompleteFrames, Input
 from gateway.remoting.input_turn import InputTurn
 from gateway.remoting.protocol import RemotingProtocol
 from gateway.remoting.proxied import Proxies
-from gateway.remoting.tls.first_byte import FirstByte
+from gateway.remoting.tls.first_byte import FirstByte, renewed_identity
+from gateway.remoting.tls.renewal import Renewal
 from gateway.settings import Address, RemotingSettings
 from gateway.telemetry.logs import EventLog
 from wire.connection import Connection
 from wire.quick.whole import whole_headers
+
+if TYPE_CHECKING:
+    from gateway.remoting.tls.identity import Identity
 
 log = EventLog("remoting")
 
@@ -59,7 +63,7 @@ class RemotingServer(Service):
     :param addresses: (interface, port) each; port 0 picks a free one, see ``ports``.
     :param flush_group: shared with the parts that complete batches of answers.
     :param port_option: the option that an error names when a port is in use.
-    :param held_bytes: the sum of another server of this process, in which this server's requests count, too.
+    :param beside: another server of this process: the requests of both count in one sum, and both use one certificate.
     :param in_thread: looks at the files of TLS, and reads them when they are renewed.
     :raises SettingsError: a file of TLS cannot be used.
     """
@@ -73,7 +77,7 @@ class RemotingServer(Service):
         flush_group: FlushGroup | None = None,
         port_option: str = "--port",
         in_thread: InThread = in_this_thread,
-        held_bytes: HeldBytes | None = None,
+        beside: RemotingServer | None = None,
     ) -> None:
         self.flush_group = FlushGroup(reactor) if flush_group is None else flush_group
         self.input_turn = InputTurn(reactor, self.flush_group)
@@ -82,11 +86,13 @@ class RemotingServer(Service):
         self.new_connection = partial(Connection, settings.max_frame_bytes, self.whole_headers)
         """A function that makes the decoder for the bytes of a connection."""
         self.channels: dict[int, Channel] = {}
-        self.held_bytes = HeldBytes(settings.held_bytes_total) if held_bytes is None else held_bytes
+        self.held_bytes: HeldBytes = HeldBytes(settings.held_bytes_total) if beside is None else beside.held_bytes
         """The bytes that all requests hold, here and at other servers of the process."""
         self.incomplete_frames = IncompleteFrames(settings.incomplete_frame_bytes_limit, self.held_bytes)
         self.room = AnswerRoom(reactor, self.flush_group, settings.unsent_bytes_total, self.held_bytes)
-        self.first_byte = FirstByte(settings, reactor, self.input_turn, self.incomplete_frames, in_thread)
+        self.tls: Renewal[Identity] = renewed_identity(settings, reactor, in_thread) if beside is None else beside.tls
+        """The server's side of TLS."""
+        self.first_byte = FirstByte(settings, reactor, self.input_turn, self.incomplete_frames, self.tls)
         """Decides for each connection whether it is encrypted."""
         self.proxies = Proxies(settings, reactor, self.incomplete_frames)
         self._reactor = reactor

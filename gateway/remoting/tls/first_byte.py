@@ -46,7 +46,7 @@ class Served(NamedTuple):
 class FirstByte:
     """Decides for each connection of one server.
 
-    :raises SettingsError: a file of the settings cannot be used.
+    :param renewal: of ``renewed_identity``.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class FirstByte:
         reactor: TimeSource,
         turn: InputTurn,
         incomplete_frames: IncompleteFrames,
-        in_thread: InThread,
+        renewal: Renewal[Identity],
     ) -> None:
         self._settings = settings
         self._reactor = reactor
@@ -63,19 +63,15 @@ class FirstByte:
         self._incomplete_frames = incomplete_frames
         self._requests = Served(settings.tls_mode, "tls.server.mode", "Java: -Dtls.enable=true")
         self._pages = Served(settings.tls_pages_mode, "gateway.metricsTlsMode", "https")
-        is_used = {self._requests.mode, self._pages.mode} != {TlsMode.DISABLED}
-        files = (settings.tls_certificate, settings.tls_key, settings.tls_authorities) if is_used else ()
-        self._renewal = Renewal(partial(_identity, settings), files, reactor, in_thread)
-        if is_used and _must_be_checked(settings):
-            self._renewal.identity()
+        self._renewal = renewal
 
     def start(self) -> None:
         """Use renewed files from now on."""
-        self._renewal.start()
+        self._renewal.start(self)
 
     def stop(self) -> None:
         """Look at no files any more."""
-        self._renewal.stop()
+        self._renewal.stop(self)
 
     @property
     def summary(self) -> str:
@@ -123,6 +119,19 @@ class FirstByte:
         if served.mode is TlsMode.DISABLED:
             return served.mode.value
         return f"{served.mode.value} ({self._settings.tls_certificate or 'self-signed'})"
+
+
+def renewed_identity(settings: RemotingSettings, reactor: TimeSource, in_thread: InThread) -> Renewal[Identity]:
+    """Return the server's side of TLS, which all servers of a process share.
+
+    :raises SettingsError: a file of the settings cannot be used.
+    """
+    is_used = {settings.tls_mode, settings.tls_pages_mode} != {TlsMode.DISABLED}
+    files = (settings.tls_certificate, settings.tls_key, settings.tls_authorities) if is_used else ()
+    renewal = Renewal(partial(_identity, settings), files, reactor, in_thread)
+    if is_used and _must_be_checked(settings):
+        renewal.identity()
+    return renewal
 
 
 def _identity(settings: ServerTlsSettings) -> Identity:

@@ -33,6 +33,8 @@ Stamps = tuple[tuple[int, int, int] | None, ...]
 class Renewal(Generic[T]):
     """One side of TLS connections as its files have it: read when first needed, and again when the files change.
 
+    Several servers may use one: the files are read once, and a fault is told once.
+
     :param make: reads the files; in a thread when they changed.
     :param names: of the files; empty ones are no files.
     """
@@ -46,6 +48,7 @@ class Renewal(Generic[T]):
         self._used = self._tried = self._stamps()  # sees what changes from here on
         self._fault = ""
         self._next: IDelayedCall | None = None
+        self._users: set[object] = set()
 
     def identity(self) -> T:
         """Return what new connections use.
@@ -56,16 +59,23 @@ class Renewal(Generic[T]):
             self._identity = self._make()
         return self._identity
 
-    def start(self) -> None:
-        """Look at the files from now on, if there are any."""
-        if self._files:
-            self._next = self._reactor.callLater(LOOKS_EVERY_S, self._look)
+    def start(self, user: object) -> None:
+        """Look at the files, if there are any, until each user that started has stopped."""
+        self._users.add(user)
+        if self._files and self._next is None:
+            self._look_later()
 
-    def stop(self) -> None:
-        """Look no more."""
+    def stop(self, user: object) -> None:
+        """Look no more, unless somebody else uses it."""
+        self._users.discard(user)
+        if self._users:
+            return
         if self._next is not None and self._next.active():
             self._next.cancel()
         self._next = None
+
+    def _look_later(self) -> None:
+        self._next = self._reactor.callLater(LOOKS_EVERY_S, self._look)
 
     def _look(self) -> None:
         self._in_thread(self._read, self._came)
@@ -78,7 +88,7 @@ class Renewal(Generic[T]):
         elif found is not None:
             log.info("certificate renewed", file=self._files[0])
             self._identity = found
-        self.start()
+        self._look_later()
 
     def _read(self) -> T | None:
         """Return the new identity if the files changed and fit; in a thread."""

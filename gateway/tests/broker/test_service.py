@@ -23,12 +23,13 @@ from gateway.nameserver.direct import DirectRegistration
 from gateway.nameserver.route_table import RouteTable
 from gateway.reactor.interface import QuickReactor
 from gateway.reactor.log_thread import QuickDisk
-from gateway.remoting.answers.held_bytes import HeldBytes
+from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.protocol import RemotingProtocol
-from gateway.settings import FlushDiskType
+from gateway.remoting.server import RemotingServer
+from gateway.settings import FlushDiskType, RemotingSettings
 from gateway.settings.tree import MetricsExporter
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker, pulling, sending, small_settings
-from gateway.tests.remoting.conversation import Peer
+from gateway.tests.remoting.conversation import Peer, memory_reactor
 from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.offsets import UpdateConsumerOffsetRequest
@@ -104,7 +105,7 @@ class NextDoor:
 
     def __init__(self) -> None:
         self.routes = RouteTable()
-        self.held_bytes = HeldBytes(1 << 28)
+        self.server = RemotingServer(memory_reactor(), Dispatch(), [], RemotingSettings())
 
     port = 9876
 
@@ -506,6 +507,7 @@ def test_message_ids_name_the_address_that_clients_can_reach(tmp_path: Path, adv
     assert f"{host}:{port}" == expected
 
 
-def test_a_name_server_next_door_counts_with_the_broker_what_requests_hold(tmp_path: Path) -> None:
+def test_a_name_server_next_door_shares_the_sum_of_requests_and_the_certificate_with_the_broker(tmp_path: Path) -> None:
     served = Served(tmp_path)
-    assert served.service._server.held_bytes is served.name_server.held_bytes
+    assert served.service._server.tls is served.name_server.server.tls
+    assert served.service._server.held_bytes is served.name_server.server.held_bytes

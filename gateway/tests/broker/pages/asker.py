@@ -15,7 +15,7 @@ from gateway.remoting.answers.answer_room import AnswerRoom
 from gateway.remoting.answers.flush_group import FlushGroup
 from gateway.remoting.input import IncompleteFrames
 from gateway.remoting.input_turn import InputTurn
-from gateway.remoting.tls.first_byte import FirstByte
+from gateway.remoting.tls.first_byte import FirstByte, renewed_identity
 from gateway.settings import RemotingSettings
 from gateway.tests.remoting.conversation import TURN_SECONDS, MemoryTransport, TurnReactor
 
@@ -84,7 +84,8 @@ class Asker:
 def first_byte(reactor: MemoryReactorClock, settings: RemotingSettings) -> FirstByte:
     """What decides whether a connection is encrypted."""
     turn = InputTurn(reactor, FlushGroup(reactor))
-    return FirstByte(settings, reactor, turn, IncompleteFrames(1 << 28), in_this_thread)
+    renewal = renewed_identity(settings, reactor, in_this_thread)
+    return FirstByte(settings, reactor, turn, IncompleteFrames(1 << 28), renewal)
 
 
 class Served:

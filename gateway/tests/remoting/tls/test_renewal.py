@@ -131,6 +131,27 @@ def test_new_authorities_judge_the_clients_that_come_later(tmp_path: Path, first
     assert is_served()
 
 
+def test_servers_of_one_process_read_the_files_once_and_tell_a_fault_once(
+    talk: Conversation, tmp_path: Path, first: Signed, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = RemotingServer(talk.reactor, echoing()[0], [("127.0.0.1", 10909)], talk.settings, beside=talk.server)
+    other.startService()
+    assert other.tls is talk.server.tls
+    first.certificate_file.write_bytes(b"no certificate")
+    with caplog.at_level(logging.INFO):
+        talk.reactor.pump([LOOKS_EVERY_S] * 20)
+    assert caplog.messages == ["files of TLS changed and cannot be used; the earlier ones stay in use"]
+    other.stopService()
+    caplog.clear()
+    renewed = signed(tmp_path, "server")
+    with caplog.at_level(logging.INFO):
+        talk.reactor.advance(WITHIN_S)
+    assert caplog.messages == ["certificate renewed"]
+    assert serial_of(encrypted(talk)) == renewed.certificate.serial_number
+    talk.server.stopService()
+    assert "Renewal" not in str(talk.reactor.getDelayedCalls())
+
+
 def test_a_stopped_server_looks_at_nothing(talk: Conversation) -> None:
     talk.server.stopService()
     talk.reactor.advance(WITHIN_S)
