@@ -106,7 +106,7 @@ class NamedConfigs(SavedTable[Content], Generic[Content, Config]):
     def put(self, config: Config) -> bool:
         """Create or replace a configuration; return False if the table already has exactly this one.
 
-        :raises RequestRefused: SYSTEM_BUSY, the limit of names is reached.
+        :raises RequestRefused: SYSTEM_BUSY, a limit is reached.
         """
         return bool(self.put_all([config]))
 
@@ -114,7 +114,7 @@ class NamedConfigs(SavedTable[Content], Generic[Content, Config]):
         """Create or replace several configurations as one change; return the names of those that changed.
 
         :param maker: the host for whose client the names are made automatically.
-        :raises RequestRefused: SYSTEM_BUSY, the limit of names or the share of the host is reached.
+        :raises RequestRefused: SYSTEM_BUSY, a limit or the share of the host is reached; nothing is changed.
         """
         fresh = [
             (name, config)
@@ -123,13 +123,24 @@ class NamedConfigs(SavedTable[Content], Generic[Content, Config]):
         ]
         new = sum(name not in self._table for name, _ in fresh)
         self._makers.check_room(maker, new)
+        self._check_sizes([config for _, config in fresh])
         for name, config in fresh:
             if name not in self._table:
                 self._makers.made(name, maker)
-            self._table[name] = config
+            self._place(name, config)
         if fresh:
             self._changed()
         return [name for name, _ in fresh]
+
+    def _check_sizes(self, fresh: list[Config]) -> None:
+        """Check that new and changed configurations are not too large together.
+
+        :raises RequestRefused: SYSTEM_BUSY, they are.
+        """
+
+    def _place(self, name: str, config: Config) -> None:
+        """Set a configuration without a check."""
+        self._table[name] = config
 
     @staticmethod
     @abstractmethod
@@ -146,10 +157,10 @@ class NamedConfigs(SavedTable[Content], Generic[Content, Config]):
 
     def _take_over(self, configs: Mapping[str, Config], version: DataVersion, extra: Mapping[str, Any]) -> None:
         """Continue with the content of a file."""
-        for name in configs:
+        for name, config in configs.items():
             if name not in self._table:
                 self._makers.made(name)
-        self._table.update(configs)
+            self._place(name, config)
         self._version = version
         self._extra = extra
 

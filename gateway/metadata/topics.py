@@ -19,6 +19,7 @@ from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata import names
 from gateway.metadata.lite_attributes import is_parent
 from gateway.metadata.named_configs import CLIENTS, NOBODY, Makers, NamedConfigs
+from gateway.metadata.queue_count import QueueCount
 from gateway.metadata.saved.config_disk import ConfigDisk
 from gateway.metadata.saved.json_file import JsonFile
 from gateway.metadata.saved.saved_table import FILE_DEPTH, KnownTexts, next_version
@@ -71,6 +72,7 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
     ) -> None:
         super().__init__(path, _parsed, clock_ms, Makers(max_topics, "topics"), in_thread, disk)
         self._settings = settings
+        self._queues = QueueCount(self._table)
         self._texts = KnownTexts(FILE_DEPTH)
         self._listeners: list[Changed] = []
         self._own_system_topics = _own_system_topics(settings)
@@ -224,8 +226,8 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
 
         A kill between a topic's creation and the write of the file leaves such queues. Their messages were acknowledged
         and stay readable. Producers of the topic know a route with as many queues as a new topic gets, so the topic
-        gets at least this number. An existing topic stays as it is. Return None for a light queue; log a line and
-        return None if no topic may have this name.
+        gets at least this number, also beyond the limits of topics and queues. An existing topic stays as it is.
+        Return None for a light queue; log a line and return None if no topic may have this name.
         """
         config = self._table.get(topic)
         if config is not None:
@@ -239,7 +241,11 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
         log.warning("topic restored from its queues", topic=topic, queues=queue_count)
         is_a_groups = topic.startswith((names.RETRY_TOPIC_PREFIX, names.DEAD_LETTER_TOPIC_PREFIX))
         least = 1 if is_a_groups else self._settings.default_topic_queue_nums
-        return self.ensure(topic, max(queue_count, least), Permission.READ_WRITE)
+        queues = min(max(queue_count, least), MAX_QUEUES)
+        config = TopicConfig(topic, queues, queues, Permission.READ_WRITE)
+        self._take_over({topic: config}, self._version, self._extra)
+        self._changed()
+        return config
 
     def delete(self, topic: str) -> bool:
         """Remove a topic; return False if it does not exist.
@@ -277,6 +283,20 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
             if name not in self._table
         ]
         self.put_all(missing)
+
+    def _check_sizes(self, fresh: list[TopicConfig]) -> None:
+        counted = [config for config in fresh if not self.is_system(config.topic_name)]
+        self._queues.check_room(counted, self._settings.queues_limit)
+
+    def _place(self, name: str, config: TopicConfig) -> None:
+        if not self.is_system(name):
+            self._queues.placed(config)
+        super()._place(name, config)
+
+    def _remove(self, name: str) -> bool:
+        if not self.is_system(name):
+            self._queues.gone(name)
+        return super()._remove(name)
 
     # -- the file -------------------------------------------------------------------------------------------
 

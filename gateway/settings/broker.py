@@ -163,6 +163,13 @@ class BrokerSettings(PopSettings, LiteSettings, LightQueueSettings, ReplicationS
         "Refuse messages whose type (delay, transaction, FIFO...) is not their topic's, as the proxy of 5.x does.",
         marks=Mark.LIVE,
     )
+    queues_limit: int = setting(
+        1_000_000,
+        "gateway.queuesLimit",
+        "Queues of all topics together, without the system's and light ones; topics that would need more are refused.",
+        Range(1_000, 100_000_000),
+        marks=Mark.LIMIT,
+    )
     held_pulls_limit: int = setting(
         100_000,
         "gateway.heldPullsLimit",
