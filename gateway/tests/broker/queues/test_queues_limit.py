@@ -62,8 +62,8 @@ def sent_back(broker: WholeBroker, delay_level: int) -> RemotingCommand:
 
 
 def sent_for_the_last_time(broker: WholeBroker) -> RemotingCommand:
-    changed = {"reconsume_times": 20, "max_reconsume_times": 1}
-    return broker.ask(broker.connect(), RequestCode.SEND_MESSAGE, sending("%RETRY%clients", **changed), b"again")
+    header = sending("%RETRY%clients", reconsume_times=20, max_reconsume_times=1)
+    return broker.ask(broker.connect(), RequestCode.SEND_MESSAGE, header, b"again")
 
 
 WAYS: dict[str, Callable[[WholeBroker], RemotingCommand]] = {
