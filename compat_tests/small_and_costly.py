@@ -6,7 +6,10 @@
 Each kind is sent to a real server process while an honest producer, consumer and route asker go on. For each the
 program prints how long they waited at most (in brackets: less the time in which the machine gave no processor to the
 server or to them, which alone is judged), the server's memory above that before the first, its descriptors, and what it
-answered. It ends with 1 when an honest client was refused, or waited too long. ``unread_answers`` and
+answered. A table at the end tells this for each kind over all rounds, and which limits do not hold (``costly_rounds``):
+waits, memory at most, memory that is left above idle, growth from round to round, descriptors. The exit code is 1 when
+one does not hold, or when an honest client was refused. A kind uses the same names in each round, or deletes what it
+made, so that whatever grows from round to round is a loss. ``unread_answers`` and
 ``many_queues`` do the same for answers that nobody reads and for files that are closed under their readers.
 """
 
@@ -22,17 +25,17 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import Any, Final, TypeAlias
 
+from compat_tests.costly_rounds import Descriptors, Seen, Trial
 from compat_tests.unread_answers import (
     MIB,
     SETTLE_S,
     Honest,
-    Longest,
     Watch,
     pause,
     pull_fields,
@@ -51,10 +54,6 @@ from wire.message.message_id import parse_offset_message_id
 
 Address: TypeAlias = tuple[str, int]
 Fields: TypeAlias = Mapping[str, object]
-LONGEST_S: Final = 0.5
-LONGEST_BESIDE_LARGEST_S: Final = 1.0
-"""An honest wait beside a frame of the largest allowed size."""
-MOST_BYTES: Final = 400 * MIB
 LARGEST: Final = 16 * MIB - 4_096
 """Bytes of a body that fits the largest frame."""
 MAX_CRC: Final = 0x7FFFFFFF
@@ -600,8 +599,8 @@ def time_spans(place: Place) -> Counter[str]:
 
 
 def new_queues(place: Place) -> Counter[str]:
-    """First messages of thousands of queues, each of which takes a file, over several connections at once."""
-    topic = f"wide{time.monotonic_ns()}"
+    """First messages of thousands of queues, each of which takes a file, over several connections; then their end."""
+    topic = "firsts"
     _ask(place.broker, _topic(topic, 16_384))
     code, fields, body = _send(topic, {})
     firsts = [(code, {**fields, "queueId": queue}, body) for queue in range(16_384)]
@@ -611,12 +610,12 @@ def new_queues(place: Place) -> Counter[str]:
             sender.send(firsts[number::8])
         for sender in senders:
             found += counted(sender.read(2_048), 2_048)
-    return found
+    return found + _ask(place.broker, (RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic}, b""))
 
 
 def light_queues(place: Place) -> Counter[str]:
-    """Messages that name hundreds of light queues which do not exist yet."""
-    made = itertools.count(int(time.monotonic()) * 10_000)
+    """Messages that name hundreds of light queues; only in the first round these do not exist yet."""
+    made = itertools.count()
     found: Counter[str] = Counter()
     for messages, names in ((40, 64), (10, 256), (2, 1_024), (1, 2_000)):
         named = [",".join(f"%LMQ%{next(made)}" for _ in range(names)) for _ in range(messages)]
@@ -635,7 +634,6 @@ KINDS: Final[Mapping[str, Kind]] = {
         *(new_queues, light_queues),
     )
 }
-WITH_LARGEST_FRAMES: Final = {"numbers", "lenient", "registrations", "large_outcomes", "large_commits"}
 INDEX: Final = {"maxHashSlotNum": "250000"}
 """A key index with one megabyte of slots in memory.
 
@@ -649,41 +647,13 @@ SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
 """What a kind needs besides the settings of all."""
 
 
-@dataclass(frozen=True)
-class Seen:
-    """The results for one kind: memory above that of the idle server, and the longest waits."""
-
-    kind: str
-    waits: tuple[Longest, ...]
-    peak_bytes: int
-    after_bytes: int
-    descriptors: int
-    answers: Counter[str]
-
-    @property
-    def fault(self) -> str | None:
-        """Return the harm that an honest client or the machine suffered, or None."""
-        longest_s = LONGEST_BESIDE_LARGEST_S if self.kind in WITH_LARGEST_FRAMES else LONGEST_S
-        if self.own_wait_s > longest_s:
-            return f"{self.kind}: others waited {self.own_wait_s:.2f} s, the limit is {longest_s} s"
-        if self.peak_bytes > MOST_BYTES:
-            return f"{self.kind}: {self.peak_bytes / MIB:.0f} MiB above idle, the limit is {MOST_BYTES / MIB:.0f} MiB"
-        return None
-
-    @property
-    def own_wait_s(self) -> float:
-        """The longest wait of an honest client, less the machine's part of it."""
-        return max(wait.own_s for wait in self.waits)
-
-    def __str__(self) -> str:
-        waits = " ".join(map(str, self.waits))
-        answers = ", ".join(f"{name} {count}" for name, count in self.answers.most_common(4))
-        memory = f"at most {self.peak_bytes / MIB:+.0f} MiB, {self.after_bytes / MIB:+.0f} after"
-        return f"{self.kind:15} send, pull, route waited {waits} s; {memory}; {self.descriptors:+d} files; {answers}"
-
-
-def _descriptors(process_id: int) -> int:
-    return sum(1 for _ in Path(f"/proc/{process_id}/fd").iterdir())
+def _descriptors(process_id: int) -> Descriptors:
+    found: Counter[str] = Counter()
+    for descriptor in Path(f"/proc/{process_id}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            parts = descriptor.readlink().parts
+            found[next((folder for folder in ("consumequeue", "commitlog", "index") if folder in parts), "")] += 1
+    return Descriptors(found[""], found["consumequeue"], found["commitlog"] + found["index"])
 
 
 def _prepare(place: Place) -> None:
@@ -694,12 +664,10 @@ def _prepare(place: Place) -> None:
     _ask(place.broker, *[_topic(name) for name in names])
 
 
-def run(kinds: Sequence[str], rounds: int) -> list[Seen]:
-    """Send each kind so many times, and return what each did.
-
-    :raises RuntimeError: an honest client was refused, or its connection was closed.
-    """
-    seen: list[Seen] = []
+def run(kinds: Sequence[str], rounds: int) -> Trial:
+    """Send each kind so many times, and return what that did."""
+    seen: list[list[Seen]] = []
+    refusals: list[str] = []
     pages = free_port()
     settings = {"enablePropertyFilter": "true", "mappedFileSizeCommitLog": "67108864", "gateway.maxConnections": "2000"}
     settings |= {"metricsExporterType": "PROM", "metricsPromExporterPort": str(pages)}
@@ -716,22 +684,31 @@ def run(kinds: Sequence[str], rounds: int) -> list[Seen]:
         ]
         for client in clients:
             client.start()
-            honest.callback(client.end)
+            honest.callback(_end, client, refusals)
         pause(SETTLE_S)
         before = resident_bytes(server.pid), _descriptors(server.pid)
-        for kind in [kind for _ in range(rounds) for kind in kinds]:
-            for client in clients:
-                client.take_longest()
-            watch = Watch(server.pid)
-            watch.start()
-            answers = KINDS[kind](place)
-            waits = tuple(client.take_longest() for client in clients)
-            pause(SETTLE_S)
-            watch.end()
-            after = resident_bytes(server.pid) - before[0], _descriptors(server.pid) - before[1]
-            seen.append(Seen(kind, waits, watch.peak_bytes - before[0], *after, answers))
-            print(seen[-1], flush=True)
-    return seen
+        for number in range(1, rounds + 1):
+            seen.append([])
+            for kind in kinds:
+                for client in clients:
+                    client.take_longest()
+                watch = Watch(server.pid)
+                watch.start()
+                answers = KINDS[kind](place)
+                waits = tuple(client.take_longest() for client in clients)
+                pause(SETTLE_S)
+                watch.end()
+                after = resident_bytes(server.pid) - before[0], _descriptors(server.pid) - before[1]
+                seen[-1].append(Seen(kind, waits, watch.peak_bytes - before[0], *after, answers))
+                print(number, seen[-1][-1], flush=True)
+    return Trial(before[0], seen, refusals)
+
+
+def _end(client: Honest, refusals: list[str]) -> None:
+    try:
+        client.end()
+    except RuntimeError as error:
+        refusals.append(str(error))
 
 
 def _address(text: str) -> Address:
@@ -746,7 +723,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=1)
     given = parser.parse_args(arguments)
     began_s = time.monotonic()
-    faults = [one.fault for one in run(given.kinds.split(","), given.rounds) if one.fault]
+    trial = run(given.kinds.split(","), given.rounds)
+    faults = trial.faults()
+    print(f"\n{trial.table()}\n")
     print("\n".join(faults) or f"all is well after {time.monotonic() - began_s:.0f} s")
     return 1 if faults else 0
 

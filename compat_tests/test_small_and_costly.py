@@ -10,9 +10,11 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
+from compat_tests.costly_rounds import MOST_BYTES, OPEN_QUEUE_FILES, STAYS, Descriptors, Seen, Trial
 from compat_tests.environment import wait_until
-from compat_tests.small_and_costly import MOST_BYTES, Seen, run
-from compat_tests.unread_answers import Longest, processor_wait_s
+from compat_tests.small_and_costly import KINDS as ALL_KINDS
+from compat_tests.small_and_costly import run
+from compat_tests.unread_answers import MIB, Longest, processor_wait_s
 from gateway.tests.stalls import Stalls
 
 KINDS = ("endless_queues", "numbers", "poison", "lenient", "locks")
@@ -25,22 +27,106 @@ What the machine made everybody wait comes on top. Each kind once took between f
 
 def test_small_requests_that_cost_much_hold_up_nobody(tmp_path: Path) -> None:
     with Stalls(tmp_path) as stalls:
-        found = run(KINDS, rounds=1)
-    for seen in found:
+        trial = run(KINDS, rounds=1)
+    assert not trial.refusals
+    for seen in trial.rounds[0]:
         assert seen.own_wait_s < LONGEST_S + stalls.longest_ms / 1_000, seen
         assert seen.peak_bytes < MOST_BYTES, seen
+        assert seen.descriptors.others <= 0, seen
+
+
+IDLE = 40 * MIB
+NOTHING = Descriptors()
+
+
+def one(
+    kind: str = "offsets",
+    *waits: Longest,
+    peak: float = 0,
+    after: float = 0,
+    descriptors: Descriptors = NOTHING,
+) -> Seen:
+    """What a kind did, with memory in MiB."""
+    return Seen(kind, waits or (Longest(),), round(peak * MIB), round(after * MIB), descriptors, Counter())
+
+
+def faults(*rounds: list[Seen]) -> list[str]:
+    """The verdict over rounds beside a server of 40 MiB."""
+    return Trial(IDLE, rounds).faults()
+
+
+def test_memory_and_descriptors_that_are_back_are_no_fault() -> None:
+    assert faults(*[[one(after=4, peak=381), one("locks", after=3.9)]] * 10) == []
+
+
+def test_every_growth_is_told_with_its_amount() -> None:
+    grown = [[one(after=number), one("locks", after=number)] for number in range(10)]
+    assert faults(*grown) == [
+        "offsets: after the last round 9.00 MiB, 4.00 over the limit of 5.00",
+        "locks: after the last round 9.00 MiB, 4.00 over the limit of 5.00",
+        "all: after the last round 9.00 MiB, 5.00 over the limit of 4.00",
+        "all: above idle after the last round 9.00 MiB, 5.00 over the limit of 4.00",
+    ]
+
+
+def test_a_kind_that_leaves_memory_is_told_even_if_nothing_grows_later() -> None:
+    assert faults(*[[one(after=3), one("locks", after=8)]] * 3) == [
+        "locks: left in the first round 5.00 MiB, 1.00 over the limit of 4.00",
+        "all: above idle after the last round 8.00 MiB, 4.00 over the limit of 4.00",
+    ]
+
+
+def test_ten_parts_of_a_hundred_are_no_growth_of_much_memory() -> None:
+    stays = STAYS["held_pulls"] / MIB
+    assert faults([one("held_pulls", after=stays)], [one("held_pulls", after=stays * 1.05)]) == []
+    assert len(faults([one("held_pulls", after=60)], [one("held_pulls", after=67)])) == 1
+
+
+def test_what_stays_by_design_has_a_limit_that_is_judged() -> None:
+    stays = STAYS["held_pulls"] / MIB
+    assert faults([one("held_pulls", after=stays + 5)]) == [
+        f"held_pulls: left in the first round {stays + 5:.2f} MiB, 1.00 over the limit of {stays + 4:.2f}",
+        f"all: above idle after the last round {stays + 5:.2f} MiB, 1.00 over the limit of {stays + 4:.2f}",
+    ]
+    assert set(STAYS) <= set(ALL_KINDS)
+
+
+def test_the_most_memory_of_any_round_is_judged() -> None:
+    (fault,) = faults([one(peak=382)], [one()])
+    assert fault == "offsets: at most 382.00 MiB, 0.53 over the limit of 381.47"
+
+
+def test_descriptors_that_stay_are_told() -> None:
+    assert faults([one(descriptors=Descriptors(2))]) == [
+        "offsets: descriptors left open 2.00 more than before, 2.00 over the limit of 0.00"
+    ]
+    assert faults([one(descriptors=Descriptors(-1, OPEN_QUEUE_FILES, 3))]) == []
+    assert len(faults([one(descriptors=Descriptors(0, OPEN_QUEUE_FILES + 1, 65))])) == 2
+
+
+def test_refused_honest_clients_are_told() -> None:
+    assert Trial(IDLE, [[one()]], ["an honest client was refused: no"]).faults() == ["an honest client was refused: no"]
+
+
+def test_the_table_tells_each_kind_and_all_rounds() -> None:
+    waiting = Longest(0.9, 0.25)
+    table = Trial(IDLE, [[one("locks", waiting, peak=20, after=2)], [one("locks", after=1.5)]]).table()
+    assert [line.split() for line in table.splitlines()[1:]] == [
+        ["locks", "0.25", "0.5", "20", "2.0", "1.5", "0"],
+        ["all", "0.25", "20", "above", "idle", "(40.0", "MiB)", "after", "each", "of", "2", "rounds:", "2.0", "1.5"],
+    ]
 
 
 def test_only_a_wait_for_the_server_itself_is_a_fault() -> None:
     busy_machine = Longest().with_wait(2.0, machine_s=1.7)
     slow_server = busy_machine.with_wait(0.6, machine_s=0.05)
 
-    def fault(*waits: Longest) -> str | None:
-        return Seen("offsets", waits, 0, 0, 0, Counter()).fault
-
-    assert fault(busy_machine, Longest()) is None
+    assert faults([one("offsets", busy_machine, Longest())]) == []
     assert slow_server.wait_s == 2.0
-    assert fault(Longest(), slow_server) == "offsets: others waited 0.55 s, the limit is 0.5 s"
+    assert faults([one("offsets", Longest(), slow_server)]) == [
+        "offsets: others waited 0.55 s, 0.05 over the limit of 0.50"
+    ]
+    assert faults([one("numbers", slow_server)]) == []
 
 
 def test_a_process_that_shares_its_processor_waits_for_it() -> None:

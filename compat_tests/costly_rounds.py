@@ -1,0 +1,161 @@
+"""What rounds of small and costly requests showed, and the verdict: waits, memory, descriptors, growth.
+
+Memory is that of the server without pages of files, above that of the idle server before the first request.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from compat_tests.unread_answers import MIB, Longest
+
+LONGEST_S: Final = 0.5
+LONGEST_BESIDE_LARGEST_S: Final = 1.0
+"""An honest wait beside a frame of the largest allowed size."""
+WITH_LARGEST_FRAMES: Final = {"numbers", "lenient", "registrations", "large_outcomes", "large_commits"}
+MOST_BYTES: Final = 400_000_000
+SHARE: Final = 10
+"""Memory is back if it is at most one part of so many above what it was."""
+NOISE_BYTES: Final = 4 * MIB
+"""What the same server shows more or less without any peer: pieces of 1 MiB that Python takes, files being written."""
+OPEN_QUEUE_FILES: Final = 512
+"""The files of queues that the server keeps open (``gateway.maxOpenConsumeQueueFiles``)."""
+OPEN_LOG_FILES: Final = 64
+"""The files of the log and of the key index that the server keeps open while the log grows by gigabytes."""
+
+STAYS: Final[Mapping[str, int]] = {"held_pulls": 75 * MIB}
+"""What a kind leaves by design, in bytes, as ``docs/limits.md`` says; all others leave nothing."""
+
+
+@dataclass(frozen=True)
+class Descriptors:
+    """Open descriptors: those of files of queues, of the log and the key index, and all others, such as connections."""
+
+    others: int = 0
+    queue_files: int = 0
+    log_files: int = 0
+
+    def __sub__(self, before: Descriptors) -> Descriptors:
+        return Descriptors(
+            self.others - before.others, self.queue_files - before.queue_files, self.log_files - before.log_files
+        )
+
+    def __str__(self) -> str:
+        return f"{self.others:+d} descriptors, {self.queue_files:+d} queue and {self.log_files:+d} log files"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The results of one kind in one round: memory and descriptors above those of the idle server, longest waits."""
+
+    kind: str
+    waits: tuple[Longest, ...]
+    peak_bytes: int
+    after_bytes: int
+    descriptors: Descriptors
+    answers: Counter[str]
+
+    @property
+    def own_wait_s(self) -> float:
+        """The longest wait of an honest client, less the machine's part of it."""
+        return max(wait.own_s for wait in self.waits)
+
+    def __str__(self) -> str:
+        waits = " ".join(map(str, self.waits))
+        answers = ", ".join(f"{name} {count}" for name, count in self.answers.most_common(4))
+        memory = f"at most {self.peak_bytes / MIB:+.0f} MiB, {self.after_bytes / MIB:+.1f} after"
+        return f"{self.kind:19} send, pull, route waited {waits} s; {memory}; {self.descriptors}; {answers}"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Everything that one run showed.
+
+    :param idle_bytes: memory of the server before the first request.
+    :param rounds: the results of each whole round, with the same kinds in the same order.
+    :param refusals: what went wrong for honest clients.
+    """
+
+    idle_bytes: int
+    rounds: Sequence[Sequence[Seen]]
+    refusals: Sequence[str] = ()
+
+    def faults(self) -> list[str]:
+        """Return what does not hold, each with by how much."""
+        return [*self.refusals, *self._of_kinds(), *self._of_rounds()]
+
+    def _of_kinds(self) -> Iterator[str]:
+        for seen in zip(*self.rounds, strict=True):
+            kind, first, last = seen[0].kind, seen[0], seen[-1]
+            yield from _over(f"{kind}: others waited", max(one.own_wait_s for one in seen), longest_s(kind), "s")
+            yield from _over(f"{kind}: at most", max(one.peak_bytes for one in seen) / MIB, MOST_BYTES / MIB, "MiB")
+            others = max(one.descriptors.others for one in seen)
+            yield from _over(f"{kind}: descriptors left open", others, 0, "more than before")
+            added = first.after_bytes - self._before(first)
+            yield from _over(f"{kind}: left in the first round", added / MIB, self._may_leave(kind) / MIB, "MiB")
+            if len(seen) > 2:
+                # What all kinds leave once was there from the second round on.
+                warm = seen[1].after_bytes
+                yield from _over(f"{kind}: after the last round", last.after_bytes / MIB, _grown(warm) / MIB, "MiB")
+
+    def _of_rounds(self) -> Iterator[str]:
+        rests = self.rests
+        if len(rests) > 1:
+            yield from _over("all: after the last round", rests[-1] / MIB, _grown(rests[0]) / MIB, "MiB")
+        kinds = {one.kind for one in self.rounds[0]}
+        may_stay = max(NOISE_BYTES, self.idle_bytes // SHARE) + sum(STAYS.get(kind, 0) for kind in kinds)
+        yield from _over("all: above idle after the last round", rests[-1] / MIB, may_stay / MIB, "MiB")
+        for one in (seen[-1].descriptors for seen in self.rounds[-1:]):
+            yield from _over("all: files of queues left open", one.queue_files, OPEN_QUEUE_FILES, "files")
+            yield from _over("all: files of the log left open", one.log_files, OPEN_LOG_FILES, "files")
+
+    @property
+    def rests(self) -> list[int]:
+        """The memory above idle after each round."""
+        return [seen[-1].after_bytes for seen in self.rounds]
+
+    def _before(self, first: Seen) -> int:
+        """Return the memory before a kind of the first round."""
+        return next((left.after_bytes for left, one in pairwise(self.rounds[0]) if one is first), 0)
+
+    def _may_leave(self, kind: str) -> int:
+        return max(NOISE_BYTES, self.idle_bytes // SHARE) + STAYS.get(kind, 0)
+
+    def table(self) -> str:
+        """Return one line for each kind and one for all, over all rounds."""
+        title = f"{'kind':19} {'wait s':>7} {'limit':>5} {'peak MiB':>9} {'left MiB: first':>16} {'last':>6} {'fds':>4}"
+        lines = [title]
+        for seen in zip(*self.rounds, strict=True):
+            kind, first, last = seen[0].kind, seen[0], seen[-1]
+            lines.append(
+                f"{kind:19} {max(one.own_wait_s for one in seen):7.2f} {longest_s(kind):5.1f} "
+                f"{max(one.peak_bytes for one in seen) / MIB:9.0f} {first.after_bytes / MIB:16.1f} "
+                f"{last.after_bytes / MIB:6.1f} {max(one.descriptors.others for one in seen):4d}"
+            )
+        everything = [one for seen in self.rounds for one in seen]
+        rests = " ".join(f"{rest / MIB:.1f}" for rest in self.rests)
+        lines.append(
+            f"{'all':19} {max(one.own_wait_s for one in everything):7.2f} {'':5} "
+            f"{max(one.peak_bytes for one in everything) / MIB:9.0f} above idle ({self.idle_bytes / MIB:.1f} MiB) "
+            f"after each of {len(self.rounds)} rounds: {rests}"
+        )
+        return "\n".join(lines)
+
+
+def longest_s(kind: str) -> float:
+    """Return how long others may wait beside a kind."""
+    return LONGEST_BESIDE_LARGEST_S if kind in WITH_LARGEST_FRAMES else LONGEST_S
+
+
+def _grown(before_bytes: int) -> float:
+    """Return the most that counts as no growth."""
+    return before_bytes + max(NOISE_BYTES, before_bytes / SHARE)
+
+
+def _over(what: str, value: float, limit: float, unit: str) -> Iterator[str]:
+    if value > limit:
+        yield f"{what} {value:.2f} {unit}, {value - limit:.2f} over the limit of {limit:.2f}"
