@@ -263,6 +263,7 @@ class ControlledBrokerService:
             start=entry.start,
             confirmed=0,
             max_behind_ms=self._settings.ha_max_time_slave_not_catchup_ms,
+            least=self._settings.min_in_sync_replicas,
         )
         self._in_sync.tell(view.sync_state_set, view.set_epoch, self._now_ms())
         return CountedMembers(self._in_sync, self._member.slaves_changed)

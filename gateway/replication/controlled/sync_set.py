@@ -33,13 +33,15 @@ class InSyncMembers:
     :param start: the offset at which the master's epoch begins; a slave that has less may not join.
     :param confirmed: the offset below which the master's log is confirmed already.
     :param max_behind_ms: how long a member may not have caught up before it has to leave.
+    :param least: the members, itself included, that must have a message before it is confirmed.
     """
 
-    def __init__(self, own_id: int, *, start: int, confirmed: int, max_behind_ms: int) -> None:
+    def __init__(self, own_id: int, *, start: int, confirmed: int, max_behind_ms: int, least: int) -> None:
         self._own_id = own_id
         self._start = start
         self._confirmed = confirmed
         self._max_behind_ms = max_behind_ms
+        self._least = least
         self._slaves: dict[int, FollowerState] = {}
         self._asked_at_ms: int | None = None
         self._doubted_at_ms = 0
@@ -106,7 +108,12 @@ class InSyncMembers:
     # -- what follows -------------------------------------------------------------------------------------------
 
     def confirmed(self, own_end: int) -> int:
-        """Return the offset below which every member has the log; it never falls."""
+        """Return the offset below which every member has the log; it never falls.
+
+        While the set has too few members, it does not rise: what was sent before waits for another copy.
+        """
+        if len(self.counting) < self._least:
+            return self._confirmed
         end = own_end
         for broker_id in self.counting - {self._own_id}:
             slave = self._slaves.get(broker_id)

@@ -124,7 +124,8 @@ class Member:
     def _make_members(self, entry: EpochEntry, end: int) -> InSyncMembers:
         assert entry.start <= end
         controller = self.group.controller
-        self.members = InSyncMembers(self.id, start=entry.start, confirmed=0, max_behind_ms=15_000)
+        least = self.group.min_in_sync
+        self.members = InSyncMembers(self.id, start=entry.start, confirmed=0, max_behind_ms=15_000, least=least)
         self.members.tell(controller.in_sync, controller.set_epoch, self.group.clock())
         return self.members
 

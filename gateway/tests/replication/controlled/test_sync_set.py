@@ -11,8 +11,8 @@ from gateway.replication.controlled.sync_set import DOUBT_MS, InSyncMembers
 BEHIND_MS = 15_000
 
 
-def members(told: set[int], *, start: int = 0, confirmed: int = 0) -> InSyncMembers:
-    made = InSyncMembers(1, start=start, confirmed=confirmed, max_behind_ms=BEHIND_MS)
+def members(told: set[int], *, start: int = 0, confirmed: int = 0, least: int = 1) -> InSyncMembers:
+    made = InSyncMembers(1, start=start, confirmed=confirmed, max_behind_ms=BEHIND_MS, least=least)
     made.tell(frozenset(told), 1, 0)
     return made
 
@@ -44,6 +44,20 @@ def test_a_lost_member_freezes_what_is_confirmed_until_the_controller_lets_it_le
     assert group.wanted(900, 11) is None
     group.answer(wanted, 2, 12)
     assert group.confirmed(900) == 900
+
+
+def test_what_was_sent_before_the_set_became_too_small_waits_for_another_copy() -> None:
+    group = members({1, 2}, least=2)
+    group.connect(2, 500, 700, 0)
+    assert group.confirmed(700) == 500
+    group.leave(2)
+    group.tell(frozenset({1}), 2, 1)
+    assert group.confirmed(700) == 500, "its senders were promised two copies"
+    group.connect(2, 600, 700, 2)
+    group.ask(frozenset({1, 2}), 2)
+    assert group.confirmed(700) == 600
+    group.report(2, 700, 700, 3)
+    assert group.confirmed(700) == 700
 
 
 def test_a_slave_that_has_everything_confirmed_joins_and_counts_from_the_question_on() -> None:
@@ -114,7 +128,7 @@ class Sets(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.group = InSyncMembers(1, start=0, confirmed=0, max_behind_ms=BEHIND_MS)
+        self.group = InSyncMembers(1, start=0, confirmed=0, max_behind_ms=BEHIND_MS, least=1)
         self.set, self.epoch = frozenset({1}), 0
         self.now_ms = self.end = self.shown = 0
         self.ends = {2: 0, 3: 0}
