@@ -10,6 +10,7 @@ import time
 import click
 
 from gateway.tests.simulation.campaign import again, in_processes, summary
+from gateway.tests.simulation.controlled.history import ControlledHistory
 from gateway.tests.simulation.history import Account, History
 from gateway.tests.simulation.world import Violation
 from wire.compiled import IS_COMPILED
@@ -23,23 +24,25 @@ MOST_FINDINGS = 20
 @click.option("--first", default=0, show_default=True, help="Of the first history.")
 @click.option("--processes", default=1, show_default=True, help="How many processes play.")
 @click.option("--seed", type=int, help="Play this history only.")
+@click.option("--controller", is_flag=True, help="Let a controller decide who is the master.")
 @click.option("--trace", is_flag=True, help="Write down everything that happens in it.")
-def main(seeds: int, first: int, processes: int, seed: int | None, trace: bool) -> None:
+def main(seeds: int, first: int, processes: int, seed: int | None, controller: bool, trace: bool) -> None:
     """Play histories of brokers that replicate, and compare what is left with what was promised."""
     if IS_COMPILED:
         sys.exit("the simulation replaces parts of the gateway, and runs interpreted only")
     logging.disable(logging.CRITICAL)
+    kind = ControlledHistory if controller else History
     if seed is not None:
-        _one(seed, is_traced=trace)
+        _one(seed, kind(seed, is_traced=trace))
         return
     started = time.monotonic()
     done, findings, total = 0, 0, Account()
-    for count, account, found in in_processes(first, seeds, processes):
+    for count, account, found in in_processes(first, seeds, processes, kind):
         done += count
         total.add(account)
         for each, violation in found:
             findings += 1
-            click.echo(f"{violation}\n{again(each)}", err=True)
+            click.echo(f"{violation}\n{again(each, kind)}", err=True)
         minutes = (time.monotonic() - started) / 60
         _line(f"{done:,} histories, {findings} findings, {done / minutes:,.0f} a minute")
         if findings >= MOST_FINDINGS:
@@ -50,8 +53,7 @@ def main(seeds: int, first: int, processes: int, seed: int | None, trace: bool) 
     sys.exit(1 if findings else 0)
 
 
-def _one(seed: int, *, is_traced: bool) -> None:
-    history = History(seed, is_traced=is_traced)
+def _one(seed: int, history: History) -> None:
     violation: Violation | None = None
     try:
         account = history.play()

@@ -9,32 +9,34 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from queue import Empty
-from typing import Any
+from typing import Any, TypeAlias
 
 from gateway.tests.simulation.history import Account, History
 from gateway.tests.simulation.world import Violation
 
+Kind: TypeAlias = type[History]
 TOLD_EVERY_S = 1.0
 COLLECTED_AFTER = 40
 """The histories after which garbage is looked for: a history leaves many circles, and looking for them is slow."""
 
 
-def again(seed: int) -> str:
+def again(seed: int, kind: Kind = History) -> str:
     """Return how to see a history again."""
-    return f"again: python -m gateway.tests.simulation --seed {seed} --trace"
+    option = "" if kind is History else " --controller"
+    return f"again: python -m gateway.tests.simulation{option} --seed {seed} --trace"
 
 
-def judge(seed: int) -> tuple[Account | None, str]:
+def judge(seed: int, kind: Kind = History) -> tuple[Account | None, str]:
     """Play a history; return its account, or None and the broken promise."""
     try:
-        return History(seed).play(), ""
+        return kind(seed).play(), ""
     except Violation as violation:
         return None, f"seed {seed}: {violation}"
     except Exception as error:  # noqa: BLE001 - whatever the product raises is a finding
         return None, f"seed {seed}: {error!r}"
 
 
-def play_all(seeds: range, tell: Callable[[int, Account, list[tuple[int, str]]], None]) -> None:
+def play_all(seeds: range, tell: Callable[[int, Account, list[tuple[int, str]]], None], kind: Kind) -> None:
     """Play histories; tell their number, their account and the findings since the last time, again and again."""
     logging.disable(logging.CRITICAL)
     gc.disable()
@@ -42,7 +44,7 @@ def play_all(seeds: range, tell: Callable[[int, Account, list[tuple[int, str]]],
     count, total, found = 0, Account(), list[tuple[int, str]]()
     try:
         for number, seed in enumerate(seeds):
-            account, violation = judge(seed)
+            account, violation = judge(seed, kind)
             count += 1
             if account is None:
                 found.append((seed, violation))
@@ -59,24 +61,28 @@ def play_all(seeds: range, tell: Callable[[int, Account, list[tuple[int, str]]],
         gc.enable()
 
 
-def _in_process(seeds: range, queue: Any) -> None:
-    play_all(seeds, lambda *told: queue.put(told))
+def _in_process(seeds: range, queue: Any, kind: Kind) -> None:
+    play_all(seeds, lambda *told: queue.put(told), kind)
     queue.put(None)
 
 
-def in_processes(first: int, count: int, processes: int) -> Iterator[tuple[int, Account, list[tuple[int, str]]]]:
+def in_processes(
+    first: int, count: int, processes: int, kind: Kind = History
+) -> Iterator[tuple[int, Account, list[tuple[int, str]]]]:
     """Play histories in several processes; yield what they tell."""
     if processes == 1:
         told: list[tuple[int, Account, list[tuple[int, str]]]] = []
         for begin in range(first, first + count, COLLECTED_AFTER):
-            play_all(range(begin, min(begin + COLLECTED_AFTER, first + count)), lambda *each: told.append(each))
+            play_all(range(begin, min(begin + COLLECTED_AFTER, first + count)), lambda *each: told.append(each), kind)
             yield from told
             told.clear()
         return
     context = multiprocessing.get_context("fork")
     queue: Any = context.Queue()
     workers = [
-        context.Process(target=_in_process, args=(range(first + number, first + count, processes), queue), daemon=True)
+        context.Process(
+            target=_in_process, args=(range(first + number, first + count, processes), queue, kind), daemon=True
+        )
         for number in range(processes)
     ]
     for worker in workers:

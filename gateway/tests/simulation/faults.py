@@ -67,8 +67,7 @@ class Faults:
         """Let a machine lose its power."""
         machine = self._machine()
         self._world.tell(f"{machine.number} loses its power")
-        if machine.process is not None:
-            machine.process.end_now(says_so=False)
+        machine.end(says_so=False)
         machine.lose_power(self._random)
 
     def pause(self) -> None:

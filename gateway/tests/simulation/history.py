@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 
+from gateway.settings import Settings
 from gateway.settings.store import FlushDiskType
 from gateway.tests.simulation.chance import from_seed
 from gateway.tests.simulation.clients import Clients
@@ -79,8 +80,11 @@ class History:
     :param is_traced: whether to write down everything.
     """
 
+    kind = "replicas"
+    faults_of_kind: Mapping[str, float] = FAULTS
+
     def __init__(self, seed: int, *, is_traced: bool = False) -> None:
-        self.world = world = World(seed, is_traced=is_traced)
+        self.world = world = World(seed, is_traced=is_traced, kind=self.kind)
         self._random = random = world.random
         count = random.choice((2, 2, 2, 3))
         copies = random.choice((1, 1, 2)) if count == 3 else 1
@@ -103,12 +107,15 @@ class History:
         for _ in range(count):
             flush = random.choice((FlushDiskType.SYNC_FLUSH, FlushDiskType.SYNC_FLUSH, FlushDiskType.ASYNC_FLUSH))
             settings.append(replace(common, flush_disk_type=flush))
-        self.operator = Operator(world, self._machines, names, self._ledger, settings)
-        self.clients = Clients(world, self._ledger, self.operator.master)
+        self.operator = self._operator(names, settings)
+        self.clients = Clients(world, self._ledger, self.operator.asked)
         self.faults = Faults(world, self._machines, names, self.operator)
-        chosen = {name: weight for name, weight in FAULTS.items() if random.random() < 0.5}
+        chosen = {name: weight for name, weight in self.faults_of_kind.items() if random.random() < 0.5}
         self._weights = {**WORK, **chosen, **REPAIRS}
         self._length = random.randint(20, 60)
+
+    def _operator(self, names: NameServers, settings: list[Settings]) -> Operator:
+        return Operator(self.world, self._machines, names, self._ledger, settings)
 
     def play(self) -> Account:
         """Play it.
@@ -150,8 +157,8 @@ class History:
         self.world.tell("everything heals")
         self.faults.end_all()
         for machine in self._machines:
-            process = machine.process
-            if process is not None and process.is_stopping:
+            process, running = machine.process, machine.running
+            if running is not None and running.is_stopping:
                 operator.stop_and_wait(machine)
             elif process is not None and (not process.is_ready or process.parts.store.failure is not None):
                 operator.end(machine)

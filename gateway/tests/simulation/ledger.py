@@ -14,7 +14,7 @@ and an old master that returns as a slave shows its log until it is found to dif
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -86,6 +86,8 @@ class Ledger:
         """The consumer's offsets as the present master has them."""
         self._offsets = [Offsets() for _ in machines]
         self.places_shown = 0
+        self.is_current: Callable[[Process], bool] = lambda _: True
+        """Returns whether a master is the last one that was made; with a controller an earlier one may still run."""
 
     # -- what is seen -------------------------------------------------------------------------------------------
 
@@ -94,8 +96,8 @@ class Ledger:
         number = process.machine.number
 
         def visible(outcomes: list[PutOutcome]) -> None:
-            # At its orderly stop a master lets everything pass, when nobody reads any more.
-            is_weak = process.is_stopping and not process.is_slave
+            # At its orderly stop a broker that holds messages lets everything pass, when nobody reads any more.
+            is_weak = process.is_stopping and (not process.is_slave or process.parts.group is not None)
             for result in each_result(outcomes):
                 if result.queue is not None:
                     message = result.message
@@ -158,6 +160,8 @@ class Ledger:
     def commit(self, queue: tuple[str, int], offset: int, master: Process) -> None:
         """A consumer's offset was taken."""
         self._world.tell(f"offset of {queue}: {offset}")
+        if not self.is_current(master):
+            return
         self.values[queue] = offset
         self.took(master.machine, self.values)
 
@@ -192,7 +196,7 @@ class Ledger:
                     f"machine {process.machine.number}: the offset of {queue} is {actual.get(queue)} after {floor}"
                 )
         found = self.look(process, is_start=True)
-        if process.is_slave:
+        if process.is_slave or not self.is_current(process):
             return
         self.values = {queue: offset for queue, offset in actual.items() if offset >= 0}
         self.took(process.machine, self.values)

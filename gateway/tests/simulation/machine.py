@@ -68,6 +68,8 @@ class Machine:
         self.slow_us = 0
         """The most microseconds that work on the disk takes; 0 for a quick disk."""
         self.process: Any = None
+        self.member: Any = None
+        """The process of a controller's member, whose roles are ``process`` one after another."""
         self.lives = 0
         self.known_end = 0
         """The offset below which the log was on disk when its last process ended."""
@@ -88,6 +90,20 @@ class Machine:
     def clock_ms(self) -> int:
         """Return the time of day that the machine believes in."""
         return START_MS + self._world.now_us // 1_000 + self.clock_offset_ms
+
+    @property
+    def running(self) -> Any:
+        """The process that runs; None if none does."""
+        return self.process if self.member is None else self.member
+
+    def end(self, *, says_so: bool = True) -> None:
+        """End the process that runs, if one does.
+
+        :param says_so: False if the power is gone, so that nobody is told.
+        """
+        running = self.running
+        if running is not None:
+            running.end_now(says_so=says_so)
 
     def settle_disk(self) -> None:
         """Let a new process see what the old one has left; what is not synced may still be lost."""

@@ -1,6 +1,6 @@
 """Steps of the people who run the brokers: starts, orderly stops, a promotion by hand, an emptied directory.
 
-They do what docs/replication.md says. The decisions of a controller would stand here beside theirs.
+They do what docs/replication.md says. ``controlled`` has histories in which a controller decides.
 """
 
 from __future__ import annotations
@@ -77,6 +77,10 @@ class Operator:
         is_there = process is not None and process.is_ready and not process.is_stopping and not process.is_slave
         return process if is_there else None
 
+    def asked(self) -> Process | None:
+        """Return the broker that clients take for the master."""
+        return self.master()
+
     def slaves(self) -> list[Process]:
         """Return the running slaves."""
         found = [machine.process for machine in self._machines if machine is not self.master_machine]
@@ -134,10 +138,7 @@ class Operator:
             process.on_end = self._ended
             self._world.current = process
             process.start()
-            if process.parts.slave is not None:
-                self._watch_rounds(process)
-            self._ledger.watch(process)
-            self._ledger.begun(process)
+            self._begun(process)
         except ProcessEnded:
             pass
         except (GatewayError, OSError) as error:
@@ -148,6 +149,12 @@ class Operator:
         finally:
             self._world.current = before
         self._world.check()
+
+    def _begun(self, process: Process) -> None:
+        if process.parts.slave is not None:
+            self._watch_rounds(process)
+        self._ledger.watch(process)
+        self._ledger.begun(process)
 
     def _ended(self, process: Process, is_orderly: bool) -> None:
         self._ledger.ended(process.machine, is_orderly=is_orderly)
@@ -169,36 +176,36 @@ class Operator:
 
     def start_one(self) -> None:
         """Start a broker that is not running."""
-        down = [machine for machine in self._machines if machine.process is None]
+        down = [machine for machine in self._machines if machine.running is None]
         if down:
             self.start(self._random.choice(down))
 
     def stop_one(self) -> None:
         """Stop a broker in order."""
-        up = [machine.process for machine in self._machines if machine.process is not None]
+        up = [machine for machine in self._machines if machine.running is not None]
         if up:
             self._stop(self._random.choice(up))
 
-    def _stop(self, process: Process) -> None:
-        if process.is_ready:
-            self._world.tell(f"{process.machine.number} stops")
-            self._world.carry_out(process, process.stop)
+    def _stop(self, machine: Machine) -> None:
+        running = machine.running
+        if running.is_ready:
+            self._world.tell(f"{machine.number} stops")
+            self._world.carry_out(running, running.stop)
 
     def stop_and_wait(self, machine: Machine) -> None:
         """Stop a broker in order; end it if that takes long."""
-        process = machine.process
-        if process is None:
+        running = machine.running
+        if running is None:
             return
-        self._stop(process)
-        self.run_until(lambda: not process.is_alive, STOP_PATIENCE_S)
+        self._stop(machine)
+        self.run_until(lambda: not running.is_alive, STOP_PATIENCE_S)
         self.end(machine)
 
     def end(self, machine: Machine) -> None:
         """Kill a broker."""
-        process = machine.process
-        if process is not None:
+        if machine.running is not None:
             self._world.tell(f"{machine.number} is killed")
-            process.end_now()
+            machine.end()
 
     def run_until(self, is_so: Callable[[], bool], seconds: int) -> bool:
         """Let time pass until something is so."""

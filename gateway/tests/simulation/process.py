@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.python.failure import Failure
@@ -19,10 +19,11 @@ from gateway.errors import GatewayError
 from gateway.in_thread import result_of
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.pending import CallFailed
+from gateway.replication.controlled.place import PlaceInGroup
 from gateway.settings import Address, Settings
 from gateway.tests.simulation.machine import Machine, durable_end_of
 from gateway.tests.simulation.names import HA_PORT, LISTEN_PORT, NameServers, Registration
-from gateway.tests.simulation.world import US_PER_S, ProcessEnded, SimulatedReactor, World
+from gateway.tests.simulation.world import US_PER_S, Owner, ProcessEnded, SimulatedReactor, World
 from wire.command import RemotingCommand
 from wire.connection import Connection
 from wire.headers.declare import Header, build_header
@@ -74,10 +75,16 @@ class Asking:
         return self._process.reactor.callLater(delay_s, function)
 
 
+class ProcessOfMachine(Owner, Protocol):
+    """A process, as its threads see it."""
+
+    machine: Machine
+
+
 class Threads:
     """The log thread and the pool of a process: works end when the seed says so, those of the log in order."""
 
-    def __init__(self, world: World, process: Process) -> None:
+    def __init__(self, world: World, process: ProcessOfMachine) -> None:
         self._world = world
         self._process = process
         self._log: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
@@ -115,6 +122,7 @@ class Process:
     """A running broker.
 
     :param slowness: how many times longer than usual the time between two rounds through the master's tables is.
+    :param group: the place in a controller's group, if a controller decides.
     """
 
     def __init__(
@@ -125,6 +133,7 @@ class Process:
         settings: Settings,
         others: list[Machine],
         slowness: int,
+        group: PlaceInGroup | None = None,
     ) -> None:
         self.world = world
         self.machine = machine
@@ -158,6 +167,7 @@ class Process:
                 listen_port=lambda: LISTEN_PORT,
                 call=self._call,
                 files=machine.disk,
+                group=group,
             ),
         )
         self.registration = Registration(names, self)

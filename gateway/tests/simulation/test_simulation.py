@@ -13,6 +13,8 @@ from click.testing import CliRunner
 
 from gateway.cli.version import is_compiled
 from gateway.tests.simulation.__main__ import main
+from gateway.tests.simulation.campaign import Kind
+from gateway.tests.simulation.controlled.history import ControlledHistory
 from gateway.tests.simulation.history import Account, History
 
 pytestmark = pytest.mark.skipif(is_compiled(), reason="parts of compiled modules cannot be replaced")
@@ -38,10 +40,20 @@ def test_every_promise_is_kept(chunk: int) -> None:
     assert total.without_copy > 0
 
 
-def test_the_same_seed_is_the_same_history_byte_for_byte() -> None:
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_every_promise_is_kept_while_a_controller_decides(chunk: int) -> None:
+    total = Account()
+    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+        total.add(ControlledHistory(seed).play())
+    assert total.acknowledged > CHUNK, "too few to mean anything"
+    assert total.promotions > CHUNK, "each begins with one"
+
+
+@pytest.mark.parametrize("kind", [History, ControlledHistory])
+def test_the_same_seed_is_the_same_history_byte_for_byte(kind: Kind) -> None:
     traces = []
     for _ in range(2):
-        history = History(7, is_traced=True)
+        history = kind(7, is_traced=True)
         history.play()
         traces.append(history.world.trace)
     assert len(traces[0] or ()) > 100
@@ -53,3 +65,4 @@ def test_the_command_tells_what_happened() -> None:
     assert result.exit_code == 0, result.output
     assert "0 findings" in result.output
     assert "SEND_OK" in CliRunner().invoke(main, ["--seed", "7", "--trace"]).output
+    assert "controller elects" in CliRunner().invoke(main, ["--controller", "--seed", "7", "--trace"]).output

@@ -64,10 +64,11 @@ class World:
     """Time, chance and order of one history.
 
     :param is_traced: whether to write down everything.
+    :param kind: histories of another kind draw other numbers from the same seed.
     """
 
-    def __init__(self, seed: int, *, is_traced: bool = False) -> None:
-        self.random = Random(f"replicas {seed}")
+    def __init__(self, seed: int, *, is_traced: bool = False, kind: str = "replicas") -> None:
+        self.random = Random(f"{kind} {seed}")
         self.now_us = 0
         self.trace: list[str] | None = [] if is_traced else None
         self.current: Any = None

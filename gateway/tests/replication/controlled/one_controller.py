@@ -103,11 +103,14 @@ class OneController:
         self.set_epoch += 1
         return 0, AlterSyncStateSetResponse(new_sync_state_set_epoch=self.set_epoch), self._body()
 
+    def choose(self, candidates: list[int]) -> int:
+        return candidates[0]
+
     def _elect(self) -> None:
         candidates = sorted(self.set & set(self.living))
         if not candidates:
             return
-        self.master = candidates[0]
+        self.master = self.choose(candidates)
         self.epoch += 1
         self.set_epoch += 1
         self.set = {self.master}

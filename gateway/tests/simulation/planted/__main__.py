@@ -26,7 +26,7 @@ def first_seed(bug: Bug, within: int) -> tuple[int, str] | None:
 
         bug.plant(plant)
         for seed in range(within):
-            account, violation = judge(seed)
+            account, violation = judge(seed, bug.kind)
             if account is None:
                 return seed, violation
             if seed % COLLECTED_AFTER == 0:

@@ -13,6 +13,11 @@ from gateway.broker.requests.sending import send as send_module
 from gateway.metadata.names import SCHEDULE_TOPIC
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.replication import comparing
+from gateway.replication.auto_switch import joining
+from gateway.replication.auto_switch.confirmed import ConfirmedStage
+from gateway.replication.auto_switch.joining import GroupJoining
+from gateway.replication.controlled.sync_set import InSyncMembers
+from gateway.replication.epochs import Epochs
 from gateway.replication.master import port, sending
 from gateway.replication.master.copies import Copies
 from gateway.replication.master.sending import SlaveLine
@@ -25,6 +30,9 @@ from gateway.store.put_result import PutStatus, WaitFor
 from gateway.store.queues.consume_queues import ConsumeQueues
 from gateway.tests.crash.disk.recording import Change, Kind
 from gateway.tests.crash.planted.mutants import Patch
+from gateway.tests.simulation.campaign import Kind as HistoryKind
+from gateway.tests.simulation.controlled.history import ControlledHistory
+from gateway.tests.simulation.history import History
 from gateway.tests.simulation.machine import SimulatedDisk
 from gateway.transaction import settling
 from gateway.transaction.records.op_messages import build_op
@@ -37,10 +45,12 @@ class Bug:
 
     :param plant: puts it into the code.
     :param within: the number of seeds, from 0 on, of which one has to find it.
+    :param kind: the histories that find it.
     """
 
     plant: Callable[[Patch], None]
     within: int
+    kind: HistoryKind = History
 
 
 def without(kind: Kind, part: str) -> Callable[[Patch], None]:
@@ -344,6 +354,82 @@ def leave_names(patch: Patch) -> None:
     patch(ConsumeQueues, "_load", load)
 
 
+# --- groups with a controller ----------------------------------------------------------------------------------------
+
+
+def confirm_in_a_small_set(patch: Patch) -> None:
+    """What waited when the set became too small is answered SEND_OK."""
+    honest = InSyncMembers.__init__
+
+    def begin(self: InSyncMembers, own_id: int, **rest: Any) -> None:
+        honest(self, own_id, **{**rest, "least": 1})
+
+    patch(InSyncMembers, "__init__", begin)
+
+
+def hold_after_the_drain(patch: Patch) -> None:
+    """A member that stops holds what comes to its disk from then on."""
+
+    def let_all_pass(self: ConfirmedStage) -> None:
+        while self._held:
+            self._pass_on(self._held.popleft())
+
+    patch(ConfirmedStage, "let_all_pass", let_all_pass)
+
+
+def show_what_is_not_confirmed(patch: Patch) -> None:
+    """A member shows what it copied at once."""
+    patch(ConfirmedStage, "confirm", lambda self, _end: self.let_all_pass())
+
+    def let_all_pass(self: ConfirmedStage) -> None:
+        while self._held:
+            self._pass_on(self._held.popleft())
+
+    patch(ConfirmedStage, "let_all_pass", let_all_pass)
+
+
+def doubt_nothing(patch: Patch) -> None:
+    """A set that the controller was asked for counts only when it answers."""
+    patch(InSyncMembers, "counting", property(lambda self: self.told))
+
+
+def join_at_once(patch: Patch) -> None:
+    """A member joins the set before it has caught up."""
+
+    def wanted(self: InSyncMembers, _own_end: int, _now_ms: int) -> frozenset[int] | None:
+        members = frozenset({self._own_id, *self._slaves})
+        return None if self._asked_at_ms is not None or members == self.told else members
+
+    def confirmed(self: InSyncMembers, own_end: int) -> int:
+        return own_end
+
+    patch(InSyncMembers, "wanted", wanted)
+    patch(InSyncMembers, "confirmed", confirmed)
+
+
+def cut_nothing(patch: Patch) -> None:
+    """A member whose log differs from the master's copies on."""
+
+    async def ask_for_cut(self: Any, offset: int, end: int) -> None:
+        pass
+
+    patch(GroupJoining, "_ask_for_cut", ask_for_cut)
+
+
+def compare_epochs_only(patch: Patch) -> None:
+    """Records are not compared: epochs decide."""
+
+    async def end_by_epochs(_store: Any, _around: Any, _remoting: Any, place: int, _begin: int) -> int:
+        return place
+
+    patch(joining, "common_end", end_by_epochs)
+
+
+def forget_cut_epochs(patch: Patch) -> None:
+    """Epochs are kept though their records were cut."""
+    patch(Epochs, "without_from", lambda self, _offset: self)
+
+
 BUGS: Mapping[str, Bug] = {
     "a report beyond the end counts": Bug(count_beyond_the_end, 100),
     "a report counts for all that was sent": Bug(count_what_was_sent, 100),
@@ -367,6 +453,14 @@ BUGS: Mapping[str, Bug] = {
     "a start leaves out delayed messages": Bug(skip_delayed, 100),
     "the log is not synced": Bug(without(Kind.SYNC, "/commitlog/"), 100),
     "the names of log files are not synced": Bug(without(Kind.SYNC_DIRECTORY, "/commitlog/"), 100),
+    "a set that is too small confirms": Bug(confirm_in_a_small_set, 100, ControlledHistory),
+    "a member that stops holds what comes": Bug(hold_after_the_drain, 100, ControlledHistory),
+    "a member shows what is not confirmed": Bug(show_what_is_not_confirmed, 100, ControlledHistory),
+    "a set that was asked for does not count": Bug(doubt_nothing, 400, ControlledHistory),
+    "a member joins before it caught up": Bug(join_at_once, 100, ControlledHistory),
+    "nothing is cut": Bug(cut_nothing, 400, ControlledHistory),
+    "epochs decide, and records are not compared": Bug(compare_epochs_only, 400, ControlledHistory),
+    "epochs of what was cut are kept": Bug(forget_cut_epochs, 400, ControlledHistory),
 }
 UNPROVEN: Mapping[str, Bug] = {
     "a slave reports what it wrote": Bug(report_what_is_written, 100),

@@ -27,6 +27,8 @@ def _quiet() -> Iterator[None]:
         ("a slave reports what it received", "acknowledged with 0 copies of 1"),
         ("a report counts for all that was sent", "acknowledged with 0 copies of 1"),
         ("two reports of one slave are two copies", "acknowledged with 1 copies of 2"),
+        ("a set that is too small confirms", "acknowledged with 0 copies of 1"),
+        ("a member that stops holds what comes", "not healed"),
     ],
 )
 def test_a_planted_bug_is_found(name: str, said: str) -> None:

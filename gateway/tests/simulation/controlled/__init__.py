@@ -1,0 +1,1 @@
+"""Histories in which a controller decides who is the master."""
