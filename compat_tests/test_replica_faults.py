@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from compat_tests.environment import Patience, stalled_s
 from compat_tests.java_client import JavaClient
 from compat_tests.replica_faults.logs import LogComparison, log_end
 from compat_tests.replica_faults.members import Kind
@@ -83,6 +84,23 @@ def test_a_plan_has_each_fault_before_one_comes_again_and_is_drawn_from_its_seed
     drawn = [[plan.next_round() for _ in range(50)] for plan in plans]
     assert drawn[0] == drawn[1] != drawn[2]
     assert {round_.trouble for round_ in drawn[0][: len(Trouble)]} == set(Trouble)
+
+
+def test_the_time_in_which_the_machine_let_everybody_wait_is_left_out_of_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert stalled_s(tmp_path) == 0, "a system that does not count it"
+    for name, waited_us in (("cpu", 7_250_000), ("io", 250_000)):
+        (tmp_path / name).write_text(f"some avg10=65.75 avg60=59.20 avg300=40.94 total={waited_us}\nfull total=1\n")
+    assert stalled_s(tmp_path) == 7.25
+    now = {"passed": 0.0, "stalled": 0.0}
+    monkeypatch.setattr("compat_tests.environment.time.monotonic", lambda: now["passed"])
+    monkeypatch.setattr("compat_tests.environment.stalled_s", lambda: now["stalled"])
+    patience, impatience = Patience(10), Patience(10, share=0)
+    now |= {"passed": 12, "stalled": 6}
+    assert (patience.counted_s, patience.is_over, impatience.is_over) == (6, False, True)
+    now |= {"passed": 44, "stalled": 44}
+    assert (patience.counted_s, patience.is_over) == (11, True), "a quarter counts all the same"
 
 
 def store(directory: Path, log: bytes) -> Path:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
+from compat_tests.environment import Patience
 from compat_tests.replica_faults.pair import BrokerPair
 from compat_tests.replica_faults.verdict import Verdict, judge
 from compat_tests.soak.findings import Findings, Wrong
@@ -16,8 +15,8 @@ _DRAIN_S = 60.0
 def stop_and_judge(load: Load) -> tuple[Verdict, Verdict]:
     """Stop the clients when they have got everything; the verdicts on plain messages and on transactions."""
     load.stop_sending()
-    end = time.monotonic() + _DRAIN_S
-    while not load.is_drained() and time.monotonic() < end:
+    limit = Patience(_DRAIN_S)
+    while not load.is_drained() and not limit.is_over:
         load.read_all()
     load.stop_consuming()
     load.read_all(fresh=True)

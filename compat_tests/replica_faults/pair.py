@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shutil
 import threading
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
-from compat_tests.environment import wait_until
+from compat_tests.environment import Patience, wait_until
 from compat_tests.network_cut.switch import Machine, Switch
 from compat_tests.replica_faults.disk import SlowableDisk
 from compat_tests.replica_faults.logs import LogComparison, log_end
@@ -126,7 +125,10 @@ class BrokerPair:
         """Let the master take nothing more, and wait until the slave has all of it."""
         self.master.permit(READ)
         wait_until(
-            lambda: log_end(self.master.data) == log_end(self.slave.data), "the slave has all", timeout_s=_DRAINS_S
+            lambda: log_end(self.master.data) == log_end(self.slave.data),
+            "the slave has all",
+            timeout_s=_DRAINS_S,
+            is_patient=True,
         )
 
     def switch(self) -> None:
@@ -149,9 +151,9 @@ class BrokerPair:
 
     def wait_until_listed(self) -> None:
         """Wait until the name server knows both."""
-        end, pause = time.monotonic() + _LISTED_S, threading.Event()
+        limit, pause = Patience(_LISTED_S), threading.Event()
         while missing := [member for member in self.members if not self.names.lists(member)]:
-            assert time.monotonic() < end, f"not registered after {_LISTED_S:g} s: {missing[0].log}"
+            assert not limit.is_over, f"not registered after {_LISTED_S:g} s: {missing[0].log}"
             for member in missing:
                 member.register()
             pause.wait(_ASKED_AGAIN_S)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import base64
 import struct
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
+from compat_tests.environment import Patience
 from compat_tests.java_client import Answer, JavaClient
 from compat_tests.peers import QUICK
 from compat_tests.soak.account import Account, Entry
@@ -26,6 +26,8 @@ SEND_TIMEOUT_MS = 3000
 CHECKS_S = 60
 PROGRESS_S = 60.0
 _POLL_S = 0.05
+_LOOK_S, _READ_S, _READ_ALL_S, _ENDS_S = 120, 240, 1800, 300
+"""Longest times of single steps, of which a machine that runs much else takes a part."""
 assert QUICK["transactionCheckInterval"] == "1000", "the checks of a soak shall not take longer than CHECKS_S"
 
 
@@ -122,14 +124,14 @@ class Load:
         """Wait for the last sends, and for the checks of transactions left open."""
         self._client.stop(f"{self._tag}_sending")
         for name, ending in self._sending.items():
-            answer = self.ended[name] = ending.result(timeout=CHECKS_S + 60)
+            answer = self.ended[name] = ending.result(timeout=CHECKS_S + _ENDS_S)
             if "unanswered" in answer.fields:
                 assert answer["unanswered"] == 0, f"{name}: {answer['unanswered']} sends were never answered"
 
     def stop_consuming(self) -> None:
         self._client.stop(f"{self._tag}_reading")
         for name, ending in self._consuming.items():
-            answer = ending.result(timeout=60)
+            answer = ending.result(timeout=_ENDS_S)
             for kind in ("corrupt", "strangers"):
                 if answer[kind]:
                     self._findings.add(Wrong.CORRUPT, f"{name}: the consumer got {answer[kind]} {kind}")
@@ -148,7 +150,7 @@ class Load:
     def look(self) -> None:
         """Bring what the clients were told since the last look into the accounts."""
         names = [f"{self._tag}_{part}_{stream.name}" for part in ("sent", "got") for stream in self.streams]
-        pages = self._client.run("ledger", names=",".join(names), timeout_s=30)
+        pages = self._client.run("ledger", names=",".join(names), timeout_s=_LOOK_S)
         for stream in self.streams:
             account = self.accounts[stream.name]
             sent: dict[str, Any] = pages.json(f"{self._tag}_sent_{stream.name}")
@@ -169,7 +171,7 @@ class Load:
         self.look()
         sent, got = dict(self.sent_totals), dict(self.got_totals)
         last: list[str] = []
-        end, pause = time.monotonic() + timeout_s, threading.Event()
+        limit, pause = Patience(timeout_s), threading.Event()
         while True:
             self.look()
             waiting = [f"{name} sending" for name in sent if self.sent_totals[name] <= sent[name]]
@@ -178,7 +180,7 @@ class Load:
             last = waiting or last
             if not waiting:
                 return ", ".join(last)
-            if time.monotonic() > end:
+            if limit.is_over:
                 raise NoProgress(
                     f"after {timeout_s:g} s no progress of {', '.join(last)}; refusals {self.refusal_texts}"
                 )
@@ -211,7 +213,7 @@ class Load:
             group=f"r_{self._tag}_{self._readings}",
             topics=",".join(map(self.topic, self.streams)),
             runs=",".join(map(self._run_name, self.streams)),
-            timeout_s=240,
+            timeout_s=_READ_ALL_S if fresh else _READ_S,
             **{"from": positions},
         )
         for stream in self.streams:
