@@ -134,6 +134,10 @@ class BrokerPair:
     def switch(self) -> None:
         """Start the slave as the master, as planned; what was the master stays stopped."""
         self.drain()
+        self.exchange()
+
+    def exchange(self) -> None:
+        """Stop both, and start what was the slave as the master."""
         self.master.stop()
         self.slave.stop()
         self.swap()

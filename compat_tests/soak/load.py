@@ -154,13 +154,13 @@ class Load:
         for stream in self.streams:
             account = self.accounts[stream.name]
             sent: dict[str, Any] = pages.json(f"{self._tag}_sent_{stream.name}")
-            for number, attempts, _ in _entries(sent["retried"]):
+            for number, attempts, _ in entries_of(sent["retried"]):
                 account.attempted(number, attempts)
-            account.acknowledge(_entries(sent["entries"]))
+            account.acknowledge(entries_of(sent["entries"]))
             self._count_refusals(stream.name, sent)
             self.sent_totals[stream.name] = sent["total"]
             got: dict[str, Any] = pages.json(f"{self._tag}_got_{stream.name}")
-            account.deliver(_entries(got["entries"]))
+            account.deliver(entries_of(got["entries"]))
             self.got_totals[stream.name] = got["total"]
 
     def wait_for_progress(self, *, with_consumers: bool = True, timeout_s: float = PROGRESS_S) -> str:
@@ -229,7 +229,7 @@ class Load:
 
     def _put_down(self, stream: Stream, answer: Answer) -> None:
         found: list[list[tuple[int, int]]] = [[] for _ in range(QUEUES)]
-        entries = self.last_reading[stream.name] = list(_entries(answer.json("entries")[self.topic(stream)]))
+        entries = self.last_reading[stream.name] = list(entries_of(answer.json("entries")[self.topic(stream)]))
         for number, queue, offset in entries:
             found[queue].append((offset, number))
         for queue in range(QUEUES):
@@ -246,5 +246,6 @@ class Load:
         return sum(account.acknowledged for name, account in self.accounts.items() if name != "transactions")
 
 
-def _entries(text: str) -> Iterable[Entry]:
+def entries_of(text: str) -> Iterable[Entry]:
+    """Unpack the entries of a ledger."""
     return _ENTRY.iter_unpack(base64.b64decode(text))
