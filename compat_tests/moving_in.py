@@ -7,14 +7,14 @@ so many megabytes, and half messages whose producer goes away. Then stock Java c
 consume all the while:
 
     slave     Apache RocketMQ's slave is stopped, and a gateway takes its place, with an empty directory
-    switch    the master is only read until its slave has everything; both stop, and the slave starts as the master
+    switch    the master is only read until its slave has everything; it stops, and the slave is promoted
     slave     the old master's directory is given to a gateway, which is the slave
     names     the name server is replaced at its address
 
-and the same back. After each way everything is read, and half of the half messages get their outcomes. A message
-answered SEND_OK, or committed, is found once and at its offset; no offset of a group goes back; both logs are equal.
-The exit code is 1 if anything of this is wrong. Apache RocketMQ delivers some transactions twice (docs/transactions):
-those are counted, and not wrong.
+and the same back (docs/moving.md). After each way everything is read, and half of the half messages get their outcomes.
+A message answered SEND_OK, or committed, is found once and at its offset; no offset of a group goes back; both logs are
+equal. The exit code is 1 if anything of this is wrong. Apache RocketMQ delivers some transactions twice
+(docs/transactions/compared.md): those are counted, and not wrong.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -31,8 +32,10 @@ from pathlib import Path
 from compat_tests import environment
 from compat_tests.environment import Patience
 from compat_tests.java_client import CLIENT_VERSIONS, JavaClient, java_client
+from compat_tests.peers import gateway_command
 from compat_tests.replica_faults.ending import stop_and_compare, stop_and_judge
-from compat_tests.replica_faults.members import GroupPlace, Kind, PairMember
+from compat_tests.replica_faults.logs import log_begin
+from compat_tests.replica_faults.members import BROKER_NAME, GroupPlace, Kind, PairMember, Role
 from compat_tests.replica_faults.offsets import WITNESS, fallen_back, offsets_now, seconds_to_copy
 from compat_tests.replica_faults.pair import BrokerPair
 from compat_tests.replica_faults.run import PairFindings, patiently, streams_of_a_pair
@@ -167,12 +170,22 @@ class Moving:
         pair.drain()
         offsets = {place: offset for place, offset in pair.master.offsets().items() if self._tag in place[0]}
         copied_s = seconds_to_copy(offsets, pair.slave, OFFSETS_S)
-        pair.exchange()
+        self._promote() if pair.slave.kind is Kind.OURS else pair.exchange()
         self._look_for_steps_back(offsets, pair.master)
         self._say(
             f"switch: {pair.master.kind} is the master after {time.monotonic() - begun:.1f} s, "
             f"of which its offsets took {copied_s:.1f} s"
         )
+
+    def _promote(self) -> None:
+        """Stop the master, and make its slave, a gateway, the master while it runs."""
+        self._pair.master.stop()
+        command = [*gateway_command(), "failover", "promote", BROKER_NAME, "-n", self._pair.names.nameserver]
+        command += ["--id", "1", "--role", Role.MASTER, "--lost", "--yes"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "the slave lacks 0 bytes of that" in done.stdout, done.stdout
+        self._pair.swap()
 
     def replace_names(self, kind: Kind) -> None:
         """Give the name server's address to the other program."""
@@ -184,9 +197,9 @@ class Moving:
 
     def move_to(self, kind: Kind) -> None:
         """Make both brokers and the name server this program."""
-        self.replace_slave(kind, is_emptied=kind is Kind.OURS)
+        self.replace_slave(kind, is_emptied=True)
         self.switch()
-        self.replace_slave(kind, is_emptied=kind is Kind.JAVA)
+        self.replace_slave(kind, is_emptied=False)
         self.replace_names(kind)
         self._settle(kind)
         self._read_again(f"moved to {kind}")
@@ -197,6 +210,9 @@ class Moving:
         patiently(self.load.read_all)
         self._look_for_steps_back(offsets, master)
         difference = patiently(self._pair.difference)
+        begins = [log_begin(member.data) for member in self._pair.members]
+        if begins[0] != begins[1]:
+            self._moved.findings.add(Wrong.LOST, f"the logs begin at {begins}")
         if difference is not None:
             self._moved.findings.add(Wrong.CHANGED, f"the logs differ from byte {difference} on")
 
