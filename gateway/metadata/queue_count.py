@@ -1,4 +1,4 @@
-"""How many queues the topics of a broker have in all, and the limit.
+"""The number of queues that the topics of a broker have in all, and its limit.
 
 A topic has up to 65,536 queues, and each that had a message takes memory, a directory and a file. Upstream has no such
 limit.
