@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -77,17 +78,28 @@ def test_a_kind_that_leaves_memory_is_told_even_if_nothing_grows_later() -> None
 
 
 def test_ten_parts_of_a_hundred_are_no_growth_of_much_memory() -> None:
-    stays = STAYS["held_pulls"] / MIB
+    stays = STAYS["held_pulls"].pieces
     assert faults([one("held_pulls", after=stays)], [one("held_pulls", after=stays * 1.05)]) == []
     assert len(faults([one("held_pulls", after=60)], [one("held_pulls", after=67)])) == 1
 
 
 def test_what_stays_by_design_has_a_limit_that_is_judged() -> None:
-    stays = STAYS["held_pulls"] / MIB
+    stays = STAYS["held_pulls"].pieces
     assert faults([one("held_pulls", after=stays + 5)]) == [
         f"held_pulls: left in the first round {stays + 5:.2f} MiB, 1.00 over the limit of {stays + 4:.2f}",
         f"all: above idle after the last round {stays + 5:.2f} MiB, 1.00 over the limit of {stays + 4:.2f}",
     ]
+
+
+def test_pieces_that_stay_are_shared_by_kinds_and_objects_are_not() -> None:
+    seen = [one("held_pulls", after=79), one("registrations", after=90), one("new_queues", after=100)]
+    assert faults(seen) == ["all: above idle after the last round 100.00 MiB, 9.00 over the limit of 91.00"]
+
+
+def test_what_may_stay_is_what_the_page_of_limits_says() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "limits.md").read_text()
+    told = re.findall(r"^\| .*\((\w+)\) \| (\d+) MiB \| (\d+) MiB \|", page, re.MULTILINE)
+    assert {kind: (int(objects), int(pieces)) for kind, objects, pieces in told} == STAYS
     assert set(STAYS) <= set(ALL_KINDS)
 
 
