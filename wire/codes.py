@@ -217,7 +217,8 @@ class RequestCode(IntEnum):
     ADJUST_CONSUMER_THREAD_POOL = 213
     WHO_CONSUME_THE_MESSAGE = 214
 
-    # The gateway's own, for its command line: a range that Apache RocketMQ leaves free, and that 16 bits can hold
+    # The gateway's own, for its command line and between brokers: a range that Apache RocketMQ leaves free, and that
+    # 16 bits can hold
     GATEWAY_LIST_TRANSACTIONS = 19001
     GATEWAY_SHOW_TRANSACTION = 19002
     GATEWAY_SETTLE_TRANSACTION = 19003
@@ -226,6 +227,7 @@ class RequestCode(IntEnum):
     GATEWAY_TRANSACTION_STATISTICS = 19006
     GATEWAY_REPLICA_STATE = 19007
     GATEWAY_CHANGE_ROLE = 19008
+    GATEWAY_ENTER_REPLICA = 19009
 
 
 class ResponseCode(IntEnum):

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from secrets import randbelow
+from secrets import randbelow, token_bytes
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from twisted.internet.defer import Deferred
@@ -54,6 +54,7 @@ from gateway.metadata.topics import Topics, topics_in_file
 from gateway.remoting.declared import OnSlave
 from gateway.remoting.dispatch import CarryOut
 from gateway.remoting.pending import CallFailed
+from gateway.remoting.tls.makers import NO_LINKS, LinkMakers
 from gateway.remoting.turns import Turns
 from gateway.schedule.delay_offsets import DelayOffsets
 from gateway.schedule.delay_service import DelayService
@@ -116,6 +117,7 @@ class Surroundings:
     :param listen_port: returns the broker's main port, once the broker listens.
     :param read_queues: asks the name servers for the queues of a topic.
     :param call: calls another broker.
+    :param links: makes the sides of TLS for the connection between a master and its slave.
     :param files: the disk of the store; the operating system's files when left out.
     :param access: the accounts of the process; None if requests need none.
     :param group: the place in the group of a controller; None if ``brokerRole`` alone decides.
@@ -130,6 +132,7 @@ class Surroundings:
     listen_port: Callable[[], int]
     read_queues: QueuesOf = no_name_server
     call: Call = no_other_broker
+    links: LinkMakers = NO_LINKS
     files: FileLayer | None = None
     access: AccessControl | None = None
     group: PlaceInGroup | None = None
@@ -162,6 +165,7 @@ class BrokerParts:
         self.soon = soon
         self.read_queues = around.read_queues
         self._call = around.call
+        self._links = around.links
         self.access = around.access
         self.group = around.group
         self.random_below: Callable[[int], int] = randbelow
@@ -486,6 +490,8 @@ class BrokerParts:
             in_thread=self.in_thread,
             call=self._call,
             registry=self.registry,
+            random_bytes=token_bytes,
+            links=self._links,
         )
 
     def refusal_of(self, code: RequestCode, on_slave: OnSlave) -> CarryOut | None:

@@ -29,6 +29,7 @@ from gateway.remoting.answers.flush_group import FlushGroup
 from gateway.remoting.client import RemotingClient
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.server import RemotingServer
+from gateway.remoting.tls.makers import LinkMakers
 from gateway.settings import Address, Settings
 from gateway.settings.access import CREDENTIALS_MEMBERS, credentials
 from gateway.settings.tree import MetricsExporter
@@ -122,6 +123,10 @@ class BrokerService:
                 listen_port=lambda: self._server.ports[0],
                 read_queues=lambda topic: self._registration.read_queues(topic),
                 call=lambda address, code, header: self._client.call(address, code, header),
+                links=LinkMakers(
+                    lambda *connection: self._server.first_byte.link(*connection),
+                    lambda *connection: self._client.link(*connection),
+                ),
                 files=files,
                 access=access,
                 group=group,

@@ -34,8 +34,10 @@ from wire.connection import Connection
 from wire.headers.declare import Header
 
 if TYPE_CHECKING:
+    from twisted.internet.interfaces import ITransport
+
     from gateway.remoting.tls.identity import CallerIdentity
-    from gateway.remoting.tls.link import Link
+    from gateway.remoting.tls.link import Encrypted, Link, Received
 
 CONNECT_TIMEOUT_S = 3.0
 """The limit of an attempt to connect, in seconds; upstream's ``connectTimeoutMillis``."""
@@ -144,19 +146,20 @@ class RemotingClient(Service):
         channel.sign = self._sign
         return channel
 
-    def encrypt(self, protocol: RemotingProtocol, own_input: Input) -> Link | None:
-        """Begin to encrypt a new connection, and return its link; None if connections are plain."""
+    def link(self, transport: ITransport, channel: Encrypted, received: Received) -> Link | None:
+        """Return the caller's side of a new connection that is to be encrypted; None if connections are plain.
+
+        :param received: takes the plain bytes.
+        """
         if self._identities is None:
             return None
         from gateway.remoting.tls.link import Link
 
-        assert protocol.transport is not None
-        assert protocol.channel is not None
         return Link(
             self._identities.identity().connection(),
-            protocol.transport,
-            protocol.channel,
-            own_input.received,
+            transport,
+            channel,
+            received,
             self._input_turn,
             self._incomplete_frames,
             self._reactor.callLater,
@@ -263,7 +266,9 @@ class _ClientProtocol(RemotingProtocol):
     def begin(self, own_input: Input) -> None:
         """Hand the new channel to the ``_Peer`` now, or after the handshake of TLS."""
         super().begin(own_input)
-        link = self._client.encrypt(self, own_input)
+        assert self.transport is not None
+        assert self.channel is not None
+        link = self._client.link(self.transport, self.channel, own_input.received)
         if link is None:
             self._opened()
             return

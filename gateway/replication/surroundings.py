@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from gateway.clock import Milliseconds
 from gateway.in_thread import InThread
 from gateway.reactor.thread_result import thread_result
+from gateway.remoting.tls.makers import LinkMakers
 from gateway.settings import Address
 from gateway.store.durability.surroundings import Later
 from gateway.telemetry.metrics import Registry
@@ -27,6 +28,8 @@ class ReplicationSurroundings:
 
     :param later: runs a function on the reactor's thread after a number of milliseconds.
     :param in_thread: runs blocking work.
+    :param random_bytes: returns as many bytes as asked for that nobody can guess.
+    :param links: makes the sides of TLS.
     """
 
     reactor: Any
@@ -35,6 +38,8 @@ class ReplicationSurroundings:
     in_thread: InThread
     call: Call
     registry: Registry
+    random_bytes: Callable[[int], bytes]
+    links: LinkMakers
 
     def off_reactor(self, work: Callable[[], T]) -> Awaitable[T]:
         """Return the result of work that runs in a thread."""

@@ -37,7 +37,7 @@ class ClientCertificates(StrEnum):
 
 
 class OwnCalls(StrEnum):
-    """The answer to whether a broker speaks TLS to name servers."""
+    """The answer to whether a broker speaks TLS to name servers and other brokers."""
 
     AUTO = "auto"
     """The choice of upstream's broker: yes, if its own ports speak nothing else."""
@@ -104,7 +104,7 @@ class ServerTlsSettings:
     tls_own_calls: OwnCalls = setting(
         OwnCalls.AUTO,
         "tls.enable",
-        "Whether the broker speaks TLS to name servers; auto: if tls.server.mode=enforcing.",
+        "Whether the broker speaks TLS to name servers and other brokers; auto: if tls.server.mode=enforcing.",
     )
     tls_trusted_servers: str = setting(
         "",
@@ -139,7 +139,7 @@ class ServerTlsSettings:
 
     @property
     def calls_with_tls(self) -> bool:
-        """True if this process speaks TLS to name servers."""
+        """True if this process speaks TLS to name servers and other brokers."""
         if self.tls_own_calls is OwnCalls.AUTO:
             return self.tls_mode is TlsMode.ENFORCING
         return self.tls_own_calls is OwnCalls.TRUE

@@ -56,3 +56,21 @@ class ChangeRoleRequest(Header):
     broker_id: Int32
     log_end: Int64 | None = None
     tables_of: str | None = None
+
+
+class EnterReplicaRequest(Header):
+    """Ask a master how its port for slaves is entered (19009, the gateway's own); another name is refused."""
+
+    broker_name: str
+    broker_id: Int64
+
+
+class EnterReplicaResponse(Header):
+    """The way into the port for slaves (19009).
+
+    ``tls`` says whether the port speaks TLS. ``token`` has the hexadecimal digits of a token, which counts once and
+    for a short time; it is absent where slaves need none.
+    """
+
+    tls: bool
+    token: str | None = None

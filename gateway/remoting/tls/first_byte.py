@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from twisted.internet.interfaces import ITransport
 
     from gateway.remoting.tls.identity import Identity
-    from gateway.remoting.tls.link import Encrypted, Received
+    from gateway.remoting.tls.link import Encrypted, Link, Received
 
 log = EventLog("tls")
 
@@ -101,6 +101,10 @@ class FirstByte:
         if served.mode is TlsMode.DISABLED:
             advice = f"switch TLS off in the client, or {both}"
             return _refuse(channel, "TLS connection refused: TLS is switched off", advice)
+        return self.link(transport, channel, received).received
+
+    def link(self, transport: ITransport, channel: Encrypted, received: Received) -> Link:
+        """Return the server's side of a connection whose peer speaks TLS; ``received`` takes the plain bytes."""
         identity = self._renewal.identity()
         from gateway.remoting.tls.link import Link
 
@@ -113,7 +117,7 @@ class FirstByte:
             self._incomplete_frames,
             self._reactor.callLater,
             self._settings.tls_handshake_timeout_ms,
-        ).received
+        )
 
     def _summary(self, served: Served) -> str:
         if served.mode is TlsMode.DISABLED:

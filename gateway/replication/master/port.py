@@ -3,12 +3,15 @@
 A peer has to be a host that the name servers list as a slave of this broker name, or one of ``gateway.replicaHosts``.
 A copy that is not empty is compared with our log before its first byte: a slave answers request 33 with single records.
 Only then do its reports count. Each broker id counts once: a new connection of a slave replaces the one before.
+
+The first byte says whether the slave speaks TLS. Where accounts are checked, a slave of ours begins with a token.
 """
 
 from __future__ import annotations
 
 import re
 import socket
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -21,22 +24,36 @@ from gateway.errors import GatewayError
 from gateway.in_thread import Failed
 from gateway.reactor.interface import NetworkReactor
 from gateway.remoting.pending import CallFailed
+from gateway.remoting.tls.first_byte import HANDSHAKE
 from gateway.replication.master.copies import CountedCopies
-from gateway.replication.master.sending import SlaveLine
+from gateway.replication.master.sending import Received, SlaveLine
 from gateway.replication.master.talk import ClassicTalk, SlaveTalk
-from gateway.replication.master.verdicts import in_turn, may_copy, slaves_at
+from gateway.replication.master.tokens import EntryTokens
+from gateway.replication.master.verdicts import (
+    fault_of_entry,
+    fault_of_language,
+    in_turn,
+    is_listed,
+    may_copy,
+    plain_host,
+    slaves_at,
+)
 from gateway.replication.prefix import refused_place
 from gateway.replication.surroundings import ReplicationSurroundings
-from gateway.settings import Address
+from gateway.settings import Address, Settings
 from gateway.settings.addresses import parse_address
-from gateway.settings.replication import REGISTERED, ReplicationSettings
+from gateway.settings.replication import REGISTERED
+from gateway.settings.tls import TlsMode
 from gateway.telemetry.logs import EventLog
+from wire.headers.admin import EnterReplicaResponse
 
 log = EventLog("replication")
 _NUMBER = re.compile(r"[0-9]+")
 
 MAX_SLAVE_CONNECTIONS = 64
 """The number of connections to the port for slaves, judged or not."""
+MAX_SILENT_CONNECTIONS = 16
+"""The number of connections to the port for slaves whose peer has not said yet what a slave says first."""
 LOOKS_IN_INTERVAL = 5
 """The number of looks for silent connections in ``haSendHeartbeatInterval``."""
 LOOKS_AT_END_MS = 100
@@ -87,7 +104,7 @@ class SlavePort(Factory):
         self,
         log_of_store: ReplicatedLog,
         copies: CountedCopies,
-        settings: ReplicationSettings,
+        settings: Settings,
         around: ReplicationSurroundings,
         peers: Peers,
         reported: Callable[[], None],
@@ -106,6 +123,7 @@ class SlavePort(Factory):
         self._next_look: IDelayedCall | None = None
         self._next_end: IDelayedCall | None = None
         self._next_follow: IDelayedCall | None = None
+        self._tokens = EntryTokens(around.random_bytes)
         self._refused: set[tuple[str, str]] = set()
         self.seconds = self._reactor.seconds
 
@@ -120,7 +138,12 @@ class SlavePort(Factory):
             self._port = self._reactor.listenTCP(port, self, BACKLOG, interface)
         except CannotListenError as error:
             raise GatewayError(f"cannot listen for slaves on {interface}:{port} (haListenPort): {error}") from error
-        log.info("listening for slaves", address=f"{interface}:{self.port}", hosts=self._settings.replica_hosts)
+        log.info(
+            "listening for slaves",
+            address=f"{interface}:{self.port}",
+            hosts=self._settings.replica_hosts,
+            tls=self._settings.tls_mode.value,
+        )
         self._look()
 
     @property
@@ -169,7 +192,49 @@ class SlavePort(Factory):
         if len(self._lines) > MAX_SLAVE_CONNECTIONS:
             line.close(f"{MAX_SLAVE_CONNECTIONS} connections at most")
             return
+        silent = [one for one in self._lines if not one.has_entered]
+        if len(silent) > MAX_SILENT_CONNECTIONS:
+            ((host, _),) = Counter(one.host for one in silent).most_common(1)
+            oldest = next(one for one in silent if one.host == host)
+            oldest.close(
+                f"{MAX_SILENT_CONNECTIONS} connections at most may say nothing, the oldest of a host gives way"
+            )
+            if oldest is line:
+                return
         ensureDeferred(self._admitted(line))
+
+    def receiver(self, line: SlaveLine, first_byte: int) -> Received | None:
+        """Implement ``Owner.receiver``."""
+        is_tls = first_byte == HANDSHAKE
+        listed = is_listed(line.host, self._settings.replica_hosts)
+        fault = fault_of_language(self._settings.tls_mode, is_tls=is_tls, is_listed=listed)
+        if fault is None and is_tls:
+            assert line.transport is not None
+            link = self._around.links.accept(line.transport, line.sealed(), line.received)
+            if link is not None:
+                return link.received
+            fault = "it speaks TLS, which this port cannot"
+        if fault is not None:
+            line.close(fault)
+            return None
+        return line.received
+
+    def entry(self, host: str, broker_id: int) -> EnterReplicaResponse:
+        """Return how a slave that asked from a host enters."""
+        token = self._tokens.give(plain_host(host), broker_id, self.seconds()) if self._settings.is_guarded else b""
+        return EnterReplicaResponse(tls=self._settings.tls_mode is not TlsMode.DISABLED, token=token.hex() or None)
+
+    def entered(self, line: SlaveLine, token: bytes | None) -> str | None:
+        """Implement ``Owner.entered``."""
+        if not self._settings.is_guarded:
+            return None
+        if token is not None:
+            line.proven_id = self._tokens.redeem(token, line.host, self.seconds())
+        return fault_of_entry(
+            is_proven=line.proven_id is not None,
+            is_listed=is_listed(line.host, self._settings.replica_hosts),
+            has_token=token is not None,
+        )
 
     def reported(self, line: SlaveLine) -> None:
         """Implement ``Owner.reported``."""
@@ -236,7 +301,7 @@ class SlavePort(Factory):
         """Find out who reports, compare logs, and begin to send; otherwise close the connection."""
         slaves = await self._slaves_at(line.host)
         hosts = self._settings.replica_hosts
-        if not may_copy(line.host, hosts, slaves):
+        if not may_copy(line.host, hosts, slaves, is_guarded=self._settings.is_guarded):
             line.close(NOT_LISTED if hosts == REGISTERED else "gateway.replicaHosts does not name its host")
             return
         line.admit()
@@ -253,7 +318,11 @@ class SlavePort(Factory):
 
     async def _identify(self, line: SlaveLine, first: int, slaves: Mapping[int, Address]) -> str | None:
         """Set the id of a slave whose log is the beginning of ours; return why no slave at its host is it."""
-        claimed = line.claimed_id
+        claimed, proven = line.claimed_id, line.proven_id
+        if proven is not None and claimed is not None and proven != claimed:
+            return f"it says that it is broker {claimed}, and its token is that of broker {proven}"
+        if claimed is None and proven in slaves:
+            claimed = proven
         if claimed is not None:
             if claimed not in slaves:
                 return f"it says that it is broker {claimed}, and no name server lists this broker at its host"

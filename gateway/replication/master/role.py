@@ -17,6 +17,7 @@ from gateway.settings import Address, Settings
 from gateway.store.durability.surroundings import BatchObserver
 from gateway.store.message_store import MessageStore
 from wire.bodies.tools.statistics import ReplicaConnection, ReplicationState
+from wire.headers.admin import EnterReplicaResponse
 
 LOOK_AT_LAG_MS = 20
 """The milliseconds between two looks at what slaves lack, while the master stops."""
@@ -88,6 +89,13 @@ class Master:
     def port(self) -> int:
         """The port on which slaves connect."""
         return self._serving.port
+
+    def entry(self, host: str, broker_id: int) -> EnterReplicaResponse:
+        """Return how a slave enters the port for slaves.
+
+        :param host: the address from which the slave asked.
+        """
+        return self._serving.entry(host, broker_id)
 
     def start(self, interface: str, port: int) -> None:
         """Listen for slaves.

@@ -1,6 +1,7 @@
 """One connection of a slave: its reports come in, stretches of the log go out.
 
-    connected → admitted? → (greeting → answer) → first report → log compared? → stretches, signs of life ⇄ reports
+    connected → TLS? token? admitted? → (greeting → answer) → first report → log compared?
+              → stretches, signs of life ⇄ reports
 
 No byte of the log is sent before the slave's first report was found to fit. One stretch is read at a time, in a thread,
 and only while the connection takes more, so a slow slave costs the memory of one stretch. ``talk`` knows the bytes.
@@ -22,7 +23,9 @@ from gateway.in_thread import Failed
 from gateway.replication.master.pace import Pace
 from gateway.replication.master.talk import SlaveTalk
 from gateway.replication.master.verdicts import fault_of_later, plain_host
+from gateway.replication.sealed import SealedLine
 from wire.errors import FrameError
+from wire.replication.entry import EntryReader
 
 
 class Owner(Protocol):
@@ -44,6 +47,12 @@ class Owner(Protocol):
     def most_in_second(self) -> int | None:
         """The number of bytes that a slave gets in a second; None if there is no limit."""
 
+    def receiver(self, line: SlaveLine, first_byte: int) -> Received | None:
+        """Return the function that takes every read of a connection; None if the first byte closes it."""
+
+    def entered(self, line: SlaveLine, token: bytes | None) -> str | None:
+        """Return why a peer with these first bytes may not copy; None if it may."""
+
     def read(self, start: int, limit: int | None, done: Callable[[bytes | Failed | None], None]) -> None:
         """Read a stretch of the log in a thread; ``done`` gets None if the log no longer has it.
 
@@ -57,6 +66,10 @@ class Owner(Protocol):
         """Return seconds that never run backwards."""
 
 
+Received = Callable[[bytes], None]
+"""A function that takes the bytes of each read."""
+
+
 @implementer(IPushProducer)
 class SlaveLine(TwistedProtocol):
     """The protocol of one connection."""
@@ -67,6 +80,12 @@ class SlaveLine(TwistedProtocol):
         self._is_admitted = False
         self._is_paused = False
         self._is_reading = False
+        self._sealed: SealedLine | None = None
+        self._entry = EntryReader()
+        self.has_entered = False
+        """True once the peer's first bytes are those of a slave that may copy."""
+        self.proven_id: int | None = None
+        """The broker id for which the peer's token was given; None if it showed none."""
         self._reason = ""
         self.first: Deferred[int] = Deferred()
         """Fires with the first report, where the copy begins."""
@@ -98,11 +117,23 @@ class SlaveLine(TwistedProtocol):
         self._owner.opened(self)
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
-        """Take reports; the last one says all that the earlier ones say."""
+        """Take the first read, whose first byte says whether the slave speaks TLS."""
+        received = None if self.is_closed else self._owner.receiver(self, data[0])
+        if received is not None:
+            self.dataReceived = received  # type: ignore[method-assign, assignment]
+            received(data)
+
+    def received(self, data: bytes) -> None:
+        """Take the entry, if there is one, and reports; the last one says all that the earlier ones say."""
         if self.is_closed:
             return
-        self.heard_at_s = self._owner.seconds()
         try:
+            if not self.has_entered:
+                entered = self._entry.receive_data(data)
+                if entered is None or not self._enter(entered.token):
+                    return
+                data = entered.rest
+            self.heard_at_s = self._owner.seconds()
             reports = self._talk.receive_data(data)
         except FrameError as error:
             self.close(str(error))
@@ -124,7 +155,16 @@ class SlaveLine(TwistedProtocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 (Twisted's name)
         """Tell the owner once."""
+        self.__dict__.pop("dataReceived", None)  # it may refer to a link, which refers to this line
         self._end(self._reason or reason.getErrorMessage())
+
+    def _enter(self, token: bytes | None) -> bool:
+        fault = self._owner.entered(self, token)
+        if fault is not None:
+            self.close(fault)
+            return False
+        self.has_entered = True
+        return True
 
     # -- the owner ------------------------------------------------------------------------------------------
 
@@ -169,6 +209,23 @@ class SlaveLine(TwistedProtocol):
             transport: Any = self.transport
             transport.abortConnection()
             self._end(reason)
+
+    def sealed(self) -> SealedLine:
+        """Return this connection as TLS needs it."""
+        self._sealed = SealedLine(self)
+        return self._sealed
+
+    @property
+    def is_full(self) -> bool:
+        """True while the connection takes nothing more."""
+        return self._is_paused
+
+    def lose(self, reason: str) -> None:
+        """Close the connection after everything is written."""
+        self._reason = reason
+        transport: Any = self.transport
+        transport.unregisterProducer()
+        transport.loseConnection()
 
     # -- out ------------------------------------------------------------------------------------------------
 
@@ -216,4 +273,6 @@ class SlaveLine(TwistedProtocol):
     def _end(self, reason: str) -> None:
         if not self.is_closed:
             self.is_closed = True
+            if self._sealed is not None:
+                self._sealed.end()
             self._owner.closed(self, reason)

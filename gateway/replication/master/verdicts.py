@@ -10,6 +10,7 @@ from collections.abc import Container, Mapping, Sequence
 
 from gateway.settings.addresses import Address, parse_networks
 from gateway.settings.replication import REGISTERED
+from gateway.settings.tls import TlsMode
 
 MASTER_ID = 0
 
@@ -24,12 +25,54 @@ def plain_host(host: str) -> str:
     return str(mapped or address)
 
 
-def may_copy(host: str, replica_hosts: str, slaves: Mapping[int, Address]) -> bool:
-    """Return whether a host may copy the log; ``slaves`` are those that name servers list at this host."""
+def is_listed(host: str, replica_hosts: str) -> bool:
+    """Return whether ``gateway.replicaHosts`` names a host by its address."""
     if replica_hosts == REGISTERED:
-        return bool(slaves)
+        return False
     address = ipaddress.ip_address(plain_host(host))
     return any(address in network for network in parse_networks(replica_hosts))
+
+
+def may_copy(host: str, replica_hosts: str, slaves: Mapping[int, Address], *, is_guarded: bool) -> bool:
+    """Return whether a host may copy the log.
+
+    :param slaves: the slaves that name servers list at this host.
+    :param is_guarded: True if slaves show a token unless ``gateway.replicaHosts`` names their host.
+    """
+    if slaves and (is_guarded or replica_hosts == REGISTERED):
+        return True
+    return is_listed(host, replica_hosts)
+
+
+def fault_of_entry(*, is_proven: bool, is_listed: bool, has_token: bool) -> str | None:
+    """Return why a peer may not enter where accounts are checked; None if it may.
+
+    :param is_proven: True if its token counts.
+    :param is_listed: True if ``gateway.replicaHosts`` names the host.
+    """
+    if is_proven or is_listed:
+        return None
+    if has_token:
+        return "its token was not given to its host, was used already, or is too old"
+    return (
+        "it shows no token, and accounts are checked: set innerClientAuthenticationCredentials at a gateway; a slave "
+        "of Apache RocketMQ has no token and is let in if gateway.replicaHosts names its address"
+    )
+
+
+def fault_of_language(mode: TlsMode, *, is_tls: bool, is_listed: bool) -> str | None:
+    """Return why a connection is refused by its first byte; None if it is not.
+
+    :param is_listed: True if ``gateway.replicaHosts`` names the host, which may then speak plain.
+    """
+    if is_tls and mode is TlsMode.DISABLED:
+        return "it speaks TLS, which is switched off here: tls.server.mode=permissive serves both"
+    if not is_tls and mode is TlsMode.ENFORCING and not is_listed:
+        return (
+            "it speaks no TLS, and tls.server.mode=enforcing: set tls.enable=true at a gateway; a slave of Apache "
+            "RocketMQ has no TLS here and is let in if gateway.replicaHosts names its address"
+        )
+    return None
 
 
 def slaves_at(host: str, members: Mapping[int, Address], hosts_of: Mapping[str, Sequence[str]]) -> dict[int, Address]:

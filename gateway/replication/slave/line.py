@@ -13,6 +13,8 @@ from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 
+from gateway.remoting.tls.makers import LinkMaker
+from gateway.replication.sealed import SealedLine
 from gateway.replication.slave.intake import Intake
 from gateway.replication.slave.talk import Heard, MasterTalk
 from wire.errors import FrameError
@@ -49,6 +51,8 @@ class MasterLine(TwistedProtocol):
     """The protocol of one connection.
 
     :param talk: knows the words of the protocol.
+    :param seal: makes this side of TLS from the transport, the line and what takes plain bytes; None: plain.
+    :param entry: the first bytes, before those of the protocol.
     :param make_intake: makes the place where stretches go, from the functions to call when it stored some or failed.
     """
 
@@ -57,9 +61,14 @@ class MasterLine(TwistedProtocol):
         owner: LineOwner,
         talk: MasterTalk,
         make_intake: Callable[[Callable[[], None], Callable[[str], None]], Intake],
+        seal: LinkMaker | None = None,
+        entry: bytes = b"",
     ) -> None:
         self._owner = owner
         self._talk = talk
+        self._seal = seal
+        self._entry = entry
+        self._sealed: SealedLine | None = None
         self._arrived: deque[Heard] = deque()
         self._waits = False
         self._reports = False
@@ -71,18 +80,37 @@ class MasterLine(TwistedProtocol):
         self._has_heard = False
 
     def connectionMade(self) -> None:  # noqa: N802 (Twisted's name)
-        """Greet, or report at once: the master sends nothing before."""
+        """Greet, or report at once: the master sends nothing before; with TLS after the handshake."""
         transport: Any = self.transport
         transport.setTcpNoDelay(True)
         self.heard_at_s = self.reported_at_s = self._owner.seconds()
         self._owner.opened(self)
+        if self.is_closed:
+            return
+        if self._seal is None:
+            self._greet()
+            return
+        self._sealed = SealedLine(self)
+        link = self._seal(transport, self._sealed, self.received)
+        if link is None:
+            self.close("the master speaks TLS and this broker does not (tls.enable)")
+            return
+        self.dataReceived = link.received  # type: ignore[method-assign]
+        link.begin(self._greet)
+
+    def _greet(self) -> None:
+        transport: Any = self.transport
         greeting = self._talk.greeting()
+        if self._entry or greeting:
+            transport.write(self._entry + greeting)
         if not greeting:
             self.begin()
-        elif not self.is_closed:
-            transport.write(greeting)
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
+        """Take the bytes of a plain connection."""
+        self.received(data)
+
+    def received(self, data: bytes) -> None:
         """Take the stretches that the bytes complete."""
         if self.is_closed:
             return
@@ -129,6 +157,7 @@ class MasterLine(TwistedProtocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 (Twisted's name)
         """Tell the owner once."""
+        self.__dict__.pop("dataReceived", None)  # it may refer to a link, which refers to this line
         self._end(self._reason or reason.getErrorMessage())
 
     def begin(self) -> None:
@@ -156,6 +185,15 @@ class MasterLine(TwistedProtocol):
             transport.abortConnection()
             self._end(reason)
 
+    is_full = False
+    """Never True: what a slave sends is short, and its master reads it."""
+
+    def lose(self, reason: str) -> None:
+        """Close the connection after everything is written."""
+        self._reason = reason
+        transport: Any = self.transport
+        transport.loseConnection()
+
     @property
     def is_paused(self) -> bool:
         """True while nothing is read from the connection: silence is then no sign of a lost master."""
@@ -170,4 +208,6 @@ class MasterLine(TwistedProtocol):
             self.is_closed = True
             self._arrived.clear()
             self.intake.close()
+            if self._sealed is not None:
+                self._sealed.end()
             self._owner.closed(reason)

@@ -18,11 +18,12 @@ from twisted.python.failure import Failure
 from gateway.errors import GatewayError
 from gateway.reactor.interface import NetworkReactor
 from gateway.replication.slave.beginning import BeginningLog, MasterAddresses
+from gateway.replication.slave.entering import WayIn, way_in
 from gateway.replication.slave.intake import Intake
 from gateway.replication.slave.joining import ClassicJoining, Joining
 from gateway.replication.slave.line import MasterLine
 from gateway.replication.surroundings import ReplicationSurroundings
-from gateway.settings.replication import ReplicationSettings
+from gateway.settings import Settings
 from gateway.telemetry.logs import EventLog
 from wire.errors import WireError
 from wire.replication.auto_switch import LogPart, MasterAnswer
@@ -66,7 +67,7 @@ class Receiver(ClientFactory):
     def __init__(
         self,
         store: BeginningLog,
-        settings: ReplicationSettings,
+        settings: Settings,
         around: ReplicationSurroundings,
         master: MasterOf,
         joining: Joining | None = None,
@@ -78,6 +79,7 @@ class Receiver(ClientFactory):
         self._joining: Joining = ClassicJoining(store, around) if joining is None else joining
         self._master_of = master
         self._master: MasterAddresses | None = None
+        self._way_in = WayIn()
         self._connector: IConnector | None = None
         self._line: MasterLine | None = None
         self._last_intake: Intake | None = None
@@ -138,6 +140,7 @@ class Receiver(ClientFactory):
                 self._retry("the master is not known")
                 return
             await self._joining.prepare(master)
+            self._way_in = await way_in(master.remoting, self._settings, self._around.call)
         except (GatewayError, WireError, OSError) as error:
             self._retry(str(error))
             return
@@ -157,7 +160,8 @@ class Receiver(ClientFactory):
 
     def buildProtocol(self, addr: IAddress | None) -> MasterLine:  # noqa: ARG002, N802 (Twisted's name)
         """Make the object for the new connection."""
-        return MasterLine(self, self._joining.talk(), self._make_intake)
+        seal = self._around.links.begin if self._way_in.with_tls else None
+        return MasterLine(self, self._joining.talk(), self._make_intake, seal, self._way_in.first_bytes)
 
     def _make_intake(self, stored: Callable[[], None], failed: Callable[[str], None]) -> Intake:
         self._last_intake = Intake(self._store, self._around.in_thread, stored=stored, failed=failed)

@@ -8,6 +8,7 @@ from twisted.internet.testing import MemoryReactorClock
 
 from gateway.broker.parts import no_other_broker
 from gateway.in_thread import in_this_thread
+from gateway.remoting.tls.makers import NO_LINKS
 from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.store.message_store import MessageStore
 from gateway.telemetry.metrics import Registry
@@ -25,6 +26,8 @@ def surroundings(**changed: Any) -> ReplicationSurroundings:
         "in_thread": in_this_thread,
         "call": no_other_broker,
         "registry": Registry(),
+        "random_bytes": lambda count: bytes(count),
+        "links": NO_LINKS,
         **changed,
     }
     return ReplicationSurroundings(**given)

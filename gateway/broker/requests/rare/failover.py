@@ -1,6 +1,7 @@
-"""The gateway's own requests of ``rocketmq-gateway failover`` (19007, 19008): the state of a replica, a change of role.
+"""The gateway's own requests about replicas (19007 to 19009): the state, a change of role, the way in for a slave.
 
-A change is answered before it begins, because a stop waits for every answer. Stock tools know neither request.
+``rocketmq-gateway failover`` sends the first two, a slave of ours the third. A change is answered before it begins,
+because a stop waits for every answer. Stock tools know none of these requests.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from gateway.settings.replication import BrokerRole
 from gateway.telemetry.logs import EventLog
 from wire.bodies.tools.failover import ReplicaState
 from wire.codes import RequestCode, ResponseCode
-from wire.headers.admin import ChangeRoleRequest
+from wire.headers.admin import ChangeRoleRequest, EnterReplicaRequest
 
 log = EventLog("broker")
 
@@ -31,7 +32,7 @@ ANSWER_MS = 8_000
 
 
 class Failover(DeskRequests):
-    """Answers the requests of ``rocketmq-gateway failover``."""
+    """Answers the requests of ``rocketmq-gateway failover`` and of slaves."""
 
     @answers(RequestCode.GATEWAY_REPLICA_STATE, None, CLUSTER_GET, slave=SERVED)
     def state(self, _request: Request, _header: None) -> Answer:
@@ -75,6 +76,18 @@ class Failover(DeskRequests):
         keep = partial(keep_role, desk.settings, role, header.broker_id)
         desk.soon(lambda: _begin(life, role, header.broker_id, keep))
         return Answer()
+
+    @answers(RequestCode.GATEWAY_ENTER_REPLICA, EnterReplicaRequest, ADMIN_UPDATE)
+    def enter(self, request: Request, header: EnterReplicaRequest) -> Answer:
+        """Answer a slave that is about to copy."""
+        settings, master = self._desk.settings, self._desk.master
+        if header.broker_name != settings.broker_name:
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER, f"this broker is {settings.broker_name}, not {header.broker_name}"
+            )
+        if master is None:
+            raise RequestRefused(ResponseCode.NO_PERMISSION, "this broker has no port for slaves (haListenPort)")
+        return Answer(header=master.entry(request.channel.remote[0], header.broker_id))
 
     def _changeable(self, header: ChangeRoleRequest) -> tuple[BrokerLife, BrokerRole]:
         settings, life = self._desk.settings, self._desk.life

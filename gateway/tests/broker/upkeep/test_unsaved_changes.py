@@ -92,6 +92,7 @@ NOT_KEPT = {
     Code.GATEWAY_SHOW_TRANSACTION: "changes nothing",
     Code.GATEWAY_TRANSACTION_STATISTICS: "changes nothing",
     Code.GATEWAY_CHANGE_ROLE: "kept between stop and start, or the role stays: test_kept_role",
+    Code.GATEWAY_ENTER_REPLICA: "a token counts for some seconds",
     Code.NOTIFY_BROKER_ROLE_CHANGED: "controllers keep it and tell it again and again",
     Code.GATEWAY_CHECK_TRANSACTION: "asks a producer",
     Code.GATEWAY_RESUME_TRANSACTION: "a message like one that is sent",

@@ -166,7 +166,11 @@ def test_the_setting_keeps_out_a_host_that_is_listed() -> None:
 
 def test_so_many_connections_and_no_more() -> None:
     master = Master()
-    slaves = [master.connect() for _ in range(MAX_SLAVE_CONNECTIONS + 1)]
+    slaves = []
+    for _ in range(MAX_SLAVE_CONNECTIONS):
+        slaves.append(master.connect())
+        slaves[-1].line.dataReceived(bytes(1))
+    slaves.append(master.connect())
     assert [slave.is_closed for slave in slaves] == [False] * MAX_SLAVE_CONNECTIONS + [True]
 
 
