@@ -664,8 +664,9 @@ def _prepare(place: Place) -> None:
     _ask(place.broker, *[_topic(name) for name in names])
 
 
-def run(kinds: Sequence[str], rounds: int) -> Trial:
-    """Send each kind so many times, and return what that did."""
+def run(kinds: Sequence[str], rounds: int, minutes: float = 1_000) -> Trial:
+    """Send each kind so many times, and return what that did; no round begins after so many minutes."""
+    ends_s = time.monotonic() + minutes * 60
     seen: list[list[Seen]] = []
     refusals: list[str] = []
     pages = free_port()
@@ -688,6 +689,8 @@ def run(kinds: Sequence[str], rounds: int) -> Trial:
         pause(SETTLE_S)
         before = resident_bytes(server.pid), _descriptors(server.pid)
         for number in range(1, rounds + 1):
+            if seen and time.monotonic() > ends_s:
+                break
             seen.append([])
             for kind in kinds:
                 for client in clients:
@@ -721,9 +724,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kinds", default=",".join(KINDS), help=f"of {', '.join(KINDS)}")
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=1_000, help="begin no round after so many")
     given = parser.parse_args(arguments)
     began_s = time.monotonic()
-    trial = run(given.kinds.split(","), given.rounds)
+    trial = run(given.kinds.split(","), given.rounds, given.minutes)
     faults = trial.faults()
     print(f"\n{trial.table()}\n")
     print("\n".join(faults) or f"all is well after {time.monotonic() - began_s:.0f} s")
