@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from urllib.parse import unquote
 
 from gateway.settings.declare import Mark, Range, setting
 
 _DATABASE = re.compile(r"(sqlite:/.+|postgres(ql)?://.*)?", re.DOTALL)
-_PASSWORD = re.compile(r"//[^/@:]*:[^/@]*@|[?&]password=", re.IGNORECASE)
+_PASSWORD = re.compile(r"//[^/@:]*:[^/@]*@")
+_SECRETS = ("password", "secret")
+"""The ends of the names of a DSN's parameters that no setting may have: also ``sslpassword``."""
 
 
 class OperatorAccess(StrEnum):
@@ -30,7 +33,8 @@ class TransactionStateStore(StrEnum):
 
 def database_expected(text: str) -> str | None:
     """Return what ``gateway.transactionDatabase`` expects if ``text`` is wrong, otherwise None."""
-    if _PASSWORD.search(text):
+    parameters = (unquote(part.partition("=")[0]).lower() for part in text.partition("?")[2].split("&"))
+    if _PASSWORD.search(text) or any(name.endswith(_SECRETS) for name in parameters):
         return "a DSN without a password, as settings can be read by others: use PGPASSWORD, PGPASSFILE or a service"
     if _DATABASE.fullmatch(text):
         return None
