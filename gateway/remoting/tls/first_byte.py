@@ -19,7 +19,7 @@ from gateway.remoting.input import IncompleteFrames
 from gateway.remoting.input_turn import InputTurn
 from gateway.remoting.tls.renewal import Renewal
 from gateway.settings.remoting import RemotingSettings
-from gateway.settings.tls import ServerTlsSettings, TlsMode
+from gateway.settings.tls import ClientCertificates, ServerTlsSettings, TlsMode
 from gateway.telemetry.logs import EventLog
 
 if TYPE_CHECKING:
@@ -135,6 +135,9 @@ def renewed_identity(settings: RemotingSettings, reactor: TimeSource, in_thread:
     renewal = Renewal(partial(_identity, settings), files, reactor, in_thread)
     if is_used and _must_be_checked(settings):
         renewal.identity()
+    if settings.tls_client_certificates is ClientCertificates.REQUIRE and settings.tls_mode is not TlsMode.ENFORCING:
+        advice = f"to keep out who has none, set tls.server.mode={TlsMode.ENFORCING}"
+        log.warning("plain connections are let in without a certificate of the client", advice=advice)
     return renewal
 
 

@@ -34,10 +34,9 @@ from gateway.settings.files.written import WrittenSetting
 from gateway.settings.tree import SECTIONS, Settings
 from gateway.spelling import nearest
 
-_PASSWORD = re.compile(
-    r"(//[^/@:]*+:)(?:[^/]*(?=@)|[^/@&]*)|([?&][^=&]*(?:password|secret|%)[^=&]*=)[^&]*", re.IGNORECASE
-)
-"""A password in a DSN: such a DSN is refused, and the password must not reach a log."""
+_PASSWORD = re.compile(r"(//[^/@:]*+:)[^/]*+")
+_PARAMETER = re.compile(r"([?&][^=&]*+=)[^&]*+")
+"""A value that may be a password in a DSN: such a DSN is refused, and the password must not reach a log."""
 DEFAULT = "default"
 """The source of a value that nobody set."""
 
@@ -200,7 +199,8 @@ def _read(declaration: Declaration, entry: WrittenSetting) -> object:
 
 
 def _wrong(entry: WrittenSetting, expected: str, text: str) -> SettingsError:
-    text = _PASSWORD.sub(r"\1\2***", text)
+    if "://" in text:
+        text = _PASSWORD.sub(r"\1***", _PARAMETER.sub(r"\1***", text))
     shown = text if len(text) <= 80 else f"{text[:80]}…"
     return SettingsError(f"{entry.key}={shown!r} ({entry.source}): expected {expected}")
 

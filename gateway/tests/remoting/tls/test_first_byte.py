@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.settings.tls import TlsMode
+from gateway.settings.tls import ClientCertificates, TlsMode
 from gateway.tests.remoting.conversation import Conversation
 from gateway.tests.remoting.tls.speaking import CODE, TlsPeer, echoing, encrypted, trusting
 
@@ -37,6 +37,16 @@ def test_a_plain_connection_is_looked_at_once() -> None:
     assert type(later.__self__).__name__ == "Input"  # type: ignore[attr-defined]
     assert peer.ask(CODE, body=b"2").body == b"2"
     assert peer.protocol.dataReceived == later
+
+
+@pytest.mark.parametrize(("mode", "is_told"), [("permissive", True), ("enforcing", False), ("disabled", True)])
+def test_who_demands_certificates_of_clients_and_lets_in_plain_ones_is_told(
+    mode: str, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        Conversation(echoing()[0], tls_mode=TlsMode(mode), tls_client_certificates=ClientCertificates.REQUIRE)
+        Conversation(echoing()[0], tls_mode=TlsMode(mode), tls_client_certificates=ClientCertificates.OPTIONAL)
+    assert caplog.messages == ["plain connections are let in without a certificate of the client"] * is_told
 
 
 def test_an_enforcing_port_carries_out_no_plain_request(caplog: pytest.LogCaptureFixture) -> None:
