@@ -4,6 +4,7 @@
     python -m compat_tests.mixed_groups apache gateway          the broker of Apache RocketMQ is
     python -m compat_tests.mixed_groups gateway apache idle     nothing was stored in the first epoch
     python -m compat_tests.mixed_groups apache apache idle      the same with 5.5.0 alone, which fails
+    python -m compat_tests.mixed_groups gateway apache 20       twenty switches instead of two
 
 The first master is sent messages that its slave gets, is told to send its slave nothing, is sent one more, and is
 killed. The other member is sent messages. The first one comes back, and what nobody else had has to be cut off. Both
@@ -192,9 +193,10 @@ def main(first: str, second: str, *others: str) -> None:
             if "idle" not in others:
                 group.send_all(one, "first", 20)
                 group.wait_for_equal()
-            for name, master, slave in (("second", one, other), ("third", other, one)):
-                group.lose_place(master, slave, name)
-                print(f"{first} {second}, switch to the {name} master: {group.judge()}", flush=True)
+            for number in range(1, max(map(int, filter(str.isdigit, others)), default=2) + 1):
+                group.lose_place(one, other, f"switch {number}")
+                print(f"{first} {second}, switch {number}: {group.judge()}", flush=True)
+                one, other = other, one
     finally:
         remove_leftovers()
 
