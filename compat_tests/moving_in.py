@@ -113,6 +113,7 @@ class Moving:
             count=count,
             size=BODY_BYTES,
             batch=BATCH,
+            retries=0,
             timeout_s=LONGEST_S,
         )
         assert sent["acknowledged"] > count * 0.9, str(sent)

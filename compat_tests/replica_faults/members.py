@@ -26,7 +26,7 @@ BROKER_NAME = "broker-a"
 BROKER_PORT, NAMESERVER_PORT = 10911, 9876
 GroupPlace: TypeAlias = tuple[str, str, int]
 """Topic, group, queue."""
-COMMIT_OFFSET, ALL_OFFSETS, CREATE_GROUP, MEMBERS, STATE = 15, 43, 200, 901, 907
+COMMIT_OFFSET, ALL_TOPICS, ALL_OFFSETS, CREATE_GROUP, MEMBERS, STATE = 15, 21, 43, 200, 901, 907
 _BOOTS_S = 600.0
 _ASKED_S = 60.0
 """A machine that runs much else lets processes wait."""
@@ -130,6 +130,10 @@ class PairMember(GatewayProcess):
             for name, queues in table.items()
             for queue, offset in queues.items()
         }
+
+    def topics(self) -> set[str]:
+        """The topics that it knows."""
+        return set(parse_json(self.ask(ALL_TOPICS).body)["topicConfigTable"])
 
     def commit(self, topic: str, group: str, queue: int, offset: int) -> None:
         place = {"consumerGroup": group, "topic": topic, "queueId": str(queue)}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from compat_tests.environment import Patience
+from compat_tests.environment import Patience, wait_until
 from compat_tests.java_client import JavaClient
 from compat_tests.peers import gateway_command
 from compat_tests.replica_faults.ending import stop_and_compare, stop_and_judge
@@ -149,6 +149,9 @@ class _Run:
         self._pair.master.make_group(WITNESS)
         self._load.start()
         self._load.wait_for_progress(timeout_s=_HEALS_S)
+        # Apache RocketMQ's slave copies topics once a minute, and serves nobody who wants one that it lacks.
+        topics = {self._load.topic(stream) for stream in self._load.streams}
+        wait_until(lambda: topics <= self._pair.slave.topics(), "topics", timeout_s=_HEALS_S, is_patient=True)
         while outcome.faults.total() < wanted.faults and not self._is_late(begun):
             round_ = plan.next_round()
             what, healed_s = self._round(round_)
