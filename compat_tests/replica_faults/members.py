@@ -132,7 +132,7 @@ class PairMember(GatewayProcess):
         }
 
     def topics(self) -> set[str]:
-        """The topics that it knows."""
+        """Return the topics that it knows."""
         return set(parse_json(self.ask(ALL_TOPICS).body)["topicConfigTable"])
 
     def commit(self, topic: str, group: str, queue: int, offset: int) -> None:

@@ -96,7 +96,8 @@ class Load:
     def start(self) -> None:
         """Make the topics, then let everybody begin."""
         for stream in self.streams:
-            made = self._client.run("create-topic", ns=self._nameserver, topic=self.topic(stream), queues=QUEUES)
+            named = {"ns": self._nameserver, "topic": self.topic(stream)}
+            made = self._client.run("create-topic", **named, queues=QUEUES, timeout_s=_READ_S)
             assert made["queues"] == QUEUES, str(made)
         for stream in self.streams:
             self._consuming[stream.name] = self._begin(
