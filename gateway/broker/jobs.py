@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 
 from gateway.broker.figures.flows import FLOW_SAMPLE_MS
 from gateway.broker.figures.throughput import SAMPLE_MS
@@ -79,6 +79,8 @@ def _lite_jobs(parts: BrokerParts) -> list[Job]:
 
     def expire() -> Deferred[None]:
         expired: Deferred[None] = Deferred()
+        if parts.store.hidden_from is not None:  # a lite topic may have messages that are hidden
+            return succeed(None)
         lite.expire(lambda: expired.callback(None))
         return expired
 

@@ -56,6 +56,7 @@ from gateway.remoting.dispatch import CarryOut
 from gateway.remoting.pending import CallFailed
 from gateway.remoting.tls.makers import NO_LINKS, LinkMakers
 from gateway.remoting.turns import Turns
+from gateway.replication.master.replicated_mark import ReplicatedMark
 from gateway.schedule.delay_offsets import DelayOffsets
 from gateway.schedule.delay_service import DelayService
 from gateway.schedule.redirect import DelayLevels
@@ -158,6 +159,7 @@ class BrokerParts:
         """The time when the broker started, in epoch milliseconds, and the end of the commit log at that time."""
         self.name_server_port: Callable[[], int] | None = None
         """A function that returns the port of the name server in this process; None without a name server."""
+        self._may_run = self._runs = False
         self.life: BrokerLife | None = None
         """The life of the broker, through which its role changes; None where it does not."""
         self.in_thread = in_thread
@@ -346,8 +348,10 @@ class BrokerParts:
         if self.group is not None and self.group.lead is not None:
             self.topics.begin_state(self.group.epoch)
         copy = CopyMark(self.settings.store_path_root_dir, self._files)
+        replicated = ReplicatedMark(self.settings.store_path_root_dir, self._files)
         if self.slave is not None:
             copy.set()
+            replicated.remove()
             return  # what a log says besides its messages is found when the broker becomes a master
         self._adopt_queues()
         takes_over = copy.is_set
@@ -362,24 +366,48 @@ class BrokerParts:
             self.offsets.persist_now()
             self.delay_offsets.persist_now()
             copy.remove()
+        if self.master is None:
+            replicated.remove()
+        else:
+            self.master.begin(self.store, replicated, self._show, takes_over=takes_over)
 
     def start(self) -> None:
-        """Start the parts that run by themselves: delays, timers and transactions; on a slave, none."""
-        if self.slave is not None:
+        """Start the parts that run by themselves: delays, timers and transactions; on a slave, none.
+
+        They start later if messages are hidden: what they do may depend on these.
+        """
+        self._may_run = True
+        self._run()
+
+    def _run(self) -> None:
+        if self.slave is not None or not self._may_run or self.store.hidden_from is not None:
             return
+        self._runs = True
         self.delays.start()
         if self.timers is not None:
             self.timers.start()
         self.transactions.start()
 
+    def _show(self, place: int, is_all: bool) -> None:
+        """Show what was hidden since the start up to a place of the log, or all of it."""
+        self.store.show_to(place, is_all=is_all)
+        if is_all:
+            self.held.resume_all()
+            self.pops.held.end_all()
+            self.lite.held.end_all()
+            self._run()
+
     async def stop(self) -> None:
         """Stop the parts that run by themselves and answer the held pulls; ends when everything appended is durable."""
+        self._may_run = False
         self.delays.stop()
         timers_stopped = None if self.timers is None else self.timers.stop()
         self.held.resume_all()
         self.pops.stop()
         self.lite.held.end_all()
         if self.slave is None:
+            if not self._runs:
+                self.transactions.start()  # what the start found has to be written down
             await self.transactions.stop()
         if self.master is not None:
             await self.master.drain()
@@ -399,6 +427,8 @@ class BrokerParts:
         self.store.flush()  # what tables say of the log is saved no further than that is on disk
         failed = save_all(self._last_saves())
         is_flushed = self.store.close()
+        if self.master is not None:
+            self.master.end()
         if failed or not is_flushed:
             raise NotAllSaved(failed, None if is_flushed else self.settings.store_path_root_dir)
 

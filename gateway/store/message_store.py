@@ -43,7 +43,7 @@ from gateway.store.index.indexing import DispatchedLog, Indexing
 from gateway.store.log.commit_log import CommitLog, head_at
 from gateway.store.log.copied_records import CopiedRecords
 from gateway.store.log.log_batch import NO_END
-from gateway.store.log.log_bytes import durable_record, log_bytes, record_begins
+from gateway.store.log.log_bytes import durable_record, last_record, log_bytes, record_begins
 from gateway.store.log.log_scan import refuse_misplaced
 from gateway.store.put_result import WaitFor
 from gateway.store.queues.consume_queue import ConsumeQueue
@@ -114,6 +114,7 @@ class MessageStore:
         self._dispatched_log = DispatchedLog(files.log, state.progress)
         self._indexing = Indexing(files.index, files.log, surroundings.soon, enabled=settings.message_index_enable)
         self._reader = QueueReader(files.log, paths.root)
+        self._hidden_from: int | None = None
         self._flushing = Flushing(files, state, settings, surroundings, lambda: self.deletion.room_bytes())
         self.deletion = Deletion(files, state, settings, self._flushing.flush)
         self._publication = Publication(
@@ -141,7 +142,7 @@ class MessageStore:
         # Calls that are passed on as they are.
         self.listen, self.when_idle = self._publication.listen, self._publication.when_idle
         self.flush_due, self.flush_log = self._flushing.flush_due, self._flushing.flush_log
-        self.message_at, self.record_at = files.log.message_at, files.log.record_at
+        self.message_at = files.log.message_at
         self.walk_from, self.query_by_key = self._dispatched_log.walk_from, self._indexing.find
         self.mend_queue = QueueMending(files.log, files.queues, self._dispatch, files.deleted_topics, paths).mend
         figures.watch(files.log, state.progress, state.admission)
@@ -374,7 +375,7 @@ class MessageStore:
     def max_offset(self, topic: str, queue_id: int) -> int:
         """Return the offset after the last message that readers may see; 0 for an unknown queue."""
         queue = self._queues.find((topic, queue_id))
-        return 0 if queue is None else queue.max_offset
+        return 0 if queue is None else self._reader.end(queue)
 
     def covered_end(self, topic: str, queue_id: int) -> int:
         """Return the offset of the log after the last message of a queue; −1 if it has none."""
@@ -398,7 +399,8 @@ class MessageStore:
         if queue is None:
             return 0
         flushed = self._progress.flushed
-        return queue.max_offset if flushed >= self._progress.dispatched_end else _durable_max_offset(queue, flushed)
+        end = self._reader.end(queue)
+        return end if flushed >= self._progress.dispatched_end else min(end, _durable_max_offset(queue, flushed))
 
     def stored_at_ms(self, topic: str, queue_id: int, offset: int) -> int:
         """Return the time when a message was stored, in milliseconds; −1 if there is no such message."""
@@ -418,7 +420,7 @@ class MessageStore:
     def queue_units(self, topic: str, queue_id: int, offset: int, count: int) -> bytes:
         """Return a consume queue's units from an offset on, only visible ones; blocks, for any thread."""
         queue = self._queues.find((topic, queue_id))
-        return b"" if queue is None else queue.read_units(offset, count)
+        return b"" if queue is None else queue.read_units(offset, max(min(count, self._reader.end(queue) - offset), 0))
 
     def extension_unit(self, topic: str, queue_id: int, tags_code: int) -> ExtensionUnit | None:
         """Return the unit of a queue's extension to which a tags code points; None if the extension has no such unit.
@@ -428,7 +430,44 @@ class MessageStore:
         queue = self._queues.find((topic, queue_id))
         return None if queue is None else queue.extension.unit(position_of(tags_code))
 
+    def record_at(self, commit_log_offset: int, size: int | None = None) -> bytes | None:
+        """Return the bytes of the record that starts at an offset, if readers may see it; blocks, for any thread."""
+        record = self._log.record_at(commit_log_offset, size)
+        hidden_from = self._hidden_from
+        if record is None or hidden_from is None or commit_log_offset + len(record) <= hidden_from:
+            return record
+        return None
+
     # --- for replicas --------------------------------------------------------------------------------------------
+
+    @property
+    def hidden_from(self) -> int | None:
+        """The log offset from which on a restart hides what it found on the disk; None if it hides nothing."""
+        return self._hidden_from
+
+    @property
+    def shown_end(self) -> int:
+        """The log offset after the last message that readers may see."""
+        return self._log.visible_end if self._hidden_from is None else self._hidden_from
+
+    def last_record_end(self) -> int:
+        """Return the log offset after the last record; a filler may follow. Blocks."""
+        last = last_record(self._log.files, self.stored_end, self._log.min_offset)
+        record = None if last is None else self._log.record_at(last)
+        return max(self._log.min_offset, 0) if last is None or record is None else last + len(record)
+
+    def hide_from(self, place: int) -> None:
+        """Hide from readers everything after a place of the log, which is all stored; blocks.
+
+        Parts that read their own queues must have done so before, and start when nothing is hidden any more.
+        """
+        self._hidden_from = place
+        self._reader.hide(self._queues.by_name.values(), place)
+
+    def show_to(self, place: int, *, is_all: bool) -> None:
+        """Show what was hidden up to a place, or all of it; blocks."""
+        self._hidden_from = None if is_all else place
+        self._reader.show(self._hidden_from)
 
     @property
     def durable_end(self) -> int:

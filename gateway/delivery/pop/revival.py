@@ -70,8 +70,9 @@ class Revival:
 
     def tick(self) -> None:
         """Begin with check points that have become due; call this every ``TICK_MS`` of ``check_points``."""
-        self._waiting += self._points.take_due(self._clock_ms())
-        self._go_on()
+        if self._store.hidden_from is None:  # otherwise a popped message may be hidden, and is not gone
+            self._waiting += self._points.take_due(self._clock_ms())
+            self._go_on()
 
     def stop(self) -> None:
         """Begin with no more check points."""

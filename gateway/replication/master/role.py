@@ -11,13 +11,17 @@ from gateway.replication.comparing import compared
 from gateway.replication.master.copies import Copies, CountedCopies
 from gateway.replication.master.lead import GroupLead
 from gateway.replication.master.port import SlavePort
+from gateway.replication.master.replicated_mark import ReplicatedMark
 from gateway.replication.master.stage import ReplicatedStage
 from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings import Address, Settings
 from gateway.store.durability.surroundings import BatchObserver
 from gateway.store.message_store import MessageStore
+from gateway.telemetry.logs import EventLog
 from wire.bodies.tools.statistics import ReplicaConnection, ReplicationState
 from wire.headers.admin import EnterReplicaResponse
+
+log = EventLog("replication")
 
 LOOK_AT_LAG_MS = 20
 """The milliseconds between two looks at what slaves lack, while the master stops."""
@@ -47,6 +51,7 @@ class Master:
         self._store: MessageStore | None = None
         self._port: SlavePort | None = None
         self._members: Members = _no_members
+        self._mark: ReplicatedMark | None = None
 
     def stage(self, after: BatchObserver) -> BatchObserver:
         """Return the stage that holds batches for slaves; ``after`` itself if no sender waits for slaves."""
@@ -67,6 +72,7 @@ class Master:
         self._store = store
         self._members = members
         self._port = port = SlavePort(store, self._copies, self._settings, self._around, self, self._reported)
+        self._refuse("bytes", self._refusals.get("bytes"))
         if self._stage is None:
             store.listen(lambda _: port.follow_soon())
         if self._group is not None:
@@ -84,6 +90,38 @@ class Master:
         if self._group is not None:
             self._refuse("members", self._group.refusal)
             self._reported()
+
+    def begin(
+        self, store: MessageStore, mark: ReplicatedMark, show: Callable[[int, bool], None], *, takes_over: bool
+    ) -> None:
+        """Hide what the store found on the disk and is not known to be replicated; blocks.
+
+        A log that is taken over is shown: its slaves showed it, and a person or a controller decided that it counts.
+
+        :param show: called with a place up to which the log may be shown, and with True if that is all of it.
+        """
+        if self._stage is None:
+            mark.remove()
+            return
+        end = store.last_record_end()  # a filler after it is copied together with the next record
+        known = mark.load()
+        start = end if takes_over or known is None else min(max(known, store.min_commit_log_offset), end)
+        mark.begin(start)
+        self._mark = mark
+        if start < end:
+            log.warning(
+                "hidden until enough slaves have it; with brokerRole=ASYNC_MASTER a start shows it",
+                bytes=end - start,
+                log_offset=start,
+                slaves_needed=self._copies.needed,
+            )
+            store.hide_from(start)
+        self._stage.begin(mark, start, end, show)
+
+    def end(self) -> None:
+        """Close the file that says how far the log is replicated."""
+        if self._mark is not None:
+            self._mark.close()
 
     @property
     def port(self) -> int:

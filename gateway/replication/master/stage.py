@@ -4,8 +4,10 @@
                   → too few slaves in sync  → its senders are answered SLAVE_NOT_AVAILABLE at once
                   → ``slaveTimeout`` is over → its senders are answered FLUSH_SLAVE_TIMEOUT
 
+After a restart, what was on the disk and is not known to be replicated is hidden until enough slaves report it.
+
 A batch that was answered without a copy stays held, and becomes visible when the slaves have it. At an orderly stop,
-when nobody reads any more, everything held is passed on.
+when nobody reads any more, everything held is passed on; the next start hides it.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from heapq import heappop, heappush
 from itertools import count
 
 from gateway.replication.master.copies import CountedCopies
+from gateway.replication.master.replicated_mark import ReplicatedMark
 from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings.replication import ReplicationSettings
 from gateway.store.durability.surroundings import BatchObserver, Cancel
@@ -68,6 +71,9 @@ class ReplicatedStage:
         self._answered_callbacks: list[Callable[[], None]] = []
         self._following: list[tuple[int, int, Callable[[], None]]] = []
         self._followed = count()
+        self._mark: ReplicatedMark | None = None
+        self._marked = self._hidden_end = 0
+        self._show: Callable[[int, bool], None] | None = None
         around.registry.watch(
             "rocketmq_gateway_replica_held_bytes",
             "Bytes stored here that consumers do not see, because too few slaves have them",
@@ -77,6 +83,17 @@ class ReplicatedStage:
             "rocketmq_gateway_replica_answered_without_total", "Messages answered before enough slaves had them"
         )
 
+    def begin(self, mark: ReplicatedMark, start: int, end: int, show: Callable[[int, bool], None]) -> None:
+        """Note in a file how far the log is replicated, and hide what a start found from ``start`` to ``end``.
+
+        :param show: called with a place up to which enough slaves have the log, and with True if that is all of it.
+        """
+        self._mark, self._marked = mark, start
+        self._passed_end, self._stored_end = start, end
+        if start < end:
+            self._hidden_end, self._show = end, show
+        self.reported()
+
     @property
     def held_bytes(self) -> int:
         """The bytes of the log that are on disk here, and that too few slaves have."""
@@ -84,7 +101,7 @@ class ReplicatedStage:
 
     def stored(self, batch: LogBatch) -> None:
         """Hold a batch that is on disk, and answer its senders if there is nobody to wait for."""
-        if not self._held:
+        if not self._held and self._show is None:
             self._passed_end = batch.start
         self._stored_end = batch.end
         self._held.append(batch)
@@ -106,7 +123,12 @@ class ReplicatedStage:
 
     def reported(self) -> None:
         """Pass on the batches that enough slaves have by now."""
-        end = self._held[-1].end if self._passes and self._held else self._copies.replicated_end
+        end = self._copies.replicated_end
+        self._note(min(end, self._stored_end))
+        if self._show is not None and not self._passes:
+            self._show_found(self._show, min(end, self._hidden_end))
+        if self._passes and self._held:
+            end = self._held[-1].end
         while self._held and self._held[0].end <= end:
             batch = self._held.popleft()
             self._passed_end = batch.end
@@ -119,6 +141,23 @@ class ReplicatedStage:
             self._let_follow()
         self._judge_lag()
         self._tell_answered()
+
+    def _note(self, end: int) -> None:
+        """Note that enough slaves have the log up to an offset, before anything more is shown."""
+        if self._mark is not None and end > self._marked:
+            self._marked = end
+            self._mark.move(end)
+
+    def _show_found(self, show: Callable[[int, bool], None], place: int) -> None:
+        if place <= self._passed_end:
+            return
+        self._passed_end = place
+        is_all = place == self._hidden_end
+        if is_all:
+            self._show = None
+            log.info("enough slaves have what was hidden since the start", log_end=place)
+        show(place, is_all)
+        self._let_follow()
 
     def when_answered(self, callback: Callable[[], None]) -> None:
         """Call back once when no sender waits for slaves: after ``slaveTimeout`` at the latest, if nothing is sent."""
@@ -152,7 +191,7 @@ class ReplicatedStage:
     def let_all_pass(self) -> None:
         """Hold nothing from now on: the broker stops, and nobody reads any more."""
         if self._held:
-            log.warning("messages that too few slaves have become visible, the broker stops", bytes=self.held_bytes)
+            log.warning("too few slaves have the last messages, the next start hides them", bytes=self.held_bytes)
         while self._waiting:
             self._answer(self._waiting.popleft()[1], PutStatus.FLUSH_SLAVE_TIMEOUT)
         if self._cancel is not None:

@@ -19,7 +19,7 @@ _FILES = (
     *("timerwheel", "config/timercheck"),
     *("checkpoint", "abort", "lock", "gateway-queues", "gateway-index", "gateway-deleted", "gateway-broker-name"),
     *("epochFileCheckpoint", "epochFileCheckpoint.bak"),
-    *("gateway-cut", "gateway-copy", "gateway-role"),
+    *("gateway-cut", "gateway-copy", "gateway-role", "gateway-replicated"),
     *("transaction/checks", "transaction/state-store", "transaction/audit.jsonl"),
 )
 _DIRECTORIES = (

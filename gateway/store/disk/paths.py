@@ -12,6 +12,7 @@
     gateway-cut                               ours: where the log is being cut, until it is
     recovered/<offset>-<end>.cut              ours: what a cut took off the end of the log
     gateway-role                              ours: the role that an operator ordered (gateway.broker)
+    gateway-replicated                        ours: how far slaves have the log (gateway.replication)
     gateway-copy                              ours: log and tables are copies of a master's (gateway.broker)
     gateway-broker-name                       ours: the name under which the directory is served (gateway.metadata)
     deleted/<number>-<log offset>-<topic>     ours: consume queues of a deleted topic while they are being removed

@@ -10,6 +10,7 @@ end); any other thread calls ``read``. Both use one algorithm on two sources of 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -48,13 +49,41 @@ class QueueReader:
         self._log = log
         self._check = ReadCheck(log, log.files.directory.parent if root is None else root)
         self._stored = Stored(log)
+        self._hidden: dict[ConsumeQueue, int] | None = None
         self.in_memory = InMemory(log)
+
+    def hide(self, queues: Iterable[ConsumeQueue], place: int) -> None:
+        """Show no message of these queues that ends after a place of the log; blocks."""
+        hidden: dict[ConsumeQueue, int] = {}
+        for queue in queues:
+            if queue.max_offset and queue.covered_end() > place:
+                offsets = range(queue.min_offset, queue.max_offset)
+                hidden[queue] = queue.min_offset + bisect_right(offsets, place, key=partial(self._end_of, queue))
+        self._hidden = hidden
+
+    def show(self, place: int | None) -> None:
+        """Show what ends at or before a place of the log; everything if it is None."""
+        if place is None:
+            self._hidden = None
+        elif self._hidden is not None:
+            self.hide(self._hidden, place)
+
+    def end(self, queue: ConsumeQueue) -> int:
+        """Return the offset after the last message of a queue that is shown."""
+        hidden = self._hidden
+        if hidden is None:
+            return queue.max_offset
+        return min(hidden.get(queue, queue.max_offset), queue.max_offset)
+
+    def _end_of(self, queue: ConsumeQueue, offset: int) -> int:
+        unit = queue.unit(offset)
+        return -1 if unit is None else unit[0] + unit[1]
 
     def read(
         self, queue: ConsumeQueue | None, offset: int, max_count: int, max_bytes: int, wanted: Wanted = ALL_WANTED
     ) -> GetResult:
         """Return up to ``max_count`` records and ``max_bytes`` bytes from ``offset`` on, but at least one record."""
-        outside = _outside(queue, offset)
+        outside = self._outside(queue, offset)
         if outside is not None:
             return outside
         assert queue is not None, "a missing queue is outside"
@@ -71,7 +100,7 @@ class QueueReader:
         """
         result: GetResult | None = None
         for _ in range(LOOKS_FOR_TAGS):
-            outside = _outside(queue, offset)
+            outside = self._outside(queue, offset)
             if outside is not None:
                 return result or outside
             assert queue is not None, "a missing queue is outside"
@@ -97,10 +126,10 @@ class QueueReader:
             count = chosen.max_units or chosen.max_count
             if wanted.is_filtered and chosen.max_units is None:
                 count = max(source.least_examined(), count)
-            units = source.units(queue, offset, count)
+            units = source.units(queue, offset, min(count, max(self.end(queue) - offset, 0)))
             if not units:
-                outside = _outside(queue, offset)  # retention has just deleted the units
-                return outside or _nothing(queue, GetStatus.OFFSET_FOUND_NULL, queue.next_file_offset(offset))
+                outside = self._outside(queue, offset)  # retention has just deleted the units
+                return outside or self._nothing(queue, GetStatus.OFFSET_FOUND_NULL, queue.next_file_offset(offset))
             by_code = wanted.by_code
             if wanted.is_filtered and has_addresses(units):
                 units, by_code = source.with_codes(queue, units, wanted.by_extension), lenient(by_code)
@@ -111,7 +140,7 @@ class QueueReader:
                 parts = _take(chosen, units, by_code, wanted.by_record, source)
             damage = self._damage(queue, offset, chosen, parts, units)
             if damage is None:
-                return _found(queue, offset, chosen, parts)
+                return self._found(queue, offset, chosen, parts)
             whole, position, reason = damage
             if source is not self._stored:  # ``_stored`` reads more carefully
                 chosen, source = chosen.again(self._log.min_offset), self._stored
@@ -119,7 +148,7 @@ class QueueReader:
                 chosen = Choice(whole, chosen.max_bytes, self._log.min_offset, self._log.files.file_size, whole)
             else:
                 remark = self._check.remark(queue.topic, queue.queue_id, offset, (position, reason))
-                return _damaged(queue, offset, remark)
+                return self._damaged(queue, offset, remark)
 
     def _damage(
         self, queue: ConsumeQueue, offset: int, chosen: Choice, parts: list[bytes] | None, units: bytes
@@ -195,12 +224,45 @@ class QueueReader:
         With ``upper``, return the last offset stored at ``timestamp_ms`` or earlier; 0 if there is none. Store times of
         a queue never fall, so a binary search finds the offset.
         """
-        offsets = range(queue.min_offset, queue.max_offset)
+        offsets = range(queue.min_offset, self.end(queue))
         stored = partial(self.stored_at_ms, queue)
         if not upper:
             return queue.min_offset + bisect_left(offsets, timestamp_ms, key=stored)
         found = bisect_right(offsets, timestamp_ms, key=stored)
         return queue.min_offset + found - 1 if found else 0
+
+    def _found(self, queue: ConsumeQueue, offset: int, chosen: Choice, parts: list[bytes] | None) -> GetResult:
+        next_offset = offset + chosen.examined
+        if parts is not None and (batch_end := chosen.batch_end(parts)) > next_offset:
+            next_offset = batch_end
+        if parts is None or (chosen.count == 0 and chosen.gone):
+            return self._nothing(queue, GetStatus.MESSAGE_WAS_REMOVING, next_offset)
+        if chosen.count == 0:
+            return self._nothing(queue, GetStatus.NO_MATCHED_MESSAGE, next_offset)
+        return GetResult(GetStatus.FOUND, next_offset, (queue.min_offset, self.end(queue)), chosen.count, parts)
+
+    def _damaged(self, queue: ConsumeQueue, offset: int, remark: str) -> GetResult:
+        return GetResult(GetStatus.MESSAGE_DAMAGED, offset, (queue.min_offset, self.end(queue)), remark=remark)
+
+    def _outside(self, queue: ConsumeQueue | None, offset: int) -> GetResult | None:
+        """Return the answer for an offset at which the queue has no message; None if it has one."""
+        if queue is None:
+            return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, (0, 0))
+        end = self.end(queue)
+        if queue.min_offset <= offset < end:
+            return None
+        if end < offset <= queue.max_offset:  # it was shown before: a reader waits there, and is not sent back
+            return self._nothing(queue, GetStatus.OFFSET_OVERFLOW_ONE, offset)
+        if end == 0:
+            return self._nothing(queue, GetStatus.NO_MESSAGE_IN_QUEUE, 0)
+        if offset < queue.min_offset:
+            return self._nothing(queue, GetStatus.OFFSET_TOO_SMALL, queue.min_offset)
+        if offset == end:
+            return self._nothing(queue, GetStatus.OFFSET_OVERFLOW_ONE, offset)
+        return self._nothing(queue, GetStatus.OFFSET_OVERFLOW_BADLY, end)
+
+    def _nothing(self, queue: ConsumeQueue, status: GetStatus, next_offset: int) -> GetResult:
+        return GetResult(status, next_offset, (queue.min_offset, self.end(queue)))
 
 
 def _take(
@@ -243,38 +305,3 @@ def _take_by_record(
         chosen.examined = stop
         count *= 2
     return parts
-
-
-def _found(queue: ConsumeQueue, offset: int, chosen: Choice, parts: list[bytes] | None) -> GetResult:
-    next_offset = offset + chosen.examined
-    if parts is not None and (batch_end := chosen.batch_end(parts)) > next_offset:
-        next_offset = batch_end
-    if parts is None or (chosen.count == 0 and chosen.gone):
-        return _nothing(queue, GetStatus.MESSAGE_WAS_REMOVING, next_offset)
-    if chosen.count == 0:
-        return _nothing(queue, GetStatus.NO_MATCHED_MESSAGE, next_offset)
-    return GetResult(GetStatus.FOUND, next_offset, (queue.min_offset, queue.max_offset), chosen.count, parts)
-
-
-def _damaged(queue: ConsumeQueue, offset: int, remark: str) -> GetResult:
-    return GetResult(GetStatus.MESSAGE_DAMAGED, offset, (queue.min_offset, queue.max_offset), remark=remark)
-
-
-def _outside(queue: ConsumeQueue | None, offset: int) -> GetResult | None:
-    """Return the answer for an offset at which the queue has no message; None if it has one."""
-    if queue is None:
-        return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, (0, 0))
-    end = queue.max_offset
-    if queue.min_offset <= offset < end:
-        return None
-    if end == 0:
-        return _nothing(queue, GetStatus.NO_MESSAGE_IN_QUEUE, 0)
-    if offset < queue.min_offset:
-        return _nothing(queue, GetStatus.OFFSET_TOO_SMALL, queue.min_offset)
-    if offset == end:
-        return _nothing(queue, GetStatus.OFFSET_OVERFLOW_ONE, offset)
-    return _nothing(queue, GetStatus.OFFSET_OVERFLOW_BADLY, end)
-
-
-def _nothing(queue: ConsumeQueue, status: GetStatus, next_offset: int) -> GetResult:
-    return GetResult(status, next_offset, (queue.min_offset, queue.max_offset))

@@ -209,8 +209,8 @@ class History:
             for table in ("topics", "groups", "offsets"):
                 if table_of(slave, table) != table_of(master, table):
                     return f"{TABLES}: {table} of machine {number} are not its master's"
-        if store.stored_end < store.durable_end:
-            return f"the master shows {store.stored_end} of {store.durable_end}"
+        if store.shown_end < store.durable_end:
+            return f"the master shows {store.shown_end} of {store.durable_end}"
         late = self._ledger.undelivered(master)
         return None if late is None else f"{late} is acknowledged, and not delivered after its delay"
 

@@ -7,9 +7,11 @@
     outcomes                      the answered outcome of a transaction stays
     offsets                       a consumer's offset goes back by no more than the last second, or what a kill may lose
 
-Two things are not promised (docs/replication.md). After a restart a SYNC_MASTER shows everything that is on its disk,
-and an old master that returns as a slave shows its log until it is found to differ. What they show at their start is
-*weak*, until a broker shows it that knows it to be replicated.
+    hidden after a start          a master that was none before its start shows nothing then that too few disks have
+
+Two things are not promised (docs/replication.md). A promoted slave shows everything that is on its disk, and an old
+master that returns as a slave shows its log until it is found to differ. What they show at their start is *weak*, until
+a broker shows it that knows it to be replicated.
 """
 
 from __future__ import annotations
@@ -110,7 +112,7 @@ class Ledger:
     def look(self, process: Process, *, is_start: bool = False) -> dict[Place, tuple[str, str]]:
         """Read every queue of a broker; return key and identity of each message."""
         found = read_all(process)
-        is_weak = is_start and (not process.is_slave or process.machine.lineage != self.lineage)
+        is_weak = is_start and (process.takes_over or process.machine.lineage != self.lineage)
         for place, (_, identity) in found.items():
             self._show(process.machine.number, place, identity, is_weak=is_weak)
         return found
@@ -195,12 +197,31 @@ class Ledger:
                 self._world.break_promise(
                     f"machine {process.machine.number}: the offset of {queue} is {actual.get(queue)} after {floor}"
                 )
+        before = dict(self.shown)
         found = self.look(process, is_start=True)
         if process.is_slave or not self.is_current(process):
             return
+        if not process.takes_over:
+            if process.parts.group is None:  # of a controller's set a member may be alone
+                self._nothing_new(process, before, found)
+            found = read_all(process, hidden_too=True)
         self.values = {queue: offset for queue, offset in actual.items() if offset >= 0}
         self.took(process.machine, self.values)
         self._all_there(process, found)
+
+    def _nothing_new(self, master: Process, before: Mapping[Place, tuple[str, bool]], found: Iterable[Place]) -> None:
+        """Check that a restarted master shows only what was seen before, or what slaves have."""
+        store = master.parts.store
+        for place in found:
+            _, was_weak = before.get(place, ("", True))
+            if was_weak:
+                log_offset = log_place(master, place)
+                record = store.log_bytes(log_offset, 0) or b""
+                having = sum(_has(machine, log_offset, record, master) for machine in self._machines)
+                if having < self.copies:
+                    self._world.break_promise(
+                        f"machine {master.machine.number} shows {place} after its start, and {having} slaves have it"
+                    )
 
     # -- the end ------------------------------------------------------------------------------------------------
 
@@ -266,8 +287,25 @@ def _has(machine: Machine, log_offset: int, record: bytes, master: Process) -> b
     return bool(process.parts.store.log_bytes(log_offset, 0) == record)
 
 
-def read_all(process: Process) -> dict[Place, tuple[str, str]]:
-    """Return key and identity of every message that readers see."""
+def log_place(process: Process, place: Place) -> int:
+    """Return where in the log a message of a queue is."""
+    [message] = parse_records(b"".join(process.parts.store.get_messages(*place, 1, 1).parts))
+    return message.commit_log_offset
+
+
+def read_all(process: Process, *, hidden_too: bool = False) -> dict[Place, tuple[str, str]]:
+    """Return key and identity of every message that readers see, or with ``hidden_too`` will see."""
+    reader = process.parts.store._reader
+    hidden = reader._hidden
+    if hidden_too:
+        reader._hidden = None
+    try:
+        return _read_all(process)
+    finally:
+        reader._hidden = hidden
+
+
+def _read_all(process: Process) -> dict[Place, tuple[str, str]]:
     found: dict[Place, tuple[str, str]] = {}
     store = process.parts.store
     for topic, queue_id in sorted(store.queues()):

@@ -14,6 +14,7 @@ from gateway.broker.door import Door, RequestAdmission
 from gateway.broker.jobs import jobs
 from gateway.broker.parts import BrokerParts, Surroundings
 from gateway.broker.request_loader import load_requests
+from gateway.broker.takeover import CopyMark
 from gateway.broker.upkeep.upkeep import Job, Upkeep
 from gateway.errors import GatewayError
 from gateway.in_thread import result_of
@@ -142,6 +143,8 @@ class Process:
         self.is_alive = True
         self.is_ready = False
         self.is_stopping = False
+        self.takes_over = False
+        """True if it was a slave before, and is the master now."""
         self.on_end: Callable[[Process, bool], None] = _nobody
         """Called when it has ended, with True after an orderly stop."""
         self.stopped: Deferred[None] | None = None
@@ -193,6 +196,8 @@ class Process:
 
         :raises GatewayError: it cannot start.
         """
+        copy = CopyMark(self.settings.store_path_root_dir, self.machine.disk)
+        self.takes_over = copy.is_set and not self.is_slave
         self.parts.open()
         load_requests(self.parts, self._dispatch)
         self.parts.start()

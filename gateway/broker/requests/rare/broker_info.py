@@ -125,7 +125,7 @@ class BrokerInfo(DeskRequests):
             "consumeQueueDiskRatio": _disk_ratio(self._desk.live.current.store_path_root_dir),
             "commitLogMinOffset": store.min_commit_log_offset,
             "commitLogMaxOffset": store.max_commit_log_offset,
-            "commitLogVisibleOffset": store.stored_end,
+            "commitLogVisibleOffset": store.shown_end,
             "remainHowManyDataToFlush": _bytes(store.max_commit_log_offset - store.flushed_offset),
             **self._throughput_figures(),
             **self._put_figures(),

@@ -48,7 +48,7 @@ class Failover(DeskRequests):
             log_begin=store.min_commit_log_offset,
             log_end=store.max_commit_log_offset,
             durable_end=store.durable_end,
-            visible_end=store.stored_end,
+            visible_end=store.shown_end,
             is_changing=desk.life is not None and desk.life.is_changing,
             changes=0 if desk.life is None else desk.life.changes,
             master="" if copying is None else copying.master_addr,

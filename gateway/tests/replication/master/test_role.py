@@ -189,6 +189,8 @@ def test_a_stop_with_a_late_slave_answers_and_keeps_everything(broker: SyncMaste
     assert broker.answer(peer).code == LATE
     broker.stop()
     again = SyncMaster(tmp_path)
+    assert again.bodies() == []
+    again.report()
     assert again.bodies() == [b"late"]
     again.stop()
 

@@ -273,7 +273,7 @@ def test_last_records_that_the_master_hides_yet_are_no_difference(tmp_path: Path
 
 
 def test_a_master_that_lacks_a_record_and_does_not_say_that_it_hides_it_is_not_followed(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(tmp_path)
     some_messages(world.master)
@@ -281,7 +281,7 @@ def test_a_master_that_lacks_a_record_and_does_not_say_that_it_hides_it_is_not_f
     world.send()
     world.lose()
     place = world.master.record_begins(world.master.durable_end, 0)[0]
-    world.master.record_at = lambda offset, size=None: None
+    monkeypatch.setattr(world.master, "record_at", lambda _offset: None)
 
     world.reactor.advance(RETRY_S)
     assert world.tries == 0

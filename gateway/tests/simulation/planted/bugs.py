@@ -221,6 +221,10 @@ def _show_held(stage: Any) -> None:
         stage._pass_on(batch)
 
 
+def show_what_a_start_found(patch: Patch) -> None:
+    patch(MessageStore, "hide_from", lambda _self, _place: None)
+
+
 def answer_by_the_begin(patch: Patch) -> None:
     """A batch counts as replicated once its first byte is."""
 
@@ -444,6 +448,7 @@ BUGS: Mapping[str, Bug] = {
     "messages are visible at once": Bug(show_at_once, 100),
     "messages are visible when they are answered 12": Bug(show_at_timeout, 100),
     "messages are visible when they are answered 11": Bug(show_without_slaves, 100),
+    "a restart shows what no slave has": Bug(show_what_a_start_found, 100),
     "a batch is replicated when its begin is": Bug(answer_by_the_begin, 100),
     "a time-out answers SEND_OK": Bug(answer_ok_at_timeout, 100),
     "a send waits for nothing": Bug(answer_when_written, 100),

@@ -42,6 +42,7 @@ def peer(tmp_path: Path) -> Peer:
         max_commit_log_offset=5000,
         flushed_offset=4000,
         stored_end=4500,
+        shown_end=4500,
         dispatch_behind_bytes=12,
         max_offset=lambda topic, queue_id: 7 if (topic, queue_id) == (SCHEDULE_TOPIC, 0) else 0,
         head_at=lambda offset: SimpleNamespace(stored_at_ms=777),

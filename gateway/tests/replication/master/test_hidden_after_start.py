@@ -1,0 +1,294 @@
+"""A SYNC_MASTER that starts again shows what is known to be replicated; the rest of its log as slaves report it."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.broker.takeover import CopyMark
+from gateway.metadata.names import HALF_TOPIC
+from gateway.replication.master.replicated_mark import FILE_NAME, build_mark, parse_mark
+from gateway.tests.broker.whole_broker import WholeBroker, pulling, sending
+from gateway.tests.remoting.conversation import Peer
+from gateway.tests.replication.master.test_role import HALF, NOBODY, OK, SyncMaster, end, half
+from wire.bodies.heartbeat import HeartbeatData
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.offsets import GetMaxOffsetRequest
+from wire.headers.pull import QueryMessageRequest, ViewMessageRequest
+from wire.message.flags import PullFlag, SysFlag
+from wire.message.record import build_blank
+
+TO_ALL: dict[str, Any] = {"topic": "orders", "queue_id": 0}
+
+
+def good(broker: SyncMaster, body: bytes, **changed: Any) -> Peer:
+    """Send a message that a slave gets."""
+    broker.report(0)
+    peer = broker.connect()
+    answers = broker.ask_all(peer, RequestCode.SEND_MESSAGE, sending(**changed), body)
+    broker.report()
+    assert [answer.code for answer in answers or peer.received()] == [OK]
+    broker.lose()
+    return peer
+
+
+def killed(broker: SyncMaster, to: Path) -> SyncMaster:
+    """Start from what a kill leaves."""
+    shutil.copytree(broker.directory, to)
+    return SyncMaster(to, broker.clock())
+
+
+@pytest.fixture
+def again(tmp_path: Path) -> SyncMaster:
+    """A restarted master whose slave has the first of two messages."""
+    broker = SyncMaster(tmp_path / "first")
+    good(broker, b"one", properties={"UNIQ_KEY": "k1", "KEYS": "key"})
+    assert broker.send(broker.connect(), body=b"two", properties={"UNIQ_KEY": "k2", "KEYS": "key"}).code == NOBODY
+    return killed(broker, tmp_path / "killed")
+
+
+def test_a_restart_hides_what_no_slave_has_until_one_reports_it(again: SyncMaster) -> None:
+    assert again.bodies() == [b"one"]
+    again.wait(1)
+    assert again.bodies() == [b"one"]
+    again.report()
+    assert again.bodies() == [b"one", b"two"]
+    again.stop()
+
+
+def test_an_orderly_stop_shows_no_more(tmp_path: Path) -> None:
+    broker = SyncMaster(tmp_path)
+    good(broker, b"one")
+    broker.send(broker.connect(), body=b"two")
+    broker.stop()
+    again = SyncMaster(tmp_path, broker.clock())
+    assert again.bodies() == [b"one"]
+    again.stop()
+    last = SyncMaster(tmp_path, again.clock())
+    assert last.bodies() == [b"one"]
+    last.report()
+    last.stop()
+    shown = SyncMaster(tmp_path, last.clock())
+    assert shown.bodies() == [b"one", b"two"]
+    shown.stop()
+
+
+def test_what_is_sent_meanwhile_comes_after_what_is_hidden(again: SyncMaster) -> None:
+    sent = again.send(again.connect(), body=b"three")
+    assert (sent.code, sent.ext_fields["queueOffset"]) == (NOBODY, "2")
+    assert again.bodies() == [b"one"]
+    again.report(again.parts.store.stored_end)
+    assert again.bodies() == [b"one", b"two"]
+    again.report()
+    assert again.bodies() == [b"one", b"two", b"three"]
+    again.stop()
+
+
+def test_a_slave_that_has_a_part_shows_this_part(tmp_path: Path) -> None:
+    broker = SyncMaster(tmp_path / "first")
+    ends = []
+    for body in (b"one", b"two", b"three"):
+        broker.send(broker.connect(), body=body)
+        ends.append(broker.parts.store.durable_end)
+    again = killed(broker, tmp_path / "killed")
+    assert again.bodies() == []
+    again.report(ends[1] - 1)
+    assert again.bodies() == [b"one"], "a part of a record is none"
+    again.report(ends[1])
+    assert again.bodies() == [b"one", b"two"]
+    third = killed(again, tmp_path / "third")
+    assert third.bodies() == [b"one", b"two"]
+
+
+def test_no_request_shows_what_is_hidden(again: SyncMaster) -> None:
+    peer = again.connect()
+    newest = again.ask(peer, RequestCode.GET_MAX_OFFSET, GetMaxOffsetRequest(**TO_ALL, committed=True))
+    assert newest.ext_fields["offset"] == "1"
+    place = again.parts.store.hidden_from
+    assert place is not None
+    viewed = again.ask(peer, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=place))
+    assert viewed.code == ResponseCode.SYSTEM_ERROR
+    query = QueryMessageRequest(topic="orders", key="key", max_num=9, begin_timestamp=0, end_timestamp=1 << 60)
+    assert again.ask(peer, RequestCode.QUERY_MESSAGE, query).body.count(b"UNIQ_KEY") == 1
+    again.report()
+    assert again.ask(peer, RequestCode.QUERY_MESSAGE, query).body.count(b"UNIQ_KEY") == 2
+    assert again.ask(peer, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=place)).code == OK
+
+
+@pytest.mark.parametrize("offset", [1, 2], ids=["at the end", "after it"])
+def test_a_pull_waits_there_and_is_answered_when_all_is_shown(again: SyncMaster, offset: int) -> None:
+    """A consumer may be further than what is shown if a power failure took the newest mark."""
+    consumer = again.connect()
+    again.subscribe(consumer)
+    pull = pulling(offset, sys_flag=PullFlag.SUSPEND | PullFlag.SUBSCRIPTION)
+    assert again.ask_all(consumer, RequestCode.PULL_MESSAGE, pull) == []
+    again.report()
+    (answer,) = consumer.received()
+    assert answer.code == (OK if offset == 1 else ResponseCode.PULL_NOT_FOUND)
+    assert answer.ext_fields["nextBeginOffset"] == "2"
+
+
+def test_an_outcome_that_is_hidden_settles_its_half_message(tmp_path: Path) -> None:
+    broker = SyncMaster(tmp_path / "first")
+    broker.report(0)
+    peer = broker.connect()
+    assert broker.ask_all(peer, RequestCode.SEND_MESSAGE, sending(properties=HALF), b"paid") == []
+    broker.report()
+    (sent,) = peer.received()
+    broker.lose()
+    assert [answer.code for answer in end(broker, sent, SysFlag.TRANSACTION_COMMIT)] == [NOBODY]
+    again = killed(broker, tmp_path / "killed")
+    assert again.bodies() == []
+    assert again.parts.transactions.pending.count == 0
+    again.report()
+    again.wait(1)
+    assert again.bodies() == [b"paid"]
+    again.stop()
+
+
+def test_a_hidden_half_message_is_checked_when_a_slave_has_it(tmp_path: Path) -> None:
+    changed = {"transaction_timeout_ms": 0}
+    broker = SyncMaster(tmp_path / "first", **changed)
+    assert half(broker).code == NOBODY
+    shutil.copytree(broker.directory, tmp_path / "killed")
+    again = SyncMaster(tmp_path / "killed", broker.clock(), **changed)
+    producer = again.connect()
+    body = HeartbeatData("client", producers=("producers",)).build()
+    again.ask_all(producer, RequestCode.HEART_BEAT, body=body)
+    again.wait(3)
+    assert producer.received() == []
+    assert again.messages(HALF_TOPIC) == []
+    again.report()
+    again.wait(3)
+    assert {check.code for check in producer.received()} == {RequestCode.CHECK_TRANSACTION_STATE}
+    again.stop()
+
+
+def test_a_delayed_message_whose_delivery_is_hidden_comes_once(tmp_path: Path) -> None:
+    broker = SyncMaster(tmp_path / "first")
+    good(broker, b"later", properties={"DELAY": "1", "UNIQ_KEY": "later"})
+    broker.wait(2)
+    assert broker.bodies() == []
+    broker.stop()
+    again = SyncMaster(broker.directory, broker.clock())
+    again.wait(3)
+    assert again.bodies() == []
+    again.report()
+    again.wait(3)
+    again.report()
+    assert again.bodies() == [b"later"]
+    again.stop()
+
+
+def test_a_delayed_message_is_delivered_once_all_is_shown(tmp_path: Path) -> None:
+    broker = SyncMaster(tmp_path / "first")
+    broker.send(broker.connect(), body=b"later", properties={"DELAY": "1"})
+    again = killed(broker, tmp_path / "killed")
+    again.wait(3)
+    end_before = again.parts.store.max_commit_log_offset
+    again.report()
+    again.wait(3)
+    assert again.parts.store.max_commit_log_offset > end_before
+    again.report()
+    assert again.bodies() == [b"later"]
+    again.stop()
+
+
+def test_a_broker_that_waits_for_no_slave_shows_everything_and_so_do_later_starts(
+    again: SyncMaster, caplog: pytest.LogCaptureFixture
+) -> None:
+    again.stop()
+    alone = WholeBroker(again.directory, again.clock())
+    assert [message.body for message in alone.messages("orders")] == [b"one", b"two"]
+    assert not (again.directory / FILE_NAME).exists()
+    alone.stop()
+    with caplog.at_level(logging.WARNING, "gateway"):
+        last = SyncMaster(again.directory, alone.clock())
+    assert last.bodies() == [b"one", b"two"]
+    assert [record for record in caplog.records if "hidden" in record.message] == []
+    last.stop()
+
+
+def test_a_promoted_slave_shows_what_it_has(again: SyncMaster) -> None:
+    again.stop()
+    CopyMark(again.directory).set()
+    promoted = SyncMaster(again.directory, again.clock())
+    assert promoted.bodies() == [b"one", b"two"]
+    promoted.stop()
+
+
+def test_the_start_says_what_is_hidden_and_how_to_see_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    broker = SyncMaster(tmp_path / "first")
+    broker.send(broker.connect(), body=b"one")
+    with caplog.at_level(logging.WARNING, "gateway"):
+        again = killed(broker, tmp_path / "killed")
+    [said] = [record for record in caplog.records if "hidden until" in record.message]
+    assert said.message == "hidden until enough slaves have it; with brokerRole=ASYNC_MASTER a start shows it"
+    assert again.master._stage is not None
+    assert again.master._stage.held_bytes == again.parts.store.durable_end
+
+
+def test_a_damaged_mark_hides_everything(again: SyncMaster) -> None:
+    again.stop()
+    (again.directory / FILE_NAME).write_bytes(b"no mark at all")
+    last = SyncMaster(again.directory, again.clock())
+    assert last.bodies() == []
+    last.report()
+    assert last.bodies() == [b"one", b"two"]
+    last.stop()
+
+
+def test_a_mark_says_where_it_was_put() -> None:
+    assert parse_mark(build_mark(1 << 40)) == 1 << 40
+    assert parse_mark(build_mark(7)[:-1]) == parse_mark(b"") == parse_mark(bytes(12)) == parse_mark(build_mark(-5)) == 0
+
+
+def test_what_slaves_report_during_the_stop_is_shown_at_the_next_start(tmp_path: Path) -> None:
+    broker = SyncMaster(tmp_path)
+    broker.send(broker.connect(), body=b"one")
+    assert broker.master._stage is not None
+    broker.master._stage.let_all_pass()
+    broker.report()
+    broker.stop()
+    again = SyncMaster(tmp_path, broker.clock())
+    assert again.bodies() == [b"one"]
+    again.stop()
+
+
+def test_a_start_with_too_much_hidden_refuses_messages_until_slaves_have_it(tmp_path: Path) -> None:
+    broker = SyncMaster(tmp_path)
+    for _ in range(8):
+        broker.send(broker.connect(), body=b"x" * 200)
+    broker.stop()
+    again = SyncMaster(tmp_path, broker.clock(), max_unreplicated_bytes=1_000)
+    again.master.serve(again.parts.store, again.master._members)
+    answer = again.send(again.connect())
+    assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert "wait for slaves" in (answer.remark or "")
+    again.report()
+    again.report(0)
+    assert again.send(again.connect(), properties={"WAIT": "false"}).code == OK
+    again.stop()
+
+
+def test_a_filler_at_the_end_of_the_log_is_not_waited_for(tmp_path: Path) -> None:
+    """Slaves store it with the record that follows."""
+    broker = SyncMaster(tmp_path / "first")
+    broker.send(broker.connect(), body=b"one")
+    end_of_record = broker.parts.store.durable_end
+    shutil.copytree(broker.directory, tmp_path / "killed")
+    [file] = (tmp_path / "killed" / "commitlog").iterdir()
+    with file.open("r+b") as stream:
+        stream.seek(end_of_record)
+        stream.write(build_blank(file.stat().st_size - end_of_record))
+    again = SyncMaster(tmp_path / "killed", broker.clock())
+    assert again.parts.store.durable_end > end_of_record
+    assert again.bodies() == []
+    again.report(end_of_record)
+    assert again.bodies() == [b"one"]
+    assert again.parts.store.hidden_from is None
+    again.stop()
