@@ -268,6 +268,18 @@ def test_a_token_lets_a_slave_in_and_says_which_one_it_is() -> None:
     assert [line.broker_id for line in master.port.lines] == [2, 1]
 
 
+def test_a_slave_that_no_name_server_lists_yet_is_not_taken_for_another_one_at_its_host(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    master = Master(**ACCOUNTS)
+    first = master.slave(inner_client_authentication_credentials=KEYS)
+    token = bytes.fromhex(str(master.port.entry(HOST, 3).token))
+    with caplog.at_level(logging.WARNING):
+        third = Slave(master, WayIn(first_bytes=build_entry(token)), Settings())
+    assert (first.far.broker_id, first.far.is_closed, third.intake.data) == (1, False, b"")
+    assert "it is broker 3, and no name server lists" in facts_of(caplog)[0]["reason"]
+
+
 class Claiming(ClassicTalk):
     """A slave that says who it is, as those of a group with a controller do."""
 
