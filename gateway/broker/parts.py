@@ -394,7 +394,7 @@ class BrokerParts:
         if is_all:
             self.held.resume_all()
             self.pops.held.end_all()
-            self.lite.held.end_all()
+            self.lite.offer_everything()
             self._run()
 
     async def stop(self) -> None:

@@ -118,6 +118,10 @@ class LiteTopics:
             if number % CLIENTS_PER_TURN == 0:
                 yield
 
+    def offer_everything(self) -> Awaitable[None]:
+        """Notify all clients of all their lite topics that have messages for them."""
+        return self._in_turns(self.offering_all(list(self.subscriptions)))
+
     def take_ready(self, client: LiteClient, attempt_id: str | None) -> Iterator[str]:
         """Yield the queues that are ready for a client, the longest ready first; a yielded queue is no longer ready.
 

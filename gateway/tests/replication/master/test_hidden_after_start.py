@@ -12,6 +12,7 @@ import pytest
 from gateway.broker.takeover import CopyMark
 from gateway.metadata.names import HALF_TOPIC
 from gateway.replication.master.replicated_mark import FILE_NAME, build_mark, parse_mark
+from gateway.tests.broker.lite.lite_client import PARENT, LiteConsumer, made
 from gateway.tests.broker.whole_broker import WholeBroker, pulling, sending
 from gateway.tests.remoting.conversation import Peer
 from gateway.tests.replication.master.test_role import HALF, NOBODY, OK, SyncMaster, end, half
@@ -130,6 +131,25 @@ def test_a_pull_waits_there_and_is_answered_when_all_is_shown(again: SyncMaster,
     (answer,) = consumer.received()
     assert answer.code == (OK if offset == 1 else ResponseCode.PULL_NOT_FOUND)
     assert answer.ext_fields["nextBeginOffset"] == "2"
+
+
+@pytest.mark.parametrize("all_of_parent", [False, True])
+def test_a_lite_message_comes_to_who_subscribed_while_it_was_hidden(tmp_path: Path, all_of_parent: bool) -> None:
+    changed = {"enable_lmq": True, "enable_multi_dispatch": True}
+    attributes = {"lite.sub.wildcard": "true"} if all_of_parent else {}
+    broker = SyncMaster(tmp_path / "first", **changed)
+    made(broker, attributes=attributes)
+    assert broker.send(broker.connect(), PARENT, b"two", properties={"__LITE_TOPIC": "a"}).code == NOBODY
+    shutil.copytree(broker.directory, tmp_path / "killed")
+    again = SyncMaster(tmp_path / "killed", broker.clock(), **changed)
+    made(again, attributes=attributes)
+    consumer = LiteConsumer(again)
+    assert consumer.tell("COMPLETE_ADD", *([] if all_of_parent else ["a"])).code == OK
+    consumer.wait()
+    again.report()
+    again.report()
+    assert [popped.text for popped in consumer.woken()] == ["two"]
+    again.stop()
 
 
 def test_an_outcome_that_is_hidden_settles_its_half_message(tmp_path: Path) -> None:
