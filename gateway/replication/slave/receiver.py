@@ -31,8 +31,10 @@ from wire.replication.auto_switch import LogPart, MasterAnswer
 log = EventLog("replication")
 _NUMBER = re.compile(r"[0-9]+")
 
+FIRST_RETRY_S = 0.5
+"""The time in seconds before the second attempt; it doubles with each attempt, up to ``RETRY_S``."""
 RETRY_S = 5.0
-"""The time in seconds between two attempts."""
+"""The longest time in seconds between two attempts, and how long a connection lasts that sets the time back."""
 CONNECT_TIMEOUT_S = 3.0
 LOOKS_IN_INTERVAL = 5
 """The number of looks at the connection in ``haSendHeartbeatInterval``."""
@@ -84,6 +86,8 @@ class Receiver(ClientFactory):
         self._line: MasterLine | None = None
         self._last_intake: Intake | None = None
         self._next_try: IDelayedCall | None = None
+        self._retry_s = FIRST_RETRY_S
+        self._heard_at_s: float | None = None
         self._next_look: IDelayedCall | None = None
         self._trying: Deferred[None] | None = None
         self._last_fault = ""
@@ -156,7 +160,8 @@ class Receiver(ClientFactory):
         if kind != self._last_fault:
             self._last_fault = kind
             log.warning("nothing is copied from a master", reason=reason, log_end=self._store.durable_end)
-        self._next_try = self._reactor.callLater(RETRY_S, self._try)
+        self._next_try = self._reactor.callLater(self._retry_s, self._try)
+        self._retry_s = min(2 * self._retry_s, RETRY_S)
 
     def buildProtocol(self, addr: IAddress | None) -> MasterLine:  # noqa: ARG002, N802 (Twisted's name)
         """Make the object for the new connection."""
@@ -183,6 +188,7 @@ class Receiver(ClientFactory):
     def heard(self) -> None:
         """Implement ``LineOwner.heard``."""
         self._last_fault = ""
+        self._heard_at_s = self.seconds()
         log.info("copying from a master", master=self._master and str(self._master.ha), log_end=self._store.durable_end)
 
     def answered(self, line: MasterLine, answer: MasterAnswer) -> None:
@@ -218,6 +224,9 @@ class Receiver(ClientFactory):
     def closed(self, reason: str) -> None:
         """Implement ``LineOwner.closed``."""
         self._line = self._connector = self._master = None
+        heard_at_s, self._heard_at_s = self._heard_at_s, None
+        if heard_at_s is not None and self.seconds() - heard_at_s >= RETRY_S:
+            self._retry_s = FIRST_RETRY_S
         self._retry(reason)
 
     def report_end(self) -> int:

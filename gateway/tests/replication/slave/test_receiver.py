@@ -573,3 +573,38 @@ def test_with_async_flush_every_report_is_durable(tmp_path: Path, monkeypatch: p
         reports += world.reports()
         assert all(report <= world.slave.durable_end for report in reports)
     assert reports[-1] == world.slave.durable_end == world.master.durable_end
+
+
+def test_a_lost_master_is_asked_again_soon_and_then_less_often(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    put(world.master, b"first")
+    world.start()
+    world.send()
+    for _ in range(int(RETRY_S)):
+        world.reactor.advance(1)
+        world.heartbeat()
+    world.lose()
+    assert tries_within(world, 30) == [0.5, 1.5, 3.5, 7.5, 12.5, 17.5, 22.5, 27.5]
+
+
+def test_a_master_that_always_closes_at_once_is_not_asked_more_often_than_one_that_is_away(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    put(world.master, b"first")
+    world.start()
+    world.send()
+    world.lose()
+    assert tries_within(world, 20, answers=True) == [0.5, 1.5, 3.5, 7.5, 12.5, 17.5]
+
+
+def tries_within(world: World, seconds: int, *, answers: bool = False) -> list[float]:
+    """The times of the attempts to connect, each of which fails; with ``answers`` after a sign of life."""
+    begin, found = world.reactor.seconds(), []
+    for _ in range(2 * seconds):
+        world.reactor.advance(0.5)
+        if world.tries:
+            found.append(world.reactor.seconds() - begin)
+            world.connect()
+            if answers:
+                world.heartbeat()
+            world.lose()
+    return found
