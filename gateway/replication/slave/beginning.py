@@ -39,6 +39,9 @@ class MasterAddresses(NamedTuple):
 class BeginningLog(CopyingLog, ComparedLog, Protocol):
     """The log that follows a master; ``MessageStore`` is one."""
 
+    def flush_stored(self) -> bool:
+        """Bring the log to the disk up to the last stored record; blocks."""
+
     def begin_log_at(self, offset: int, done: Callable[[BaseException | None], None]) -> None:
         """Let a log without any file begin at an offset."""
 

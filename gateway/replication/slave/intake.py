@@ -11,7 +11,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from gateway.in_thread import Failed, InThread
 from gateway.store.log.copied_records import CopiedRecords
 from wire.replication.classic import MAX_STRETCH_BODY_BYTES, Stretch
 
@@ -40,13 +39,10 @@ class CopyingLog(Protocol):
         """Return the intact records at the start of bytes that continue the log."""
 
     def append_copied(self, records: CopiedRecords, on_copied: Callable[[bool], None]) -> None:
-        """Append the records; tell whether all of them are stored and visible.
+        """Append the records; tell whether all of them are on disk and visible: a slave's store syncs each batch.
 
         More may follow once ``max_commit_log_offset`` has reached the end of the records.
         """
-
-    def flush_stored(self) -> bool:
-        """Bring the log to the disk up to the last stored record; blocks."""
 
 
 class Intake:
@@ -56,11 +52,8 @@ class Intake:
     :param failed: called once with the reason why nothing more can be taken.
     """
 
-    def __init__(
-        self, store: CopyingLog, in_thread: InThread, *, stored: Callable[[], None], failed: Callable[[str], None]
-    ) -> None:
+    def __init__(self, store: CopyingLog, *, stored: Callable[[], None], failed: Callable[[str], None]) -> None:
         self._store = store
-        self._in_thread = in_thread
         self._stored = stored
         self._failed = failed
         self._held: deque[bytes] = deque()
@@ -68,17 +61,15 @@ class Intake:
         self._needed_bytes = 0
         self._end = 0
         """The offset after the records that went to the store, valid while ``is_busy``."""
-        self._copied_end = 0
         self._under_way = 0
         self._under_way_bytes = 0
         self._is_storing = False
-        self._is_flushing = False
         self._has_failed = False
 
     @property
     def is_busy(self) -> bool:
         """True while records are on their way to the disk."""
-        return self._under_way > 0 or self._is_flushing
+        return self._under_way > 0
 
     @property
     def next_offset(self) -> int:
@@ -133,7 +124,6 @@ class Intake:
         return (
             self._held_bytes >= MOST_AT_ONCE_BYTES
             and self._under_way_bytes < MAX_UNDER_WAY_BYTES
-            and not self._is_flushing
             and self._store.max_commit_log_offset == self._end
         )
 
@@ -173,24 +163,6 @@ class Intake:
         if not is_stored:
             self._fail("the records cannot be stored now, see the errors of the store")
         else:
-            self._copied_end = records.end
-            self._settle()
-
-    def _settle(self) -> None:
-        """Tell how far the log is durable, and go on; with ASYNC_FLUSH bring it to the disk before."""
-        if self._is_flushing:
-            return
-        if self._store.durable_end < self._copied_end:
-            self._is_flushing = True
-            self._in_thread(self._store.flush_stored, self._flushed)
-            return
-        if not self._has_failed:
-            self._stored()
-        self._store_some()
-
-    def _flushed(self, result: object) -> None:
-        self._is_flushing = False
-        if isinstance(result, Failed) or not result:
-            self._fail("the log cannot be brought to the disk, see the errors of the store")
-        else:
-            self._settle()
+            if not self._has_failed:
+                self._stored()
+            self._store_some()

@@ -169,7 +169,7 @@ class Receiver(ClientFactory):
         return MasterLine(self, self._joining.talk(), self._make_intake, seal, self._way_in.first_bytes)
 
     def _make_intake(self, stored: Callable[[], None], failed: Callable[[str], None]) -> Intake:
-        self._last_intake = Intake(self._store, self._around.in_thread, stored=stored, failed=failed)
+        self._last_intake = Intake(self._store, stored=stored, failed=failed)
         return self._last_intake
 
     def clientConnectionFailed(self, connector: IConnector, reason: Failure) -> None:  # noqa: ARG002, N802
