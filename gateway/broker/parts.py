@@ -391,6 +391,7 @@ class BrokerParts:
     def _show(self, place: int, is_all: bool) -> None:
         """Show what was hidden since the start up to a place of the log, or all of it."""
         self.store.show_to(place, is_all=is_all)
+        self.pops.positions.unread.forget_all()
         if is_all:
             self.held.resume_all()
             self.pops.held.end_all()

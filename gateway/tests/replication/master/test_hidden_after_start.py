@@ -11,12 +11,15 @@ import pytest
 
 from gateway.broker.takeover import CopyMark
 from gateway.metadata.names import HALF_TOPIC
+from gateway.metadata.unread_queues import NARROW
 from gateway.replication.master.replicated_mark import FILE_NAME, build_mark, parse_mark
 from gateway.tests.broker.lite.lite_client import PARENT, LiteConsumer, made
+from gateway.tests.broker.popping import POP, messages, popping
 from gateway.tests.broker.whole_broker import WholeBroker, pulling, sending
 from gateway.tests.remoting.conversation import Peer
 from gateway.tests.replication.master.test_role import HALF, NOBODY, OK, SyncMaster, end, half
 from wire.bodies.heartbeat import HeartbeatData
+from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.offsets import GetMaxOffsetRequest
 from wire.headers.pull import QueryMessageRequest, ViewMessageRequest
@@ -131,6 +134,23 @@ def test_a_pull_waits_there_and_is_answered_when_all_is_shown(again: SyncMaster,
     (answer,) = consumer.received()
     assert answer.code == (OK if offset == 1 else ResponseCode.PULL_NOT_FOUND)
     assert answer.ext_fields["nextBeginOffset"] == "2"
+
+
+def test_a_pop_finds_what_is_shown_in_a_queue_that_was_at_its_end(tmp_path: Path) -> None:
+    wide = TopicConfig("orders", NARROW + 1, NARROW + 1, 6)
+    broker = SyncMaster(tmp_path / "first")
+    broker.parts.topics.put(wide)
+    broker.send(broker.connect(), body=b"one")
+    again = killed(broker, tmp_path / "killed")
+    again.parts.topics.put(wide)
+    client = again.connect()
+    assert again.ask(client, POP, popping()).body == b""
+    again.report()
+    answers = again.ask_all(client, POP, popping())
+    again.report()
+    answers += client.received()
+    assert [popped.record.body for answer in answers for popped in messages(answer)] == [b"one"]
+    again.stop()
 
 
 @pytest.mark.parametrize("all_of_parent", [False, True])
