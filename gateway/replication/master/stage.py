@@ -30,6 +30,8 @@ log = EventLog("replication")
 
 MAX_FOLLOWING = 10_000
 """The number of requests that may wait for held messages to become visible."""
+MAX_SHOWS = 1_000
+"""The number of steps in which all that was hidden at a start is shown: each looks at all queues with a part of it."""
 
 
 class ReplicatedStage:
@@ -72,7 +74,7 @@ class ReplicatedStage:
         self._following: list[tuple[int, int, Callable[[], None]]] = []
         self._followed = count()
         self._mark: ReplicatedMark | None = None
-        self._marked = self._hidden_end = 0
+        self._marked = self._hidden_end = self._least_shown = 0
         self._show: Callable[[int, bool], None] | None = None
         around.registry.watch(
             "rocketmq_gateway_replica_held_bytes",
@@ -92,6 +94,7 @@ class ReplicatedStage:
         self._passed_end, self._stored_end = start, end
         if start < end:
             self._hidden_end, self._show = end, show
+            self._least_shown = (end - start) // MAX_SHOWS
         self.reported()
 
     @property
@@ -149,10 +152,10 @@ class ReplicatedStage:
             self._mark.move(end)
 
     def _show_found(self, show: Callable[[int, bool], None], place: int) -> None:
-        if place <= self._passed_end:
+        is_all = place == self._hidden_end
+        if place <= self._passed_end or (place - self._passed_end < self._least_shown and not is_all):
             return
         self._passed_end = place
-        is_all = place == self._hidden_end
         if is_all:
             self._show = None
             log.info("enough slaves have what was hidden since the start", log_end=place)

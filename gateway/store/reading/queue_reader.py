@@ -54,11 +54,12 @@ class QueueReader:
 
     def hide(self, queues: Iterable[ConsumeQueue], place: int) -> None:
         """Show no message of these queues that ends after a place of the log; blocks."""
+        shown = self._hidden or {}
         hidden: dict[ConsumeQueue, int] = {}
         for queue in queues:
             if queue.max_offset and queue.covered_end() > place:
-                offsets = range(queue.min_offset, queue.max_offset)
-                hidden[queue] = queue.min_offset + bisect_right(offsets, place, key=partial(self._end_of, queue))
+                offsets = range(max(shown.get(queue, 0), queue.min_offset), queue.max_offset)
+                hidden[queue] = offsets.start + bisect_right(offsets, place, key=partial(self._end_of, queue))
         self._hidden = hidden
 
     def show(self, place: int | None) -> None:
