@@ -34,7 +34,7 @@ from compat_tests.environment import Patience
 from compat_tests.java_client import CLIENT_VERSIONS, JavaClient, java_client
 from compat_tests.peers import gateway_command
 from compat_tests.replica_faults.ending import stop_and_compare, stop_and_judge
-from compat_tests.replica_faults.logs import log_begin
+from compat_tests.replica_faults.logs import log_begin, log_end
 from compat_tests.replica_faults.members import BROKER_NAME, GroupPlace, Kind, PairMember, Role
 from compat_tests.replica_faults.offsets import WITNESS, fallen_back, offsets_now, seconds_to_copy
 from compat_tests.replica_faults.pair import BrokerPair
@@ -185,7 +185,8 @@ class Moving:
         command += ["--id", "1", "--role", Role.MASTER, "--lost", "--yes"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert "the slave lacks 0 bytes of that" in done.stdout, done.stdout
+        end = log_end(self._pair.master.data)
+        assert f"the log of this slave ends at {end}\n" in done.stdout, f"{end}: {done.stdout}"
         self._pair.swap()
 
     def replace_names(self, kind: Kind) -> None:

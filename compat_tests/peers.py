@@ -174,11 +174,12 @@ class GatewayProcess:
         process, self._process = self._process, None
         process.send_signal(how)
         try:
-            return process.wait(timeout=60)
+            return process.wait(timeout=self._start_timeout_s)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            raise AssertionError(self.failure(f"did not end within 60 s of {how.name}")) from None
+            late = f"did not end within {self._start_timeout_s:g} s of {how.name}"
+            raise AssertionError(self.failure(late)) from None
         finally:
             if process.stdout is not None:
                 process.stdout.close()

@@ -220,6 +220,8 @@ class _Run:
             self._load.abandon()
             return
         try:
+            if self._pair.has_lost_tail(self._pair.slave):  # of a fault that was broken off
+                self._pair.empty_the_slave()
             self._heal()
             self._end()
         except _FAILURES as failure:
