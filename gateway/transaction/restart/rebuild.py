@@ -149,9 +149,10 @@ class StartSources:
     states: TransactionStates | None = None
     """The state store that keeps pending half messages instead of op records; None for op records."""
     takes_over: bool = False
-    """True if ``states`` is not asked: it may be older than the log, or know records that were cut from it."""
-    has_hidden: bool = False
-    """True if outcomes may be in hidden records, although there are op records (``outcome_records``)."""
+    """True if ``states`` is not asked: it may be older than the log, or know records that were cut from it.
+
+    Outcomes may then be in hidden records, although there are op records: the log may be of a broker with a state store.
+    """
 
 
 class HalvesFound(Protocol):
@@ -179,7 +180,6 @@ class Rebuild:
         self._first = sources.first
         self._states = sources.states
         self._takes_over = sources.takes_over
-        self._has_hidden = sources.has_hidden
         self._configs = sources.topics
         self._outcomes = outcomes
         self._ops = ops
@@ -211,7 +211,7 @@ class Rebuild:
         self._join_copies()
         if self._states is None:
             self._find_finals()
-        if self._states is not None or self._has_hidden:
+        if self._states is not None or self._takes_over:
             self._find_outcomes()
         return found
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from gateway.settings.transaction import TransactionStateStore
 from gateway.telemetry.logs import EventLog
 from gateway.transaction.checks.check_journal import Check, CheckJournal
 from gateway.transaction.checks.verdict import immunity_ms
@@ -118,7 +117,6 @@ class TransactionStart:
             topics=self._needs.topics,
             states=states,
             takes_over=True,
-            has_hidden=has.store is not TransactionStateStore.QUEUE,
         )
         try:
             found = Rebuild(sources, self._tables.outcomes, self._tables.ops, self).run()

@@ -141,3 +141,23 @@ def test_outcomes_count_whatever_state_store_the_log_was_written_with(
     assert shown(killed) == ["k1"]
     assert end(killed, "k2", COMMIT).code == ResponseCode.SUCCESS
     assert pending(follow(killed).restart()) == []
+
+
+@others
+def test_a_slave_without_a_state_store_finds_the_outcomes_of_a_master_that_has_one(
+    tmp_path: Path, store: TransactionStateStore
+) -> None:
+    """The records of such outcomes are hidden, and only they say that a message was rolled back."""
+    broker = started(tmp_path / "log", store)
+    prepare(broker, "k0", "k1", "k2")
+    end(broker, "k0", ROLLBACK)
+    end(broker, "k1", COMMIT)
+    follow(broker).stop()
+    shutil.rmtree(tmp_path / "log" / "transaction")
+    CopyMark(tmp_path / "log").set()
+
+    taken = started(tmp_path / "log", QUEUE, broker.clock())
+
+    assert pending(taken) == ["k2"]
+    assert shown(taken) == ["k1"]
+    taken.stop()
