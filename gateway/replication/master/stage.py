@@ -202,6 +202,8 @@ class ReplicatedStage:
             self._cancel = None
         self._passes = True
         self.reported()
+        self._passed_end = self._stored_end  # what is still hidden is not found by those who follow
+        self._let_follow()
 
     # -- senders that wait ----------------------------------------------------------------------------------
 

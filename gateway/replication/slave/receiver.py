@@ -189,7 +189,12 @@ class Receiver(ClientFactory):
         """Implement ``LineOwner.heard``."""
         self._last_fault = ""
         self._heard_at_s = self.seconds()
-        log.info("copying from a master", master=self._master and str(self._master.ha), log_end=self._store.durable_end)
+        log.info(
+            "copying from a master",
+            master=self._master and str(self._master.ha),
+            tls=self._way_in.with_tls,
+            log_end=self._store.durable_end,
+        )
 
     def answered(self, line: MasterLine, answer: MasterAnswer) -> None:
         """Implement ``LineOwner.answered``."""

@@ -151,7 +151,7 @@ class StartSources:
     takes_over: bool = False
     """True if ``states`` is not asked: it may be older than the log, or know records that were cut from it.
 
-    Outcomes may then be in hidden records, although there are op records: the log may be of a broker with a state store.
+    Outcomes may then be in hidden records beside op records: the log may be of a broker with a state store.
     """
 
 

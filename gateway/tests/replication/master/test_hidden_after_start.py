@@ -17,7 +17,7 @@ from gateway.tests.broker.lite.lite_client import PARENT, LiteConsumer, made
 from gateway.tests.broker.popping import POP, messages, popping
 from gateway.tests.broker.whole_broker import WholeBroker, pulling, sending
 from gateway.tests.remoting.conversation import Peer
-from gateway.tests.replication.master.test_role import HALF, NOBODY, OK, SyncMaster, end, half
+from gateway.tests.replication.master.test_role import HALF, NOBODY, OK, SyncMaster, end, ending, half
 from wire.bodies.heartbeat import HeartbeatData
 from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
@@ -206,6 +206,18 @@ def test_a_hidden_half_message_is_checked_when_a_slave_has_it(tmp_path: Path) ->
     again.wait(3)
     assert {check.code for check in producer.received()} == {RequestCode.CHECK_TRANSACTION_STATE}
     again.stop()
+
+
+def test_an_outcome_of_a_hidden_half_message_is_answered_at_the_stop(tmp_path: Path) -> None:
+    broker = SyncMaster(tmp_path / "first")
+    sent = half(broker)
+    assert sent.code == NOBODY
+    again = killed(broker, tmp_path / "killed")
+    peer = again.connect()
+    header = ending(sent, SysFlag.TRANSACTION_ROLLBACK)
+    assert again.ask_all(peer, RequestCode.END_TRANSACTION, header) == []
+    again.stop()
+    assert [answer.code for answer in peer.received()] != []
 
 
 def test_a_delayed_message_whose_delivery_is_hidden_comes_once(tmp_path: Path) -> None:

@@ -59,8 +59,8 @@ def half(broker: SyncMaster) -> RemotingCommand:
     return broker.ask(broker.connect(), RequestCode.SEND_MESSAGE, sending(properties=HALF), b"paid")
 
 
-def end(broker: SyncMaster, sent: RemotingCommand, outcome: int) -> list[RemotingCommand]:
-    header = EndTransactionRequest(
+def ending(sent: RemotingCommand, outcome: int) -> EndTransactionRequest:
+    return EndTransactionRequest(
         producer_group="producers",
         tran_state_table_offset=int(sent.ext_fields["queueOffset"]),
         commit_log_offset=parse_offset_message_id(sent.ext_fields["msgId"])[1],
@@ -69,7 +69,10 @@ def end(broker: SyncMaster, sent: RemotingCommand, outcome: int) -> list[Remotin
         msg_id="k",
         transaction_id="k",
     )
-    return broker.ask_all(broker.connect(), RequestCode.END_TRANSACTION, header)
+
+
+def end(broker: SyncMaster, sent: RemotingCommand, outcome: int) -> list[RemotingCommand]:
+    return broker.ask_all(broker.connect(), RequestCode.END_TRANSACTION, ending(sent, outcome))
 
 
 def test_senders_are_answered_by_what_slaves_have(broker: SyncMaster) -> None:
