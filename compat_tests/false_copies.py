@@ -26,7 +26,7 @@ from typing import Any
 from compat_tests import frames
 from compat_tests.environment import remove_leftovers, start_engine, wait_until
 from compat_tests.failovers import sending
-from compat_tests.peers import APACHE_ONLY, broker_container, container_address
+from compat_tests.peers import APACHE_ONLY, ApacheBroker
 from compat_tests.test_replication import log_in
 from compat_tests.test_slave import FILES, SYNC, Broker, NameServer, own_address
 from wire.replication.classic import build_report
@@ -39,35 +39,11 @@ FAR = 1_000_000_000
 SLAVE = {**FILES, "brokerName": "broker-a", "brokerRole": "SLAVE", "brokerId": "1"}
 
 
-class ApacheBroker:
-    """A broker of Apache RocketMQ 5.5.0 that may stop and start."""
-
-    def __init__(self, names: NameServer, data: Path, settings: dict[str, str]) -> None:
-        data.mkdir(exist_ok=True)
-        self.data = data
-        self._made = broker_container(names.nameserver_port, data, {**settings, **APACHE_ONLY}, MAX_S)
-        self._is_made = False
-
-    def start(self) -> None:
-        if self._is_made:
-            self._made.get_wrapped_container().start()
-        else:
-            self._made.start()
-            self._is_made = True
-
-    def stop(self) -> None:
-        if self._is_made:
-            self._made.get_wrapped_container().stop()
-
-    @property
-    def address(self) -> tuple[str, int]:
-        return container_address(self._made), 10911
-
-
 def broker(kind: str, names: NameServer, data: Path, settings: dict[str, str]) -> Any:
     """Return a broker of this kind, not yet started."""
     if kind == "apache":
-        return ApacheBroker(names, data, {key: value for key, value in settings.items() if "gateway." not in key})
+        known = {key: value for key, value in settings.items() if "gateway." not in key}
+        return ApacheBroker(names.nameserver_port, data, {**known, **APACHE_ONLY}, MAX_S)
     return Broker(names, data, {**settings, "gateway.advertise": own_address()})
 
 
@@ -164,8 +140,8 @@ def main(kinds: list[str]) -> None:
                 pair.wrong.clear()
             pair.ahead()
         finally:
-            pair.slave.stop()
-            pair.master.stop()
+            for each in (pair.slave, pair.master):
+                each.remove() if isinstance(each, ApacheBroker) else each.stop()
             pair.names.stop()
             remove_leftovers()
     for wrong in pair.wrong:

@@ -27,7 +27,7 @@ from typing import Any
 from compat_tests import frames
 from compat_tests.environment import bridge_gateway, remove_leftovers, start_engine, wait_until
 from compat_tests.failovers import MEMBER, REPLICA_INFO, TOPIC, controller, logs_if_it_fails, sending
-from compat_tests.peers import broker_container, container_address
+from compat_tests.peers import ApacheBroker
 from compat_tests.test_replication import log_in, wait_for_equal_logs
 from compat_tests.test_slave import Broker, NameServer
 from wire.bodies.fastjson import parse_json
@@ -35,37 +35,12 @@ from wire.bodies.fastjson import parse_json
 UPDATE_CONFIG = 25
 LACKED = "nobody else has this"
 MAX_S = 240
-
-
-class ApacheMember:
-    """Apache RocketMQ's broker as a member."""
-
-    def __init__(self, names: NameServer, data: Path, settings: dict[str, str]) -> None:
-        data.mkdir()
-        self.data = data
-        extra = {**settings, "allAckInSyncStateSet": "true", "flushDiskType": "SYNC_FLUSH", "brokerRole": "SLAVE"}
-        extra |= {"brokerId": "-1"}
-        self._made = broker_container(names.nameserver_port, data, extra, MAX_S)
-        self._is_made = False
-
-    def start(self) -> None:
-        if self._is_made:
-            self._made.get_wrapped_container().start()
-        else:
-            self._made.start()
-            self._is_made = True
-
-    def kill(self) -> None:
-        if self._is_made:
-            self._made.get_wrapped_container().kill()
-
-    def stop(self) -> None:
-        if self._is_made:
-            self._made.stop()
-
-    @property
-    def address(self) -> tuple[str, int]:
-        return container_address(self._made), 10911
+APACHE_MEMBER = {
+    "allAckInSyncStateSet": "true",
+    "flushDiskType": "SYNC_FLUSH",
+    "brokerRole": "SLAVE",
+    "brokerId": "-1",
+}
 
 
 class MixedGroup:
@@ -84,7 +59,7 @@ class MixedGroup:
                 self.members.append(Broker(self.names, data, {**settings, "gateway.advertise": bridge_gateway()}))
             else:
                 known = {key: value for key, value in settings.items() if not key.startswith("gateway.")}
-                self.members.append(ApacheMember(self.names, data, known))
+                self.members.append(ApacheBroker(self.names.nameserver_port, data, {**known, **APACHE_MEMBER}, MAX_S))
         self.acknowledged: dict[bytes, int] = {}
         self.sent = 0
         self.without_master_s: list[float] = []
@@ -164,7 +139,7 @@ class MixedGroup:
 
     def stop(self) -> None:
         for member in self.members:
-            member.kill() if isinstance(member, Broker) else member.stop()
+            member.kill() if isinstance(member, Broker) else member.remove()
         self.names.kill()
 
 

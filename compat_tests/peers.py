@@ -353,6 +353,39 @@ def broker_container(
     )
 
 
+class ApacheBroker:
+    """Apache RocketMQ's broker alone, which may end and start again; its store is of this machine."""
+
+    def __init__(self, nameserver_port: int, data: Path, settings: dict[str, str], starts_within_s: int) -> None:
+        data.mkdir(exist_ok=True)
+        self.data = data
+        self._made = broker_container(nameserver_port, data, settings, starts_within_s)
+        self._is_made = False
+
+    def start(self) -> None:
+        if self._is_made:
+            self._made.get_wrapped_container().start()
+        else:
+            self._made.start()
+            self._is_made = True
+
+    def kill(self) -> None:
+        if self._is_made:
+            self._made.get_wrapped_container().kill()
+
+    def stop(self) -> None:
+        if self._is_made:
+            self._made.get_wrapped_container().stop()
+
+    def remove(self) -> None:
+        if self._is_made:
+            self._made.stop()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return container_address(self._made), 10911
+
+
 def make_peer(name: str, data: Path, settings: dict[str, str]) -> Peer:
     """A peer by its name, not yet started."""
     if name == "gateway-host":
