@@ -78,7 +78,7 @@ def count_beyond_the_end(patch: Patch) -> None:
 
 def count_what_was_sent(patch: Patch) -> None:
     """Every report stands for all that was sent."""
-    honest = SlaveLine.dataReceived
+    honest = SlaveLine.received
 
     def received(self: SlaveLine, data: bytes) -> None:
         honest(self, data)
@@ -86,7 +86,7 @@ def count_what_was_sent(patch: Patch) -> None:
             self.reported_end = self.sent_end
             self._owner.reported(self)
 
-    patch(SlaveLine, "dataReceived", received)
+    patch(SlaveLine, "received", received)
 
 
 def count_each_report(patch: Patch) -> None:
