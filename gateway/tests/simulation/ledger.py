@@ -88,6 +88,8 @@ class Ledger:
         """The consumer's offsets as the present master has them."""
         self._offsets = [Offsets() for _ in machines]
         self.places_shown = 0
+        self._promoted: set[Place] = set()
+        """The places that a promoted slave showed at its start; it shows them after a restart, too."""
         self.is_current: Callable[[Process], bool] = lambda _: True
         """Returns whether a master is the last one that was made; with a controller an earlier one may still run."""
 
@@ -201,7 +203,9 @@ class Ledger:
         found = self.look(process, is_start=True)
         if process.is_slave or not self.is_current(process):
             return
-        if not process.takes_over:
+        if process.takes_over:
+            self._promoted.update(found)
+        else:
             if process.parts.group is None:  # of a controller's set a member may be alone
                 self._nothing_new(process, before, found)
             found = read_all(process, hidden_too=True)
@@ -214,7 +218,7 @@ class Ledger:
         store = master.parts.store
         for place in found:
             _, was_weak = before.get(place, ("", True))
-            if was_weak:
+            if was_weak and place not in self._promoted:
                 log_offset = log_place(master, place)
                 record = store.log_bytes(log_offset, 0) or b""
                 having = sum(_has(machine, log_offset, record, master) for machine in self._machines)
