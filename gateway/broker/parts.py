@@ -56,7 +56,7 @@ from gateway.remoting.dispatch import CarryOut
 from gateway.remoting.pending import CallFailed
 from gateway.remoting.tls.makers import NO_LINKS, LinkMakers
 from gateway.remoting.turns import Turns
-from gateway.replication.master.replicated_mark import ReplicatedMark
+from gateway.replication.replicated_mark import ReplicatedMark
 from gateway.schedule.delay_offsets import DelayOffsets
 from gateway.schedule.delay_service import DelayService
 from gateway.schedule.redirect import DelayLevels
@@ -351,7 +351,7 @@ class BrokerParts:
         replicated = ReplicatedMark(self.settings.store_path_root_dir, self._files)
         if self.slave is not None:
             copy.set()
-            replicated.remove()
+            self.slave.begin(self.store, replicated, self._show)
             return  # what a log says besides its messages is found when the broker becomes a master
         self._adopt_queues()
         takes_over = copy.is_set
@@ -428,8 +428,9 @@ class BrokerParts:
         self.store.flush()  # what tables say of the log is saved no further than that is on disk
         failed = save_all(self._last_saves())
         is_flushed = self.store.close()
-        if self.master is not None:
-            self.master.end()
+        for role in (self.master, self.slave):
+            if role is not None:
+                role.end()
         if failed or not is_flushed:
             raise NotAllSaved(failed, None if is_flushed else self.settings.store_path_root_dir)
 

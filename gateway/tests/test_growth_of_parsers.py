@@ -425,7 +425,7 @@ OWN = {
     "gateway.broker.pages.head.parse_head": "a head of at most 8 KiB and 64 lines",
     "gateway.client.consume.offset_store.parse_offsets": "a file of the client's own",
     "gateway.client.formats.outgoing.split_batch": "the client's own messages",
-    "gateway.replication.master.replicated_mark.parse_mark": "the first 12 bytes of a file of our own",
+    "gateway.replication.replicated_mark.parse_mark": "the first 12 bytes of a file of our own",
     "gateway.schedule.redirect.DelayLevels.parse": "a setting, read at start",
     "gateway.settings.files.load.read_assignments": "the command line",
     "gateway.settings.files.load.read_environment": "the environment",

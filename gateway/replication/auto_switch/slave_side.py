@@ -5,6 +5,7 @@ from __future__ import annotations
 from gateway.replication.auto_switch.confirmed import ConfirmedStage
 from gateway.replication.auto_switch.group import SlaveOfGroup
 from gateway.replication.auto_switch.joining import GroupJoining
+from gateway.replication.hidden_tail import HiddenTail
 from gateway.replication.slave.beginning import BeginningLog
 from gateway.replication.slave.joining import Joining
 from gateway.replication.surroundings import ReplicationSurroundings
@@ -28,6 +29,11 @@ class SlaveSide:
         """Return the stage that holds records until the master says that all members have them."""
         self._stage = ConfirmedStage(after)
         return self._stage
+
+    def begin(self, tail: HiddenTail) -> None:
+        """Take what the start hides, which is shown when all members have it."""
+        assert self._stage is not None, "the store was made with the stage"
+        self._stage.begin(tail)
 
     def joining(self, store: BeginningLog, around: ReplicationSurroundings) -> Joining:
         """Return the way to join the master, for a store that has the stage."""

@@ -8,11 +8,12 @@ from functools import partial
 from twisted.internet.defer import Deferred
 
 from gateway.replication.comparing import compared
+from gateway.replication.hidden_tail import HiddenTail, Show
 from gateway.replication.master.copies import Copies, CountedCopies
 from gateway.replication.master.lead import GroupLead
 from gateway.replication.master.port import SlavePort
-from gateway.replication.master.replicated_mark import ReplicatedMark
 from gateway.replication.master.stage import ReplicatedStage
+from gateway.replication.replicated_mark import ReplicatedMark
 from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings import Address, Settings
 from gateway.store.durability.surroundings import BatchObserver
@@ -51,7 +52,7 @@ class Master:
         self._store: MessageStore | None = None
         self._port: SlavePort | None = None
         self._members: Members = _no_members
-        self._mark: ReplicatedMark | None = None
+        self._tail: HiddenTail | None = None
 
     def stage(self, after: BatchObserver) -> BatchObserver:
         """Return the stage that holds batches for slaves; ``after`` itself if no sender waits for slaves."""
@@ -91,37 +92,29 @@ class Master:
             self._refuse("members", self._group.refusal)
             self._reported()
 
-    def begin(
-        self, store: MessageStore, mark: ReplicatedMark, show: Callable[[int, bool], None], *, takes_over: bool
-    ) -> None:
+    def begin(self, store: MessageStore, mark: ReplicatedMark, show: Show, *, takes_over: bool) -> None:
         """Hide what the store found on the disk and is not known to be replicated; blocks.
 
         A log that is taken over is shown: its slaves showed it, and a person or a controller decided that it counts.
-
-        :param show: called with a place up to which the log may be shown, and with True if that is all of it.
         """
         if self._stage is None:
             mark.remove()
             return
-        end = store.last_record_end()  # a filler after it is copied together with the next record
-        known = mark.load()
-        start = end if takes_over or known is None else min(max(known, store.min_commit_log_offset), end)
-        mark.begin(start)
-        self._mark = mark
-        if start < end:
+        self._tail = tail = HiddenTail(mark)
+        tail.begin(store, show, shows_all=takes_over)
+        if tail.bytes:
             log.warning(
                 "hidden until enough slaves have it; with brokerRole=ASYNC_MASTER a start shows it",
-                bytes=end - start,
-                log_offset=start,
+                bytes=tail.bytes,
+                log_offset=tail.shown_end,
                 slaves_needed=self._copies.needed,
             )
-            store.hide_from(start)
-        self._stage.begin(mark, start, end, show)
+        self._stage.begin(tail)
 
     def end(self) -> None:
         """Close the file that says how far the log is replicated."""
-        if self._mark is not None:
-            self._mark.close()
+        if self._tail is not None:
+            self._tail.close()
 
     @property
     def port(self) -> int:

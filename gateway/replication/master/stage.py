@@ -17,8 +17,8 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 
+from gateway.replication.hidden_tail import HiddenTail
 from gateway.replication.master.copies import CountedCopies
-from gateway.replication.master.replicated_mark import ReplicatedMark
 from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings.replication import ReplicationSettings
 from gateway.store.durability.surroundings import BatchObserver, Cancel
@@ -30,8 +30,6 @@ log = EventLog("replication")
 
 MAX_FOLLOWING = 10_000
 """The number of requests that may wait for held messages to become visible."""
-MAX_SHOWS = 1_000
-"""The number of steps in which all that was hidden at a start is shown: each looks at all queues with a part of it."""
 
 
 class ReplicatedStage:
@@ -73,9 +71,7 @@ class ReplicatedStage:
         self._answered_callbacks: list[Callable[[], None]] = []
         self._following: list[tuple[int, int, Callable[[], None]]] = []
         self._followed = count()
-        self._mark: ReplicatedMark | None = None
-        self._marked = self._hidden_end = self._least_shown = 0
-        self._show: Callable[[int, bool], None] | None = None
+        self._tail: HiddenTail | None = None
         around.registry.watch(
             "rocketmq_gateway_replica_held_bytes",
             "Bytes stored here that consumers do not see, because too few slaves have them",
@@ -85,16 +81,10 @@ class ReplicatedStage:
             "rocketmq_gateway_replica_answered_without_total", "Messages answered before enough slaves had them"
         )
 
-    def begin(self, mark: ReplicatedMark, start: int, end: int, show: Callable[[int, bool], None]) -> None:
-        """Note in a file how far the log is replicated, and hide what a start found from ``start`` to ``end``.
-
-        :param show: called with a place up to which enough slaves have the log, and with True if that is all of it.
-        """
-        self._mark, self._marked = mark, start
-        self._passed_end, self._stored_end = start, end
-        if start < end:
-            self._hidden_end, self._show = end, show
-            self._least_shown = (end - start) // MAX_SHOWS
+    def begin(self, tail: HiddenTail) -> None:
+        """Take what a start hides, which is shown as slaves report it."""
+        self._tail = tail
+        self._passed_end, self._stored_end = tail.shown_end, tail.end
         self.reported()
 
     @property
@@ -104,7 +94,7 @@ class ReplicatedStage:
 
     def stored(self, batch: LogBatch) -> None:
         """Hold a batch that is on disk, and answer its senders if there is nobody to wait for."""
-        if not self._held and self._show is None:
+        if not self._held and (self._tail is None or not self._tail.bytes):
             self._passed_end = batch.start
         self._stored_end = batch.end
         self._held.append(batch)
@@ -127,9 +117,9 @@ class ReplicatedStage:
     def reported(self) -> None:
         """Pass on the batches that enough slaves have by now."""
         end = self._copies.replicated_end
-        self._note(min(end, self._stored_end))
-        if self._show is not None and not self._passes:
-            self._show_found(self._show, min(end, self._hidden_end))
+        if self._tail is not None:
+            self._tail.note(min(end, self._stored_end))
+            self._show_found(self._tail, end)
         if self._passes and self._held:
             end = self._held[-1].end
         while self._held and self._held[0].end <= end:
@@ -145,21 +135,12 @@ class ReplicatedStage:
         self._judge_lag()
         self._tell_answered()
 
-    def _note(self, end: int) -> None:
-        """Note that enough slaves have the log up to an offset, before anything more is shown."""
-        if self._mark is not None and end > self._marked:
-            self._marked = end
-            self._mark.move(end)
-
-    def _show_found(self, show: Callable[[int, bool], None], place: int) -> None:
-        is_all = place == self._hidden_end
-        if place <= self._passed_end or (place - self._passed_end < self._least_shown and not is_all):
+    def _show_found(self, tail: HiddenTail, end: int) -> None:
+        if self._passes or not tail.show_to(end):
             return
-        self._passed_end = place
-        if is_all:
-            self._show = None
-            log.info("enough slaves have what was hidden since the start", log_end=place)
-        show(place, is_all)
+        self._passed_end = tail.shown_end
+        if not tail.bytes:
+            log.info("enough slaves have what was hidden since the start", log_end=tail.end)
         self._let_follow()
 
     def when_answered(self, callback: Callable[[], None]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from gateway.replication.hidden_tail import HiddenTail
 from gateway.replication.slave.beginning import BeginningLog, MasterAddresses, begin
 from gateway.replication.slave.talk import ClassicMasterTalk, MasterTalk
 from gateway.replication.surroundings import ReplicationSurroundings
@@ -51,6 +52,9 @@ class GroupFollow(Protocol):
 
     def stage(self, after: BatchObserver) -> BatchObserver:
         """Return the stage that holds records until the master says that all members have them."""
+
+    def begin(self, tail: HiddenTail) -> None:
+        """Take what the start hides, which is shown when all members have it."""
 
     def joining(self, store: BeginningLog, around: ReplicationSurroundings) -> Joining:
         """Return the way to join the master, for a store that has the stage."""

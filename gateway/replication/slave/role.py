@@ -10,6 +10,8 @@ from twisted.internet.defer import Deferred
 
 from gateway.remoting.declared import OnSlave
 from gateway.remoting.dispatch import CarryOut
+from gateway.replication.hidden_tail import HiddenTail, Show
+from gateway.replication.replicated_mark import ReplicatedMark
 from gateway.replication.slave.beginning import MasterAddresses
 from gateway.replication.slave.joining import GroupFollow
 from gateway.replication.slave.receiver import Receiver
@@ -20,8 +22,11 @@ from gateway.settings import Address, Settings
 from gateway.settings.addresses import parse_address
 from gateway.store.durability.surroundings import BatchObserver
 from gateway.store.message_store import MessageStore
+from gateway.telemetry.logs import EventLog
 from wire.bodies.tools.statistics import CopyingState, ReplicationState
 from wire.codes import RequestCode
+
+log = EventLog("replication")
 
 COPY_TABLES_S = 5.0
 """The seconds after which the copy of a former master's tables is not tried again."""
@@ -53,6 +58,7 @@ class Slave:
         self._names: Names | None = None
         self._receiver: Receiver | None = None
         self._rounds: TableRounds | None = None
+        self._tail: HiddenTail | None = None
 
     def stage(self, after: BatchObserver) -> BatchObserver:
         """Return the stage that holds records until the master says that all members have them; or ``after``."""
@@ -64,6 +70,22 @@ class Slave:
         self._rounds = TableRounds(tables, self._around, self._address)
         joining = None if self._group is None else self._group.joining(store, self._around)
         self._receiver = Receiver(store, self._settings, self._around, self._find_master, joining)
+
+    def begin(self, store: MessageStore, mark: ReplicatedMark, show: Show) -> None:
+        """Hide what the store found on the disk and the master has not confirmed, in a group; blocks."""
+        if self._group is None:
+            mark.remove()
+            return
+        self._tail = tail = HiddenTail(mark)
+        tail.begin(store, show, shows_all=False)
+        if tail.bytes:
+            log.info("hidden until the master confirms it", bytes=tail.bytes, log_offset=tail.shown_end)
+        self._group.begin(tail)
+
+    def end(self) -> None:
+        """Close the file that says how far the log is replicated."""
+        if self._tail is not None:
+            self._tail.close()
 
     def refusal_of(self, code: RequestCode, slave: OnSlave) -> CarryOut | None:
         """Return what refuses a request; None if a slave answers the request."""

@@ -204,8 +204,8 @@ class History:
                 return f"machine {number} has {end} of {store.durable_end}: {fault}"
             if end == store.durable_end and log_of(slave) != log_of(master) and not self.operator.copies(slave, master):
                 return f"machine {number} has another log, and nobody has compared it yet"
-            if slave.parts.store.stored_end < end:
-                return f"machine {number} shows {slave.parts.store.stored_end} of {end}"
+            if slave.parts.store.shown_end < end:
+                return f"machine {number} shows {slave.parts.store.shown_end} of {end}"
             for table in ("topics", "groups", "offsets"):
                 if table_of(slave, table) != table_of(master, table):
                     return f"{TABLES}: {table} of machine {number} are not its master's"

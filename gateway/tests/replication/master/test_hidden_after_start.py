@@ -12,7 +12,7 @@ import pytest
 from gateway.broker.takeover import CopyMark
 from gateway.metadata.names import HALF_TOPIC
 from gateway.metadata.unread_queues import NARROW
-from gateway.replication.master.replicated_mark import FILE_NAME, build_mark, parse_mark
+from gateway.replication.replicated_mark import FILE_NAME, build_mark, parse_mark
 from gateway.tests.broker.lite.lite_client import PARENT, LiteConsumer, made
 from gateway.tests.broker.popping import POP, messages, popping
 from gateway.tests.broker.whole_broker import WholeBroker, pulling, sending

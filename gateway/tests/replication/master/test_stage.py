@@ -9,8 +9,7 @@ import pytest
 from twisted.internet.task import Clock as TaskClock
 
 from gateway.replication.master.copies import Copies
-from gateway.replication.master.replicated_mark import ReplicatedMark
-from gateway.replication.master.stage import MAX_SHOWS, ReplicatedStage
+from gateway.replication.master.stage import ReplicatedStage
 from gateway.settings import Settings
 from gateway.settings.replication import BrokerRole
 from gateway.store.durability.surroundings import BatchObserver
@@ -228,20 +227,3 @@ def test_nobody_to_answer_is_told_at_once(replicated: Replicated) -> None:
     steps: list[str] = []
     replicated.stage.when_answered(lambda: steps.append("answered"))
     assert steps == ["answered"]
-
-
-def test_what_a_start_hides_is_shown_in_a_limited_number_of_steps_each_after_its_report(
-    tmp_path: Path, replicated: Replicated
-) -> None:
-    mark = ReplicatedMark(tmp_path)
-    mark.begin(0)
-    end, shown = 5 * 1_000 * MAX_SHOWS, []
-    replicated.stage.begin(mark, 0, end, lambda place, is_all: shown.append((place, is_all)))
-    late = 0
-    for place in range(1_000, end + 1, 1_000):
-        replicated.report(place)
-        late = max(late, place - shown[-1][0] if shown else place)
-    assert shown[-1] == (end, True)
-    assert len(shown) <= MAX_SHOWS
-    assert late < end / MAX_SHOWS
-    mark.close()
