@@ -15,6 +15,7 @@ from gateway.tests.fuzz.accounts.said import said
 from gateway.tests.fuzz.accounts.signing import Signing
 from gateway.tests.fuzz.requests.frames import frame_of
 from gateway.tests.fuzz.requests.grammar import Asked, Grammar, Server, implemented
+from gateway.tests.fuzz.requests.names import PASSWORD
 from wire.codes import RequestCode as Code
 from wire.command import RemotingCommand
 
@@ -131,6 +132,27 @@ def test_a_secret_and_the_protected_message_are_told() -> None:
         seen.sent(1, frame(member, Code.CHECK_CLIENT_CONFIG))
         seen.answered(1, answer(0, body=b"a" + shown + b"b"))
         assert bool(seen.wrong) is is_wrong
+
+
+@pytest.mark.parametrize(
+    ("sent", "asked", "is_wrong"),
+    [
+        (Code.SEND_MESSAGE_V2, Code.PULL_MESSAGE, False),
+        (Code.SEND_MESSAGE_V2, Code.AUTH_GET_USER, True),
+        (Code.SEND_MESSAGE_V2, Code.GET_BROKER_CONFIG, True),
+        (Code.AUTH_CREATE_USER, Code.PULL_MESSAGE, True),
+    ],
+)
+def test_a_password_that_the_fuzzer_sent_as_a_message_comes_back_from_there_only(
+    sent: int, asked: int, is_wrong: bool
+) -> None:
+    seen = judge()
+    assert any(member.secret == PASSWORD for member in seen.party.members.values())
+    seen.sent(1, frame(ROOT, sent, b="fuzz_a", i=f"password={PASSWORD}"))
+    seen.answered(1, answer(0))
+    seen.sent(1, frame(ROOT, asked, topic="fuzz_a"))
+    seen.answered(1, answer(0, body=PASSWORD.encode()))
+    assert bool(seen.wrong) is is_wrong
 
 
 @pytest.mark.parametrize("kind", KINDS)
