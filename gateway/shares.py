@@ -7,10 +7,12 @@ holder still gets enough to work after greedy holders have taken their part.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable
 from typing import Generic, TypeVar
 
 Holder = TypeVar("Holder", bound=Hashable)
+Held = TypeVar("Held")
 
 
 class Shares(Generic[Holder]):
@@ -68,3 +70,12 @@ class Shares(Generic[Holder]):
             f"{what}: {self.held(holder)}, of all: {self.used}, the limit is {self.total}; one has {self._share} of it "
             f"at most, and the last {self.total - self._open_to_all} are for those that have up to {self._little}"
         )
+
+
+def oldest_of_greediest(held: Collection[Held], holder_of: Callable[[Held], Hashable]) -> Held:
+    """Return what has to give way where there is too much: the oldest that the holder with most of all has.
+
+    :param held: not empty, the oldest first.
+    """
+    ((greediest, _),) = Counter(map(holder_of, held)).most_common(1)
+    return next(each for each in held if holder_of(each) == greediest)

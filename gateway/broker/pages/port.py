@@ -7,9 +7,9 @@ process stay free for its files.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from http import HTTPStatus
+from operator import attrgetter
 from typing import Any
 
 from twisted.internet.protocol import Factory
@@ -20,6 +20,7 @@ from gateway.reactor.interface import TimeSource
 from gateway.remoting.answers.answer_room import AnswerRoom
 from gateway.remoting.descriptors import takes_reserve
 from gateway.remoting.tls.first_byte import FirstByte
+from gateway.shares import oldest_of_greediest
 from gateway.telemetry.logs import EventLog
 
 log = EventLog("pages")
@@ -100,7 +101,6 @@ class PagePort(Factory):
             answered(text_answer(HTTPStatus.INTERNAL_SERVER_ERROR, "the page could not be made; the log says why"))
 
     def _cut_off_one(self, reason: str) -> None:
-        ((host, _),) = Counter(connection.host for connection in self._open).most_common(1)
-        connection = next(connection for connection in self._open if connection.host == host)
+        connection = oldest_of_greediest(self._open, attrgetter("host"))
         del self._open[connection]
         connection.drop(reason)

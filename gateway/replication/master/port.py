@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 import socket
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -44,6 +44,7 @@ from gateway.settings import Address, Settings
 from gateway.settings.addresses import parse_address
 from gateway.settings.replication import REGISTERED
 from gateway.settings.tls import TlsMode
+from gateway.shares import oldest_of_greediest
 from gateway.telemetry.logs import EventLog
 from wire.headers.admin import EnterReplicaResponse
 
@@ -194,8 +195,7 @@ class SlavePort(Factory):
             return
         silent = [one for one in self._lines if not one.has_entered]
         if len(silent) > MAX_SILENT_CONNECTIONS:
-            ((host, _),) = Counter(one.host for one in silent).most_common(1)
-            oldest = next(one for one in silent if one.host == host)
+            oldest = oldest_of_greediest(silent, attrgetter("host"))
             oldest.close(
                 f"{MAX_SILENT_CONNECTIONS} connections at most may say nothing, the oldest of a host gives way"
             )

@@ -5,11 +5,12 @@ A slave gets its token as the answer to a signed request, so a token proves an a
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from hmac import compare_digest
+from operator import attrgetter
 from typing import NamedTuple
 
+from gateway.shares import oldest_of_greediest
 from wire.replication.entry import TOKEN_BYTES
 
 TOKEN_S = 10.0
@@ -58,8 +59,7 @@ class EntryTokens:
         """Return a new token; if there are too many, the oldest of the host with most tokens counts no more."""
         self._given = [token for token in self._given if now_s < token.ends_s]
         if len(self._given) >= MAX_TOKENS:
-            ((most, _),) = Counter(token.host for token in self._given).most_common(1)
-            self._given.remove(next(token for token in self._given if token.host == most))
+            self._given.remove(oldest_of_greediest(self._given, attrgetter("host")))
         value = self._random_bytes(TOKEN_BYTES)
         self._given.append(Token(value, host, broker_id, now_s + TOKEN_S))
         return value

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.shares import Shares
+from gateway.shares import Shares, oldest_of_greediest
 
 
 def taken_by(shares: Shares[str], holder: str) -> int:
@@ -95,3 +97,9 @@ def test_the_sum_is_kept_and_never_beyond_the_total(steps: list[tuple[int, int]]
         elif shares.held(holder):
             shares.give_back(holder, min(-amount, shares.held(holder)) or 1)
     assert shares.used == sum(shares.held(holder) for holder in range(5)) <= 20
+
+
+def test_the_oldest_of_who_has_most_gives_way() -> None:
+    held = [("b", 1), ("a", 2), ("a", 3), ("c", 4)]
+    assert oldest_of_greediest(held, itemgetter(0)) == ("a", 2)
+    assert oldest_of_greediest(held[:1], itemgetter(0)) == ("b", 1)
