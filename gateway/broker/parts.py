@@ -56,6 +56,7 @@ from gateway.remoting.dispatch import CarryOut
 from gateway.remoting.pending import CallFailed
 from gateway.remoting.tls.makers import NO_LINKS, LinkMakers
 from gateway.remoting.turns import Turns
+from gateway.replication.hidden_tail import HiddenTail
 from gateway.replication.replicated_mark import ReplicatedMark
 from gateway.schedule.delay_offsets import DelayOffsets
 from gateway.schedule.delay_service import DelayService
@@ -164,6 +165,7 @@ class BrokerParts:
         """The life of the broker, through which its role changes; None where it does not."""
         self.in_thread = in_thread
         self._files = files
+        self._tail = HiddenTail(ReplicatedMark(settings.store_path_root_dir, files))
         self.soon = soon
         self.read_queues = around.read_queues
         self._call = around.call
@@ -348,10 +350,9 @@ class BrokerParts:
         if self.group is not None and self.group.lead is not None:
             self.topics.begin_state(self.group.epoch)
         copy = CopyMark(self.settings.store_path_root_dir, self._files)
-        replicated = ReplicatedMark(self.settings.store_path_root_dir, self._files)
         if self.slave is not None:
             copy.set()
-            self.slave.begin(self.store, replicated, self._show)
+            self.slave.begin(self.store, self._tail, self._show)
             return  # what a log says besides its messages is found when the broker becomes a master
         self._adopt_queues()
         takes_over = copy.is_set
@@ -367,9 +368,9 @@ class BrokerParts:
             self.delay_offsets.persist_now()
             copy.remove()
         if self.master is None:
-            replicated.remove()
+            self._tail.forget()
         else:
-            self.master.begin(self.store, replicated, self._show, takes_over=takes_over)
+            self.master.begin(self.store, self._tail, self._show, takes_over=takes_over)
 
     def start(self) -> None:
         """Start the parts that run by themselves: delays, timers and transactions; on a slave, none.
@@ -428,9 +429,7 @@ class BrokerParts:
         self.store.flush()  # what tables say of the log is saved no further than that is on disk
         failed = save_all(self._last_saves())
         is_flushed = self.store.close()
-        for role in (self.master, self.slave):
-            if role is not None:
-                role.end()
+        self._tail.close()
         if failed or not is_flushed:
             raise NotAllSaved(failed, None if is_flushed else self.settings.store_path_root_dir)
 

@@ -77,6 +77,13 @@ class HiddenTail:
         show(place, is_all)
         return True
 
+    def forget(self) -> None:
+        """Hide nothing, now and at the next start: nobody waits for slaves; blocks.
+
+        :raises OSError: the file cannot be removed.
+        """
+        self._mark.remove()
+
     def close(self) -> None:
         """Close the file."""
         self._mark.close()

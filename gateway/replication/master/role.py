@@ -13,7 +13,6 @@ from gateway.replication.master.copies import Copies, CountedCopies
 from gateway.replication.master.lead import GroupLead
 from gateway.replication.master.port import SlavePort
 from gateway.replication.master.stage import ReplicatedStage
-from gateway.replication.replicated_mark import ReplicatedMark
 from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings import Address, Settings
 from gateway.store.durability.surroundings import BatchObserver
@@ -52,7 +51,6 @@ class Master:
         self._store: MessageStore | None = None
         self._port: SlavePort | None = None
         self._members: Members = _no_members
-        self._tail: HiddenTail | None = None
 
     def stage(self, after: BatchObserver) -> BatchObserver:
         """Return the stage that holds batches for slaves; ``after`` itself if no sender waits for slaves."""
@@ -92,15 +90,14 @@ class Master:
             self._refuse("members", self._group.refusal)
             self._reported()
 
-    def begin(self, store: MessageStore, mark: ReplicatedMark, show: Show, *, takes_over: bool) -> None:
+    def begin(self, store: MessageStore, tail: HiddenTail, show: Show, *, takes_over: bool) -> None:
         """Hide what the store found on the disk and is not known to be replicated; blocks.
 
         A log that is taken over is shown: its slaves showed it, and a person or a controller decided that it counts.
         """
         if self._stage is None:
-            mark.remove()
+            tail.forget()
             return
-        self._tail = tail = HiddenTail(mark)
         tail.begin(store, show, shows_all=takes_over)
         if tail.bytes:
             log.warning(
@@ -110,11 +107,6 @@ class Master:
                 slaves_needed=self._copies.needed,
             )
         self._stage.begin(tail)
-
-    def end(self) -> None:
-        """Close the file that says how far the log is replicated."""
-        if self._tail is not None:
-            self._tail.close()
 
     @property
     def port(self) -> int:

@@ -11,7 +11,6 @@ from twisted.internet.defer import Deferred
 from gateway.remoting.declared import OnSlave
 from gateway.remoting.dispatch import CarryOut
 from gateway.replication.hidden_tail import HiddenTail, Show
-from gateway.replication.replicated_mark import ReplicatedMark
 from gateway.replication.slave.beginning import MasterAddresses
 from gateway.replication.slave.joining import GroupFollow
 from gateway.replication.slave.receiver import Receiver
@@ -58,7 +57,6 @@ class Slave:
         self._names: Names | None = None
         self._receiver: Receiver | None = None
         self._rounds: TableRounds | None = None
-        self._tail: HiddenTail | None = None
 
     def stage(self, after: BatchObserver) -> BatchObserver:
         """Return the stage that holds records until the master says that all members have them; or ``after``."""
@@ -71,21 +69,15 @@ class Slave:
         joining = None if self._group is None else self._group.joining(store, self._around)
         self._receiver = Receiver(store, self._settings, self._around, self._find_master, joining)
 
-    def begin(self, store: MessageStore, mark: ReplicatedMark, show: Show) -> None:
+    def begin(self, store: MessageStore, tail: HiddenTail, show: Show) -> None:
         """Hide what the store found on the disk and the master has not confirmed, in a group; blocks."""
         if self._group is None:
-            mark.remove()
+            tail.forget()
             return
-        self._tail = tail = HiddenTail(mark)
         tail.begin(store, show, shows_all=False)
         if tail.bytes:
             log.info("hidden until the master confirms it", bytes=tail.bytes, log_offset=tail.shown_end)
         self._group.begin(tail)
-
-    def end(self) -> None:
-        """Close the file that says how far the log is replicated."""
-        if self._tail is not None:
-            self._tail.close()
 
     def refusal_of(self, code: RequestCode, slave: OnSlave) -> CarryOut | None:
         """Return what refuses a request; None if a slave answers the request."""
