@@ -78,9 +78,9 @@ def _lite_jobs(parts: BrokerParts) -> list[Job]:
         return []
 
     def expire() -> Deferred[None]:
-        expired: Deferred[None] = Deferred()
         if parts.store.hidden_from is not None:  # a lite topic may have messages that are hidden
             return succeed(None)
+        expired: Deferred[None] = Deferred()
         lite.expire(lambda: expired.callback(None))
         return expired
 

@@ -87,9 +87,7 @@ class TransactionStart:
             states=states,
         )
         try:
-            found = Rebuild(sources, self._tables.outcomes, self._tables.ops, self).run()
-            self._open_found()
-            self._tables.pending.reach(found.half_end)
+            found = self._read(sources)
             if choice is not None and choice.wanted is not remembered.store:
                 states = choice.switch(remembered, states, self._store, self._tables.pending)
                 found.unrecorded, found.prepared, found.settled = [], [], []
@@ -119,9 +117,7 @@ class TransactionStart:
             takes_over=True,
         )
         try:
-            found = Rebuild(sources, self._tables.outcomes, self._tables.ops, self).run()
-            self._open_found()
-            self._tables.pending.reach(found.half_end)
+            found = self._read(sources)
             if fresh != has:
                 choice.remembered.save(fresh)  # before a database gets the identity or the token
         except BaseException:
@@ -129,6 +125,12 @@ class TransactionStart:
                 states.close()
             raise
         self.states = states
+        return found
+
+    def _read(self, sources: StartSources) -> LogFindings:
+        found = Rebuild(sources, self._tables.outcomes, self._tables.ops, self).run()
+        self._open_found()
+        self._tables.pending.reach(found.half_end)
         return found
 
     def opened(self, half: OpenHalf) -> None:

@@ -80,21 +80,21 @@ class Failover(DeskRequests):
     @answers(RequestCode.GATEWAY_ENTER_REPLICA, EnterReplicaRequest, ADMIN_UPDATE)
     def enter(self, request: Request, header: EnterReplicaRequest) -> Answer:
         """Answer a slave that is about to copy."""
-        settings, master = self._desk.settings, self._desk.master
-        if header.broker_name != settings.broker_name:
-            raise RequestRefused(
-                ResponseCode.INVALID_PARAMETER, f"this broker is {settings.broker_name}, not {header.broker_name}"
-            )
+        self._refuse_other(header.broker_name)
+        master = self._desk.master
         if master is None:
             raise RequestRefused(ResponseCode.NO_PERMISSION, "this broker has no port for slaves (haListenPort)")
         return Answer(header=master.entry(request.channel.remote[0], header.broker_id))
 
+    def _refuse_other(self, name: str) -> None:
+        """Refuse a request that means the broker of another name."""
+        own = self._desk.settings.broker_name
+        if name != own:
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"this broker is {own}, not {name}")
+
     def _changeable(self, header: ChangeRoleRequest) -> tuple[BrokerLife, BrokerRole]:
-        settings, life = self._desk.settings, self._desk.life
-        if header.broker_name != settings.broker_name:
-            raise RequestRefused(
-                ResponseCode.INVALID_PARAMETER, f"this broker is {settings.broker_name}, not {header.broker_name}"
-            )
+        self._refuse_other(header.broker_name)
+        life = self._desk.life
         if life is None:
             raise RequestRefused(ResponseCode.NO_PERMISSION, "the role of this broker does not change while it runs")
         if life.is_changing:
