@@ -116,7 +116,7 @@ class ControllerLine:
 
     async def stopService(self) -> None:  # noqa: N802 (Twisted's name)
         """Close the connection."""
-        self._post(self._controller.closed, self)
+        self.closed_by_system()
 
     def closed_by_system(self) -> None:
         """The process has ended; its system closes the connection."""

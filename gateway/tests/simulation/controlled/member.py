@@ -49,11 +49,9 @@ class Member:
         self.world = world
         self.machine = machine
         self.names = names
-        self.settings = settings
         self.around = around
         self.is_alive = True
         self.is_stopping = False
-        self._controller = controller
         machine.member = machine.disk.process = self
         self.disk = MachineDisk(machine)
         self.reactor = SimulatedReactor(world, self, names.network)
