@@ -499,9 +499,14 @@ class Settling:
         return not self._deciding and not self._gathered
 
     @property
+    def has_unrecorded(self) -> bool:
+        """True while op records that the start found missing are not stored."""
+        return self._unrecorded > 0
+
+    @property
     def all_recorded(self) -> bool:
         """True if no outcome is on its way to the log and no op record is missing."""
-        return self.is_idle and self._unrecorded == 0
+        return self.is_idle and not self.has_unrecorded
 
     def when_idle(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` when no outcome is on its way; at once if none is on its way now."""

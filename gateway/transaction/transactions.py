@@ -31,6 +31,7 @@ from gateway.transaction.operators.overview import Overview
 from gateway.transaction.records.half_messages import half_of
 from gateway.transaction.restart.progress import OutcomeProgress
 from gateway.transaction.restart.rebuild import LogFindings
+from gateway.transaction.restart.searched import SearchedLog
 from gateway.transaction.restart.start import TransactionStart
 from gateway.transaction.settling import Settling
 from gateway.transaction.state_stores.changes import Prepared
@@ -70,6 +71,7 @@ class Transactions:
         self._journal = journal
         self._choice = choice
         self._unrecorded: list[tuple[int, State]] = []
+        self._searched: SearchedLog | None = None
         self._follower: StateFollower | None = None
         if choice is not None and choice.wanted is not TransactionStateStore.QUEUE:
             self._follower = StateFollower(tables, store, needs, choice.limit)
@@ -97,6 +99,9 @@ class Transactions:
         start = TransactionStart(self.tables, self._store, self._journal, self._needs, self._choice)
         found = start.run(takes_over=takes_over)
         self._unrecorded = found.unrecorded
+        if self._choice is not None and start.searched is not None:
+            self._searched = SearchedLog(self._choice.remembered, start.searched, self._needs.in_thread)
+            self._progress.when_recorded = self._searched.end
         if self._follower is not None and start.states is not None and takes_over:
             self._follower.begin_anew(start.states)
         elif self._follower is not None and start.states is not None:
@@ -122,10 +127,12 @@ class Transactions:
     def _finish(self, stopped: Deferred[None]) -> None:
         self._progress.stop()
         self._journal.close()
-        if self._follower is None:
-            stopped.callback(None)
-        else:
+        if self._searched is not None:
+            self._searched.when_idle(lambda: stopped.callback(None))
+        elif self._follower is not None:
             self._follower.stop(lambda: stopped.callback(None))
+        else:
+            stopped.callback(None)
 
     # -- half messages --------------------------------------------------------------------------------------
 

@@ -66,13 +66,14 @@ def lost_outcomes(store: MessageStore, root: Path, lost: Iterable[Place]) -> lis
 
 
 def _found(store: MessageStore, root: Path) -> list[str]:
-    if RememberedStore(root / "transaction").load().store is not TransactionStateStore.QUEUE:
+    remembered = RememberedStore(root / "transaction").load()
+    if remembered.store is not TransactionStateStore.QUEUE:
         return []  # its outcomes are not in op records
     saved = saved_offsets(root / "config" / "consumerOffset.json")
     outcomes = Outcomes(DEFAULT_LIMITS.remembered_outcomes)
     offsets = SavedOffsets({} if saved is None else saved.offset_table)
     halves = _Halves(outcomes)
-    sources = StartSources(store=store, offsets=offsets, topics=NO_TOPICS)
+    sources = StartSources(store=store, offsets=offsets, topics=NO_TOPICS, takes_over=remembered.is_searched)
     found = Rebuild(sources, outcomes, OpPositions(), halves).run()
     reason = (
         f"{found.lost_ops} records of outcomes of transactions are lost; {len(found.unrecorded)} commits among them "

@@ -15,9 +15,10 @@ from gateway.store.message_store import MessageStore
 from gateway.store.reading.get_result import GetStatus
 from gateway.store.recovery.recovery_report import RecoveryReport
 from gateway.tests.crash.disk.recording import Image, RecordingFiles
+from gateway.tests.crash.disk.state_databases import wanted_after
 from gateway.tests.crash.ledger import Half, Ledger, Outcome, QueueName, Shown, Value, Waiting
 from gateway.tests.crash.queue_records import as_in_queue, key_in_queue
-from gateway.tests.crash.small_broker import Clock, SmallBroker, bit_map_of
+from gateway.tests.crash.small_broker import ROOT, Clock, SmallBroker, bit_map_of
 from gateway.transaction.records.half_messages import HALF_QUEUE_ID, real_place
 from gateway.transaction.replies import Reply
 from gateway.transaction.restart.rebuild import OFFSETS_GROUP
@@ -83,7 +84,8 @@ def recover(
     :raises Violation: it does not open, or cannot be read.
     """
     clock = Clock(now_ms)
-    broker = SmallBroker(RecordingFiles(image, clock), clock, settings, states)
+    files = RecordingFiles(image, clock)
+    broker = SmallBroker(files, clock, settings, wanted_after(ROOT, files, states))
     try:
         report = broker.open()
         seen = read_all(broker.store)

@@ -8,9 +8,10 @@ from random import Random
 
 from gateway.store.put_result import PutOutcome, PutResult, each_result
 from gateway.tests.crash.disk.recording import Image, RecordingFiles
+from gateway.tests.crash.disk.state_databases import wanted_after
 from gateway.tests.crash.ledger import Fact, Ledger, QueueName, Shown, Waiting
 from gateway.tests.crash.messages import message
-from gateway.tests.crash.small_broker import Clock, SmallBroker
+from gateway.tests.crash.small_broker import ROOT, Clock, SmallBroker
 from gateway.tests.crash.workload import Workload
 from gateway.transaction.records.half_messages import real_place
 from wire.message.batch import is_inner_batch, parse_batch
@@ -27,7 +28,7 @@ class Stage:
     """
 
     def __init__(self, workload: Workload, image: Image, ledger: Ledger, random: Random, number: int) -> None:
-        self._workload = workload
+        self.workload = workload
         self.random = random
         self.ledger = ledger
         self.number = number
@@ -44,8 +45,9 @@ class Stage:
 
     def begin(self) -> None:
         """Start a broker on the disk as it is."""
-        workload = self._workload
-        self.broker = SmallBroker(self.files, self.clock, workload.settings, workload.states, workload.transactions)
+        workload = self.workload
+        states = wanted_after(ROOT, self.files, workload.states)
+        self.broker = SmallBroker(self.files, self.clock, workload.settings, states, workload.transactions)
         self.broker.open()
         self.broker.store.listen(self._visible)
         self.broker.start()
@@ -72,7 +74,7 @@ class Stage:
     def message(self, queue: QueueName) -> OutgoingMessage:
         """The next one."""
         self.number += 1
-        return message(self._workload, queue, self.number, self.clock(), self.random)
+        return message(self.workload, queue, self.number, self.clock(), self.random)
 
     def allow(self, message: OutgoingMessage, queue: QueueName | None = None) -> None:
         """A message may be read from its queue, or another one, from now on."""

@@ -64,6 +64,13 @@ _SYNC = (
         for states in (TransactionStateStore.TABLE, TransactionStateStore.DATABASE)
     ),
     Workload(
+        "transaction-taken",
+        {"half": 6, "end": 8, "append": 1, "progress": 3, "persist": 1, "hand_over": 3, **_COMMON},
+        ROLLING,
+        steps=60,
+        states=TransactionStateStore.TABLE,
+    ),
+    Workload(
         "retention",
         {"append": 10, "half": 1, "end": 2, "age": 1, "delete_expired": 2, "progress": 1, **_COMMON},
         ROLLING,

@@ -119,6 +119,7 @@ class Migration:
             mark=self._journal.mark,
             first=remembered.first,
             states=self._states,
+            takes_over=remembered.is_searched,
         )
         self._found = Rebuild(sources, self._outcomes, OpPositions(), self).run()
         groups: dict[str, int] = {}

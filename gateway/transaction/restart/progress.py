@@ -7,6 +7,7 @@ log, up to the moment when they were read, is on disk. Progress must never be ah
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC
@@ -43,10 +44,12 @@ class OutcomeProgress:
         self._journal = journal
         self._offsets = needs.offsets
         self._reactor = needs.reactor
-        self._seen: tuple[int, int, int, bool] | None = None
+        self._seen: tuple[int, int, int, bool, bool] | None = None
         self._written: tuple[int, int] | None = None
         self._call: IDelayedCall | None = None
         self._running = False
+        self.when_recorded: Callable[[], None] | None = None
+        """The function to call once, when the op records that the start found missing are on disk."""
         settling.moved.append(self._moved)
 
     def start(self) -> None:
@@ -78,17 +81,22 @@ class OutcomeProgress:
         if self._seen is not None:
             self._moved()
 
-    def _now(self) -> tuple[int, int, int, bool]:
+    def _now(self) -> tuple[int, int, int, bool, bool]:
         base = self._tables.pending.base
         op_offset = self._tables.ops.needed_from(base) if self._tables.pending.count else self._tables.ops.end
-        return base, op_offset, self._store.stored_end, self._settling.all_recorded
+        settling = self._settling
+        return base, op_offset, self._store.stored_end, settling.all_recorded, settling.has_unrecorded
 
     def _write(self, *, every_step: bool = False) -> None:
         """Write the progress that was seen last, if the log up to there is on disk."""
         if self._seen is None or self._store.flushed_offset < self._seen[2]:
             return
-        base, op_offset, log_end, all_recorded = self._seen
+        base, op_offset, log_end, all_recorded, has_unrecorded = self._seen
         self._seen = None
+        told = self.when_recorded
+        if told is not None and not has_unrecorded:
+            self.when_recorded = None
+            told()
         if (base, op_offset) != self._written:
             self._written = base, op_offset
             self._offsets.keep(OFFSETS_GROUP, HALF_TOPIC, HALF_QUEUE_ID, base)

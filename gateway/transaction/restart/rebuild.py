@@ -151,7 +151,8 @@ class StartSources:
     takes_over: bool = False
     """True if ``states`` is not asked: it may be older than the log, or know records that were cut from it.
 
-    Outcomes may then be in hidden records beside op records: the log may be of a broker with a state store.
+    Outcomes may then be in hidden records beside op records: the log may be of a broker with a state store. That holds
+    until the op records that a takeover found missing are on disk.
     """
 
 

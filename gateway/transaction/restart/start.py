@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 from gateway.telemetry.logs import EventLog
 from gateway.transaction.checks.check_journal import Check, CheckJournal
@@ -47,6 +48,8 @@ class TransactionStart:
         self._opening: list[OpenHalf] = []
         self.states: TransactionStates | None = None
         """The state store to use after ``run``; None if there are only op records."""
+        self.searched: Remembered | None = None
+        """The content of the file ``state-store`` while op records may be missing; None if none are."""
 
     def run(self, *, takes_over: bool = False) -> LogFindings:
         """Find what is pending and what was decided; blocks.
@@ -85,6 +88,7 @@ class TransactionStart:
             mark=self._journal.mark,
             first=remembered.first,
             states=states,
+            takes_over=remembered.is_searched,
         )
         try:
             found = self._read(sources)
@@ -93,6 +97,7 @@ class TransactionStart:
                 found.unrecorded, found.prepared, found.settled = [], [], []
             elif choice is not None:
                 choice.claim(remembered, states)
+                self.searched = remembered if remembered.is_searched else None
         except BaseException:
             if states is not None:
                 states.close()
@@ -103,7 +108,8 @@ class TransactionStart:
     def _find_alone(self, choice: StateChoice) -> LogFindings:
         """Read the log alone, whatever state store the directory has, and go on with the wanted state store.
 
-        The caller tells the state store everything.
+        The caller tells the state store everything. Op records that are missing are remembered to be missing, because
+        the next start does not take over.
         """
         self._journal.forget_mark()
         has = choice.remembered.load()
@@ -118,6 +124,8 @@ class TransactionStart:
         )
         try:
             found = self._read(sources)
+            if states is None and found.unrecorded:
+                self.searched = fresh = replace(fresh, is_searched=True)
             if fresh != has:
                 choice.remembered.save(fresh)  # before a database gets the identity or the token
         except BaseException:

@@ -121,9 +121,9 @@ class StateChoice:
     def began(self, has: Remembered, first: int) -> Remembered:
         """Return what is remembered when the wanted state store starts with everything below ``first`` settled."""
         if self.wanted is not TransactionStateStore.DATABASE:
-            return replace(has, store=self.wanted, first=first)
+            return replace(has, store=self.wanted, first=first, is_searched=False)
         tokens = (self.remembered.new_token(),)
-        return replace(has, store=self.wanted, first=first, tokens=tokens, database=self.database)
+        return replace(has, store=self.wanted, first=first, tokens=tokens, database=self.database, is_searched=False)
 
     def _elsewhere(self, name: str, has: str) -> str:
         move = migrate_command(self.root, TransactionStateStore.DATABASE, now=has, to=self.database)

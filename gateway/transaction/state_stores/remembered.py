@@ -2,12 +2,12 @@
 
 Pending transactions are thus never searched in another store.
 
-    transaction/state-store     key=value lines: store, first (half-queue offset), identity, tokens, database
+    transaction/state-store     key=value lines: store, first (half-queue offset), identity, tokens, database, searched
 
 Half messages below ``first`` were settled when the store was begun. A directory without the file uses the op records
 (``queue``), as directories of Apache RocketMQ do. ``tokens`` are also in the database: a database without one of these
 tokens does not have the transactions of this directory, whatever its name. Files of earlier versions end with
-``identity``.
+``identity``. ``searched`` stands there from a takeover until its missing op records are on disk.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Remembered:
     :param tokens: the database has one of the tokens and gets the first one. Each start renews the tokens, so that
         changes by a copy of the directory are noticed.
     :param database: the value of ``gateway.transactionDatabase``, which has no password; None: not known.
+    :param is_searched: whether op records may be missing, so that a start searches the log for other evidence.
     """
 
     store: TransactionStateStore = TransactionStateStore.QUEUE
@@ -49,6 +50,7 @@ class Remembered:
     identity: str = ""
     tokens: tuple[str, ...] = (NO_TOKEN,)
     database: str | None = None
+    is_searched: bool = False
 
     def build(self) -> bytes:
         """Return the content as the file has it."""
@@ -57,6 +59,8 @@ class Remembered:
             lines.append(f"tokens={','.join(self.tokens)}")
         if self.database is not None:
             lines.append(f"database={json.dumps(self.database)}")
+        if self.is_searched:
+            lines.append("searched=1")
         return ("\n".join(lines) + "\n").encode()
 
     @classmethod
@@ -80,6 +84,7 @@ class Remembered:
             identity=values["identity"],
             tokens=tuple(values.get("tokens", NO_TOKEN).split(",")),
             database=str(json.loads(values["database"])) if "database" in values else None,
+            is_searched="searched" in values,
         )
 
 

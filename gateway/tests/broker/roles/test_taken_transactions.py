@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from gateway.broker.takeover import CopyMark
-from gateway.metadata.names import HALF_TOPIC
+from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC
 from gateway.settings.transaction import TransactionStateStore
 from gateway.tests.broker.whole_broker import WholeBroker
+from gateway.transaction.state_stores.remembered import RememberedStore
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.transaction import EndTransactionRequest
@@ -161,3 +162,30 @@ def test_a_slave_without_a_state_store_finds_the_outcomes_of_a_master_that_has_o
     assert pending(taken) == ["k2"]
     assert shown(taken) == ["k1"]
     taken.stop()
+
+
+@others
+@pytest.mark.parametrize("deaths", [1, 2])
+def test_a_kill_before_the_missing_op_records_are_written_changes_no_outcome(
+    tmp_path: Path, store: TransactionStateStore, deaths: int
+) -> None:
+    broker = started(tmp_path / "log", store)
+    prepare(broker, "k0", "k1", "k2")
+    end(broker, "k0", ROLLBACK)
+    end(broker, "k1", COMMIT)
+    follow(broker).stop()
+    shutil.rmtree(tmp_path / "log" / "transaction")
+    CopyMark(tmp_path / "log").set()
+    taken = started(tmp_path / "log", QUEUE, broker.clock())
+    assert not CopyMark(tmp_path / "log").is_set
+    assert len(taken.messages(OP_HALF_TOPIC)) == 0
+
+    for death in range(deaths):
+        taken = taken.crash_image(tmp_path / f"killed{death}")
+
+    assert pending(taken) == ["k2"]
+    assert shown(taken) == ["k1"]
+    again = follow(follow(taken)).restart()  # by now the op records are written, and the log need not be searched
+    assert pending(again) == ["k2"]
+    assert not RememberedStore(again.directory / "transaction").load().is_searched
+    again.stop()

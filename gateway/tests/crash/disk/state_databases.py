@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from gateway.broker.takeover import CopyMark
 from gateway.settings.transaction import TransactionStateStore
 from gateway.tests.crash.disk.recording import RecordingFiles
 from gateway.transaction.state_stores.choice import StateChoice
@@ -47,6 +48,28 @@ class FileDatabase:
 
     def close(self) -> None:
         """Implement ``Database``."""
+
+
+def wanted_after(root: Path, files: RecordingFiles, wanted: TransactionStateStore) -> TransactionStateStore:
+    """Return the state store that a directory is meant for.
+
+    :param wanted: the answer for a directory that was never handed over.
+    """
+    note, known = root / "handed-over-to", root / "transaction" / "state-store"
+    if not files.exists(note):
+        return wanted
+    if CopyMark(root, files).is_set:
+        return TransactionStateStore(files.read(note).decode())
+    return state_choice(root, files, wanted).remembered.load().store if files.exists(known) else wanted
+
+
+def hand_over(root: Path, files: RecordingFiles, to: TransactionStateStore) -> None:
+    """Make a directory that nobody serves a copy that a broker with another state store takes over."""
+    note, fresh = root / "handed-over-to", root / "handed-over-to.new"
+    files.write(fresh, to.encode())
+    files.rename(fresh, note)
+    files.fsync_directory(root)
+    CopyMark(root, files).set()
 
 
 def state_choice(root: Path, files: RecordingFiles, wanted: TransactionStateStore) -> StateChoice:

@@ -228,8 +228,8 @@ def progress_ahead_of_the_disk(patch: Patch) -> None:
 
     def early(self: OutcomeProgress, *, every_step: bool = False) -> None:
         if self._seen is not None:
-            base, op_offset, _, recorded = self._seen
-            self._seen = base, op_offset, 0, recorded
+            base, op_offset, _, recorded, unrecorded = self._seen
+            self._seen = base, op_offset, 0, recorded, unrecorded
         honest(self, every_step=every_step)
 
     patch(OutcomeProgress, "_write", early)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from gateway.tests.crash.disk.recording import Kind
 from gateway.tests.crash.planted.mutants import Mutant, Patch, without
 from gateway.transaction.state_stores.follower import StateFollower
+from gateway.transaction.state_stores.remembered import RememberedStore
 from gateway.transaction.state_stores.table import TableStates
 
 
@@ -37,6 +39,12 @@ def redo_log_begins_elsewhere(patch: Patch) -> None:
     patch(TableStates, "_first_needed", later)
 
 
+def takeover_forgotten(patch: Patch) -> None:
+    """A start does not know that op records of a takeover are missing."""
+    honest = RememberedStore.load
+    patch(RememberedStore, "load", lambda self: replace(honest(self), is_searched=False))
+
+
 IMAGES = 400
 """Of each exploration, spread over all lives: the ordinary test run shall not wait long."""
 
@@ -46,5 +54,6 @@ STATE_MUTANTS: Mapping[str, Mutant] = {
     "redo log begins elsewhere": Mutant(redo_log_begins_elsewhere, "transaction-table", 300, seed=3),
     "redo log not synced": Mutant(without(Kind.SYNC, "/redolog/"), "transaction-table", 500, seed=2),
     "closed table not synced": Mutant(without(Kind.SYNC, "/statetable/"), "transaction-table", 500, seed=2),
+    "op records of a takeover forgotten": Mutant(takeover_forgotten, "transaction-taken-async", 400, seed=3),
     "name of the store not synced": Mutant(without(Kind.SYNC, "/state-store"), "transaction-table", 100),
 }

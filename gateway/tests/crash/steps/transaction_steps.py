@@ -5,9 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
+from gateway.settings.transaction import TransactionStateStore
 from gateway.store.put_result import PutResult
+from gateway.tests.crash.disk.state_databases import hand_over, wanted_after
 from gateway.tests.crash.ledger import Half, Ledger, Outcome, Shown, Waiting
 from gateway.tests.crash.messages import QUEUES, outgoing
+from gateway.tests.crash.small_broker import ROOT
 from gateway.tests.crash.stage import Stage, Steps
 from gateway.transaction.records.half_messages import HALF_QUEUE_ID, half_of
 from gateway.transaction.replies import Reply
@@ -51,6 +54,16 @@ class TransactionSteps(Steps):
         self._stage.fact(lambda ledger: ledger.ask(offset, outcome))
         event = Event.COMMIT if outcome is Outcome.COMMIT else Event.ROLLBACK
         self._broker.transactions.settling.ask(message, event, ("workload", "-"), partial(self._told, offset, outcome))
+
+    def hand_over(self) -> None:
+        """A proper end; then a broker with another state store takes the log over."""
+        files = self._stage.files
+        now = wanted_after(ROOT, files, self._stage.workload.states)
+        self._broker.threads.run()
+        self._broker.close()
+        self._stage.note_flushed()
+        hand_over(ROOT, files, self._random.choice([store for store in TransactionStateStore if store is not now]))
+        self._stage.begin()
 
     def _told(self, offset: int, outcome: Outcome, reply: Reply) -> None:
         if reply.code is ResponseCode.SUCCESS:
