@@ -88,6 +88,14 @@ def message_needs(group: str, messages: Iterable[StoredMessage]) -> list[Need]:
     ]
 
 
+def reading_needs(message: StoredMessage) -> list[Need]:
+    """Return the needs of who reads a message by its place in the log, without a group."""
+    group, actions = message.property_map.get(PropertyName.ORIGIN_GROUP), Action.SUB | Action.GET
+    if group and message.topic.startswith(f"{RETRY_TOPIC_PREFIX}{group}_"):
+        return consumer_needs(group, [message.topic], actions, is_popped=True)
+    return topic_needs(message.topic, actions)
+
+
 def allowed_topics(request: Request, group: str, topics: Iterable[str]) -> set[str]:
     """Return those of the topics that the sender of a request may consume with a group; the group is judged before."""
     distinct = set(topics)

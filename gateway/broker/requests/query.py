@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import msgspec
 
+from gateway.access.needs import reading_needs
 from gateway.broker.desk import DeskRequests
 from gateway.errors import RequestRefused
-from gateway.remoting.declared import GET, SERVED, SUB, Kind, Need, Size, needs, on_topic
+from gateway.remoting.declared import GET, SERVED, SUB, Size, needs, on_topic
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import answers
 from gateway.store.index.index_entries import KeyKind
@@ -89,7 +90,7 @@ class QueryMessages(DeskRequests):
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
         if request.caller is not None:
             messages = parse_records(bytes(record))
-            request.require_of_message(offset, *(Need(Kind.TOPIC, message.topic, SUB | GET) for message in messages))
+            request.require_of_message(offset, *(need for message in messages for need in reading_needs(message)))
         return Answer(body=bytes(record))
 
     def _found(self, header: QueryMessageRequest, count: int) -> Found:

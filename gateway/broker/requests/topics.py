@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from gateway.access.needs import topic_needs
 from gateway.broker.awaiting import delete_queues, saved
 from gateway.broker.desk import DeskRequests
 from gateway.broker.requests.paging import page
@@ -17,7 +18,7 @@ from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, is_pop_retry_topic
 from gateway.errors import RequestRefused
 from gateway.metadata.attributes import changed_attributes
 from gateway.metadata.names import check_topic_name
-from gateway.remoting.declared import CLUSTER_GET, CREATE, DELETE, GET, SERVED, Kind, Need, Size, needs, on_topic
+from gateway.remoting.declared import CLUSTER_GET, CREATE, DELETE, GET, SERVED, Size, needs, on_topic
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import table_text
 from gateway.remoting.requests import answers, answers_in_turns
@@ -70,7 +71,7 @@ class TopicRequests(DeskRequests):
             )
         wanted = []
         for config in configs:
-            request.require(Need(Kind.TOPIC, config.topic_name, CREATE))
+            request.require(*topic_needs(config.topic_name, CREATE))
             self._check_name(config.topic_name)
             _check_config(config)
             wanted.append(replace(config, attributes=self._attributes(config.topic_name, config.attributes)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gateway.access.needs import topic_needs
 from gateway.broker.awaiting import saved
 from gateway.broker.desk import DeskRequests
 from gateway.errors import RequestRefused
@@ -84,7 +85,12 @@ class GroupOffsets(DeskRequests):
     @answers(
         RequestCode.CLONE_GROUP_OFFSET,
         CloneGroupOffsetRequest,
-        needs(on_group(GET, "srcGroup"), on_group(UPDATE, "destGroup"), on_topic(UPDATE)),
+        needs(
+            on_group(GET, "srcGroup"),
+            on_group(UPDATE, "destGroup"),
+            on_topic(UPDATE),
+            in_body="Topic Update of each topic if `topic` is empty",
+        ),
         Size.CHANGING_LIST,
     )
     async def clone(self, request: Request, header: CloneGroupOffsetRequest) -> Answer:
@@ -100,6 +106,9 @@ class GroupOffsets(DeskRequests):
         online = self._desk.consumers.group(header.src_group)
         if not header.offline and online is not None:
             topics = [topic for topic in topics if online.subscription(topic) is not None]
+        if not header.topic:
+            groups = header.src_group, header.dest_group
+            request.require(*(need for topic in topics for need in topic_needs(topic, UPDATE, groups)))
         await self._desk.turns.run(
             self._copied(header.src_group, header.dest_group, topics), request.channel, goes_on=True
         )
