@@ -39,6 +39,9 @@ MAX_PASSED: Final = 1_000
 """The kinds of requests of one caller that are remembered as allowed; then all are forgotten."""
 MAX_KIND_CHARACTERS: Final = 512
 """The characters of the names of one kind; longer ones are judged each time, because peers may send names of 16 MiB."""
+MAX_NOTED: Final = 64
+"""The refusals of one request that are noted one by one; a body may have thousands of entries."""
+MORE: Final = "and more of the same request"
 TOO_MANY_FAILURES: Final = "too many requests with a wrong key (gateway.failedAttemptsPerAddress)"
 SEARCHED_BYTES: Final = 1_024
 """The first bytes of a refused heartbeat, where its client id is looked for; clients write it first."""
@@ -96,6 +99,7 @@ class Guard:
         self._refused = refused
         self._changed = changed
         self._callers: dict[tuple[str, str], KnownCaller] = {}
+        self._noted = 0
         self.client_of: Callable[[Channel], str] = _no_client
         """A function that returns the client id that a connection gave; a broker sets it."""
 
@@ -109,6 +113,7 @@ class Guard:
             return
         if right.who is Who.EVERYBODY:
             return
+        self._noted = 0
         fields = fields_of(command)
         host = request.channel.remote[0]
         name = fields.get(ACCESS_KEY)
@@ -188,7 +193,12 @@ class Guard:
         return refusal
 
     def note(self, request: Request, name: str, resource: str, actions: Action, rule: str) -> None:
-        """Write a refusal to the log, and tell of it."""
+        """Write a refusal to the log, and tell of it; beyond ``MAX_NOTED`` of one request, only tell how many."""
+        self._noted += 1
+        if self._noted > MAX_NOTED:
+            if self._refused is not None:
+                self._refused(Told(name, request.channel.remote[0], request.command.code, "", "", MORE))
+            return
         refused = self._told(request, name, resource, actions, rule)
         log.warning(
             "request refused",

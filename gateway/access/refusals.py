@@ -6,6 +6,7 @@ ACL 1.0 (Apache RocketMQ 4.9.8) answers with code 1 and an ``AclException``, 5.3
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cache
 from typing import Final
 
 from gateway.access.model import Ruling, needs_own_name
@@ -133,6 +134,7 @@ class UserRefusals(Refusals):
         )
 
 
+@cache
 def words(actions: Action) -> str:
     """Return actions as people read them: ``Pub``, or ``Sub or Get`` if one is enough."""
     return " or ".join(str(action.name).title() for action in actions)

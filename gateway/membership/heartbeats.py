@@ -66,7 +66,7 @@ class Heartbeats:
         :return: whether some group's subscriptions may differ from those that a second-version heartbeat left out.
         :raises RequestRefused: a limit is reached, or the client id is missing.
         """
-        _check_size(data)
+        check_size(data)
         if channel.closed:
             return False
         now_ms = self._clock_ms()
@@ -161,7 +161,11 @@ class Heartbeats:
             )
 
 
-def _check_size(data: HeartbeatData) -> None:
+def check_size(data: HeartbeatData) -> None:
+    """Refuse a heartbeat without a client id, or with too much in it.
+
+    :raises RequestRefused: INVALID_PARAMETER.
+    """
     if not 0 < len(data.client_id) <= MAX_CLIENT_ID_CHARACTERS:
         raise RequestRefused(
             ResponseCode.INVALID_PARAMETER,

@@ -18,6 +18,7 @@ from gateway.delivery.filters.subscribed import (
     check_expression_type,
     compiled,
 )
+from gateway.membership.heartbeats import check_size
 from gateway.remoting.declared import ACCOUNT, SERVED, SUB, Kind, Need, needs, on_group
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import answers
@@ -51,6 +52,7 @@ class HeartbeatRequests(DeskRequests):
         command = request.command
         data = HeartbeatData.parse(command.body)
         if request.caller is not None:
+            check_size(data)  # a judgement of each entry takes its time
             data = _allowed(request, data)
         heartbeats = self._desk.heartbeats
         moved = heartbeats.receive(request.channel, command.language, command.version, data)
