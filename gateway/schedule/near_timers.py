@@ -40,8 +40,6 @@ def pack(timer: NearTimer) -> bytes:
 class NearTimers:
     """A queue of near messages by due time."""
 
-    __slots__ = ("_buckets", "_count", "_taken", "_times")
-
     def __init__(self) -> None:
         self._times: list[int] = []
         self._buckets: dict[int, bytearray] = {}

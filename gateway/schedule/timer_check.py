@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from gateway.store.disk.files import FileLayer
+from gateway.store.disk.small_files import read_file
 from wire.disk.timer_checkpoint import FILE_BYTES, VALUES, TimerCheckpoint
 from wire.disk.timer_log import NONE
 from wire.errors import LayoutError
@@ -66,11 +67,7 @@ class TimerCheckFile:
         """
         if not self._files.exists(self._path):
             return TimerMarks(is_foreign=True)
-        fd = self._files.open(self._path)
-        try:
-            data = self._files.pread(fd, FILE_BYTES, 0)
-        finally:
-            self._files.close(fd)
+        data = read_file(self._files, self._path, FILE_BYTES)
         try:
             self.newest = found = TimerCheckpoint.parse(data)
         except LayoutError:

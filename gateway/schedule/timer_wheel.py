@@ -30,8 +30,6 @@ class TimerWheel:
     :param slots: the number of slots after which the wheel starts again; callers of ``add`` look no further ahead.
     """
 
-    __slots__ = ("_changed", "_memory", "_slots")
-
     def __init__(self, slots: int = FILE_SLOTS) -> None:
         self._slots = slots
         # Not a bytearray: that would be written to as a whole, and all of it would be in memory.

@@ -82,8 +82,6 @@ class Metric(Series):
 class Watched(Metric):
     """A level that another part keeps: its function is called when the metrics are read, in the reader's thread."""
 
-    __slots__ = ("_ask",)
-
     def __init__(self, name: str, sentence: str, ask: Callable[[], int | float]) -> None:
         super().__init__(name, sentence, MetricKind.GAUGE)
         self._ask = ask

@@ -74,8 +74,6 @@ def build_offsets(offsets: Mapping[MessageQueue, int]) -> bytes:
 class OffsetTable:
     """The next offset to consume in each queue."""
 
-    __slots__ = ("_changed", "_offsets")
-
     def __init__(self) -> None:
         self._offsets: dict[MessageQueue, int] = {}
         self._changed: set[MessageQueue] = set()

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING, Final
 
 from gateway.client.consume.pulled import pulled_messages
@@ -178,24 +179,13 @@ class PullLoop:
         if process_queue.dropped:
             return False
         code = answer.code
-        if code == ResponseCode.SUCCESS:
+        if code in (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY):
             header = read_header(PullMessageResponse, answer)
-            messages, sizes = pulled_messages(
-                answer.body, process_queue.queue, self._namespace, first_offset=process_queue.next_offset
-            )
+            messages, sizes = self._messages(answer) if code == ResponseCode.SUCCESS else ([], [])
             self._broker_id = header.suggest_which_broker_id
             is_stuck = header.next_begin_offset <= process_queue.next_offset
             process_queue.next_offset = header.next_begin_offset
-            if not self.subscription.takes_all:
-                messages, sizes = _wanted(self.subscription, messages, sizes)
             self._owner.take(process_queue, messages, sizes)
-            return is_stuck
-        if code in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY):
-            header = read_header(PullMessageResponse, answer)
-            self._broker_id = header.suggest_which_broker_id
-            is_stuck = header.next_begin_offset <= process_queue.next_offset
-            process_queue.next_offset = header.next_begin_offset
-            self._owner.take(process_queue, [], [])
             return is_stuck or code == ResponseCode.PULL_NOT_FOUND
         if code == ResponseCode.PULL_OFFSET_MOVED:
             header = read_header(PullMessageResponse, answer)
@@ -205,6 +195,18 @@ class PullLoop:
             self._code = RequestCode.PULL_MESSAGE  # a 4.9 broker
             return False
         raise broker_error(code, answer.remark, self._address()[1])
+
+    def _messages(self, answer: RemotingCommand) -> tuple[list[ReceivedMessage], list[int]]:
+        """Return the messages of an answer whose tag is subscribed to, compared as text, and their sizes."""
+        process_queue, subscription = self._process_queue, self.subscription
+        messages, sizes = pulled_messages(
+            answer.body, process_queue.queue, self._namespace, first_offset=process_queue.next_offset
+        )
+        if subscription.takes_all:
+            return messages, sizes
+        assert subscription.expression_type == EXPRESSION_TYPE_TAG, "the broker evaluates all others"
+        are_wanted = [subscription.accepts(message.tags or None) for message in messages]
+        return list(compress(messages, are_wanted)), list(compress(sizes, are_wanted))
 
     async def _recover(self, error: RocketMQError | WireError) -> None:
         """Log the error and wait.
@@ -224,16 +226,3 @@ class PullLoop:
                 await self._instance.route(queue.topic, refresh=True)
             except RocketMQError as route_error:
                 self._instance.route_failed(queue.topic, route_error)
-
-
-def _wanted(
-    subscription: Subscription, messages: list[ReceivedMessage], sizes: list[int]
-) -> tuple[list[ReceivedMessage], list[int]]:
-    """Return the messages whose tag is subscribed to, compared as text, and their sizes."""
-    assert subscription.expression_type == EXPRESSION_TYPE_TAG, "the broker evaluates all others"
-    pairs = [
-        (message, size)
-        for message, size in zip(messages, sizes, strict=True)
-        if subscription.accepts(message.tags or None)
-    ]
-    return [message for message, _ in pairs], [size for _, size in pairs]

@@ -28,8 +28,6 @@ class UniqueIds:
     :param random: source of the number that stands for Java's class loader.
     """
 
-    __slots__ = ("_clock", "_counter", "_head", "_last_ms", "_month_ends_ms", "_month_started_ms", "_timed_head")
-
     def __init__(self, ip: str, process_id: int, *, clock: Milliseconds, random: randomness.Random) -> None:
         self._clock = clock
         self._month_started_ms = 0

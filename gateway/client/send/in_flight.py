@@ -17,8 +17,6 @@ class InFlight:
         of their bodies.
     """
 
-    __slots__ = ("_idle", "_is_closed", "_loop", "_most_bytes", "_most_messages", "_turns", "bytes", "sendings")
-
     def __init__(self, loop: asyncio.AbstractEventLoop, most_messages: int, most_bytes: int) -> None:
         self.sendings: set[Sending] = set()
         self.bytes = 0

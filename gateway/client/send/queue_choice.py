@@ -66,8 +66,6 @@ class QueueTurns:
 class BrokerFaults:
     """The brokers to avoid for a while, by the time of their last answers (upstream ``LatencyFaultTolerance``)."""
 
-    __slots__ = ("_out_until_ms",)
-
     def __init__(self) -> None:
         self._out_until_ms: dict[str, float] = {}
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from gateway.store.disk.files import FileLayer
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.paths import offset_name, parse_offset_name
+from gateway.store.disk.small_files import file_size
 from gateway.store.errors import ForeignFile
 
 
@@ -67,11 +68,7 @@ class MappedFileQueue:
             if start is None:
                 self.remarks.append(f"{self.directory / name} is not a {self._what[0]} file and was left alone")
                 continue
-            fd = self._files.open(self._path(start))
-            try:
-                sizes[start] = self._files.size(fd)
-            finally:
-                self._files.close(fd)
+            sizes[start] = file_size(self._files, self._path(start))
         if sizes and sizes[last := max(sizes)] == 0:
             # A crash came after the file was made and before it got its size: nothing was ever written to the file.
             self._files.unlink(self._path(last))

@@ -10,6 +10,7 @@ import os
 
 from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import StorePaths
+from gateway.store.disk.small_files import write_file
 from gateway.store.errors import StoreInUse
 
 LOCK_TEXT = b"lock"
@@ -50,13 +51,7 @@ class StoreLock:
 
     def mark_open(self) -> None:
         """Mark durably that the store is open."""
-        fd = self._files.open(self._paths.abort, create=True)
-        try:
-            self._files.truncate(fd, 0)
-            self._files.pwrite(fd, str(os.getpid()).encode(), 0)
-            self._files.fdatasync(fd)
-        finally:
-            self._files.close(fd)
+        write_file(self._files, self._paths.abort, str(os.getpid()).encode())
         self._files.fsync_directory(self._paths.root)
 
     def mark_closed(self) -> None:

@@ -44,18 +44,6 @@ class Appender:
     ``max_append_bytes`` is set when the file size is known; recovery sets ``last_stored_ms``.
     """
 
-    __slots__ = (
-        "_admission",
-        "_clock_ms",
-        "_figures",
-        "_group",
-        "_light",
-        "_log",
-        "_queues",
-        "last_stored_ms",
-        "max_append_bytes",
-    )
-
     def __init__(
         self,
         files: StoreFiles,

@@ -70,8 +70,6 @@ class UnitDispatch:
         extensions.
     """
 
-    __slots__ = ("_bit_map_of", "_delay_of", "_queues", "light_queues")
-
     def __init__(
         self,
         queues: ConsumeQueues,

@@ -65,31 +65,6 @@ class GroupCommit:
     :param timeout_ms: the time in milliseconds after which a batch that is not on disk is overdue.
     """
 
-    __slots__ = (
-        "_additions",
-        "_failed",
-        "_hasty",
-        "_in_log_thread",
-        "_in_sync",
-        "_is_landing",
-        "_landed",
-        "_later",
-        "_new_batch",
-        "_overdue",
-        "_scheduled",
-        "_soon",
-        "_stored",
-        "_sync",
-        "_timeout_ms",
-        "_unwatch",
-        "_watched",
-        "_write",
-        "gathering",
-        "in_flight",
-        "is_adding",
-        "stored_end",
-    )
-
     def __init__(
         self,
         log: BatchLog,

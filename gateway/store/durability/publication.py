@@ -55,25 +55,6 @@ class SpaceWatch:
 class Publication:
     """The observer that ``GroupCommit`` notifies of batches."""
 
-    __slots__ = (
-        "_admission",
-        "_dispatch",
-        "_figures",
-        "_flushing",
-        "_idle_callbacks",
-        "_in_log_thread",
-        "_index",
-        "_is_adding",
-        "_listeners",
-        "_log",
-        "_look",
-        "_max_behind_bytes",
-        "_numbers",
-        "_progress",
-        "_undispatched",
-        "group",
-    )
-
     def __init__(
         self,
         files: StoreFiles,

@@ -110,8 +110,6 @@ class IndexEntries:
     ``message_count``: the number of messages that have an entry; ``first_offset``: the log offset of the first of them.
     """
 
-    __slots__ = ("_rows", "_topics", "first_offset", "message_count")
-
     def __init__(self) -> None:
         self.message_count: i64 = 0
         self.first_offset: i64 = 0

@@ -24,6 +24,7 @@ from mypy_extensions import i32, i64, u8
 from gateway.store.disk.files import FileLayer
 from gateway.store.disk.open_files import OpenFile
 from gateway.store.disk.paths import StorePaths, is_index_name
+from gateway.store.disk.small_files import read_file
 from gateway.store.index.index_entries import OFFSET_AT, ROW_BYTES, STORED_AT, entry_seconds
 from wire.disk.index_file import (
     ENTRY,
@@ -458,13 +459,10 @@ def newest_end_offsets(files: FileLayer, paths: StorePaths) -> list[int]:
 
 
 def _readable_head(files: FileLayer, path: Path) -> IndexHead | None:
-    fd = files.open(path)
     try:
-        return IndexHead.parse(files.pread(fd, HEAD_BYTES, 0))
+        return IndexHead.parse(read_file(files, path, HEAD_BYTES))
     except LayoutError:
         return None
-    finally:
-        files.close(fd)
 
 
 def _swapped(data: bytes) -> array[int]:

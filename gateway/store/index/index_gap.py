@@ -14,6 +14,7 @@ from itertools import groupby
 
 from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import StorePaths, is_index_name
+from gateway.store.disk.small_files import read_file, replace_file
 from gateway.store.index.index_file import IndexFile
 
 
@@ -86,26 +87,13 @@ def save_index_names(files: FileLayer, paths: StorePaths, names: Mapping[str, bo
     :param names: for each name, whether the file is whole.
     """
     text = "".join(f"{name}\n" if whole else f"{name} {_LOST}\n" for name, whole in sorted(names.items()))
-    temporary = paths.index_names.with_suffix(".new")
-    files.unlink(temporary)
-    fd = files.open(temporary, create=True)
-    try:
-        files.pwrite(fd, text.encode(), 0)
-        files.fdatasync(fd)
-    finally:
-        files.close(fd)
-    files.rename(temporary, paths.index_names)
-    files.fsync_directory(paths.root)
+    replace_file(files, paths.index_names, text.encode())
 
 
 def load_index_names(files: FileLayer, paths: StorePaths) -> dict[str, bool]:
     """Return the names of the last ``save_index_names``, oldest first, each with whether the file was whole."""
     if not files.exists(paths.index_names):
         return {}
-    fd = files.open(paths.index_names)
-    try:
-        text = files.pread(fd, min(files.size(fd), MAX_BYTES), 0).decode("ascii", "replace")
-    finally:
-        files.close(fd)
+    text = read_file(files, paths.index_names, MAX_BYTES).decode("ascii", "replace")
     fields = [line.split(" ") for line in text.splitlines()]
     return {name: not rest for name, *rest in sorted(fields) if is_index_name(name)}

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from gateway.settings.store import StoreSettings
 from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import StorePaths, is_queue_name, is_topic_name, parse_offset_name, printable
+from gateway.store.disk.small_files import file_size
 from gateway.store.queues.consume_queue import ConsumeQueue, QueueFiles
 from gateway.store.queues.queue_ends import NOT_THERE, KnownTopic, QueueEnds, queue_files_modified
 from gateway.store.queues.queue_journal import QueueJournal
@@ -282,12 +283,7 @@ class ConsumeQueues:
             for file in self._names(directory) if is_queue_name(name) else ():
                 if parse_offset_name(file) is None:
                     continue
-                fd = self._files.open(directory / file)
-                try:
-                    size = self._files.size(fd)
-                finally:
-                    self._files.close(fd)
-                if size:
+                if size := file_size(self._files, directory / file):
                     yield size
 
     def _names(self, directory: Path) -> list[str]:

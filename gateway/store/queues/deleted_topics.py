@@ -23,6 +23,7 @@ from typing import TypeAlias
 
 from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import StorePaths
+from gateway.store.disk.small_files import replace_file
 
 QueueName: TypeAlias = tuple[str, int]
 
@@ -136,7 +137,7 @@ class DeletedTopics:
                     del self._queues[name]
                 content, self._is_saved = _build(self._offsets, self._queues), True
             try:
-                self._write(content)
+                replace_file(self._files, self._paths.deleted_topics, content)
             except OSError:
                 self._is_saved = False
                 raise
@@ -154,19 +155,6 @@ class DeletedTopics:
             if topics != self._offsets or queues != self._queues:
                 self._offsets, self._queues, self._is_saved = topics, queues, False
         self.save()
-
-    def _write(self, content: bytes) -> None:
-        files, target = self._files, self._paths.deleted_topics
-        temporary = target.with_suffix(".new")
-        files.unlink(temporary)
-        fd = files.open(temporary, create=True)
-        try:
-            files.pwrite(fd, content, 0)
-            files.fdatasync(fd)
-        finally:
-            files.close(fd)
-        files.rename(temporary, target)
-        files.fsync_directory(self._paths.root)
 
 
 def _build(offsets: Mapping[str, int], queues: Mapping[QueueName, int]) -> bytes:

@@ -20,6 +20,7 @@ from gateway.store.disk.erasing import erase
 from gateway.store.disk.files import FileLayer
 from gateway.store.disk.open_files import OpenFile, OpenFiles
 from gateway.store.disk.paths import offset_name, parse_offset_name
+from gateway.store.disk.small_files import file_size
 from gateway.store.queues.queue_addresses import ExtendedQueue, last_address
 from wire.disk.queue_extension import END_BYTES, END_MARK, HEAD, MAX_BITMAP_BYTES, ExtensionUnit, address_of
 from wire.errors import LayoutError
@@ -146,11 +147,7 @@ class QueueExtension:
             return []
         starts = [start for start in map(parse_offset_name, names) if start is not None]
         if starts:
-            fd = self._files.open(self.path(starts[0]))
-            try:
-                size = self._files.size(fd)
-            finally:
-                self._files.close(fd)
+            size = file_size(self._files, self.path(starts[0]))
             if size > HEAD.size + END_BYTES:
                 self._file_bytes = size  # made by a broker with another setting
         return starts

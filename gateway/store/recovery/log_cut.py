@@ -24,6 +24,7 @@ from gateway.settings.store import StoreSettings
 from gateway.store.disk.files import FileLayer
 from gateway.store.disk.mapped_file_queue import MappedFileQueue
 from gateway.store.disk.paths import StorePaths
+from gateway.store.disk.small_files import read_file, replace_file
 from gateway.store.disk.store_lock import StoreLock
 from gateway.store.durability.checkpoint import CheckpointFile
 from gateway.store.errors import StoreError, StoreNotAccessible
@@ -117,16 +118,7 @@ def _is_begin(log_files: MappedFileQueue, offset: int) -> bool:
 
 def _note(layer: FileLayer, paths: StorePaths, offset: int) -> None:
     text = f"{offset}"
-    temporary = paths.cut_note.with_suffix(".new")
-    layer.unlink(temporary)
-    fd = layer.open(temporary, create=True)
-    try:
-        layer.pwrite(fd, f"{text} {zlib.crc32(text.encode())}\n".encode(), 0)
-        layer.fdatasync(fd)
-    finally:
-        layer.close(fd)
-    layer.rename(temporary, paths.cut_note)
-    layer.fsync_directory(paths.root)
+    replace_file(layer, paths.cut_note, f"{text} {zlib.crc32(text.encode())}\n".encode())
 
 
 def _noted(layer: FileLayer, paths: StorePaths) -> int:
@@ -134,11 +126,7 @@ def _noted(layer: FileLayer, paths: StorePaths) -> int:
 
     :raises StoreError: the note cannot be read.
     """
-    fd = layer.open(paths.cut_note)
-    try:
-        data = layer.pread(fd, NOTE_MAX_BYTES, 0)
-    finally:
-        layer.close(fd)
+    data = read_file(layer, paths.cut_note, NOTE_MAX_BYTES)
     text, _, checksum = data.decode("ascii", "replace").strip().partition(" ")
     if not text.isdecimal() or checksum != str(zlib.crc32(text.encode())):
         raise StoreError(f"{paths.cut_note} cannot be read: it says where the log was being cut; remove it to keep all")

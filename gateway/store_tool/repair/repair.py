@@ -20,6 +20,7 @@ from pathlib import Path
 
 from gateway.clock import Milliseconds
 from gateway.store.disk.files import FileLayer
+from gateway.store.disk.small_files import read_file
 from gateway.store.durability.checkpoint import CheckpointFile
 from gateway.store.durability.surroundings import StoreSurroundings
 from gateway.store.errors import StoreError
@@ -182,11 +183,7 @@ class Repair:
         self._files.fsync_directory(path.parent)
 
     def _keep_bytes(self, change: LogChange) -> None:
-        fd = self._files.open(change.path)
-        try:
-            data = self._files.pread(fd, change.replaced, change.position)
-        finally:
-            self._files.close(fd)
+        data = read_file(self._files, change.path, change.replaced, change.position)
         folder = self.kept / "commitlog"
         self._files.make_directory(folder)
         self._write(folder / f"{change.commit_log_offset:020d}.bytes", data)

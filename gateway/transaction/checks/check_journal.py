@@ -24,6 +24,7 @@ from pathlib import Path
 
 from gateway.in_thread import Failed, InThread
 from gateway.store.disk.files import FileLayer
+from gateway.store.disk.small_files import write_file
 from gateway.telemetry.logs import EventLog
 
 log = EventLog("transaction")
@@ -191,13 +192,7 @@ class CheckJournal:
         data = bytearray(start)
         for check in checks:
             data += build_check(check)
-        fd = self._files.open(target, create=True)
-        try:
-            self._files.truncate(fd, 0)
-            self._files.pwrite(fd, data, 0)
-            self._files.fdatasync(fd)
-        finally:
-            self._files.close(fd)
+        write_file(self._files, target, data)
         return len(data)
 
     def _rewritten(self, target: Path, result: int | Failed) -> None:

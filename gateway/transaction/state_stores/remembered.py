@@ -22,6 +22,7 @@ from shlex import quote
 from gateway.errors import GatewayError
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.disk.files import FileLayer
+from gateway.store.disk.small_files import read_file, write_file
 
 FILE_NAME = "state-store"
 MAX_BYTES = 65_536
@@ -131,11 +132,7 @@ class RememberedStore:
                         "'queue' leaves: restore it from a copy of the directory"
                     )
             return Remembered(identity=self._make_identity())
-        fd = self._files.open(self.path)
-        try:
-            text = self._files.pread(fd, MAX_BYTES, 0).decode("utf-8", "replace")
-        finally:
-            self._files.close(fd)
+        text = read_file(self._files, self.path, MAX_BYTES).decode("utf-8", "replace")
         try:
             return Remembered.parse(text)
         except ValueError as error:
@@ -160,13 +157,7 @@ class RememberedStore:
         text = remembered.build()
         if len(text) > MAX_BYTES:
             raise GatewayError(f"gateway.transactionDatabase is longer than {self.path} may be ({MAX_BYTES} bytes)")
-        fd = files.open(fresh, create=True)
-        try:
-            files.truncate(fd, 0)
-            files.pwrite(fd, text, 0)
-            files.fdatasync(fd)
-        finally:
-            files.close(fd)
+        write_file(files, fresh, text)
         files.rename(fresh, self.path)
         files.fsync_directory(self.path.parent)
         files.fsync_directory(self.path.parent.parent)

@@ -18,8 +18,6 @@ BUCKET_MS: Final = 100
 class DueTimes:
     """Half-queue offsets by due time, 8 bytes each."""
 
-    __slots__ = ("_buckets", "_order")
-
     def __init__(self) -> None:
         self._buckets: dict[int, array[int]] = {}
         self._order: list[int] = []

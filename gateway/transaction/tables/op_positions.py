@@ -21,8 +21,6 @@ class OpPositions:
     ``end`` is the offset after the newest known op record.
     """
 
-    __slots__ = ("_answer", "_answer_range", "_first", "end")
-
     def __init__(self) -> None:
         self._first: dict[int, int] = {}
         self._answer_range = -1

@@ -42,8 +42,6 @@ class Outcomes:
     :param remembered: the largest number of settled half messages that are kept, in steps of 4096.
     """
 
-    __slots__ = ("_end", "_max_sealed", "_pages", "_sealed")
-
     def __init__(self, remembered: int) -> None:
         self._max_sealed = max(1, remembered // PAGE)
         self._pages: dict[int, _Page] = {}

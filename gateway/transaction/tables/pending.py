@@ -44,8 +44,6 @@ class Pending:
     ``end`` is the offset after the newest half message seen. ``base`` is the oldest open half message, or ``end``.
     """
 
-    __slots__ = ("_pages", "base", "count", "end")
-
     def __init__(self, start: int = 0) -> None:
         self._pages: dict[int, _Page] = {}
         self.base = start

@@ -31,8 +31,6 @@ class RecentHalves:
     :param limit_bytes: the largest memory for records and their properties; 0 keeps none.
     """
 
-    __slots__ = ("_bytes", "_kept", "_largest", "_limit")
-
     def __init__(self, limit_bytes: int) -> None:
         self._limit = limit_bytes
         self._largest = limit_bytes // LARGEST_SHARE
