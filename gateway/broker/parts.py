@@ -165,7 +165,7 @@ class BrokerParts:
         """The life of the broker, through which its role changes; None where it does not."""
         self.in_thread = in_thread
         self._files = files
-        self._tail = HiddenTail(ReplicatedMark(settings.store_path_root_dir, files))
+        self._tail = HiddenTail(ReplicatedMark(settings.store_path_root_dir, files), around.soon)
         self.soon = soon
         self.read_queues = around.read_queues
         self._call = around.call
@@ -389,15 +389,16 @@ class BrokerParts:
             self.timers.start()
         self.transactions.start()
 
-    def _show(self, place: int, is_all: bool) -> None:
-        """Show what was hidden since the start up to a place of the log, or all of it."""
-        self.store.show_to(place, is_all=is_all)
-        self.pops.positions.unread.forget_all()
-        if is_all:
-            self.held.resume_all()
-            self.pops.held.end_all()
-            self.lite.offer_everything()
+    def _show(self, place: int, is_all: bool) -> bool:
+        """Show a part of what was hidden since the start, and wake those who wait for it; return False at its end."""
+        shown = self.store.show_to(place, is_all=is_all)
+        self.held.shown(shown)
+        if self.slave is None:
+            self.pops.shown(shown)
+            if self.settings.fills_light_queues:
+                self.lite.shown(topic for topic, _, _ in shown)
             self._run()
+        return bool(shown)
 
     async def stop(self) -> None:
         """Stop the parts that run by themselves and answer the held pulls; ends when everything appended is durable."""

@@ -185,6 +185,19 @@ class HeldPulls:
             pull.woken = True
         self._resume(waiting, {key})
 
+    def shown(self, queues: Iterable[tuple[str, int, int]]) -> None:
+        """Resume the pulls that wait for messages which readers see from now on: before these ends of queues."""
+        ready: list[HeldPull] = []
+        touched: set[QueueKey] = set()
+        for topic, queue_id, end in queues if self._by_queue else ():
+            key = (topic, queue_id)
+            for pull in self._by_queue.get(key, ()):
+                if not pull.woken and pull.next_offset < end:
+                    pull.woken = True
+                    ready.append(pull)
+                    touched.add(key)
+        self._resume(ready, touched)
+
     def wake_topic(self, topic: str) -> None:
         """Resume every pull that waits at a queue of a topic, because the topic was deleted."""
         for queue in [queue for queue in self._by_queue if queue[0] == topic]:

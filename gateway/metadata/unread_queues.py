@@ -99,11 +99,6 @@ class UnreadQueues:
         if not groups:
             del self._groups[topic]
 
-    def forget_all(self) -> None:
-        """Forget all marks, because queues have messages of which nobody said that they arrived."""
-        for key in list(self._of):
-            self.forget(key)
-
     def forget_topic(self, topic: str) -> None:
         """Forget the marks of a topic for all groups."""
         for key in list(self._groups.get(topic, ())):

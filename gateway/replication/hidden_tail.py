@@ -7,10 +7,8 @@ from typing import Protocol, TypeAlias
 
 from gateway.replication.replicated_mark import ReplicatedMark
 
-MAX_SHOWS = 1_000
-"""The number of steps in which all that was hidden at a start is shown: each looks at all queues with a part of it."""
-Show: TypeAlias = Callable[[int, bool], None]
-"""Shows the log up to a place; with True that is all that was hidden."""
+Show: TypeAlias = Callable[[int, bool], bool]
+"""Shows a part of the log up to a place, with True of all that was hidden; returns False if there was none."""
 
 
 class HidingLog(Protocol):
@@ -20,6 +18,10 @@ class HidingLog(Protocol):
     def min_commit_log_offset(self) -> int:
         """The offset of the first record."""
 
+    @property
+    def hidden_from(self) -> int | None:
+        """The offset from which on the log is hidden; None if nothing is."""
+
     def last_record_end(self) -> int:
         """Return the offset after the last record; a filler may follow."""
 
@@ -28,13 +30,20 @@ class HidingLog(Protocol):
 
 
 class HiddenTail:
-    """The hidden end, and the file that says where it begins at the next start."""
+    """The hidden end, and the file that says where it begins at the next start.
 
-    def __init__(self, mark: ReplicatedMark) -> None:
+    :param soon: runs a function in a later turn of the reactor: much is shown in many turns.
+    """
+
+    def __init__(self, mark: ReplicatedMark, soon: Callable[[Callable[[], None]], None]) -> None:
         self._mark = mark
+        self._soon = soon
         self._marked = 0
+        self._log: HidingLog | None = None
         self._show: Show | None = None
-        self._least_shown = 0
+        self._told: Callable[[], None] = _nobody
+        self._wanted = 0
+        self._is_showing = False
         self.shown_end = self.end = 0
         """The hidden part; empty if nothing is hidden."""
 
@@ -48,11 +57,15 @@ class HiddenTail:
         known = self._mark.load()
         start = end if shows_all or known is None else min(max(known, store.min_commit_log_offset), end)
         self._mark.begin(start)
-        self._marked = self.shown_end = start
+        self._marked = self._wanted = self.shown_end = start
         if start < end:
+            self._log = store
             self._show = show
-            self._least_shown = (end - start) // MAX_SHOWS
             store.hide_from(start)
+
+    def when_shown(self, told: Callable[[], None]) -> None:
+        """Call ``told`` whenever a part was shown."""
+        self._told = told
 
     @property
     def bytes(self) -> int:
@@ -65,17 +78,27 @@ class HiddenTail:
             self._marked = end
             self._mark.move(end)
 
-    def show_to(self, end: int) -> bool:
-        """Show what lies below an offset, if that is enough for a step; return whether anything was shown."""
-        show, place = self._show, min(end, self.end)
-        is_all = place == self.end
-        if show is None or place <= self.shown_end or (place - self.shown_end < self._least_shown and not is_all):
-            return False
-        self.shown_end = place
-        if is_all:
+    def show_to(self, end: int) -> None:
+        """Show what lies below an offset: a part at once, and the rest in later turns."""
+        self._wanted = max(self._wanted, min(end, self.end))
+        if self._wanted > self.shown_end and not self._is_showing:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        show, log = self._show, self._log
+        if show is None or log is None:
+            return
+        self._is_showing = True  # those who are told of what is shown may have more shown
+        goes_on = show(self._wanted, self._wanted == self.end)
+        before, place = self.shown_end, log.hidden_from
+        self.shown_end = self.end if place is None else place
+        if place is None:
             self._show = None
-        show(place, is_all)
-        return True
+        elif goes_on:
+            self._soon(self._go_on)
+        self._is_showing = goes_on and place is not None
+        if self.shown_end > before:
+            self._told()
 
     def forget(self) -> None:
         """Hide nothing, now and at the next start: nobody waits for slaves; blocks.
@@ -85,5 +108,10 @@ class HiddenTail:
         self._mark.remove()
 
     def close(self) -> None:
-        """Close the file."""
+        """Show no more, and close the file."""
+        self._show = None
         self._mark.close()
+
+
+def _nobody() -> None:
+    """Tell nobody."""

@@ -52,6 +52,7 @@ from gateway.store.queues.deleted_topics import DeletedTopics
 from gateway.store.queues.extended_units import NotInMemory
 from gateway.store.queues.queue_ends import QueueEnds
 from gateway.store.reading.get_result import GetResult
+from gateway.store.reading.hidden_queues import HiddenQueues, ShownQueue
 from gateway.store.reading.queue_reader import QueueReader
 from gateway.store.reading.wanted import ALL_WANTED, Wanted
 from gateway.store.recovery.earlier_lives import is_of_another_broker
@@ -115,6 +116,7 @@ class MessageStore:
         self._indexing = Indexing(files.index, files.log, surroundings.soon, enabled=settings.message_index_enable)
         self._reader = QueueReader(files.log, paths.root)
         self._hidden_from: int | None = None
+        self._hidden: HiddenQueues | None = None
         self._flushing = Flushing(files, state, settings, surroundings, lambda: self.deletion.room_bytes())
         self.deletion = Deletion(files, state, settings, self._flushing.flush)
         self._publication = Publication(
@@ -462,12 +464,25 @@ class MessageStore:
         Parts that read their own queues must have done so before, and start when nothing is hidden any more.
         """
         self._hidden_from = place
-        self._reader.hide(self._queues.by_name.values(), place)
+        self._hidden = HiddenQueues(self._queues.by_name.values(), place)
+        self._reader.hide(self._hidden.ends)
 
-    def show_to(self, place: int, *, is_all: bool) -> None:
-        """Show what was hidden up to a place, or all of it; blocks."""
-        self._hidden_from = None if is_all else place
-        self._reader.show(self._hidden_from)
+    def show_to(self, place: int, *, is_all: bool) -> list[ShownQueue]:
+        """Show a part of what was hidden up to a place, or of all of it; return the queues with messages shown now.
+
+        Call it again until no queue is returned: one call takes a few milliseconds, and never waits for the disk.
+        """
+        hidden = self._hidden
+        if hidden is None:
+            self._hidden_from = None if is_all else self._hidden_from
+            return []
+        shown = hidden.show(None if is_all else place)
+        if is_all and hidden.is_done:
+            self._hidden_from = self._hidden = None
+            self._reader.hide(None)
+        else:
+            self._hidden_from = hidden.shown_end
+        return shown
 
     @property
     def durable_end(self) -> int:

@@ -76,10 +76,14 @@ class LiteTopics:
 
     def arrived(self, messages: Iterable[LightArrival]) -> None:
         """Offer new messages of light queues to their subscribers."""
+        self.shown(message.topic for message in messages)
+
+    def shown(self, topics: Iterable[str]) -> None:
+        """Offer the messages of light queues to their subscribers; queues of other topics are left out."""
         if not len(self.subscriptions):
             return
         offers: list[Offer] = []
-        for queue in dict.fromkeys(message.topic for message in messages):
+        for queue in dict.fromkeys(topics):
             names = lite_names(queue)
             if names is not None:
                 offers += [(queue, names[0], group) for group in self.subscriptions.groups(queue, names[0])]
@@ -117,10 +121,6 @@ class LiteTopics:
             yield from self.offering(client, queues)
             if number % CLIENTS_PER_TURN == 0:
                 yield
-
-    def offer_everything(self) -> Awaitable[None]:
-        """Notify all clients of all their lite topics that have messages for them."""
-        return self._in_turns(self.offering_all(list(self.subscriptions)))
 
     def take_ready(self, client: LiteClient, attempt_id: str | None) -> Iterator[str]:
         """Yield the queues that are ready for a client, the longest ready first; a yielded queue is no longer ready.

@@ -161,6 +161,16 @@ class HeldPops:
                         served.add(key)
         self._resume(ready)
 
+    def shown(self, topic: str, queue_id: int) -> None:
+        """Wake requests, whatever their filter, because messages of a queue can be read that were hidden."""
+        ready: list[HeldPop] = []
+        for owner in self._owners_at.get(topic, ()):
+            self._choose_for_retries(owner, ready)
+        for waited_for in (ANY_QUEUE, queue_id):
+            for key in self._keys_at.get((topic, waited_for), ()):
+                self._mark(self._waiting[key], ready)
+        self._resume(ready)
+
     def wake(self, topic: str, group: str, queue_id: int = ANY_QUEUE) -> None:
         """Wake a request that waits for a queue or for any queue, since there may be messages to pop."""
         self.woke(topic, group, queue_id)
@@ -220,7 +230,11 @@ class HeldPops:
 
     def _choose_for_retries(self, owner: Owner, ready: list[HeldPop]) -> None:
         """Mark the requests that redelivered messages wake, without regard to their filters."""
-        for pop in self._for_retries[owner]:
+        self._mark(self._for_retries[owner], ready)
+
+    def _mark(self, waiting: Iterable[HeldPop], ready: list[HeldPop]) -> None:
+        """Mark the request that waits the longest, or all of them."""
+        for pop in waiting:
             if self._is_here(pop):
                 pop.woken = True
                 ready.append(pop)

@@ -74,6 +74,13 @@ class Pops:
         self.held.arrived(outcomes)
         self.notified.arrived(outcomes)
 
+    def shown(self, queues: Iterable[tuple[str, int, int]]) -> None:
+        """Wake those who wait for queues of which hidden messages are shown now."""
+        for topic, queue_id, _ in queues:
+            self.positions.unread.arrived(topic, queue_id)
+            self.held.shown(topic, queue_id)
+            self.notified.shown(topic, queue_id)
+
     def tick(self) -> None:
         """Deliver due messages again, end pops whose time is over, and open free queues; call this every 100 ms."""
         self.revival.tick()

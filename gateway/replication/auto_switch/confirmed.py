@@ -28,6 +28,7 @@ class ConfirmedStage:
     def begin(self, tail: HiddenTail) -> None:
         """Take what a start hides, which is shown when it is confirmed."""
         self._tail = tail
+        tail.when_shown(self._pass)
 
     def stored(self, batch: LogBatch) -> None:
         """Hold a batch that is on disk; who copied it is told at once, because the master waits for the report."""
@@ -46,7 +47,10 @@ class ConfirmedStage:
         self._pass()
 
     def _pass(self) -> None:
-        while self._held and (self._passes or self._held[0].end <= self._confirmed):
+        end = self._confirmed
+        if self._tail is not None and self._tail.bytes:
+            end = self._tail.shown_end  # the rest is shown first
+        while self._held and (self._passes or self._held[0].end <= end):
             self._pass_on(self._held.popleft())
 
     def let_all_pass(self) -> None:

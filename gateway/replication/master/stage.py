@@ -85,6 +85,7 @@ class ReplicatedStage:
         """Take what a start hides, which is shown as slaves report it."""
         self._tail = tail
         self._passed_end, self._stored_end = tail.shown_end, tail.end
+        tail.when_shown(self._shown)
         self.reported()
 
     @property
@@ -119,9 +120,11 @@ class ReplicatedStage:
         end = self._copies.replicated_end
         if self._tail is not None:
             self._tail.note(min(end, self._stored_end))
-            self._show_found(self._tail, end)
+            self._tail.show_to(end)
         if self._passes and self._held:
             end = self._held[-1].end
+        elif self._tail is not None and self._tail.bytes:
+            end = self._tail.shown_end  # the rest is shown first
         while self._held and self._held[0].end <= end:
             batch = self._held.popleft()
             self._passed_end = batch.end
@@ -135,13 +138,16 @@ class ReplicatedStage:
         self._judge_lag()
         self._tell_answered()
 
-    def _show_found(self, tail: HiddenTail, end: int) -> None:
-        if self._passes or not tail.show_to(end):
+    def _shown(self) -> None:
+        """Take that a part of what the start hid is shown."""
+        tail = self._tail
+        if self._passes or tail is None:
             return
         self._passed_end = tail.shown_end
+        self._let_follow()
         if not tail.bytes:
             log.info("enough slaves have what was hidden since the start", log_end=tail.end)
-        self._let_follow()
+            self.reported()
 
     def when_answered(self, callback: Callable[[], None]) -> None:
         """Call back once when no sender waits for slaves: after ``slaveTimeout`` at the latest, if nothing is sent."""

@@ -10,7 +10,6 @@ end); any other thread calls ``read``. Both use one algorithm on two sources of 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -52,22 +51,9 @@ class QueueReader:
         self._hidden: dict[ConsumeQueue, int] | None = None
         self.in_memory = InMemory(log)
 
-    def hide(self, queues: Iterable[ConsumeQueue], place: int) -> None:
-        """Show no message of these queues that ends after a place of the log; blocks."""
-        shown = self._hidden or {}
-        hidden: dict[ConsumeQueue, int] = {}
-        for queue in queues:
-            if queue.max_offset and queue.covered_end() > place:
-                offsets = range(max(shown.get(queue, 0), queue.min_offset), queue.max_offset)
-                hidden[queue] = offsets.start + bisect_right(offsets, place, key=partial(self._end_of, queue))
-        self._hidden = hidden
-
-    def show(self, place: int | None) -> None:
-        """Show what ends at or before a place of the log; everything if it is None."""
-        if place is None:
-            self._hidden = None
-        elif self._hidden is not None:
-            self.hide(self._hidden, place)
+    def hide(self, ends: dict[ConsumeQueue, int] | None) -> None:
+        """Show queues only up to these offsets, which may rise; None: show everything."""
+        self._hidden = ends
 
     def end(self, queue: ConsumeQueue) -> int:
         """Return the offset after the last message of a queue that is shown."""
@@ -75,10 +61,6 @@ class QueueReader:
         if hidden is None:
             return queue.max_offset
         return min(hidden.get(queue, queue.max_offset), queue.max_offset)
-
-    def _end_of(self, queue: ConsumeQueue, offset: int) -> int:
-        unit = queue.unit(offset)
-        return -1 if unit is None else unit[0] + unit[1]
 
     def read(
         self, queue: ConsumeQueue | None, offset: int, max_count: int, max_bytes: int, wanted: Wanted = ALL_WANTED

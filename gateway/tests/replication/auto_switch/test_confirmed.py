@@ -34,8 +34,8 @@ class Copying:
 
     def begin(self) -> None:
         """Take what the directory says about the last life."""
-        tail = HiddenTail(ReplicatedMark(self.directory))
-        tail.begin(self.store, lambda place, is_all: self.store.show_to(place, is_all=is_all), shows_all=False)
+        tail = HiddenTail(ReplicatedMark(self.directory), self.executor.soon)
+        tail.begin(self.store, lambda place, is_all: bool(self.store.show_to(place, is_all=is_all)), shows_all=False)
         self.stage.begin(tail)
 
     @property

@@ -22,6 +22,7 @@ from wire.bodies.heartbeat import HeartbeatData
 from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.offsets import GetMaxOffsetRequest
+from wire.headers.pop import NotificationRequest
 from wire.headers.pull import QueryMessageRequest, ViewMessageRequest
 from wire.message.flags import PullFlag, SysFlag
 from wire.message.record import build_blank
@@ -123,17 +124,85 @@ def test_no_request_shows_what_is_hidden(again: SyncMaster) -> None:
     assert again.ask(peer, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=place)).code == OK
 
 
+def waiting(broker: SyncMaster, *offsets: int) -> Peer:
+    """A consumer whose pulls wait."""
+    consumer = broker.connect()
+    broker.subscribe(consumer)
+    for offset in offsets:
+        pull = pulling(offset, sys_flag=PullFlag.SUSPEND | PullFlag.SUBSCRIPTION, max_msg_nums=1)
+        assert broker.ask_all(consumer, RequestCode.PULL_MESSAGE, pull) == []
+    return consumer
+
+
 @pytest.mark.parametrize("offset", [1, 2], ids=["at the end", "after it"])
-def test_a_pull_waits_there_and_is_answered_when_all_is_shown(again: SyncMaster, offset: int) -> None:
+def test_a_pull_waits_there_and_is_answered_when_its_message_can_be_seen(again: SyncMaster, offset: int) -> None:
     """A consumer may be further than what is shown if a power failure took the newest mark."""
-    consumer = again.connect()
-    again.subscribe(consumer)
-    pull = pulling(offset, sys_flag=PullFlag.SUSPEND | PullFlag.SUBSCRIPTION)
-    assert again.ask_all(consumer, RequestCode.PULL_MESSAGE, pull) == []
+    consumer = waiting(again, offset)
     again.report()
+    if offset == 2:
+        assert consumer.received() == []
+        sender = again.connect()
+        again.ask_all(sender, RequestCode.SEND_MESSAGE, sending(), b"three")
+        again.report()
     (answer,) = consumer.received()
-    assert answer.code == (OK if offset == 1 else ResponseCode.PULL_NOT_FOUND)
-    assert answer.ext_fields["nextBeginOffset"] == "2"
+    assert (answer.code, answer.ext_fields["nextBeginOffset"]) == (OK, str(offset + 1))
+
+
+@pytest.fixture
+def ends() -> list[int]:
+    """The ends of the messages that ``stepwise`` hides."""
+    return []
+
+
+@pytest.fixture
+def stepwise(tmp_path: Path, ends: list[int]) -> SyncMaster:
+    """A restarted master that hides three messages."""
+    broker = SyncMaster(tmp_path / "first")
+    for body in (b"one", b"two", b"three"):
+        broker.send(broker.connect(), body=body)
+        ends.append(broker.parts.store.durable_end)
+    return killed(broker, tmp_path / "killed")
+
+
+def test_a_waiting_pull_is_answered_by_the_step_that_shows_its_message(stepwise: SyncMaster, ends: list[int]) -> None:
+    consumer = waiting(stepwise, 0, 1, 2)
+    for number, place in enumerate(ends, 1):
+        stepwise.report(place)
+        (answer,) = consumer.received()
+        assert (answer.code, answer.ext_fields["nextBeginOffset"]) == (OK, str(number))
+    stepwise.stop()
+
+
+def test_a_waiting_pop_is_answered_by_the_step_that_shows_its_message(stepwise: SyncMaster, ends: list[int]) -> None:
+    clients = [stepwise.connect() for _ in ends]
+    for client in clients:
+        assert (
+            stepwise.ask_all(client, POP, popping(max_msg_nums=1, poll_time=60_000, born_time=stepwise.clock())) == []
+        )
+    stepwise.report(ends[0])
+    stepwise.report(ends[1])
+    assert stepwise.parts.pops.held.count(("orders", "group", -1)) == 1
+    stepwise.report(ends[2])
+    stepwise.report()  # the records of the pops
+    bodies = [[popped.record.body for answer in client.received() for popped in messages(answer)] for client in clients]
+    assert bodies == [[b"one"], [b"two"], [b"three"]]
+    stepwise.stop()
+
+
+@pytest.mark.parametrize("shown", [1, 3], ids=["a part", "all"])
+def test_a_waiting_notification_is_answered_by_the_step_that_shows_a_message(
+    stepwise: SyncMaster, ends: list[int], shown: int
+) -> None:
+    clients = [stepwise.connect() for _ in range(2)]
+    header = NotificationRequest(
+        consumer_group="group", topic="orders", queue_id=-1, poll_time=60_000, born_time=stepwise.clock()
+    )
+    for client in clients:
+        assert stepwise.ask_all(client, RequestCode.NOTIFICATION, header) == []
+    stepwise.report(ends[shown - 1])
+    answers = [answer.ext_fields["hasMsg"] for client in clients for answer in client.received()]
+    assert answers == ["true", "true"]
+    stepwise.stop()
 
 
 def test_a_pop_finds_what_is_shown_in_a_queue_that_was_at_its_end(tmp_path: Path) -> None:
