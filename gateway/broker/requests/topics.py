@@ -14,7 +14,7 @@ from gateway.access.needs import topic_needs
 from gateway.broker.awaiting import delete_queues, saved
 from gateway.broker.desk import DeskRequests
 from gateway.broker.requests.paging import page
-from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, is_pop_retry_topic, pop_retry_topic
+from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, is_of_another, is_pop_retry_topic, pop_retry_topic
 from gateway.errors import RequestRefused
 from gateway.metadata.attributes import changed_attributes
 from gateway.metadata.names import check_topic_name
@@ -83,12 +83,17 @@ class TopicRequests(DeskRequests):
     async def delete(self, _request: Request, header: DeleteTopicRequest) -> Answer:
         """Delete a topic with its messages and every group's offsets; a missing topic is no error.
 
-        The pop retry topics that belong to this topic are deleted, too.
+        The pop retry topics that belong to this topic are deleted, too, but none that is another group's.
         """
         check_topic_name(header.topic)
         config = self._desk.topics.get(header.topic)
         groups = self._desk.offsets.groups_of(header.topic)
-        retries = [pop_retry_topic(header.topic, group, form) for group in groups for form in (RETRY_V1, RETRY_V2)]
+        retries = [
+            pop_retry_topic(header.topic, group, form)
+            for group in groups
+            for form in (RETRY_V1, RETRY_V2)
+            if form == RETRY_V2 or not is_of_another(self._desk.groups, header.topic, group)
+        ]
         deleted = [topic for topic in (header.topic, *retries) if self._desk.topics.delete(topic)]
         self._desk.offsets.remove_topics(frozenset(deleted).difference((header.topic,)))
         if config is not None and header.topic in deleted:

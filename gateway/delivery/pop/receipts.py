@@ -7,12 +7,15 @@ never change.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.delivery.retry import retry_topic
 from gateway.errors import RequestRefused
 from gateway.metadata.names import RETRY_TOPIC_PREFIX
 from wire.codes import ResponseCode
+
+if TYPE_CHECKING:
+    from gateway.metadata.groups import Groups
 
 NORMAL: Final = "0"
 RETRY_V1: Final = "1"
@@ -117,6 +120,15 @@ def pop_retry_topic(topic: str, group: str, form: str) -> str:
     :param form: ``RETRY_V1`` or ``RETRY_V2``.
     """
     return f"{retry_topic(group)}{'+' if form == RETRY_V2 else '_'}{topic}"
+
+
+def is_of_another(groups: Groups, topic: str, group: str) -> bool:
+    """Return whether ``pop_retry_topic`` of the older form is the retry topic of another group.
+
+    Messages of ``orders`` come again to the group ``shop`` in ``%RETRY%shop_orders``, to which consumers of the group
+    ``shop_orders`` give back theirs. The two groups may belong to different people.
+    """
+    return groups.get(f"{group}_{topic}") is not None
 
 
 def is_pop_retry_topic(name: str, topic: str) -> bool:

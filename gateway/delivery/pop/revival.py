@@ -11,7 +11,7 @@ from collections import deque
 from typing import Final
 
 from gateway.delivery.pop.check_points import CheckPoint, CheckPoints
-from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
+from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, is_of_another, pop_retry_topic
 from gateway.delivery.pop.revive_log import ReviveLog
 from gateway.delivery.retry import dead_letter_topic
 from gateway.delivery.surroundings import BrokerTables, DeliverySurroundings
@@ -219,7 +219,8 @@ class Revival:
         topic, config = point.topic, self._topics.get(point.topic)
         if not topic.startswith(RETRY_TOPIC_PREFIX):
             queues = config.read_queue_nums if self._separate_queues and config is not None else 1
-            topic = pop_retry_topic(topic, point.group, self._form)
+            form = RETRY_V2 if is_of_another(self._groups, topic, point.group) else self._form
+            topic = pop_retry_topic(topic, point.group, form)
             config = self._topics.ensure_readable(topic, queues, Permission.READ_WRITE)
         count = 1 if config is None or not self._separate_queues else max(1, config.read_queue_nums)
         queue_id = point.queue_id % count  # one made without separate queues has fewer

@@ -14,11 +14,12 @@ from typing import Final, NamedTuple
 from gateway.broker.desk import Desk
 from gateway.broker.requests.pop.pop_sources import Source, Watched
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
+from gateway.delivery.filters.posted import posted_filter
 from gateway.delivery.filters.record_filter import Work
 from gateway.delivery.filters.turns import READ_STEPS
 from gateway.delivery.pop.order import OrderInfo
 from gateway.delivery.pop.positions import Key
-from gateway.delivery.pop.receipts import NORMAL
+from gateway.delivery.pop.receipts import NORMAL, RETRY_V1, is_of_another
 from gateway.delivery.pop.revive_log import state_of
 from gateway.errors import RequestRefused
 from gateway.in_thread import Failed
@@ -29,6 +30,7 @@ from gateway.telemetry.logs import EventLog
 from wire.disk.revive_log import ReviveRecord
 from wire.headers.pop import PopMessageRequest
 from wire.message.light_queues import LIGHT_QUEUE_PREFIX
+from wire.message.properties import PropertyName
 from wire.message.record_fields import queue_offset_at, total_size_at
 
 log = EventLog("pop")
@@ -116,6 +118,7 @@ class PopTaking:
         give_up: Callable[[Pop], None] = lambda _: None,
     ) -> None:
         self._store = desk.store
+        self._groups = desk.groups
         self._positions = desk.pops.positions
         self._orders = desk.pops.orders
         self._cold_reads = desk.cold_reads
@@ -226,7 +229,7 @@ class PopTaking:
 
     def _read(self, pop: Pop, source: Source, key: Key, offset: int) -> bool:
         store, (topic, queue_id, retry, _) = self._store, source
-        accepts = pop.accepts if retry == NORMAL else EVERYTHING
+        accepts = pop.accepts if retry == NORMAL else self._accepted_again(pop, retry)
         wanted = Wanted(accepts.accepts_code, accepts.choose_within(pop.work))
         count, size = (
             pop.header.max_msg_nums - pop.count,
@@ -267,6 +270,13 @@ class PopTaking:
             pop.remark = refusal.remark
             return True
         return False
+
+    def _accepted_again(self, pop: Pop, retry: str) -> MessageFilter:
+        """Return the filter for a retry topic: its messages passed the filter of the pop, unless a group shares it."""
+        topic, group = pop.header.topic, pop.header.consumer_group
+        if retry != RETRY_V1 or not is_of_another(self._groups, topic, group):
+            return EVERYTHING
+        return posted_filter(f"{PropertyName.ORIGIN_GROUP} = '{group}'", "SQL92", self._turns)
 
     def _have_read(self, pop: Pop, source: Source, key: Key, offset: int, result: GetResult) -> None:
         next_offset = result.next_begin_offset

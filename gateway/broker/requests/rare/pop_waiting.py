@@ -21,7 +21,7 @@ from gateway.broker.requests.pop.pop_taking import LOOK_STEPS, LOOKS
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter, is_tag_type
 from gateway.delivery.filters.posted import posted_filter
 from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop, longest_wait_ms
-from gateway.delivery.pop.receipts import NORMAL, RETRY_V1, RETRY_V2
+from gateway.delivery.pop.receipts import NORMAL, RETRY_V1, RETRY_V2, is_of_another
 from gateway.errors import RequestRefused
 from gateway.metadata.unread_queues import Unread, marked
 from gateway.remoting.declared import CLUSTER_UPDATE, GET, SUB, Size, needs, on_group, on_topic
@@ -266,7 +266,9 @@ class PopWaiting(DeskRequests):
 
         All such queues are returned; if there are very many queues, only the first ones.
         """
-        look = self._look_through(header.topic, header.consumer_group, header.queue_id, (NORMAL, RETRY_V1, RETRY_V2))
+        topic, group = header.topic, header.consumer_group
+        older = () if is_of_another(self._desk.groups, topic, group) else (RETRY_V1,)
+        look = self._look_through(topic, group, header.queue_id, (NORMAL, *older, RETRY_V2))
         look.begin_in_the_middle(self._desk.random_below)
         begins: list[_Begin] = []
         for begin in self._unread_in(look):

@@ -394,7 +394,7 @@ def test_retry_topics_can_have_the_second_form_and_the_first_is_still_read(tmp_p
     broker = WholeBroker(tmp_path / "store", enable_retry_topic_v2=True, pop_from_retry_probability=0)
     client = filled(broker, "a")
     broker.parts.topics.ensure(RETRY_TOPIC, 1, 6)
-    broker.send(client, RETRY_TOPIC, b"older")
+    broker.send(client, RETRY_TOPIC, b"older", properties={"ORIGIN_GROUP": "group"})
     pop(broker, client, invisible_time=1_000, max_msg_nums=1)
     broker.wait(2)
     kinds: dict[bytes, str] = {}
