@@ -13,7 +13,7 @@ PIP_INSTALL := $(PIP) install --quiet --no-deps --require-hashes
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-spark run test test-unit test-spark test-accelerated test-accelerated-and-spark test-compat accelerate accelerated-tests compat-machine compat-images check crash stress fuzz soak simulate crash-accelerated stress-accelerated fuzz-accelerated soak-accelerated transactions bench bench-quick demo lock audit-dependencies sbom clean
+.PHONY: help setup setup-test setup-spark run test test-unit test-spark test-accelerated test-accelerated-then-setup-spark test-compat test-compat-together test-compat-alone accelerate accelerated-tests compat-machine compat-images check crash stress fuzz soak simulate crash-accelerated stress-accelerated fuzz-accelerated soak-accelerated transactions bench bench-quick demo lock audit-dependencies sbom clean
 
 help:
 	@echo "make setup       make .venv and install the gateway with the locked versions of what it needs"
@@ -97,12 +97,13 @@ run: setup
 
 # -- tests ----------------------------------------------------------------------------------------------
 
-# Two things at a time where neither needs the other.
+# Two things at a time where neither needs the other; Spark and the compatibility tests leave half of two processors idle.
 test:
 	@.ci/install-python 3.14 & .ci/install-java || exit 1; wait
 	@$(MAKE) --no-print-directory -j2 test-unit accelerate
-	@$(MAKE) --no-print-directory -j3 test-accelerated-and-spark compat-images audit-dependencies
-	@$(MAKE) --no-print-directory test-compat
+	@$(MAKE) --no-print-directory -j3 test-accelerated-then-setup-spark compat-images audit-dependencies
+	@$(MAKE) --no-print-directory -j2 test-spark test-compat-together
+	@$(MAKE) --no-print-directory test-compat-alone
 
 test-unit: setup-test
 	@$(BIN)/python -m gateway.client.tests.programs.pythons
@@ -122,10 +123,10 @@ test-accelerated: accelerated-tests
 	@cd $(ACCELERATED) && PYTHONPATH=$(CURDIR)/$(ACCELERATED) $(CURDIR)/.ci/stage "tests of the compiled packages" \
 		$(CURDIR)/$(PYTEST) -n 2 --dist worksteal -p no:cacheprovider @$(CURDIR)/build/accelerated-tests
 
-# Beside the images, which mostly wait for downloads; Spark gives a worker ten seconds to start.
-test-accelerated-and-spark:
+# PySpark is for the next stage, where the demonstration's tests need it too; with it, the unit tests would be more.
+test-accelerated-then-setup-spark:
 	@$(MAKE) --no-print-directory test-accelerated
-	@$(MAKE) --no-print-directory test-spark
+	@$(MAKE) --no-print-directory setup-spark
 
 compat-machine:
 	@.ci/install-java
@@ -136,9 +137,15 @@ compat-machine:
 compat-images: setup-test compat-machine
 	@.ci/stage images $(BIN)/python -m compat_tests.images
 
+test-compat:
+	@$(MAKE) --no-print-directory test-compat-together
+	@$(MAKE) --no-print-directory test-compat-alone
+
 # Three at a time, also on two processors: servers and Java's clients wait for each other half of the time.
-test-compat: setup-test compat-machine
+test-compat-together: setup-test compat-machine
 	@.ci/stage "compatibility tests" $(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m "not alone" --ignore compat_tests/spark compat_tests
+
+test-compat-alone: setup-test compat-machine
 	@.ci/stage "compatibility tests alone" $(PYTEST) -m alone --ignore compat_tests/spark compat_tests
 
 check: setup-test
