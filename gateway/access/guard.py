@@ -171,6 +171,10 @@ class Guard:
             return None
         return caller
 
+    def find(self, name: str) -> Account | None:
+        """Return the account of a name as it is now; None if there is none."""
+        return self._accounts.find(name)
+
     def known(self, name: str, host: str) -> KnownCaller | None:
         """Return the account of a name at an address; None if there is none."""
         account = self._accounts.find(name)
@@ -233,6 +237,7 @@ class LetIn:
     __slots__ = ("_guard", "_named", "_rule")
     name = ""
     is_admin = True
+    is_current = True
 
     def __init__(self, guard: Guard, named: str, rule: str) -> None:
         self._guard = guard
@@ -278,6 +283,11 @@ class KnownCaller:
         """True for an administrator."""
         return self.account.is_admin
 
+    @property
+    def is_current(self) -> bool:
+        """True while the account was not replaced by a changed one, or removed."""
+        return self._guard.find(self.name) is self.account
+
     def has_passed(self, kind: tuple[object, ...]) -> bool:
         """Return whether requests with this code and these names are known to be allowed."""
         return kind in self._passed
@@ -305,9 +315,11 @@ class KnownCaller:
         self._passed.add(kind)
 
     def may(self, need: Need, /) -> bool:
-        """Return whether the account, as it is now, is enabled and has a right."""
+        """Return whether the account, as it is now, is enabled, and has the same secret key and a right."""
         known = self._guard.known(self.name, self.host)
-        return known is not None and known.account.is_enabled and known.has(need)
+        if known is None or not known.account.is_enabled or known.account.secret != self.account.secret:
+            return False
+        return known.has(need)
 
     def has(self, need: Need) -> bool:
         """Return whether the account has a right; remembered, because many connections may be asked about."""
@@ -332,7 +344,7 @@ class KnownCaller:
         :param shown: the name in a refusal, if the sender is not to learn the real one.
         :raises RequestRefused: the account lacks the right.
         """
-        account, code, rules = self.account, request.command.code, self._rules
+        account, code, rules = self._current(request), request.command.code, self._rules
         if code in rules.free_codes:
             rule = "authorizationWhitelist"
         elif not rules.judges:
@@ -348,6 +360,25 @@ class KnownCaller:
                 raise rules.refusals.denied(account.name, code, self.host, named, ruling)
         self._guard.note_change(request, account.name, need, rule)
         return rule
+
+    def _current(self, request: Request) -> Account:
+        """Return the account as it is now, because the request may have waited.
+
+        :raises RequestRefused: the account is gone or disabled, or has another secret key.
+        """
+        now, refusals = self._guard.find(self.name), self._rules.refusals
+        if now is self.account:
+            return now
+        if now is None:
+            refusal, reason = refusals.unknown(self.name), "no such account"
+        elif not now.is_enabled:
+            refusal, reason = refusals.disabled(self.name), "disabled account"
+        elif now.secret != self.account.secret:
+            refusal, reason = refusals.unsigned(self.name), "wrong signature"
+        else:
+            return now
+        self._guard.note(request, self.name, "", Action(0), reason)
+        raise refusal
 
     def _require_admin(self, request: Request) -> None:
         account, code, rules = self.account, request.command.code, self._rules

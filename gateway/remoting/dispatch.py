@@ -58,6 +58,10 @@ class Caller(Protocol):
     def is_admin(self) -> bool:
         """True for an administrator."""
 
+    @property
+    def is_current(self) -> bool:
+        """True while the account is as it was when the request was admitted."""
+
     def may(self, need: Need, /) -> bool:
         """Return whether the account has a right now, of which no request tells; a refusal is not logged."""
 
@@ -102,6 +106,17 @@ class Request:
         if self.caller is not None:
             for need in needs:
                 self.caller.require(self, need)
+
+    def require_again(self, *needs: Need) -> None:
+        """Return if the sender of a request that waited has these rights still; a right that it has costs little.
+
+        :raises RequestRefused: the sender lacks one of them, or its account changed.
+        """
+        caller = self.caller
+        if caller is not None:
+            for need in needs:
+                if not caller.may(need):
+                    caller.require(self, need)
 
     def require_of_message(self, offset: int, *needs: Need) -> None:
         """Return if the sender has all these rights on the message at an offset of the commit log.
@@ -338,6 +353,7 @@ class Dispatch:
 
     def _begin_again(self, carry_out: CarryOut, request: Request) -> None:
         try:
+            self._admit_again(request)
             self._begin(carry_out, request)
         except Exception as error:  # noqa: BLE001 - as in ``commands``
             self._refuse(request, error)
@@ -345,10 +361,17 @@ class Dispatch:
     def _list(self, request: Request) -> Deferred[Any] | None:
         """Start to answer a request for a list; see ``Lists``."""
         try:
+            self._admit_again(request)
             return self._entries[request.command.code].carry_out(request)
         except Exception as error:  # noqa: BLE001 - as in ``commands``
             self._refuse(request, error)
             return None
+
+    def _admit_again(self, request: Request) -> None:
+        """Judge a request that waited once more if its account has changed meanwhile."""
+        caller = request.caller
+        if caller is not None and not caller.is_current:
+            self._admit(request, self._entries[request.command.code].right)
 
     def _carry_out(
         self, header_class: type[Header] | None, method: Callable[[Request, Any], Outcome], request: Request

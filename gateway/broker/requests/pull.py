@@ -14,6 +14,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from gateway.access.needs import consumer_needs
 from gateway.broker.desk import Desk
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter, is_tag_type, tag_filter
 from gateway.delivery.filters.posted import posted_filter
@@ -342,11 +343,16 @@ class PullMessage:
 
     def resume(self, request: Request, header: PullMessageRequest, accepts: MessageFilter, may_hold: bool) -> None:
         """Go on with a pull that waited, when there is time for its filter and room for its answer."""
-        go_on = partial(self._in_turn, request, partial(self._read_with_room, request, header, accepts, may_hold))
+        go_on = partial(self._in_turn, request, partial(self._read_again, request, header, accepts, may_hold))
         if self._turns.is_busy and accepts.by_properties is not None and not request.channel.must_wait:
             self._in_turn(request, partial(self._turns.later, request.channel, go_on))
         else:
             go_on()
+
+    def _read_again(self, request: Request, header: PullMessageRequest, accepts: MessageFilter, may_hold: bool) -> None:
+        if request.caller is not None:
+            request.require_again(*consumer_needs(header.consumer_group, [header.topic]))
+        self._read_with_room(request, header, accepts, may_hold)
 
     def _answer(self, request: Request, asked: PullMessageRequest, code: ResponseCode, result: GetResult) -> None:
         topic, group = self._topics.get(asked.topic), self._groups.get(asked.consumer_group)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 
+from gateway.access.needs import consumer_needs
 from gateway.broker.desk import Desk, DeskRequests
 from gateway.broker.requests.pop.pop import LATE_MS, check_attempt, refuse_unstored
 from gateway.broker.requests.pop.pop_ack import check_invisible
@@ -226,11 +227,21 @@ class PopLite(DeskRequests):
                 if request.channel.is_full:  # who reads shall have the messages
                     self._desk.lite.pass_on(header.consumer_group or "", header.client_id or "")
                 return
+            if request.caller is not None:
+                self._require_again(request, header)
             self._check(header)  # the topic may be gone
             wait_ms = longest_wait_ms(header.poll_time)
             self._start(request, header, min(deadline_ms, self._desk.clock() + wait_ms))  # the clock may be set back
 
         answer_failures(request, again)
+
+    def _require_again(self, request: Request, header: PopLiteMessageRequest) -> None:
+        """Refuse a pop whose account changed while it waited; whoever else waits shall have the messages."""
+        try:
+            request.require_again(*consumer_needs(header.consumer_group or "", [header.topic or ""]))
+        except RequestRefused:
+            self._desk.lite.pass_on(header.consumer_group or "", header.client_id or "")
+            raise
 
     def _found_nothing(self, request: Request, header: PopLiteMessageRequest, code: ResponseCode, remark: str) -> None:
         self._desk.traffic.missed_pulls += 1
