@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -85,8 +85,7 @@ def inspect(directory: Path, topic: str | None, live: bool, as_json: bool, sourc
     from gateway.store_tool.look.inspection import Inspection
     from gateway.store_tool.look.named_queue import refuse_unknown
 
-    settings, _ = _load(sources)
-    with opened(directory, settings, live=live) as found:
+    with opened(directory, _terms(sources).settings, live=live) as found:
         refuse_unknown(found, topic)
         inspection = Inspection(found, topic)
         if as_json:
@@ -124,8 +123,7 @@ def verify(
     context: click.Context, directory: Path, show_all: bool, jobs: int | None, as_json: bool, sources: Sources
 ) -> None:
     """Check everything in DIR; nothing is changed."""
-    settings, delay_of = _load(sources)
-    with _verified(directory, settings, delay_of, jobs, quiet=as_json) as (verification, seconds):
+    with _terms(sources, jobs).verified(directory, quiet=as_json) as (verification, seconds):
         if as_json:
             say_json(_verification_json(verification, seconds), indent=2)
         else:
@@ -161,8 +159,8 @@ def repair(context: click.Context, directory: Path, apply_it: bool, jobs: int | 
     from gateway.store_tool.repair.repair import Repair, rebuild
     from gateway.store_tool.repair.repair_plan import make_plan
 
-    settings, delay_of = _load(sources)
-    with _verified(directory, settings, delay_of, jobs, write=apply_it) as (verification, _):
+    terms = _terms(sources, jobs)
+    with terms.verified(directory, write=apply_it) as (verification, _):
         plan = make_plan(verification)
         damage = verification.findings.damage
         _say_some([str(finding) for finding in damage], "more findings; store verify --all shows them")
@@ -179,15 +177,14 @@ def repair(context: click.Context, directory: Path, apply_it: bool, jobs: int | 
         work = Repair(plan, [str(finding) for finding in verification.findings.damage], wall_clock_ms())
         work.run()
     if plan.rebuilds:
-        remarks = rebuild(plan, wall_clock_ms, delay_of, _progress())
+        remarks = rebuild(plan, wall_clock_ms, terms.delay_of, _progress())
         work.report_more(remarks)
         for remark in remarks:
             say(f"Note: {remark}")
     say(f"The originals are in {work.kept}")
     if plan.lost_messages:
         say(f"{len(plan.lost_messages)} messages could not be saved; {work.kept / 'report'} lists them")
-    settings = plan.directory.settings
-    with _verified(directory, settings, delay_of, jobs) as (after, seconds):
+    with terms._replace(settings=plan.directory.settings).verified(directory) as (after, seconds):
         _echo_findings(after, seconds)
     if not after.findings.is_clean:
         context.exit(FOUND)
@@ -272,8 +269,7 @@ def dump(directory: Path, limit: int | None, scan: bool, sources: Sources, **wan
     from gateway.store_tool.look.named_queue import refuse_unknown
 
     selection = _selection(**wanted)
-    settings, _ = _load(sources)
-    with opened(directory, settings) as found:
+    with opened(directory, _terms(sources).settings) as found:
         if not scan:  # lost queues are what a scan is for
             refuse_unknown(found, selection.topic, selection.queue_id)
         reading = Dump(found, selection, lambda text: _tell_damage(reading.damaged, text))
@@ -313,8 +309,7 @@ def export(directory: Path, target: Path, apache: str, jobs: int | None, sources
     """Copy DIR to TARGET for Apache RocketMQ."""
     from gateway.store_tool.transfer import plan_export
 
-    settings, delay_of = _load(sources)
-    _transfer(directory, target, settings, delay_of, jobs, lambda verification: plan_export(verification, apache))
+    _transfer(directory, target, _terms(sources, jobs), lambda verification: plan_export(verification, apache))
 
 
 @store.command(
@@ -340,15 +335,8 @@ def import_(directory: Path, target: Path, accept_loss: bool, jobs: int | None, 
     """Copy a directory of Apache RocketMQ, SOURCE, to DIR."""
     from gateway.store_tool.transfer import plan_import
 
-    settings, delay_of = _load(sources)
-    _transfer(
-        directory,
-        target,
-        settings,
-        delay_of,
-        jobs,
-        lambda verification: plan_import(verification, accept_loss=accept_loss),
-    )
+    terms = _terms(sources, jobs)
+    _transfer(directory, target, terms, lambda verification: plan_import(verification, accept_loss=accept_loss))
 
 
 def _say_some(lines: Sequence[str], more: str, most: int = MAX_SHOWN) -> None:
@@ -380,18 +368,11 @@ def _tell_damage(number: int, text: str) -> None:
 # --- what the commands share -----------------------------------------------------------------------------------------
 
 
-def _transfer(
-    source: Path,
-    target: Path,
-    settings: StoreSettings,
-    delay_of: Callable[[int], int | None],
-    jobs: int | None,
-    plan: Callable[[Verification], Any],
-) -> None:
+def _transfer(source: Path, target: Path, terms: _Terms, plan: Callable[[Verification], Any]) -> None:
     from gateway.store_tool.transfer import carry_out, refuse_target
 
     refuse_target(source, target, 0)
-    with _verified(source, settings, delay_of, jobs) as (verification, _):
+    with terms.verified(source) as (verification, _):
         transfer = plan(verification)
         carry_out(transfer, verification.directory, target, _progress())
     say(
@@ -402,38 +383,39 @@ def _transfer(
         say(f"Note: {remark}")
 
 
-def _load(sources: Sources) -> tuple[StoreSettings, Callable[[int], int | None]]:
-    """Return the store's settings, and a function that turns a delay level into milliseconds."""
+class _Terms(NamedTuple):
+    """The terms of a look at a directory: its settings, each level's delay in milliseconds, the number of processes."""
+
+    settings: StoreSettings
+    delay_of: Callable[[int], int | None]
+    jobs: int | None
+
+    @contextmanager
+    def verified(
+        self, directory: Path, *, write: bool = False, quiet: bool = False
+    ) -> Iterator[tuple[Verification, float]]:
+        """Verify a directory, and yield the verification with its seconds; the directory stays locked."""
+        from time import monotonic
+
+        from gateway.store_tool.checks.verification import Verification
+        from gateway.store_tool.files.directory import opened
+
+        with opened(directory, self.settings, write=write) as found:
+            begun, progress = monotonic(), _progress(quiet=quiet)
+            verification = Verification(found, progress=progress, jobs=self.jobs or 0, delay_of=self.delay_of)
+            verification.run()
+            yield verification, monotonic() - begun
+
+
+def _terms(sources: Sources, jobs: int | None = None) -> _Terms:
+    """Return the terms from a command's options."""
     from gateway.cli.options import load_options
     from gateway.schedule.redirect import DelayLevels
     from gateway.settings.files.load import Role
 
     settings = load_options(Role.BROKER, sources).settings
     levels = DelayLevels.parse(settings.message_delay_level)
-    return settings, lambda level: levels.delay_ms(level) if 0 < level <= levels.last else None
-
-
-@contextmanager
-def _verified(
-    directory: Path,
-    settings: StoreSettings,
-    delay_of: Callable[[int], int | None],
-    jobs: int | None,
-    *,
-    write: bool = False,
-    quiet: bool = False,
-) -> Iterator[tuple[Verification, float]]:
-    """Verify a directory, and yield the verification with its seconds; the directory stays locked."""
-    from time import monotonic
-
-    from gateway.store_tool.checks.verification import Verification
-    from gateway.store_tool.files.directory import opened
-
-    with opened(directory, settings, write=write) as found:
-        begun = monotonic()
-        verification = Verification(found, progress=_progress(quiet=quiet), jobs=jobs or 0, delay_of=delay_of)
-        verification.run()
-        yield verification, monotonic() - begun
+    return _Terms(settings, lambda level: levels.delay_ms(level) if 0 < level <= levels.last else None, jobs)
 
 
 def _progress(*, quiet: bool = False) -> Progress:

@@ -194,7 +194,8 @@ def list_(wanted: _Wanted, limit: int, broker: AskedBroker, as_json: bool) -> No
     if as_json:
         say_json({"transactions": [asdict(entry) for entry in found], "next_after": next_after}, indent=2)
         return
-    _echo_table(_GIVEN_UP_COLUMNS if wanted.given_up else _COLUMNS, found)
+    columns = _GIVEN_UP_COLUMNS if wanted.given_up else _COLUMNS
+    say_table([name for name, _ in columns], [[text(entry) for _, text in columns] for entry in found])
     if not found:
         filters = _filters(wanted)
         if filters:
@@ -496,10 +497,6 @@ _GIVEN_UP_COLUMNS: tuple[Column, ...] = (
     ("NOW", lambda entry: entry.state),
     ("REASON", lambda entry: entry.reason),
 )
-
-
-def _echo_table(columns: Sequence[Column], entries: Sequence[ListedTransaction]) -> None:
-    say_table([name for name, _ in columns], [[text(entry) for _, text in columns] for entry in entries])
 
 
 def _echo_statistics(found: TransactionStatistics) -> None:

@@ -395,11 +395,12 @@ class TimerSchedule:
 
         Then no later broker, including Apache RocketMQ, sees a slot that is partly done.
         """
-        begun = {slot for slot, state in self._open.items() if state.begun_at != NONE or self._is_past(slot, now_ms)}
+        now = self.slot_of(now_ms)
+        begun = {slot for slot, state in self._open.items() if state.begun_at != NONE or slot < now}
         begun.update(timer.slot for _, timer in self._near if self._is_stored(timer))
         if not begun:
             return
-        now, target = self.slot_of(now_ms), max(begun) + 1
+        target = max(begun) + 1
         if self._first_slot in begun:
             target = max(target, self._past_to)
         near = [(due_ms, timer) for due_ms, timer in self._near if timer.slot < target and not self._is_stored(timer)]
@@ -415,9 +416,6 @@ class TimerSchedule:
         if target > self._evidence_to:
             self._evidence = ()
         self.read_slot = target
-
-    def _is_past(self, slot: int, now_ms: int) -> bool:
-        return (slot + 1) * self._precision_ms <= now_ms
 
 
 def is_marker(kind: int) -> bool:

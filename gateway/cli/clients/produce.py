@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -210,14 +211,9 @@ def _lines_of(file: Path) -> int:
     """Return how many lines a file has, for the progress bar."""
     try:
         with file.open("rb") as lines:
-            return sum(block.count(b"\n") for block in _blocks(lines))
+            return sum(block.count(b"\n") for block in iter(partial(lines.read, 1 << 20), b""))
     except OSError:
         return 0  # opening it for reading tells
-
-
-def _blocks(lines: BinaryIO) -> Iterator[bytes]:
-    while block := lines.read(1 << 20):
-        yield block
 
 
 def _numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:

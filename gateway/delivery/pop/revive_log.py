@@ -130,7 +130,7 @@ class ReviveLog:
 
     def _message(self, record: ReviveRecord, queue_id: int) -> ReviveMessage:
         now_ms = self._clock_ms()
-        tag, deliver_at_ms = _tag_of(record), now_ms
+        tag, deliver_at_ms = _TAGS[type(record)], now_ms
         if isinstance(record, CheckPointRecord):
             deliver_at_ms = record.popped_at_ms + record.invisible_ms - DELIVER_EARLIER_MS
         properties = f"TAGS\x01{tag}\x02TIMER_DELIVER_MS\x01{deliver_at_ms}\x02".encode()
@@ -306,10 +306,6 @@ def _order_of(text: str) -> OrderInfo | None:
 
 def _key(record: AckRecord | BatchAckRecord) -> tuple[str, str, int, int, int]:
     return record.topic, record.group, record.queue_id, record.start_offset, record.popped_at_ms
-
-
-def _tag_of(record: ReviveRecord) -> str:
-    return _TAGS[type(record)]
 
 
 _TAGS: Final[dict[type[ReviveRecord], str]] = {

@@ -162,19 +162,21 @@ class Cluster:
 
     def topics(self) -> tuple[str, ...]:
         """The names of all topics, sorted."""
-        answer, address = self._ask_name_servers(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None)
-        self._expect_success(answer, address)
-        return tuple(sorted(_parsed(TopicList.parse, answer.body, address).topic_list))
+        found = self._from_name_servers(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, TopicList.parse)
+        return tuple(sorted(found.topic_list))
 
     def brokers(self) -> frozenset[str]:
         """The names of all brokers."""
-        answer, address = self._ask_name_servers(RequestCode.GET_BROKER_CLUSTER_INFO, None)
-        self._expect_success(answer, address)
-        found = _parsed(ClusterInfo.parse, answer.body, address).broker_addr_table
+        found = self._from_name_servers(RequestCode.GET_BROKER_CLUSTER_INFO, ClusterInfo.parse).broker_addr_table
         for name, broker in found.items():
             if broker.broker_addrs:  # a broker whose topic is gone is in no route
                 self._addresses.setdefault(name, _main_address(broker.broker_addrs))
         return frozenset(found)
+
+    def _from_name_servers(self, code: int, parse: Callable[[bytes], T]) -> T:
+        answer, address = self._ask_name_servers(code, None)
+        self._expect_success(answer, address)
+        return _parsed(parse, answer.body, address)
 
     def _ask_name_servers(self, code: int, header: Header | None) -> tuple[RemotingCommand, str]:
         """Return the first answer of a name server, and the server's address.

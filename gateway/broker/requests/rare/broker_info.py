@@ -126,7 +126,7 @@ class BrokerInfo(DeskRequests):
             "commitLogMinOffset": store.min_commit_log_offset,
             "commitLogMaxOffset": store.max_commit_log_offset,
             "commitLogVisibleOffset": store.shown_end,
-            "remainHowManyDataToFlush": _bytes(store.max_commit_log_offset - store.flushed_offset),
+            "remainHowManyDataToFlush": f"{store.max_commit_log_offset - store.flushed_offset} B",
             **self._throughput_figures(),
             **self._put_figures(),
             **self._queues(),
@@ -222,10 +222,6 @@ def _capacity(directory: Path) -> str:
     except OSError:
         return "unknown"
     return f"Total : {usage.total >> 30} GiB, Free : {usage.free >> 30} GiB."
-
-
-def _bytes(count: int) -> str:
-    return f"{count} B"
 
 
 FILE_NAME = "storeId.json"

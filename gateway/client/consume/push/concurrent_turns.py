@@ -71,7 +71,6 @@ class ConcurrentTurns(Generic[Q]):
         self._settled = settled
         self._name = terms.name
         self._loop = asyncio.get_running_loop()
-        self._running: set[Turn] = set()
         self._returning = 0
         self._idle = asyncio.Event()
         self._idle.set()
