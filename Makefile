@@ -117,11 +117,12 @@ accelerated-tests: accelerate
 	@find wire gateway -type d -name tests -exec cp -rp --parents {} $(ACCELERATED) \;
 
 # Files of tests that import no compiled module have been run; commands, store tool and Spark run interpreted only.
+# Three workers are for two processors what two are beside the compiler.
 test-accelerated: accelerated-tests
 	@$(BIN)/python -m gateway.tests.reach wire gateway/tests >build/reaching
 	@grep -vE '^gateway/tests/(cli|store_tool|spark)/' build/reaching >build/accelerated-tests
 	@cd $(ACCELERATED) && PYTHONPATH=$(CURDIR)/$(ACCELERATED) $(CURDIR)/.ci/stage "tests of the compiled packages" \
-		$(CURDIR)/$(PYTEST) -n 2 --dist worksteal -p no:cacheprovider @$(CURDIR)/build/accelerated-tests
+		$(CURDIR)/$(PYTEST) -n 3 --dist worksteal -p no:cacheprovider @$(CURDIR)/build/accelerated-tests
 
 # PySpark is for the next stage, where the demonstration's tests need it too; with it, the unit tests would be more.
 test-accelerated-then-setup-spark:
