@@ -32,6 +32,12 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with long tests: others use the processors while these wait, and no worker is left alone with one."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 def pytest_collection_finish() -> None:
     """Modules and tests live to the end: the collector looks at them no more, so that each of its rounds is short."""
     gc.collect()

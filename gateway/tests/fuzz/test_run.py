@@ -15,6 +15,7 @@ PATIENCE = Limits(longest_ms=3_000.0, p99_ms=1_000.0)
 """Several times what a run by hand allows: machines that run tests are slow and shared."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("accounts", "minutes"), [(Kind.NONE, 0.5), (Kind.USERS, 0.2), (Kind.PLAIN, 0.2)])
 def test_honest_clients_beside_the_fuzzer(tmp_path: Path, accounts: Kind, minutes: float) -> None:
     said: list[str] = []

@@ -165,6 +165,7 @@ def pair(tmp_path: Path) -> Iterator[tuple[GatewayServer, Follower, Relay, int]]
         relay.close()
 
 
+@pytest.mark.long
 def test_a_pair_with_tls_and_accounts_copies_and_switches_and_strangers_get_nothing(
     pair: tuple[GatewayServer, Follower, Relay, int],
 ) -> None:
