@@ -9,6 +9,7 @@ What a test file does not name it cannot call, and run interpreted it has said a
 from __future__ import annotations
 
 import ast
+import gc
 import re
 from functools import cache
 from pathlib import Path
@@ -118,4 +119,5 @@ def main(folders: tuple[Path, ...]) -> None:
 
 
 if __name__ == "__main__":
+    gc.disable()  # no tree is given back, and looking at them again and again takes more than half of the time
     main()
