@@ -62,8 +62,8 @@ class Channel:
         self.id = channel_id
         self.sign: Callable[[RemotingCommand], None] | None = None
         """A function that signs our requests to the peer."""
-        self.remote = _host_of(transport.getPeer())
-        self.local = _host_of(transport.getHost())
+        self.remote = host_of(transport.getPeer())
+        self.local = host_of(transport.getHost())
         self.remote_host = pack_host(*self.remote)
         self.local_host = pack_host(*self.local)
         self.closed = False
@@ -420,7 +420,7 @@ def _request(code: int, opaque: int, header: Header | None, body: bytes, flag: i
     return RemotingCommand(code, opaque=opaque, flag=flag, ext_fields=ext_fields, body=body)
 
 
-def _host_of(address: object) -> tuple[str, int]:
+def host_of(address: object) -> tuple[str, int]:
     """Return address text and port, without an IPv6 zone; IPv4 on a dual-stack socket is returned as IPv4."""
     if not isinstance(address, IPv4Address | IPv6Address):
         return UNKNOWN_HOST

@@ -45,7 +45,7 @@ class Proxies:
         has_header = may_begin_header(data)
         if not self._networks and not has_header:
             return None
-        is_listed = self._lists(channel.remote[0])
+        is_listed = self.lists(channel.remote[0])
         if is_listed == has_header:
             if not is_listed:
                 return None
@@ -56,7 +56,10 @@ class Proxies:
             channel.close("PROXY header refused", is_logged=True)
         return _drop
 
-    def _lists(self, host: str) -> bool:
+    def lists(self, host: str) -> bool:
+        """Return whether a host is a proxy, whose connections may be of many clients."""
+        if not self._networks:
+            return False
         from ipaddress import ip_address
 
         address = ip_address(host)

@@ -26,7 +26,7 @@ from gateway.reactor.interface import NetworkReactor
 from gateway.remoting.answers.answer_room import AnswerRoom
 from gateway.remoting.answers.flush_group import FlushGroup
 from gateway.remoting.answers.held_bytes import HeldBytes
-from gateway.remoting.channel import Channel
+from gateway.remoting.channel import Channel, host_of
 from gateway.remoting.descriptors import takes_reserve
 from gateway.remoting.input import Commands, IncompleteFrames, Input
 from gateway.remoting.input_turn import InputTurn
@@ -35,6 +35,7 @@ from gateway.remoting.proxied import Proxies
 from gateway.remoting.tls.first_byte import FirstByte, renewed_identity
 from gateway.remoting.tls.renewal import Renewal
 from gateway.settings import Address, RemotingSettings
+from gateway.shares import Shares
 from gateway.telemetry.logs import EventLog
 from wire.connection import Connection
 from wire.quick.whole import whole_headers
@@ -105,6 +106,7 @@ class RemotingServer(Service):
         self._idle_scan: IDelayedCall | None = None
         self._all_lost: Deferred[None] | None = None
         self._connected = 0
+        self._shares: Shares[str] = Shares(settings.max_connections)
         self._next_look_s = 0.0
 
     @property
@@ -168,14 +170,20 @@ class RemotingServer(Service):
 
     def new_protocol(self, address: IAddress | None) -> RemotingProtocol | None:
         """Return a protocol for a connection that arrived, or None if there are too many connections."""
-        if self._connected >= self._settings.max_connections:
-            log.warning("connection refused", remote=address, max_connections=self._settings.max_connections)
+        host, _ = host_of(address)
+        holder = _network_of(host)
+        is_full = self._connected >= self._settings.max_connections
+        if is_full or not (self.proxies.lists(host) or self._shares.has_room(holder)):
+            reason = self._shares.refusal(holder, "connections of this host (gateway.maxConnections)")
+            log.warning("connection refused", remote=address, reason=reason)
             return None
+        self._shares.add(holder)
         self._connected += 1
-        return ServerProtocol(self, self._dispatch)
+        return ServerProtocol(self, self._dispatch, holder)
 
-    def disconnected(self) -> None:
+    def disconnected(self, holder: str) -> None:
         """Count a transport that is gone for good; called by its protocol."""
+        self._shares.give_back(holder)
         self._connected -= 1
         if self._connected == 0 and self._all_lost is not None:
             all_lost, self._all_lost = self._all_lost, None
@@ -242,9 +250,10 @@ class RemotingServer(Service):
 class ServerProtocol(RemotingProtocol):
     """The protocol of an accepted connection; it reports the connection's end to the server."""
 
-    def __init__(self, server: RemotingServer, commands: Commands) -> None:
+    def __init__(self, server: RemotingServer, commands: Commands, holder: str) -> None:
         super().__init__(server, commands, server.input_turn, server.incomplete_frames, server.new_connection)
         self._server = server
+        self._holder = holder
         self._is_known = False
 
     def begin(self, own_input: Input) -> None:
@@ -275,7 +284,7 @@ class ServerProtocol(RemotingProtocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 (Twisted's name)
         """Notify the channel and the server that the transport is gone."""
         super().connectionLost(reason)
-        self._server.disconnected()
+        self._server.disconnected(self._holder)
 
 
 class _Connections(Factory):
@@ -288,6 +297,15 @@ class _Connections(Factory):
 
     def buildProtocol(self, addr: IAddress | None) -> RemotingProtocol | None:  # noqa: N802
         return self._server.new_protocol(addr)
+
+
+def _network_of(host: str) -> str:
+    """Return a host itself, or the network of 64 bits of an IPv6 address: one peer has many of these."""
+    if ":" not in host:
+        return host
+    from ipaddress import ip_network
+
+    return str(ip_network((host, 64), strict=False))
 
 
 def _port_of(listening: IListeningPort) -> int:

@@ -100,6 +100,22 @@ def test_connections_over_the_limit_are_closed_at_once_and_room_is_made_by_those
     assert factory.buildProtocol(address) is not None
 
 
+def accepted(conversation: Conversation, host: str, count: int) -> int:
+    """Connect from a host; return how many connections were accepted."""
+    factory = conversation.reactor.tcpServers[0][1]
+    return sum(factory.buildProtocol(IPv4Address("TCP", host, port + 1)) is not None for port in range(count))
+
+
+def test_one_host_cannot_take_all_connections() -> None:
+    conversation = Conversation(max_connections=100, proxy_addresses="192.0.2.200")
+    assert accepted(conversation, "192.0.2.9", 100) == 75
+    assert accepted(conversation, "2001:db8::1", 10) + accepted(conversation, "2001:db8::2", 10) == 15
+    assert [accepted(conversation, f"192.0.2.{host}", 2) for host in (10, 11)] == [1, 1]
+    assert accepted(conversation, "::ffff:192.0.2.10", 1) == 0
+    assert accepted(conversation, "192.0.2.200", 100) == 8, "a proxy brings the connections of others"
+    assert accepted(conversation, "192.0.2.12", 1) == 0
+
+
 def test_an_idle_connection_is_closed() -> None:
     conversation = Conversation(server_channel_max_idle_time_seconds=120)
     quiet, busy = conversation.connect(), conversation.connect()
