@@ -97,7 +97,7 @@ class CallerIdentity:
         if settings.tls_trusted_servers:
             _certificates(f"{TRUSTED_SERVERS}={settings.tls_trusted_servers}", settings.tls_trusted_servers)
             if settings.tls_verify_servers:
-                self._context.load_verify_locations(str(_place(settings.tls_trusted_servers)))
+                _trust(self._context, TRUSTED_SERVERS, settings.tls_trusted_servers)
                 self._context.set_verify(SSL.VERIFY_PEER)
 
     def connection(self) -> SSL.Connection:
@@ -178,9 +178,15 @@ def _present(context: SSL.Context, own: Pair) -> None:
     """Use the certificate, those above it, and the key of the settings."""
     first, *others = _certificates(own.certificate_setting, own.certificate)
     key = _private_key(own)
-    context.use_certificate(first)
-    for certificate in others:
-        context.add_extra_chain_cert(certificate)
+    try:
+        context.use_certificate(first)
+        for certificate in others:
+            context.add_extra_chain_cert(certificate)
+    except SSL.Error as error:
+        raise SettingsError(
+            f"{own.certificate_setting}: OpenSSL refuses the certificate ({reason_of(error)}); a key of RSA has 2,048 "
+            "bits at least"
+        ) from None
     try:
         context.use_privatekey(key)
         context.check_privatekey()
@@ -230,10 +236,24 @@ def _ask_clients(context: SSL.Context, settings: ServerTlsSettings) -> None:
     if asked is ClientCertificates.REQUIRE:
         mode |= SSL.VERIFY_FAIL_IF_NO_PEER_CERT
     if settings.tls_authorities and settings.tls_verify_clients:
-        context.load_verify_locations(str(_place(settings.tls_authorities)))
+        _trust(context, AUTHORITIES, settings.tls_authorities)
         context.set_verify(mode)
     else:
         context.set_verify(mode, lambda *_: True)
+
+
+def _trust(context: SSL.Context, setting: str, file: str) -> None:
+    """Trust the authorities of a file."""
+    try:
+        context.load_verify_locations(str(_place(file)))
+    except SSL.Error as error:
+        raise SettingsError(f"{setting}={file}: OpenSSL refuses the file ({reason_of(error)})") from None
+
+
+def reason_of(error: SSL.Error) -> str:
+    """Return OpenSSL's reasons as text."""
+    found = error.args[0] if error.args and isinstance(error.args[0], list) else []
+    return "; ".join(str(entry[-1]) for entry in found) or type(error).__name__
 
 
 def _certificates(setting: str, text: str) -> list[x509.Certificate]:

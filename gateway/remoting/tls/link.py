@@ -19,6 +19,7 @@ from twisted.internet.interfaces import IConsumer, IDelayedCall, ITransport
 from gateway.errors import forget_frames
 from gateway.remoting.input import IncompleteFrames
 from gateway.remoting.input_turn import InputTurn
+from gateway.remoting.tls.identity import reason_of
 from gateway.telemetry.logs import EventLog
 
 log = EventLog("tls")
@@ -239,7 +240,7 @@ class Link:
 
     def _failed(self, event: str, error: SSL.Error) -> None:
         if not self._channel.closed:
-            log.warning(event, remote=self._channel.remote_text, reason=_reason(error))
+            log.warning(event, remote=self._channel.remote_text, reason=reason_of(error))
         forget_frames(error)
         self._channel.close(event, is_logged=True)
 
@@ -313,12 +314,6 @@ class Link:
             while len(found) % expected_bytes == 0:  # there may be more
                 found += read(expected_bytes)
         return found
-
-
-def _reason(error: SSL.Error) -> str:
-    """Return OpenSSL's reasons as text."""
-    found = error.args[0] if error.args and isinstance(error.args[0], list) else []
-    return "; ".join(str(entry[-1]) for entry in found) or type(error).__name__
 
 
 def _name_of(connection: SSL.Connection) -> str | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from gateway.errors import SettingsError
 from gateway.remoting.server import RemotingServer
@@ -117,7 +118,17 @@ def faults(tmp_path: Path) -> dict[str, tuple[dict[str, Any], list[str]]]:
     large.write_bytes(bytes(MAX_FILE_BYTES + 1))
     gone = str(tmp_path / "gone.pem")
     good = files_of(own)
+    small = files_of(signed(tmp_path, "small", key=rsa.generate_private_key(65_537, 1_024)))
+    broken = tmp_path / "broken"
+    begin, end = (f"-----{word} X509 CRL-----" for word in ("BEGIN", "END"))
+    broken.write_text(f"{own.certificate_file.read_text()}{begin}\nAAAA\n{end}\n")
+    asked = {"tls_client_certificates": ClientCertificates.REQUIRE}
     return {
+        "a small key": (small, ["tls.server.certPath", "small.crt", "key too small", "2,048"]),
+        "authorities with a fault": (
+            good | asked | {"tls_authorities": str(broken)},
+            ["tls.server.trustCertPath", str(broken), "refuses the file"],
+        ),
         "no certificate file": (
             good | {"tls_certificate": gone},
             ["tls.server.certPath", gone, "No such file", "name"],
