@@ -18,7 +18,7 @@ from twisted.internet.interfaces import IDelayedCall, IPushProducer, ITransport
 from gateway.reactor.interface import TimeSource
 from gateway.remoting.answers.answer_room import LARGE_ANSWER_BYTES, MAX_WAITING_REQUESTS, AnswerRoom
 from gateway.remoting.answers.flush_group import FlushGroup
-from gateway.remoting.answers.output import GONE, NO_OUTPUT, output_for, send_without_delay
+from gateway.remoting.answers.output import GONE, NO_OUTPUT, output_for, send_without_delay, shown_print
 from gateway.remoting.pending import ChannelClosed, PendingCalls, TooManyCalls
 from gateway.settings import Address, RemotingSettings
 from gateway.telemetry.logs import EventLog
@@ -145,6 +145,11 @@ class Channel:
     def makes(self, by_bytes: int) -> None:
         """Count the bytes of a long answer for this peer while it is made; a negative number when it is done."""
         self._room.makes(by_bytes)
+
+    @property
+    def peer_print(self) -> bytes | None:
+        """The fingerprint of the peer's certificate, empty if it showed none; None if the peer does not speak TLS."""
+        return shown_print(self._transport)
 
     def encrypt(self, transport: ITransport) -> None:
         """Read and write through a transport that encrypts; nothing may have been written before."""

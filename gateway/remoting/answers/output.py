@@ -145,6 +145,15 @@ def output_for(transport: ITransport, on_drained: Callable[[], None]) -> Output:
     return TransportOutput(transport, on_drained)
 
 
+def shown_print(transport: object) -> bytes | None:
+    """Return the fingerprint of the certificate that a peer showed, empty if it showed none; None without TLS.
+
+    :param transport: the transport of the connection, which is a ``Link`` if the peer speaks TLS.
+    """
+    found = getattr(transport, "peer_print", None)
+    return found if isinstance(found, bytes) else None
+
+
 def send_without_delay(transport: ITransport) -> None:
     """Switch Nagle's algorithm off: answers are written whole, so waiting gains nothing."""
     if ITCPTransport.providedBy(transport):

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, Protocol, cast
 
+from cryptography.hazmat.primitives.hashes import SHA256
 from OpenSSL import SSL
 from twisted.internet.interfaces import IConsumer, IDelayedCall, ITransport
 
@@ -130,6 +131,12 @@ class Link:
         channel.encrypt(cast(ITransport, self))
         channel.on_close(self._end_handshake)
         incomplete_frames.holds(self, HANDSHAKE_HELD_BYTES)
+
+    @property
+    def peer_print(self) -> bytes:
+        """The fingerprint (SHA-256) of the peer's certificate; empty if it showed none."""
+        certificate = self._connection.get_peer_certificate(as_cryptography=True)
+        return b"" if certificate is None else certificate.fingerprint(SHA256())
 
     # Reading
 

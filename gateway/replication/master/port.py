@@ -23,6 +23,7 @@ from twisted.internet.protocol import Factory
 from gateway.errors import GatewayError
 from gateway.in_thread import Failed
 from gateway.reactor.interface import NetworkReactor
+from gateway.remoting.answers.output import shown_print
 from gateway.remoting.pending import CallFailed
 from gateway.remoting.tls.first_byte import HANDSHAKE
 from gateway.replication.master.copies import CountedCopies
@@ -219,9 +220,14 @@ class SlavePort(Factory):
             return None
         return line.received
 
-    def entry(self, host: str, broker_id: int) -> EnterReplicaResponse:
-        """Return how a slave that asked from a host enters."""
-        token = self._tokens.give(plain_host(host), broker_id, self.seconds()) if self._settings.is_guarded else b""
+    def entry(self, host: str, broker_id: int, shown: bytes | None = None) -> EnterReplicaResponse:
+        """Return how a slave that asked from a host enters.
+
+        :param shown: the fingerprint of the certificate that it showed; None without TLS.
+        """
+        token = b""
+        if self._settings.is_guarded:
+            token = self._tokens.give(plain_host(host), broker_id, self.seconds(), shown)
         return EnterReplicaResponse(tls=self._settings.tls_mode is not TlsMode.DISABLED, token=token.hex() or None)
 
     def entered(self, line: SlaveLine, token: bytes | None) -> str | None:
@@ -229,7 +235,8 @@ class SlavePort(Factory):
         if not self._settings.is_guarded:
             return None
         if token is not None:
-            line.proven_id = self._tokens.redeem(token, line.host, self.seconds())
+            shown = shown_print(line.transport)
+            line.proven_id = self._tokens.redeem(token, line.host, self.seconds(), shown)
         return fault_of_entry(
             is_proven=line.proven_id is not None,
             is_listed=is_listed(line.host, self._settings.replica_hosts),

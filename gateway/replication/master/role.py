@@ -113,12 +113,13 @@ class Master:
         """The port on which slaves connect."""
         return self._serving.port
 
-    def entry(self, host: str, broker_id: int) -> EnterReplicaResponse:
+    def entry(self, host: str, broker_id: int, shown: bytes | None) -> EnterReplicaResponse:
         """Return how a slave enters the port for slaves.
 
         :param host: the address from which the slave asked.
+        :param shown: the fingerprint of the certificate that it showed, empty if it showed none; None without TLS.
         """
-        return self._serving.entry(host, broker_id)
+        return self._serving.entry(host, broker_id, shown)
 
     def start(self, interface: str, port: int) -> None:
         """Listen for slaves.

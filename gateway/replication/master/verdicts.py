@@ -53,7 +53,7 @@ def fault_of_entry(*, is_proven: bool, is_listed: bool, has_token: bool) -> str 
     if is_proven or is_listed:
         return None
     if has_token:
-        return "its token was not given to its host, was used already, or is too old"
+        return "its token was not given to its host or certificate, was used already, or is too old"
     return (
         "it shows no token, and accounts are checked: set innerClientAuthenticationCredentials at a gateway; a slave "
         "of Apache RocketMQ has no token and is let in if gateway.replicaHosts names its address"

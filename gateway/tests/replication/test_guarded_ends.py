@@ -309,6 +309,18 @@ def test_without_a_token_that_counts_nothing_is_sent(caplog: pytest.LogCaptureFi
     assert Slave(master, late, settings).intake.data == b""
 
 
+def test_a_token_read_on_the_way_is_worth_nothing_without_tls_if_its_slave_asked_over_tls(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    master = Master(**ACCOUNTS)
+    first_bytes = build_entry(bytes.fromhex(str(master.port.entry(HOST, 1, b"").token)))
+    with caplog.at_level(logging.WARNING):
+        assert not master.stranger(first_bytes + build_report(0)).value()  # type: ignore[no-untyped-call]
+    assert "not given to its host or certificate" in facts_of(caplog)[0]["reason"]
+    slave = Slave(master, WayIn(with_tls=True, first_bytes=first_bytes), Settings(tls_own_calls=OwnCalls.TRUE))
+    assert slave.intake.data == master.log.data
+
+
 def test_bytes_that_begin_like_an_entry_close_the_connection() -> None:
     assert Master(**ACCOUNTS).stranger(b"\xff\xff\xff").aborted  # type: ignore[attr-defined]
 

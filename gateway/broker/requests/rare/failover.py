@@ -81,10 +81,10 @@ class Failover(DeskRequests):
     def enter(self, request: Request, header: EnterReplicaRequest) -> Answer:
         """Answer a slave that is about to copy."""
         self._refuse_other(header.broker_name)
-        master = self._desk.master
+        master, channel = self._desk.master, request.channel
         if master is None:
             raise RequestRefused(ResponseCode.NO_PERMISSION, "this broker has no port for slaves (haListenPort)")
-        return Answer(header=master.entry(request.channel.remote[0], header.broker_id))
+        return Answer(header=master.entry(channel.remote[0], header.broker_id, channel.peer_print))
 
     def _refuse_other(self, name: str) -> None:
         """Refuse a request that means the broker of another name."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from gateway.errors import SettingsError
@@ -220,3 +221,14 @@ def test_certificates_of_clients(
     assert is_served(signed(tmp_path, "friend", by=authority)) == friend
     old = signed(tmp_path, "expired", by=authority, until=2_021)
     assert is_served(old) == (stranger or not verified)
+
+
+def test_a_channel_knows_the_certificate_that_its_peer_showed(tmp_path: Path, authority: Signed) -> None:
+    own, friend = signed(tmp_path, "own", by=authority), signed(tmp_path, "friend", by=authority)
+    talk = conversation(
+        **files_of(own), tls_client_certificates=OPTIONAL, tls_authorities=str(authority.certificate_file)
+    )
+    assert talk.connect().channel.peer_print is None
+    assert encrypted(talk, verifying(authority)).peer.channel.peer_print == b""
+    shown = encrypted(talk, verifying(authority, friend)).peer.channel.peer_print
+    assert shown == friend.certificate.fingerprint(hashes.SHA256())

@@ -55,3 +55,17 @@ def test_other_bytes_are_no_token() -> None:
     tokens.give(HOST, 1, 0.0)
     for value in (b"", b"\xff" * TOKEN_BYTES, bytes(TOKEN_BYTES - 1)):
         assert tokens.redeem(value, HOST, 0.0) is None
+
+
+def test_a_token_that_was_asked_for_over_tls_counts_over_tls_alone_and_for_the_same_certificate() -> None:
+    tokens = EntryTokens(counted())
+    for shown, others in ((b"", (None, b"one")), (b"one", (None, b"", b"two"))):
+        value = tokens.give(HOST, 1, 0.0, shown)
+        assert [tokens.redeem(value, HOST, 0.0, other) for other in others] == [None] * len(others)
+        assert tokens.redeem(value, HOST, 0.0, shown) == 1
+
+
+def test_a_token_that_was_asked_for_without_tls_counts_on_every_connection_of_its_host() -> None:
+    tokens = EntryTokens(counted())
+    for shown in (None, b"", b"one"):
+        assert tokens.redeem(tokens.give(HOST, 1, 0.0), HOST, 0.0, shown) == 1
