@@ -226,18 +226,27 @@ def _promote_alone(group: Group, to: str, slave: ReplicaState, master: Replica |
     if master is not None and master.state is not None:
         raise GatewayError(f"the master at {master.address} answers: leave --lost out, or stop it first")
     say(f"{to}: the log of this slave ends at {slave.durable_end}")
-    if slave.master_log_end < 0:
-        say("it never learnt where its master's log ended: how much it lacks cannot be known")
-    else:
-        behind, age = max(slave.master_log_end - slave.durable_end, 0), slave.tables_age_ms
-        when = "" if age is None else f" {age / 1000:.1f} s ago"
-        say(f"its master's log ended at {slave.master_log_end}{when}: the slave lacks {behind} bytes of that")
-        say("what the master stored after that cannot be known, unless it was a SYNC_MASTER and answered SEND_OK")
+    for line in lines_of_loss(slave):
+        say(line)
     say("see to it that the old master does not come back as a master: its directory has another log")
     if not yes:
         click.confirm("Make this slave the master?", abort=True)
     group.change(to, slave, role, MASTER_ID)
     say(f"{to} is the master")
+
+
+def lines_of_loss(slave: ReplicaState) -> list[str]:
+    """Return what a slave knows of its lost master's log, when it learned that, and what nobody knows."""
+    if slave.master_log_end < 0:
+        return ["it never learnt where its master's log ended: how much it lacks is not known"]
+    age, behind = slave.master_log_end_age_ms, slave.master_log_end - slave.durable_end
+    when = "at a time that it does not tell" if age is None else f"{age / 1000:.1f} s ago"
+    has = "all of that" if behind <= 0 else f"all of that but the last {behind} bytes"
+    return [
+        f"its master said last {when} that its own log ends at {slave.master_log_end}: the slave has {has}",
+        "how much the master stored since then, and the slave lacks, is not known",
+        "if this was the only slave of a SYNC_MASTER, it has every message that was answered SEND_OK",
+    ]
 
 
 @failover.command()

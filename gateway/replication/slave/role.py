@@ -116,9 +116,10 @@ class Slave:
             await passed
         return failed
 
-    def known(self) -> tuple[int, int | None]:
-        """Return where the master's log ended in the last round (−1: not known), and when all tables were copied."""
-        return (-1, None) if self._rounds is None else (self._rounds.log_end, self._rounds.copied_at_ms)
+    def known(self) -> tuple[int, int | None, int | None]:
+        """Return where the master's log ended (−1: not known), when it said so, and when all tables were copied."""
+        rounds = self._rounds
+        return (-1, None, None) if rounds is None else (rounds.log_end, rounds.log_end_at_ms, rounds.copied_at_ms)
 
     def keep_from(self) -> int:
         """Return the offset from which on the log is kept: everything that the master has."""

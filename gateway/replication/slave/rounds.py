@@ -105,7 +105,9 @@ class TableRounds:
         self.log_begin = 0
         """The offset at which the master's log began in the last round; 0 if that is not known."""
         self.log_end = -1
-        """The offset at which the master's log ended in the last round; −1 if that is not known."""
+        """The offset at which the master's log ended when it said so last; −1 if that is not known."""
+        self.log_end_at_ms: int | None = None
+        """The time at which the master said so, in epoch milliseconds; None if it never did."""
         self.copied_at_ms: int | None = None
         """The time of the last round that copied every table, in epoch milliseconds; None if there was none."""
 
@@ -238,7 +240,7 @@ class TableRounds:
             begin, end = int(table["commitLogMinOffset"]), int(table["commitLogMaxOffset"])
         except (KeyError, ValueError):
             raise GatewayError("the master does not tell where its log begins") from None
-        self.log_end = max(end, 0)
+        self.log_end, self.log_end_at_ms = max(end, 0), self._around.clock_ms()
         self.log_begin = max(begin, 0)  # upstream says -1 as long as the log is empty
 
     async def _ask(

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.cli.broker_call import BrokerRefused, BrokerUnreachable
 from gateway.cli.broker_option import AskedBroker
-from gateway.cli.failover import Group, Reached, Replica, RoleUnclear, _switch
+from gateway.cli.failover import Group, Reached, Replica, RoleUnclear, _switch, lines_of_loss
 from gateway.cli.tls_options import TlsOptions
 from gateway.errors import GatewayError
 from wire.bodies.tools.failover import ReplicaState
@@ -103,3 +103,24 @@ def test_an_order_without_an_answer_is_unclear(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(AskedBroker, "calling", lambda _self: Unheard())
     with pytest.raises(RoleUnclear, match=r"10\.0\.0\.2:10911 may be SYNC_MASTER or not: the broker did not answer"):
         Group("10.0.0.9:9876", TlsOptions()).change(SLAVE, state("SLAVE", 1), "SYNC_MASTER", 0)
+
+
+def test_what_a_slave_knows_of_its_lost_master_is_told_with_its_age_and_the_rest_is_not_known() -> None:
+    def told(durable_end: int, master_log_end: int, age_ms: int | None) -> list[str]:
+        return lines_of_loss(
+            ReplicaState(
+                broker_name="mq-a",
+                durable_end=durable_end,
+                master_log_end=master_log_end,
+                master_log_end_age_ms=age_ms,
+            )
+        )
+
+    known, rest, _ = told(900, 700, 12_345)
+    assert known == "its master said last 12.3 s ago that its own log ends at 700: the slave has all of that"
+    assert "since then, and the slave lacks, is not known" in rest
+    assert "lacks 0" not in known + rest
+    assert "the slave has all of that but the last 50 bytes" in told(650, 700, 0)[0]
+    assert "does not tell" in told(900, 700, None)[0]
+    (never,) = told(900, -1, None)
+    assert "is not known" in never

@@ -9,8 +9,8 @@ class ReplicaState(Body, kw_only=True):
     """The role of a broker, and how far its log reaches.
 
     ``durable_end`` is where the log ends on disk, ``visible_end`` where it ends for consumers. A slave knows where the
-    master's log ended when the tables were copied last (``master_log_end``), and how long ago all of them were copied
-    (``tables_age_ms``). ``changes`` counts changes of the role since the process started.
+    master's log ended when it said so last (``master_log_end``), how long ago that was (``master_log_end_age_ms``), and
+    how long ago all tables were copied (``tables_age_ms``). ``changes`` counts changes of the role since the start.
     """
 
     broker_name: str
@@ -26,3 +26,4 @@ class ReplicaState(Body, kw_only=True):
     master: str = ""
     master_log_end: int = -1
     tables_age_ms: int | None = None
+    master_log_end_age_ms: int | None = None

@@ -38,7 +38,7 @@ class Failover(DeskRequests):
     def state(self, _request: Request, _header: None) -> Answer:
         """Answer with role and log of this broker."""
         desk, settings, store = self._desk, self._desk.settings, self._desk.store
-        master_end, copied_at_ms = (-1, None) if desk.slave is None else desk.slave.known()
+        master_end, said_at_ms, copied_at_ms = (-1, None, None) if desk.slave is None else desk.slave.known()
         copying = None if desk.slave is None else desk.slave.state().copying
         state = ReplicaState(
             broker_name=settings.broker_name,
@@ -54,6 +54,7 @@ class Failover(DeskRequests):
             master="" if copying is None else copying.master_addr,
             master_log_end=master_end,
             tables_age_ms=None if copied_at_ms is None else max(desk.clock() - copied_at_ms, 0),
+            master_log_end_age_ms=None if said_at_ms is None else max(desk.clock() - said_at_ms, 0),
         )
         return Answer(body=state.build())
 
