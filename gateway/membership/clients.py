@@ -59,6 +59,7 @@ class Clients:
 
     def __init__(self) -> None:
         self._by_channel: dict[Channel, ConnectedClient] = {}
+        self._by_id: dict[str, dict[Channel, ConnectedClient]] = {}
 
     def __len__(self) -> int:
         return len(self._by_channel)
@@ -82,8 +83,12 @@ class Clients:
         client = self._by_channel.get(channel)
         if client is None:
             client = self._by_channel[channel] = ConnectedClient(channel, client_id, language, version, now_ms)
+            self._by_id.setdefault(client_id, {})[channel] = client
             return client, True
-        client.client_id = client_id
+        if client.client_id != client_id:
+            self._forget_id(client)
+            client.client_id = client_id
+            self._by_id.setdefault(client_id, {})[channel] = client
         client.language = language
         client.version = version
         client.last_heartbeat_ms = now_ms
@@ -91,7 +96,26 @@ class Clients:
 
     def remove(self, channel: Channel) -> ConnectedClient | None:
         """Forget a connection; the caller removes the client from its groups."""
-        return self._by_channel.pop(channel, None)
+        client = self._by_channel.pop(channel, None)
+        if client is not None:
+            self._forget_id(client)
+        return client
+
+    def producer_of(self, client_id: str) -> Channel | None:
+        """Return a producer's connection by its client id, for a reply to a request-reply call; None for none.
+
+        Of hundreds of thousands of members only those with this id are looked at: anybody may ask for any id.
+        """
+        for channel, client in self._by_id.get(client_id, {}).items():
+            if client.producer_groups and not channel.closed:
+                return channel
+        return None
+
+    def _forget_id(self, client: ConnectedClient) -> None:
+        named = self._by_id[client.client_id]
+        del named[client.channel]
+        if not named:
+            del self._by_id[client.client_id]
 
     def silent_since(self, moment_ms: int) -> list[ConnectedClient]:
         """Return the clients whose last heartbeat came before a moment, given in epoch milliseconds."""

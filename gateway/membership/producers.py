@@ -112,14 +112,6 @@ class Producers:
                 return channel
         return None
 
-    def channel_of(self, client_id: str) -> Channel | None:
-        """Return a producer's connection by its client id, for a reply to a request-reply call; None for none."""
-        for members in self._groups.values():
-            for channel, client in members.items():
-                if client.client_id == client_id and not channel.closed:
-                    return channel
-        return None
-
     def members(self, group: str) -> list[ConnectedClient]:
         """Return the clients of a group in the order in which they joined; empty if the group is not connected."""
         return list(self._groups.get(group, {}).values())

@@ -29,3 +29,23 @@ def test_silent_clients_are_those_whose_last_heartbeat_is_before_a_moment() -> N
     assert clients.remove(old.channel) is old
     assert clients.remove(old.channel) is None
     assert clients.get(old.channel) is None
+
+
+def test_a_producer_is_found_by_the_client_id_that_it_has_now() -> None:
+    server = Conversation()
+    clients = Clients()
+    consumer, _ = clients.seen(server.connect().channel, "c1", 0, 513, 1_000)
+    first, _ = clients.seen(server.connect().channel, "c1", 0, 513, 1_000)
+    second, _ = clients.seen(server.connect().channel, "c1", 0, 513, 1_000)
+    consumer.consumer_groups["g"] = 1
+    assert clients.producer_of("c1") is None
+    for producer in (first, second):
+        producer.producer_groups["g"] = 1
+    assert clients.producer_of("c1") is first.channel
+    clients.seen(first.channel, "c2", 0, 513, 2_000)
+    assert (clients.producer_of("c1"), clients.producer_of("c2")) == (second.channel, first.channel)
+    clients.remove(second.channel)
+    assert clients.producer_of("c1") is None
+    for client in (consumer, first):
+        clients.remove(client.channel)
+    assert clients._by_id == {}

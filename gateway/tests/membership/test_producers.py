@@ -46,13 +46,6 @@ def test_a_group_ends_with_its_last_member(members: Members) -> None:
     assert members.producers.pick("g") is None
 
 
-def test_a_producer_is_found_by_its_client_id(members: Members) -> None:
-    one = members.client("c1")
-    one.produces("g")
-    assert members.producers.channel_of("c1") is one.channel
-    assert members.producers.channel_of("c2") is None
-
-
 def test_the_limit_of_groups_holds(tmp_path: Path) -> None:
     members = Members(tmp_path, max_groups=2)
     client = members.client("c1")

@@ -57,11 +57,9 @@ class _Line:
     once if their client is gone.
     """
 
-    __slots__ = ("_is_passing", "_running", "client_id", "waiting")
+    __slots__ = ("_is_passing", "_running", "waiting")
 
     def __init__(self) -> None:
-        self.client_id = ""
-        """The client id by which replies last asked for this client."""
         self.waiting: deque[Deferred[None]] = deque()
         self._running = 0
         self._is_passing = False
@@ -95,8 +93,6 @@ class ReplyMessage(DeskRequests):
         self._send = SendMessage(desk)
         self._bytes: Shares[Channel] = Shares(MAX_WAITING_BYTES, MAX_CLIENT_WAITING_BYTES)
         self._lines: dict[Channel, _Line] = {}
-        self._channels: dict[str, Channel] = {}
-        """The channels of the clients that got replies, because a search among thousands of producers takes long."""
 
     @answers(RequestCode.SEND_REPLY_MESSAGE, SendMessageRequest, needs(on_topic(PUB, except_ending=REPLY_TOPIC_ENDING)))
     @answers(
@@ -131,7 +127,7 @@ class ReplyMessage(DeskRequests):
         client_id = message.property_map.get(PropertyName.REPLY_TO_CLIENT)
         if client_id is None:
             return f"reply message properties[{PropertyName.REPLY_TO_CLIENT}] is null"
-        channel = self._channel(client_id)
+        channel = self._desk.heartbeats.clients.producer_of(client_id)
         if channel is None:
             return f"push reply message fail, channel of <{client_id}> not found."
         line = self._line(channel)
@@ -187,18 +183,6 @@ class ReplyMessage(DeskRequests):
         self._desk.store.append(message, waiting.callback)
         return waiting
 
-    def _channel(self, client_id: str) -> Channel | None:
-        channel = self._channels.get(client_id)
-        if channel is not None:
-            return channel
-        channel = self._desk.producers.channel_of(client_id)
-        if channel is not None:
-            line = self._line(channel)
-            self._channels.pop(line.client_id, None)
-            line.client_id = client_id
-            self._channels[client_id] = channel
-        return channel
-
     def _line(self, channel: Channel) -> _Line:
         """Return the line in which the replies for one client wait for their turn."""
         line = self._lines.get(channel)
@@ -208,9 +192,7 @@ class ReplyMessage(DeskRequests):
         return line
 
     def _forget(self, channel: Channel) -> None:
-        line = self._lines.pop(channel, None)
-        if line is not None:
-            self._channels.pop(line.client_id, None)
+        self._lines.pop(channel, None)
 
 
 def _host_text(packed: bytes) -> str:

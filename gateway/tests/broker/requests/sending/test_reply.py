@@ -194,6 +194,17 @@ def test_a_client_that_comes_back_gets_its_replies_there(broker: WholeBroker) ->
     assert "not found" in (gone.remark or "")
 
 
+def test_a_reply_goes_to_nobody_who_has_another_id_now(broker: WholeBroker) -> None:
+    waits, replier = waiting_client(broker), broker.connect()
+    reply(broker, replier)
+    assert len(waits.received()) == 1
+    other = HeartbeatData("another", producers=("requesters",))
+    broker.ask_all(waits, RequestCode.HEART_BEAT, body=other.build())
+    (answer,) = reply(broker, replier)
+    assert "channel of <waits> not found" in (answer.remark or "")
+    assert waits.received() == []
+
+
 def test_a_reply_is_checked_as_every_send_is(broker: WholeBroker) -> None:
     replier = broker.connect()
     (unknown,) = reply(broker, replier, topic="unknown", default_topic="none")
