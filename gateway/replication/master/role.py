@@ -51,6 +51,7 @@ class Master:
         self._store: MessageStore | None = None
         self._port: SlavePort | None = None
         self._members: Members = _no_members
+        self._filler = 0, 0
 
     def stage(self, after: BatchObserver) -> BatchObserver:
         """Return the stage that holds batches for slaves; ``after`` itself if no sender waits for slaves."""
@@ -95,6 +96,7 @@ class Master:
 
         A log that is taken over is shown: its slaves showed it, and a person or a controller decided that it counts.
         """
+        self._filler = store.last_record_end(), store.stored_end
         if self._stage is None:
             tail.forget()
             return
@@ -162,7 +164,7 @@ class Master:
             ReplicaConnection(
                 addr=line.peer,
                 slave_ack_offset=line.reported_end,
-                diff=end - line.reported_end,
+                diff=self._end_for_slaves(end) - line.reported_end,
                 in_sync=port.is_in_sync(line),
                 transfer_from_where=line.sent_end,
             )
@@ -178,8 +180,13 @@ class Master:
 
     def _lag(self) -> int:
         assert self._store is not None, "serve is called first"
-        end = self._store.durable_end
+        end = self._end_for_slaves(self._store.durable_end)
         return max((end - line.reported_end for line in self._serving.lines), default=0)
+
+    def _end_for_slaves(self, end: int) -> int:
+        """Return where the log ends for slaves: they store a filler at the end with the record that follows it."""
+        before, after = self._filler
+        return before if before <= end <= after else end
 
     async def members(self) -> Mapping[int, str] | None:
         """Implement ``Peers.members``."""

@@ -19,6 +19,7 @@ from gateway.tests.broker.whole_broker import WholeBroker, pulling, sending
 from gateway.tests.remoting.conversation import Peer
 from gateway.tests.replication.master.test_role import HALF, NOBODY, OK, SyncMaster, end, ending, half
 from wire.bodies.heartbeat import HeartbeatData
+from wire.bodies.tools.statistics import ReplicationState
 from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.offsets import GetMaxOffsetRequest
@@ -412,4 +413,23 @@ def test_a_filler_at_the_end_of_the_log_is_not_waited_for(tmp_path: Path) -> Non
     again.report(end_of_record)
     assert again.bodies() == [b"one"]
     assert again.parts.store.hidden_from is None
+    again.master.serve(again.parts.store, again.master._members)
+    line = again.master._serving.buildProtocol(None)
+    line.peer, line.reported_end, line.sends, line.broker_id = "10.0.0.2:40000", end_of_record, True, 1
+    again.master._serving._lines[line] = None
+    assert lags(again) == (0, 0), "not behind while nothing follows the filler"
+    del again.master._serving._lines[line]  # nothing is sent to it
+    assert again.send(again.connect(), properties={"WAIT": "false"}).code == OK
+    again.master._serving._lines[line] = None
+    behind = again.parts.store.durable_end - end_of_record
+    assert lags(again) == (behind, behind)
+    del again.master._serving._lines[line]
     again.stop()
+
+
+def lags(broker: SyncMaster) -> tuple[int, float]:
+    """How far a slave is behind, as ``haStatus`` and the metrics show it."""
+    answer = broker.ask(broker.connect(), RequestCode.GET_BROKER_HA_STATUS)
+    [row] = ReplicationState.parse(answer.body).connections
+    [lag] = [one.value for one in broker.parts.registry.samples() if one.name == "rocketmq_gateway_replica_lag_bytes"]
+    return row.diff, lag
