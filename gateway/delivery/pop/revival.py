@@ -175,8 +175,7 @@ class Revival:
         if not stored:
             self._failed(point, done, "not stored")
             return
-        for offset in done:
-            point.reviving &= ~point.bit_of(offset)
+        # A record that slaves lack is stored, and not applied yet: its messages stay in ``reviving``, and come once.
         self._waiting.appendleft(point)  # the others, of which some may be on their way to be acknowledged
         self._ended()
 

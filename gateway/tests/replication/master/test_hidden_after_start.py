@@ -14,7 +14,7 @@ from gateway.metadata.names import HALF_TOPIC
 from gateway.metadata.unread_queues import NARROW
 from gateway.replication.replicated_mark import FILE_NAME, build_mark, parse_mark
 from gateway.tests.broker.lite.lite_client import PARENT, LiteConsumer, made
-from gateway.tests.broker.popping import POP, messages, popping
+from gateway.tests.broker.popping import POP, RETRY_TOPIC, messages, popping
 from gateway.tests.broker.whole_broker import WholeBroker, pulling, sending
 from gateway.tests.remoting.conversation import Peer
 from gateway.tests.replication.master.test_role import HALF, NOBODY, OK, SyncMaster, end, ending, half
@@ -26,7 +26,7 @@ from wire.headers.offsets import GetMaxOffsetRequest
 from wire.headers.pop import NotificationRequest
 from wire.headers.pull import QueryMessageRequest, ViewMessageRequest
 from wire.message.flags import PullFlag, SysFlag
-from wire.message.record import build_blank
+from wire.message.record import build_blank, parse_record
 
 TO_ALL: dict[str, Any] = {"topic": "orders", "queue_id": 0}
 
@@ -221,6 +221,32 @@ def test_a_pop_finds_what_is_shown_in_a_queue_that_was_at_its_end(tmp_path: Path
     answers += client.received()
     assert [popped.record.body for answer in answers for popped in messages(answer)] == [b"one"]
     again.stop()
+
+
+def test_a_popped_message_is_stored_again_once_though_no_slave_has_that(tmp_path: Path) -> None:
+    broker = SyncMaster(tmp_path)
+    good(broker, b"one")
+    broker.report()
+    broker.ask_all(broker.connect(), POP, popping(invisible_time=1_000))
+    broker.report()
+    broker.lose()
+    broker.wait(4)
+    assert again_stored(broker) == [b"one"]
+    broker.report()
+    broker.wait(2)
+    assert (again_stored(broker), broker.bodies(RETRY_TOPIC)) == ([b"one"], [b"one"])
+    broker.stop()
+
+
+def again_stored(broker: SyncMaster) -> list[bytes]:
+    """What is stored for another delivery, whether or not readers see it."""
+    store = broker.parts.store
+    found, place = [], 0
+    while (record := store.durable_record_at(place)) is not None:
+        message = parse_record(record)
+        found += [message.body] if message.topic == RETRY_TOPIC else []
+        place += len(record)
+    return found
 
 
 @pytest.mark.parametrize("all_of_parent", [False, True])
