@@ -78,6 +78,7 @@ class Pops:
         """Wake those who wait for queues of which hidden messages are shown now."""
         for topic, queue_id, _ in queues:
             self.positions.unread.arrived(topic, queue_id)
+            self.revival.shown(topic, queue_id)
             self.held.shown(topic, queue_id)
             self.notified.shown(topic, queue_id)
 

@@ -64,15 +64,40 @@ class Revival:
         self._form = RETRY_V2 if settings.enable_retry_topic_v2 else RETRY_V1
         self._separate_queues = settings.use_separate_retry_queue
         self._waiting: deque[CheckPoint] = deque()
+        self._unseen: dict[tuple[str, int], deque[CheckPoint]] = {}
         self._under_way = 0
         self._running = True
         self._going = False
 
     def tick(self) -> None:
         """Begin with check points that have become due; call this every ``TICK_MS`` of ``check_points``."""
-        if self._store.hidden_from is None:  # otherwise a popped message may be hidden, and is not gone
-            self._waiting += self._points.take_due(self._clock_ms())
-            self._go_on()
+        due = self._points.take_due(self._clock_ms())
+        if self._store.hidden_from is None:
+            for unseen in self._unseen.values():
+                self._waiting += unseen
+            self._unseen.clear()
+            self._waiting += due
+        else:
+            for point in due:
+                self._take(point)
+        self._go_on()
+
+    def shown(self, topic: str, queue_id: int) -> None:
+        """Take the due check points of a queue of which hidden messages are shown now; ``tick`` begins with them."""
+        unseen = self._unseen.get((topic, queue_id), ())
+        while unseen and self._is_shown(unseen[0]):
+            self._waiting.append(unseen.popleft())
+
+    def _take(self, point: CheckPoint) -> None:
+        """Take a check point, or keep it until its messages are shown: one that a start hides is not gone."""
+        if self._is_shown(point):
+            self._waiting.append(point)
+        else:
+            self._unseen.setdefault((point.topic, point.queue_id), deque()).append(point)
+
+    def _is_shown(self, point: CheckPoint) -> bool:
+        offsets = point.offsets(point.left())
+        return not offsets or offsets[-1] < self._store.max_offset(point.topic, point.queue_id)
 
     def stop(self) -> None:
         """Begin with no more check points."""
@@ -81,7 +106,7 @@ class Revival:
     @property
     def count(self) -> int:
         """The number of check points that are due and not done."""
-        return len(self._waiting) + self._under_way
+        return len(self._waiting) + self._under_way + sum(map(len, self._unseen.values()))
 
     def _go_on(self) -> None:
         if self._going:  # called from within, by one that was done at once

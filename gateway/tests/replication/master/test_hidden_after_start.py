@@ -223,6 +223,33 @@ def test_a_pop_finds_what_is_shown_in_a_queue_that_was_at_its_end(tmp_path: Path
     again.stop()
 
 
+def test_a_shown_message_that_was_popped_is_stored_again_while_others_are_hidden(tmp_path: Path) -> None:
+    broker = SyncMaster(tmp_path / "first")
+    ends = []
+    for body in (b"one", b"two"):
+        good(broker, body)
+        ends.append(broker.parts.store.durable_end)
+    client = broker.connect()
+    for _ in range(2):
+        broker.report()
+        broker.ask_all(client, POP, popping(max_msg_nums=1, invisible_time=1_000))
+    broker.report()
+    shutil.copytree(broker.directory, tmp_path / "older")
+    (tmp_path / "older" / FILE_NAME).write_bytes(build_mark(ends[0]))  # as a power failure leaves it
+    older = SyncMaster(tmp_path / "older", broker.clock())
+    assert older.bodies() == [b"one"]
+    older.wait(3)
+    assert again_stored(older) == [b"one"]
+    older.report(ends[1])
+    older.wait(2)
+    assert again_stored(older) == [b"one", b"two"]
+    older.report()
+    older.wait(2)
+    older.report()
+    assert older.bodies(RETRY_TOPIC) == [b"one", b"two"]
+    older.stop()
+
+
 def test_a_popped_message_is_stored_again_once_though_no_slave_has_that(tmp_path: Path) -> None:
     broker = SyncMaster(tmp_path)
     good(broker, b"one")
