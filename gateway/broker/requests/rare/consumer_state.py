@@ -18,9 +18,10 @@ from gateway.broker.client_calls import (
     members_of,
 )
 from gateway.broker.cold_reads import TOOLS
-from gateway.broker.desk import DeskRequests
+from gateway.broker.desk import Desk, DeskRequests
 from gateway.broker.requests.queue_rows import queue_table
 from gateway.errors import RequestRefused
+from gateway.membership.clients import ConnectedClient
 from gateway.remoting.declared import GET, SERVED, SUB, needs, on_group, on_topic
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import table_of_texts
@@ -38,10 +39,16 @@ from wire.message.record import parse_records
 OFFSETS_SINCE_VERSION = 28
 """V3_0_7_SNAPSHOT: the first client with GET_CONSUMER_STATUS_FROM_CLIENT."""
 OFFSETS_TIMEOUT_S = 5.0
+MAX_TOLD_BYTES = 67_108_864
+"""Bytes of the answers of clients that are kept until the last client of the group has answered, for all requests."""
 
 
 class ConsumerState(DeskRequests):
     """Requests that the broker passes on to consumers."""
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(desk)
+        self._told_bytes = 0
 
     @answers(
         RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
@@ -52,7 +59,7 @@ class ConsumerState(DeskRequests):
     async def offsets(self, request: Request, header: GetConsumerStatusRequest) -> Answer:
         """Answer with the offsets that the clients of a group, or one of them, have in memory.
 
-        Clients that do not answer are left out.
+        Clients that do not answer are left out, and those whose answers find no room.
         """
         members = members_of(self._desk.consumers, header.group)
         if not members:
@@ -63,16 +70,23 @@ class ConsumerState(DeskRequests):
         for client in asked:
             check_version(client, OFFSETS_SINCE_VERSION)
         question = GetConsumerStatusRequest(topic=header.topic, group=header.group)
-        code = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
-        calls = [ensureDeferred(ask_client(each, code, question, timeout_s=OFFSETS_TIMEOUT_S)) for each in asked]
         told: dict[str, bytes] = {}
-        for client, (has_answered, answer) in zip(asked, await DeferredList(calls, consumeErrors=True), strict=True):
-            if has_answered and answer.code == ResponseCode.SUCCESS and answer.body:
-                told[client.client_id] = answer.body
+        await DeferredList([ensureDeferred(self._told(each, question, told)) for each in asked], consumeErrors=True)
+        self._told_bytes -= sum(map(len, told.values()))
         what, advice = f"offsets that clients of group {header.group} have in memory", "ask for one client (clientAddr)"
         tables = ((client_id, _offsets_of(what, told[client_id])) for client_id in sorted(told))
         text: Any = await self._desk.turns.run(table_of_texts(what, tables, advice=advice), request.channel)
         return Answer(body=GetConsumerStatusBody(consumer_table=text).build())
+
+    async def _told(self, client: ConnectedClient, question: GetConsumerStatusRequest, told: dict[str, bytes]) -> None:
+        """Ask a client, and keep its answer while there is room: it is parsed when the last client has answered."""
+        code = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
+        answer = await ask_client(client, code, question, timeout_s=OFFSETS_TIMEOUT_S)
+        body, known = answer.body, told.get(client.client_id, b"")
+        size = self._told_bytes + len(body) - len(known)
+        if answer.code == ResponseCode.SUCCESS and body and size <= MAX_TOLD_BYTES:
+            self._told_bytes = size
+            told[client.client_id] = body
 
     @answers(RequestCode.GET_CONSUMER_RUNNING_INFO, GetConsumerRunningInfoRequest, needs(on_group(GET)), slave=SERVED)
     async def running_info(self, _request: Request, header: GetConsumerRunningInfoRequest) -> Answer:

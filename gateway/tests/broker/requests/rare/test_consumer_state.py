@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
+from gateway.broker.requests.rare import consumer_state
 from gateway.tests.broker.whole_broker import WholeBroker
+from gateway.tests.membership.subscriptions import subscription
 from wire.bodies.consumers import GetConsumerStatusBody
+from wire.bodies.heartbeat import ConsumerData, HeartbeatData
 from wire.bodies.message_queue import MessageQueue
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.admin import ConsumeMessageDirectlyResultRequest, GetConsumerRunningInfoRequest
@@ -95,3 +100,25 @@ def test_a_client_that_does_not_answer_is_left_out(broker: WholeBroker) -> None:
     broker.wait(5.25)
     (answer,) = tool.received()
     assert GetConsumerStatusBody.parse(answer.body).consumer_table == {}
+
+
+def test_answers_that_wait_for_the_last_client_take_no_more_memory_than_a_limit(
+    broker: WholeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool, code = broker.connect(), RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
+    clients = {name: broker.connect() for name in "abc"}
+    for name, client in clients.items():
+        wanted = ConsumerData("group", subscriptions=(subscription("orders"),))
+        broker.ask_all(client, RequestCode.HEART_BEAT, body=HeartbeatData(name, consumers=(wanted,)).build())
+    body = GetConsumerStatusBody({QUEUE: 7}).build()
+    monkeypatch.setattr(consumer_state, "MAX_TOLD_BYTES", 2 * len(body))
+    for _ in range(2):
+        for client in clients.values():
+            client.received()
+        assert broker.ask_all(tool, code, status()) == []
+        for client in clients.values():
+            (asked,) = client.received()
+            client.send(asked.response(ResponseCode.SUCCESS, body=body))
+        broker.turn()
+        (answer,) = tool.received()
+        assert GetConsumerStatusBody.parse(answer.body).consumer_table == {"a": {QUEUE: 7}, "b": {QUEUE: 7}}
