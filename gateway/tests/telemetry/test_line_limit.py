@@ -22,6 +22,7 @@ from gateway.telemetry.logs import (
     LineLimit,
 )
 from gateway.tests.remoting.conversation import Conversation
+from gateway.tests.remoting.tls.speaking import echoing
 
 SOURCES = Path(__file__).parents[2]
 SERVER_PARTS = [
@@ -37,6 +38,22 @@ EVENTS_BY_NAME = {
 """Events that are no constant where they are written: notices and remarks of a start, what the broker finds when it is
 told its own address, two fixed sentences, and why a connection was refused or its TLS failed.
 """
+
+
+PORTS = ("remoting/", "replication/master/", "access/guard.py", "broker/pages/")
+"""The parts that write lines for what peers send to a port."""
+OWN_EVENTS = {
+    *("listening", "listening for slaves", "certificate renewed", "callback failed"),
+    "the certificate is not valid today: peers that verify it end their connections",
+    "plain connections are let in without a certificate of the client",
+    "files of TLS not looked at",
+    "files of TLS changed and cannot be used; the earlier ones stay in use",
+    "hidden until enough slaves have it; with brokerRole=ASYNC_MASTER a start shows it",
+    "enough slaves have what was hidden since the start",
+    "too few slaves have the last messages, the next start hides them",
+    "slaves have what senders wait for again",
+}
+"""The events of these parts that tell of starts, stops, files and the end of a fault."""
 
 
 class Lines:
@@ -111,7 +128,48 @@ def test_the_page_of_log_lines_names_events_that_there_are() -> None:
     page = (SOURCES.parent / "docs" / "logs.md").read_text(encoding="utf-8")
     named = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
     assert len(named) > 30
-    assert not set(named) - events
+    assert not set(named) - events - passed_on()
+
+
+def test_the_page_of_log_lines_names_every_event_that_a_peer_causes_at_a_port() -> None:
+    written = {
+        ast.literal_eval(call.args[0])
+        for path, call in calls()
+        if is_constant(call) and is_levelled(call) and path.relative_to(SOURCES).as_posix().startswith(PORTS)
+    }
+    page = (SOURCES.parent / "docs" / "logs.md").read_text(encoding="utf-8")
+    named = {
+        event for row in re.findall(r"^\| (`.+`) \|", page, re.MULTILINE) for event in re.findall(r"`([^`]+)`", row)
+    }
+    assert written >= OWN_EVENTS
+    assert sorted((written | passed_on()) - OWN_EVENTS - named) == []
+
+
+def test_connections_whose_tls_fails_write_a_burst_and_are_counted(lines: Lines) -> None:
+    talk = Conversation(echoing()[0])
+    lines.take()  # it listens
+    for _ in range(100):
+        talk.connect().send_bytes(b"\x16\x03\x01\x00\x05hello")
+    assert len(lines.take()) == BURST_LINES
+    lines.handler.tell_left_out(at_end=True)
+    (told,) = lines.take()
+    assert f'of="TLS handshake failed" left_out={100 - BURST_LINES}' in told
+
+
+def passed_on() -> set[str]:
+    """Return the events that functions of the ports of TLS are given as arguments."""
+    found = set[str]()
+    for path in SERVER_PARTS:
+        if path.name in ("first_byte.py", "link.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call) and ast.unparse(node.func) in ("_refuse", "self._failed"):
+                    values = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
+                    found |= {value for value in values if isinstance(value, str)}
+    return found
+
+
+def is_levelled(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr != "debug"
 
 
 def is_constant(call: ast.Call) -> bool:
