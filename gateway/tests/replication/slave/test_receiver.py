@@ -243,6 +243,23 @@ def test_a_new_slave_begins_where_its_master_does(tmp_path: Path, hides: bool) -
     assert world.reports()[-1] == world.master.durable_end
 
 
+def test_a_slave_without_a_record_whose_master_deletes_more_says_that_its_directory_has_to_be_emptied(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(tmp_path)
+    for _ in range(3):
+        some_messages(world.master)
+    remove_first(world.master._log.files)
+    world.hides_from = 0
+    assert world.start() == 0
+    assert world.slave.min_commit_log_offset == world.slave.max_commit_log_offset == LOG_FILE_BYTES
+    world.lose()
+    remove_first(world.master._log.files)
+    world.reactor.advance(RETRY_S)
+
+    assert f"begins at {LOG_FILE_BYTES}, the master's begins at {2 * LOG_FILE_BYTES}: empty" in _reasons(caplog)[-1]
+
+
 def test_after_a_lost_connection_the_copy_goes_on_once_it_is_proven(tmp_path: Path) -> None:
     world = World(tmp_path)
     some_messages(world.master)
