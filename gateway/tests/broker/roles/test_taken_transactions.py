@@ -6,8 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from gateway.broker.takeover import CopyMark
+from gateway.cli.main import cli
 from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC
 from gateway.settings.transaction import TransactionStateStore
 from gateway.tests.broker.whole_broker import WholeBroker
@@ -189,3 +191,30 @@ def test_a_kill_before_the_missing_op_records_are_written_changes_no_outcome(
     assert pending(again) == ["k2"]
     assert not RememberedStore(again.directory / "transaction").load().is_searched
     again.stop()
+
+
+@others
+def test_a_move_to_another_store_finds_the_outcomes_whose_op_records_are_missing(
+    tmp_path: Path, store: TransactionStateStore
+) -> None:
+    broker = started(tmp_path / "log", store)
+    prepare(broker, "k0", "k1", "k2")
+    end(broker, "k0", ROLLBACK)
+    end(broker, "k1", COMMIT)
+    follow(broker).stop()
+    CopyMark(tmp_path / "log").set()
+    taken = started(tmp_path / "log", QUEUE, broker.clock())
+    killed = tmp_path / "killed"
+    shutil.copytree(taken.directory, killed)
+    taken.stop()
+
+    size = (killed / "commitlog" / f"{0:020d}").stat().st_size
+    command = ["store", "migrate-transactions", str(killed), "--to", str(TABLE), "--apply"]
+    sizes = ["--set", f"mappedFileSizeCommitLog={size}", "--set", "maxMessageSize=65536"]
+    result = CliRunner().invoke(cli, [*command, *sizes])
+    assert result.output.startswith("1 pending transactions in the state store 'queue'"), result.output
+    assert result.exit_code == 0
+    assert not RememberedStore(killed / "transaction").load().is_searched
+    moved = started(killed, TABLE, taken.clock())
+    assert pending(moved) == ["k2"]
+    moved.stop()
