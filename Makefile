@@ -142,9 +142,9 @@ test-compat:
 	@$(MAKE) --no-print-directory test-compat-together
 	@$(MAKE) --no-print-directory test-compat-alone
 
-# Three at a time, also on two processors: servers and Java's clients wait for each other half of the time.
+# Four at a time, also on two processors: servers and Java's clients wait for each other, and three took a third of both.
 test-compat-together: setup-test compat-machine
-	@.ci/stage "compatibility tests" $(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m "not alone" --ignore compat_tests/spark compat_tests
+	@.ci/stage "compatibility tests" $(PYTEST) -n 4 --dist loadfile --no-loadscope-reorder -m "not alone" --ignore compat_tests/spark compat_tests
 
 test-compat-alone: setup-test compat-machine
 	@.ci/stage "compatibility tests alone" $(PYTEST) -m alone --ignore compat_tests/spark compat_tests
