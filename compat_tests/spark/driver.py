@@ -33,7 +33,7 @@ GONE_TIMEOUT_S = 120.0
 _ANSWER = "answer "
 _MARK = "COMPAT_SPARK_DRIVER"
 """In the environment of a driver and of all that it starts: who is told of a death by nobody else is found by it."""
-_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """It lives for seconds: what the better compiler would win later is not waited for."""
 _SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",
@@ -187,7 +187,7 @@ class Driver:
 
 def submit_arguments(more_of_java: str = "") -> str:
     """Return ``PYSPARK_SUBMIT_ARGS`` for a session of short queries."""
-    java = {f"spark.{part}.extraJavaOptions": _JAVA_OPTIONS + more_of_java for part in ("driver", "executor")}
+    java = {f"spark.{part}.extraJavaOptions": JAVA_OPTIONS + more_of_java for part in ("driver", "executor")}
     settings = {**_SETTINGS, **java}
     options = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     return shlex.join([*options, "pyspark-shell"])
