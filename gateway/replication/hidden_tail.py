@@ -68,6 +68,14 @@ class HiddenTail:
         self._told = told
 
     @property
+    def is_noted(self) -> bool:
+        """True if it is noted how far the log is replicated; blocks.
+
+        :raises OSError: the file cannot be read.
+        """
+        return self._mark.load() is not None
+
+    @property
     def bytes(self) -> int:
         """The bytes that are hidden."""
         return self.end - self.shown_end

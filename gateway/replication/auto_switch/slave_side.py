@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gateway.replication.auto_switch.confirmed import ConfirmedStage
 from gateway.replication.auto_switch.group import SlaveOfGroup
 from gateway.replication.auto_switch.joining import GroupJoining
 from gateway.replication.hidden_tail import HiddenTail
 from gateway.replication.slave.beginning import BeginningLog
+from gateway.replication.slave.confirmed import ConfirmedStage
 from gateway.replication.slave.joining import Joining
 from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings import Address

@@ -94,13 +94,15 @@ class Master:
     def begin(self, store: MessageStore, tail: HiddenTail, show: Show, *, takes_over: bool) -> None:
         """Hide what the store found on the disk and is not known to be replicated; blocks.
 
-        A log that is taken over is shown: its slaves showed it, and a person or a controller decided that it counts.
+        A log that a controller lets a member take over is shown: consumers saw it at the last master, and their offsets
+        count from there. Without a controller, a slave keeps the note of what it knows to be replicated only as long as
+        its log may end otherwise than its master's, and that end is hidden here, too.
         """
         self._filler = store.last_record_end(), store.stored_end
         if self._stage is None:
             tail.forget()
             return
-        tail.begin(store, show, shows_all=takes_over)
+        tail.begin(store, show, shows_all=takes_over and self._group is not None)
         if tail.bytes:
             log.warning(
                 "hidden until enough slaves have it; with brokerRole=ASYNC_MASTER a start shows it",

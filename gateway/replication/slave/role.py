@@ -16,6 +16,7 @@ from gateway.replication.slave.joining import GroupFollow
 from gateway.replication.slave.receiver import Receiver
 from gateway.replication.slave.refusals import SlaveRefusals
 from gateway.replication.slave.rounds import TableRounds, Tables
+from gateway.replication.slave.shown_copy import ShownCopy
 from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings import Address, Settings
 from gateway.settings.addresses import parse_address
@@ -53,26 +54,27 @@ class Slave:
         self._settings = settings
         self._around = around
         self._group = group
+        self._shown = ShownCopy(settings, around)
         self._refusals = SlaveRefusals(settings.slave_read_enable, self._master_text)
         self._names: Names | None = None
         self._receiver: Receiver | None = None
         self._rounds: TableRounds | None = None
 
     def stage(self, after: BatchObserver) -> BatchObserver:
-        """Return the stage that holds records until the master says that all members have them; or ``after``."""
-        return after if self._group is None else self._group.stage(after)
+        """Return the stage that holds records until the master says that enough have them; or ``after``."""
+        return self._shown.stage(after) if self._group is None else self._group.stage(after)
 
     def serve(self, store: MessageStore, tables: Tables, names: Names) -> None:
         """Take what is copied into, and the way to the name servers."""
         self._names = names
-        self._rounds = TableRounds(tables, self._around, self._address)
+        self._rounds = TableRounds(tables, self._around, self._address, self._told)
         joining = None if self._group is None else self._group.joining(store, self._around)
         self._receiver = Receiver(store, self._settings, self._around, self._find_master, joining)
 
     def begin(self, store: MessageStore, tail: HiddenTail, show: Show) -> None:
-        """Hide what the store found on the disk and the master has not confirmed, in a group; blocks."""
+        """Hide what the store found on the disk and may be nowhere else; blocks."""
         if self._group is None:
-            tail.forget()
+            self._shown.begin(store, tail, show)
             return
         tail.begin(store, show, shows_all=False)
         if tail.bytes:
@@ -93,8 +95,16 @@ class Slave:
 
     def drain(self) -> None:
         """Let everything held become visible: the broker stops, and nobody reads any more."""
-        if self._group is not None:
+        if self._group is None:
+            self._shown.drain()
+        else:
             self._group.drain()
+
+    def _told(self, master: Address, shown_end: int) -> None:
+        """Take how far a master shows its log, if this log is a copy of it."""
+        copied = self._receiving.state.master
+        if self._group is None and copied is not None and copied.remoting == master:
+            self._shown.told(shown_end)
 
     def round(self) -> Awaitable[None] | None:
         """Copy the tables of the master once."""

@@ -20,6 +20,7 @@ from gateway.metadata.request_modes import RequestModes
 from gateway.metadata.topics import Topics
 from gateway.remoting.pending import CallFailed
 from gateway.replication.slave.asking import ask, check_role
+from gateway.replication.slave.beginning import VISIBLE_END
 from gateway.replication.slave.pages import PAGE_NAMES, Pages
 from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings import Address
@@ -91,9 +92,17 @@ class TableRounds:
     """The copies of one master's tables.
 
     :param master: returns the master's address; None as long as nobody named it.
+    :param told: called with a master and the offset up to which it shows its log.
     """
 
-    def __init__(self, tables: Tables, around: ReplicationSurroundings, master: Callable[[], Address | None]) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        around: ReplicationSurroundings,
+        master: Callable[[], Address | None],
+        told: Callable[[Address, int], None] | None = None,
+    ) -> None:
+        self._told = told
         self._tables = tables
         self._around = around
         self._master = master
@@ -238,10 +247,13 @@ class TableRounds:
         try:
             table = KVTable.parse(answer.body).table
             begin, end = int(table["commitLogMinOffset"]), int(table["commitLogMaxOffset"])
+            shown_end = int(table.get(VISIBLE_END, end))  # Apache RocketMQ shows all at once
         except (KeyError, ValueError):
             raise GatewayError("the master does not tell where its log begins") from None
         self.log_end, self.log_end_at_ms = max(end, 0), self._around.clock_ms()
         self.log_begin = max(begin, 0)  # upstream says -1 as long as the log is empty
+        if self._told is not None:
+            self._told(master, shown_end)
 
     async def _ask(
         self, master: Address, code: RequestCode, header: Header | None = None, unless: int = ResponseCode.SUCCESS

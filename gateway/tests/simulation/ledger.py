@@ -107,9 +107,19 @@ class Ledger:
                     message = result.message
                     place = Place(result.queue.topic, result.queue.queue_id, result.queue_offset)
                     key = message.property_map.get(PropertyName.UNIQ_KEY, "")
+                    self._not_early(process, place, result.commit_log_offset)
                     self._show(number, place, _identity(key, message.body), is_weak=is_weak)
 
         process.parts.store.listen(visible)
+
+    def _not_early(self, process: Process, place: Place, log_offset: int) -> None:
+        """Check that a slave does not show before its master what more than the two of them have to have."""
+        if self.copies < 2 or not process.is_slave or process.is_stopping or process.parts.group is not None:
+            return
+        others = (machine.process for machine in self._machines)
+        masters = (other for other in others if other is not None and other.is_ready and not other.is_slave)
+        if place not in self.shown and all(master.parts.store.shown_end <= log_offset for master in masters):
+            self._world.break_promise(f"machine {process.machine.number}, a slave, shows {place} before its master")
 
     def look(self, process: Process, *, is_start: bool = False) -> dict[Place, tuple[str, str]]:
         """Read every queue of a broker; return key and identity of each message."""
@@ -205,10 +215,9 @@ class Ledger:
             return
         if process.takes_over:
             self._promoted.update(found)
-        else:
-            if process.parts.group is None:  # of a controller's set a member may be alone
-                self._nothing_new(process, before, found)
-            found = read_all(process, hidden_too=True)
+        elif process.parts.group is None:  # of a controller's set a member may be alone
+            self._nothing_new(process, before, found)
+        found = read_all(process, hidden_too=True)
         self.values = {queue: offset for queue, offset in actual.items() if offset >= 0}
         self.took(process.machine, self.values)
         self._all_there(process, found)

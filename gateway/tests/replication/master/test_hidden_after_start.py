@@ -388,10 +388,15 @@ def test_a_broker_that_waits_for_no_slave_shows_everything_and_so_do_later_start
     last.stop()
 
 
-def test_a_promoted_slave_shows_what_it_has(again: SyncMaster) -> None:
+@pytest.mark.parametrize("was_a_copy", [False, True])
+def test_a_promoted_slave_shows_what_was_a_copy_of_its_masters_log(again: SyncMaster, was_a_copy: bool) -> None:
     again.stop()
     CopyMark(again.directory).set()
+    if was_a_copy:
+        (again.directory / FILE_NAME).unlink()
     promoted = SyncMaster(again.directory, again.clock())
+    assert promoted.bodies() == [b"one", b"two"][: 1 + was_a_copy]
+    promoted.report()
     assert promoted.bodies() == [b"one", b"two"]
     promoted.stop()
 

@@ -14,7 +14,6 @@ from gateway.metadata.names import SCHEDULE_TOPIC
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.replication import comparing
 from gateway.replication.auto_switch import joining
-from gateway.replication.auto_switch.confirmed import ConfirmedStage
 from gateway.replication.auto_switch.joining import GroupJoining
 from gateway.replication.controlled.sync_set import InSyncMembers
 from gateway.replication.epochs import Epochs
@@ -22,8 +21,10 @@ from gateway.replication.master import port, sending
 from gateway.replication.master.copies import Copies
 from gateway.replication.master.sending import SlaveLine
 from gateway.replication.master.stage import ReplicatedStage
+from gateway.replication.slave.confirmed import ConfirmedStage
 from gateway.replication.slave.receiver import Receiver
 from gateway.replication.slave.rounds import TableRounds
+from gateway.replication.slave.shown_copy import ShownCopy
 from gateway.schedule.delay_service import DelayService
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutStatus, WaitFor
@@ -223,6 +224,11 @@ def _show_held(stage: Any) -> None:
 
 def show_what_a_start_found(patch: Patch) -> None:
     patch(MessageStore, "hide_from", lambda _self, _place: None)
+
+
+def show_what_two_have(patch: Patch) -> None:
+    """A slave shows what it has, also if more than its master and itself have to have it."""
+    patch(ShownCopy, "stage", lambda _self, after: after)
 
 
 def answer_by_the_begin(patch: Patch) -> None:
@@ -449,6 +455,7 @@ BUGS: Mapping[str, Bug] = {
     "messages are visible when they are answered 12": Bug(show_at_timeout, 100),
     "messages are visible when they are answered 11": Bug(show_without_slaves, 100),
     "a restart shows what no slave has": Bug(show_what_a_start_found, 100),
+    "a slave of three shows what two have": Bug(show_what_two_have, 100),
     "a batch is replicated when its begin is": Bug(answer_by_the_begin, 100),
     "a time-out answers SEND_OK": Bug(answer_ok_at_timeout, 100),
     "a send waits for nothing": Bug(answer_when_written, 100),

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.replication.auto_switch.confirmed import ConfirmedStage
 from gateway.replication.hidden_tail import HiddenTail
 from gateway.replication.replicated_mark import ReplicatedMark
+from gateway.replication.slave.confirmed import ConfirmedStage
 from gateway.store.durability.surroundings import BatchObserver
 from gateway.store.message_store import MessageStore
 from gateway.tests.store.small_store import SMALL, Executor, message, opened, read_all

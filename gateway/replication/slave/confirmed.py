@@ -1,4 +1,4 @@
-"""The stage of a slave: copied records are visible once every member that senders wait for has them.
+"""The stage of a slave: copied records are visible once as many members as senders wait for have them.
 
 The master says how far that is. Records that are not visible may be cut away in a switch, and nobody has read them.
 """
