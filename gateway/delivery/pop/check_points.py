@@ -4,6 +4,9 @@ records.
 Pure: every change is a record of the revive topic (``wire.disk.revive_log``). Each record is applied here in the order
 of the log, when it is stored and again after a restart. A check point goes as soon as all its messages are settled,
 either acknowledged or delivered again. Upstream: ``PopBufferMergeService`` and half of ``PopReviveService``.
+
+A record that is in the log, but that too few slaves have, is applied when enough of them have it. Until then its check
+point is *coming*: its messages may be acknowledged already, and are not delivered again.
 """
 
 from __future__ import annotations
@@ -32,7 +35,8 @@ class CheckPoint:
     """The messages of one pop from one queue. A plain class for speed: one is made for every queue of every pop.
 
     ``acked``, ``acking`` and ``reviving`` have a bit for each message. They mean: settled in the log, on its way to be
-    acknowledged, on its way to be delivered again. A bit in ``replaced`` means that the message has a check point of
+    acknowledged, on its way to be delivered again. Both ways end when the record that settles the message is applied,
+    or is not stored. A bit in ``replaced`` means that the message has a check point of
     its own, or will have one.
     """
 
@@ -149,6 +153,7 @@ class CheckPoints:
     def __init__(self, max_settled: int = MAX_SETTLED, limit: int = OPEN_LIMIT) -> None:
         self.shares: Shares[str] = Shares(limit)
         self._open: dict[Key, CheckPoint] = {}
+        self._coming: dict[Key, CheckPoint] = {}
         self._by_topic: defaultdict[str, dict[CheckPoint, None]] = defaultdict(dict)
         self._due: dict[int, dict[CheckPoint, None]] = {}
         self._next_tick: int | None = None
@@ -164,6 +169,13 @@ class CheckPoints:
 
     # -- the log tells --------------------------------------------------------------------------------------
 
+    def announce(self, record: CheckPointRecord, revive_queue_id: int) -> None:
+        """Take a check point that is in the log, and that ``put`` adds later."""
+        point = CheckPoint(record, revive_queue_id, revive_offset=-1)
+        if point.key not in self._open and point.key not in self._coming:
+            self._coming[point.key] = point
+            self.shares.add(point.group)
+
     def put(self, record: CheckPointRecord, revive_queue_id: int, revive_offset: int) -> CheckPoint:
         """Add a check point that is in the log; a check point that was written again moves to its new record."""
         point = CheckPoint(record, revive_queue_id, revive_offset)
@@ -175,6 +187,13 @@ class CheckPoints:
                 self.ack(key, point.offsets(point.acked))
                 return former
             self._forget(former)  # set back, the group popped something else there within one millisecond
+        coming = self._coming.pop(key, None)
+        if coming is not None:
+            self.shares.give_back(coming.group)
+            if coming.diffs == point.diffs:
+                coming.revive_queue_id, coming.revive_offset = revive_queue_id, revive_offset
+                coming.acked = point.acked
+                point = coming
         if point.acked == point.all:
             self._remember(key, ())
             return point
@@ -192,7 +211,10 @@ class CheckPoints:
         if point is None:
             return
         for offset in offsets:
-            point.acked |= point.bit_of(offset)
+            bit = point.bit_of(offset)
+            point.acked |= bit
+            point.acking &= ~bit
+            point.reviving &= ~bit
         if point.acked == point.all:
             self._forget(point)
             self._remember(key, point.offsets(point.replaced))
@@ -211,8 +233,8 @@ class CheckPoints:
     # -- questions ------------------------------------------------------------------------------------------
 
     def find(self, key: Key) -> CheckPoint | None:
-        """Return an open check point, or None."""
-        return self._open.get(key)
+        """Return an open check point, or one that is coming, or None."""
+        return self._open.get(key) or self._coming.get(key)
 
     def is_open(self, point: CheckPoint) -> bool:
         """Return whether this very check point is open; False if its topic was deleted."""

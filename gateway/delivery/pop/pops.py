@@ -12,6 +12,7 @@ from gateway.delivery.pop.positions import Positions
 from gateway.delivery.pop.revival import Revival
 from gateway.delivery.pop.revive_log import ReviveLog
 from gateway.delivery.surroundings import BrokerTables, DeliverySurroundings
+from gateway.errors import RequestRefused
 from gateway.settings import Settings
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutOutcome
@@ -45,6 +46,7 @@ class Pops:
         self.revive_log = ReviveLog(store, offsets, self.check_points, self.orders, settings, surroundings)
         self.revival = Revival(store, tables, self.check_points, self.revive_log, settings, surroundings)
         self._turns = turns
+        self._groups = tables.groups
         self._opened: Callable[[str, str, int], None] | None = None
         self._clock_ms = clock_ms
         self._order_file = OrderFile(
@@ -57,12 +59,20 @@ class Pops:
     def rebuild(self) -> None:
         """Find the open check points; blocks. Call this after the store is open and the tables are loaded.
 
+        A group that is missing is made again, if groups may be made by clients: a kill, or the promotion of a slave,
+        came before its table had the group. Without the group its messages would not come again.
+
         :raises GatewayError: the file of ordered pops cannot be read.
         """
         self._order_file.load()
         records = self.revive_log.rebuild(self._order_file.applied_end)
         if records:
             log.info("popped messages found", records=records, open=len(self.check_points))
+        for group in sorted({point.group for point in self.check_points}):
+            try:
+                self._groups.find(group)
+            except RequestRefused as refusal:
+                log.warning("group of popped messages not made again", group=group, reason=str(refusal))
 
     def arrived(self, outcomes: list[PutOutcome]) -> None:
         """Take new readable messages: mark their queues, apply revive records, and wake waiting pops."""

@@ -18,7 +18,7 @@ from gateway.delivery.surroundings import BrokerTables, DeliverySurroundings
 from gateway.errors import RequestRefused
 from gateway.in_thread import Failed
 from gateway.metadata.names import RETRY_TOPIC_PREFIX, topic_name_fault
-from gateway.settings.broker import BrokerSettings
+from gateway.settings import Settings
 from gateway.store.message_store import MessageStore
 from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
@@ -31,6 +31,8 @@ AT_ONCE: Final = 16
 """The number of check points whose messages are delivered again at the same time; further check points wait."""
 READ_BYTES: Final = 1 << 20
 """The bytes of one read: large messages of one check point are delivered one after the other."""
+FILE_SHARE: Final = 4
+"""A read is at most one part of so many of a file of the log: what is written as one append has to fit a file."""
 RETRY_MS: Final = 1_000
 """The milliseconds until messages that could not be stored again are tried again."""
 MAX_PROPERTIES: Final = 32_767 - 64
@@ -48,7 +50,7 @@ class Revival:
         tables: BrokerTables,
         check_points: CheckPoints,
         revive_log: ReviveLog,
-        settings: BrokerSettings,
+        settings: Settings,
         surroundings: DeliverySurroundings,
     ) -> None:
         self._store = store
@@ -61,6 +63,7 @@ class Revival:
         self._clock_ms = surroundings.clock_ms
         self._broker_name = settings.broker_name
         self._dead_letters = settings.pop_dead_letters
+        self._read_bytes = min(READ_BYTES, settings.mapped_file_size_commit_log // FILE_SHARE)
         self._form = RETRY_V2 if settings.enable_retry_topic_v2 else RETRY_V1
         self._separate_queues = settings.use_separate_retry_queue
         self._waiting: deque[CheckPoint] = deque()
@@ -138,12 +141,12 @@ class Revival:
             self._settle(point, run, [])
             return
         try:
-            result = store.get_messages_now(topic, queue_id, run[0], count, READ_BYTES)
+            result = store.get_messages_now(topic, queue_id, run[0], count, self._read_bytes)
             if result is not None:
                 self._have_read(point, run, result)
             else:
                 self._cold_read(
-                    lambda: store.get_messages(topic, queue_id, run[0], count, READ_BYTES),
+                    lambda: store.get_messages(topic, queue_id, run[0], count, self._read_bytes),
                     lambda result: self._have_read(point, run, result),
                 )
         except (OSError, RequestRefused) as error:

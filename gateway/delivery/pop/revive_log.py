@@ -106,7 +106,8 @@ class ReviveLog:
     ) -> None:
         """Write records, and messages with them: all of them or none.
 
-        :param done: called when they are as durable as ``flushDiskType`` promises, or when they are not stored.
+        :param done: called when they are as durable as ``flushDiskType`` promises, or when they are not stored. Records
+            that too few slaves have are stored, and applied later.
         """
         written = [*messages, *(self._message(record, queue_id) for record in records)]
         if len(written) == 1:
@@ -124,9 +125,18 @@ class ReviveLog:
         stored = last.status.is_stored
         if stored:
             self._offsets.applied_end = last.commit_log_offset + last.size
+            for result in results:
+                self._announce(result)
         else:
             log.error("pop records not stored", records=len(results), status=last.status.name)
         done(stored)
+
+    def _announce(self, result: PutResult) -> None:
+        """Let the messages of a check point be acknowledged while slaves do not have the check point."""
+        message = result.message
+        if isinstance(message, ReviveMessage) and isinstance(message.record, CheckPointRecord):
+            if result.queue_offset > self._last.get(result.queue_id, -1):
+                self._points.announce(message.record, result.queue_id)
 
     def _message(self, record: ReviveRecord, queue_id: int) -> ReviveMessage:
         now_ms = self._clock_ms()

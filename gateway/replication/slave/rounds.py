@@ -1,6 +1,8 @@
 """The rounds in which a slave copies the tables of its master: topics, groups, offsets, request modes, delay levels.
 
 A round asks whether the broker is a master, then for one table after the other. A table is copied whole or not at all.
+Offsets count only when the log here has all that the master's log had when they were told: an offset may lie behind a
+pop whose record is not here yet, and a promoted slave would pass over the popped messages.
 Topics and groups are copied if their versions differ; the answers about other tables have no version that rises with
 each change. A master that cannot be asked, or one of whose answers cannot be used, is asked again in the next round,
 with one log line for all failures.
@@ -11,7 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
+
+from twisted.internet.defer import Deferred
 
 from gateway.errors import GatewayError
 from gateway.metadata.groups import Groups
@@ -39,9 +43,20 @@ from wire.headers.topics import GetAllTopicConfigRequest, GetAllTopicConfigRespo
 
 log = EventLog("replication")
 
-
+TAKE_S: Final = 1.0
+"""How many seconds of a round offsets wait for the log; they wait on in the next round."""
+TAKE_AGAIN_MS: Final = 10
 MAX_GONE = 10_000
 """The number of deleted topics of which queues are deleted that come later; the one deleted first is then forgotten."""
+
+
+class Told(NamedTuple):
+    """Offsets that a master told, and the end of its log after that."""
+
+    master: Address
+    log_end: int
+    consumers: Mapping[str, Mapping[int, int]]
+    levels: Mapping[int, int]
 
 
 class Levels(Protocol):
@@ -109,6 +124,11 @@ class TableRounds:
         self._failures: dict[str, str] = {}
         self._gone: dict[str, None] = {}
         """Topics that the master deleted: the log may be behind, so messages of such a topic may still come."""
+        self._consumers: Mapping[str, Mapping[int, int]] | None = None
+        self._levels: Mapping[int, int] | None = None
+        """What this round was told of offsets; None if the round was told nothing."""
+        self._told: Told | None = None
+        """The offsets that wait for the log."""
         self._topics_of: Address | None = None
         """The master whose topics are those here; None before the first round."""
         self.log_begin = 0
@@ -133,6 +153,9 @@ class TableRounds:
         return "; ".join(f"{what}: {reason}" for what, reason in self._failures.items()) or None
 
     async def _copy_all(self, master: Address, *, asks_role: bool) -> None:
+        if self._told is not None and self._told.master != master:
+            self._told = None
+        self._consumers = self._levels = None
         for what, copy in (
             *([("role", self._check_role)] if asks_role else []),
             ("topics", self._copy_topics),
@@ -150,13 +173,16 @@ class TableRounds:
                     return  # another broker may be at the address when the next request arrives there
             else:
                 self._copied(what, master)
+        if self._told is None and self._consumers is not None and self._levels is not None:
+            self._told = Told(master, self.log_end, self._consumers, self._levels)
+        await self._take(waits=asks_role)
         if self.is_complete:
             self.copied_at_ms = self._around.clock_ms()
 
     @property
     def is_complete(self) -> bool:
         """Return whether the last round copied every table."""
-        return not self._failures
+        return not self._failures and self._told is None
 
     def _failed(self, what: str, master: Address, reason: str) -> None:
         if what not in self._failures:
@@ -226,7 +252,7 @@ class TableRounds:
     async def _copy_offsets(self, master: Address) -> None:
         answer = await self._ask(master, RequestCode.GET_ALL_CONSUMER_OFFSET)
         table = await self._around.off_reactor(partial(ConsumerOffsetTable.parse, answer.body))
-        self._tables.offsets.follow(table.offset_table)
+        self._consumers = table.offset_table
 
     async def _copy_modes(self, master: Address) -> None:
         answer = await self._ask(
@@ -238,9 +264,7 @@ class TableRounds:
 
     async def _copy_levels(self, master: Address) -> None:
         answer = await self._ask(master, RequestCode.GET_ALL_DELAY_OFFSET)
-        table = DelayOffsetsFile.parse(answer.body).offset_table
-        if {level: offset for level, offset in table.items() if offset} != self._tables.delays.offsets():
-            self._tables.delays.resume_from(table)
+        self._levels = DelayOffsetsFile.parse(answer.body).offset_table
 
     async def _copy_log_begin(self, master: Address) -> None:
         answer = await self._ask(master, RequestCode.GET_BROKER_RUNTIME_INFO)
@@ -254,6 +278,30 @@ class TableRounds:
         self.log_begin = max(begin, 0)  # upstream says -1 as long as the log is empty
         if self._told is not None:
             self._told(master, shown_end)
+
+    async def _take(self, *, waits: bool) -> None:
+        """Take the offsets that were told, as soon as the log is here.
+
+        :param waits: whether the log may still come: nothing comes any more from a former master.
+        """
+        told, seconds = self._told, self._around.reactor.seconds
+        if told is None:
+            return
+        ends_s = seconds() + TAKE_S
+        while waits and self._tables.log_end < told.log_end:
+            if seconds() >= ends_s:
+                return
+            passed: Deferred[None] = Deferred()
+            self._around.later(TAKE_AGAIN_MS, partial(passed.callback, None))
+            await passed
+        self._told = None
+        try:
+            self._tables.offsets.follow(told.consumers)
+        except GatewayError as error:
+            self._failed("consumer offsets", told.master, str(error))
+        levels = {level: offset for level, offset in told.levels.items() if offset}
+        if levels != self._tables.delays.offsets():
+            self._tables.delays.resume_from(told.levels)
 
     async def _ask(
         self, master: Address, code: RequestCode, header: Header | None = None, unless: int = ResponseCode.SUCCESS

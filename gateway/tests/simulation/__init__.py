@@ -12,8 +12,9 @@
     faults       steps of machines, networks and strangers
     history      all of it together: a number of steps, then everything heals and is compared
     campaign     many seeds in several processes
+    popping      a history in which a group pops besides (``poppers``)
+    controlled   a history in which a controller decides who is the master
     planted      bugs that must be found
 
-``python -m gateway.tests.simulation`` plays as many seeds as asked. The decisions of a controller (sync state set,
-epochs, election) would be steps beside ``operator``, in whose place they decide who is the master.
+``python -m gateway.tests.simulation`` plays as many seeds as asked.
 """

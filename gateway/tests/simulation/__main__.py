@@ -12,6 +12,7 @@ import click
 from gateway.tests.simulation.campaign import again, in_processes, summary
 from gateway.tests.simulation.controlled.history import ControlledHistory
 from gateway.tests.simulation.history import Account, History
+from gateway.tests.simulation.popping import PoppingHistory
 from gateway.tests.simulation.world import Violation
 from wire.compiled import IS_COMPILED
 
@@ -25,13 +26,16 @@ MOST_FINDINGS = 20
 @click.option("--processes", default=1, show_default=True, help="How many processes play.")
 @click.option("--seed", type=int, help="Play this history only.")
 @click.option("--controller", is_flag=True, help="Let a controller decide who is the master.")
+@click.option("--pops", is_flag=True, help="Let a group pop besides.")
 @click.option("--trace", is_flag=True, help="Write down everything that happens in it.")
-def main(seeds: int, first: int, processes: int, seed: int | None, controller: bool, trace: bool) -> None:
+def main(seeds: int, first: int, processes: int, seed: int | None, controller: bool, pops: bool, trace: bool) -> None:
     """Play histories of brokers that replicate, and compare what is left with what was promised."""
     if IS_COMPILED:
         sys.exit("the simulation replaces parts of the gateway, and runs interpreted only")
     logging.disable(logging.CRITICAL)
-    kind = ControlledHistory if controller else History
+    if controller and pops:
+        sys.exit("--controller and --pops: one kind of history at a time")
+    kind = ControlledHistory if controller else PoppingHistory if pops else History
     if seed is not None:
         _one(seed, kind(seed, is_traced=trace))
         return

@@ -22,8 +22,7 @@ COLLECTED_AFTER = 40
 
 def again(seed: int, kind: Kind = History) -> str:
     """Return how to see a history again."""
-    option = "" if kind is History else " --controller"
-    return f"again: python -m gateway.tests.simulation{option} --seed {seed} --trace"
+    return f"again: python -m gateway.tests.simulation{kind.option} --seed {seed} --trace"
 
 
 def judge(seed: int, kind: Kind = History) -> tuple[Account | None, str]:

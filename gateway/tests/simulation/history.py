@@ -81,6 +81,9 @@ class History:
     """
 
     kind = "replicas"
+    option = ""
+    """The option of the command that plays histories of this kind."""
+    work_of_kind: Mapping[str, float] = WORK
     faults_of_kind: Mapping[str, float] = FAULTS
 
     def __init__(self, seed: int, *, is_traced: bool = False) -> None:
@@ -110,8 +113,9 @@ class History:
         self.operator = self._operator(names, settings)
         self.clients = Clients(world, self._ledger, self.operator.asked)
         self.faults = Faults(world, self._machines, names, self.operator)
+        self._actors: tuple[object, ...] = (self.clients, self.faults, self.operator)
         chosen = {name: weight for name, weight in self.faults_of_kind.items() if random.random() < 0.5}
-        self._weights = {**WORK, **chosen, **REPAIRS}
+        self._weights = {**self.work_of_kind, **chosen, **REPAIRS}
         self._length = random.randint(20, 60)
 
     def _operator(self, names: NameServers, settings: list[Settings]) -> Operator:
@@ -141,9 +145,7 @@ class History:
 
     def _step(self, name: str) -> None:
         self.world.tell(f"step {name}")
-        step: Callable[[], None] = next(
-            getattr(part, name) for part in (self.clients, self.faults, self.operator) if hasattr(part, name)
-        )
+        step: Callable[[], None] = next(getattr(actor, name) for actor in self._actors if hasattr(actor, name))
         step()
         self.world.check()
         self.world.run(self._random.choices(PAUSES_US, PAUSE_WEIGHTS)[0])

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC
+from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC, RETRY_TOPIC_PREFIX, SCHEDULE_TOPIC
 from gateway.store.put_result import PutOutcome, each_result
 from gateway.tests.simulation.machine import Machine
 from gateway.tests.simulation.process import Process
@@ -247,7 +247,10 @@ class Ledger:
                 )
         counts: dict[str, int] = {}
         for place, (key, _) in found.items():
-            if place.topic not in (HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC) and key:
+            is_copy = place.topic in (HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC) or place.topic.startswith(
+                RETRY_TOPIC_PREFIX
+            )
+            if key and not is_copy:
                 counts[key] = counts.get(key, 0) + 1
         for key, count in counts.items():
             if count > 1 and key not in self.delayed:

@@ -11,6 +11,7 @@ from gateway.tests.crash.disk.image import Crash, Moment
 from gateway.tests.crash.disk.recording import GIB, Change, Image, RecordingFiles
 from gateway.tests.simulation.world import ProcessEnded, World
 
+ROUNDS = "tables of the master"
 START_MS = 1_750_000_000_000
 FRESH = Image({}, {"/": 0, "/data": 0})
 SPACE = DiskSpace(100 * GIB, 90 * GIB)
@@ -70,6 +71,8 @@ class Machine:
         self.process: Any = None
         self.member: Any = None
         """The process of a controller's member, whose roles are ``process`` one after another."""
+        self.jobs = {"consumer offsets", "delay offsets", ROUNDS, "tables", "commit log flush", "retention"}
+        """The jobs of its processes that matter; others run many times a second for clients that hold requests."""
         self.lives = 0
         self.known_end = 0
         """The offset below which the log was on disk when its last process ended."""

@@ -22,7 +22,7 @@ from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.pending import CallFailed
 from gateway.replication.controlled.place import PlaceInGroup
 from gateway.settings import Address, Settings
-from gateway.tests.simulation.machine import Machine, durable_end_of
+from gateway.tests.simulation.machine import ROUNDS, Machine, durable_end_of
 from gateway.tests.simulation.names import HA_PORT, LISTEN_PORT, NameServers, Registration
 from gateway.tests.simulation.world import US_PER_S, Owner, ProcessEnded, SimulatedReactor, World
 from wire.command import RemotingCommand
@@ -31,9 +31,6 @@ from wire.headers.declare import Header, build_header
 from wire.message.message_id import pack_host
 
 CALL_TIMEOUT_S = 3
-ROUNDS = "tables of the master"
-USED_JOBS = frozenset({"consumer offsets", "delay offsets", ROUNDS, "tables", "commit log flush", "retention"})
-"""The jobs that matter here; the others run many times a second for clients that hold requests."""
 OnAnswer = Callable[[RemotingCommand], None]
 
 
@@ -178,7 +175,7 @@ class Process:
             self.parts.master.serve(self.parts.store, self.registration.members)
         if self.parts.slave is not None:
             self.parts.slave.serve(self.parts.store, self.parts, self.registration)
-        used = [_slowed(job, slowness) for job in jobs(self.parts) if job.name in USED_JOBS]
+        used = [_slowed(job, slowness) for job in jobs(self.parts) if job.name in machine.jobs]
         self._upkeep = Upkeep(cast(Any, self.reactor), used)
 
     @property

@@ -16,6 +16,7 @@ from gateway.tests.simulation.__main__ import main
 from gateway.tests.simulation.campaign import Kind
 from gateway.tests.simulation.controlled.history import ControlledHistory
 from gateway.tests.simulation.history import Account, History
+from gateway.tests.simulation.popping import PoppingHistory
 
 pytestmark = pytest.mark.skipif(is_compiled(), reason="parts of compiled modules cannot be replaced")
 
@@ -49,7 +50,20 @@ def test_every_promise_is_kept_while_a_controller_decides(chunk: int) -> None:
     assert total.promotions > CHUNK, "each begins with one"
 
 
-@pytest.mark.parametrize("kind", [History, ControlledHistory])
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_a_group_that_pops_gets_everything(chunk: int) -> None:
+    total = Account()
+    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+        total.add(PoppingHistory(seed).play())
+    assert total.acknowledged > CHUNK, "too few to mean anything"
+
+
+@pytest.mark.parametrize("seed", [140, 143, 167, 172, 211, 370, 392])
+def test_what_popping_histories_found_stays_mended(seed: int) -> None:
+    PoppingHistory(seed).play()
+
+
+@pytest.mark.parametrize("kind", [History, ControlledHistory, PoppingHistory])
 def test_the_same_seed_is_the_same_history_byte_for_byte(kind: Kind) -> None:
     traces = []
     for _ in range(2):
@@ -65,4 +79,5 @@ def test_the_command_tells_what_happened() -> None:
     assert result.exit_code == 0, result.output
     assert "0 findings" in result.output
     assert "SEND_OK" in CliRunner().invoke(main, ["--seed", "7", "--trace"]).output
+    assert "popped U" in CliRunner().invoke(main, ["--pops", "--seed", "7", "--trace"]).output
     assert "controller elects" in CliRunner().invoke(main, ["--controller", "--seed", "7", "--trace"]).output

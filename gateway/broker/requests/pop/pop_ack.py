@@ -266,8 +266,8 @@ class PopAcks(Requests):
         )
 
         def done(stored: bool) -> None:
-            point.acking &= ~bit
             if not stored:
+                point.acking &= ~bit
                 point.replaced &= ~bit
             _answer_terms(request, terms, stored)
 
@@ -377,7 +377,8 @@ def check_invisible(invisible_ms: int) -> None:
 
 
 def _acked(point: CheckPoint, acks: _Acks, stored: bool) -> None:
-    point.acking &= ~acks.bits
+    if not stored:
+        point.acking &= ~acks.bits
     _tell(acks.waiting, stored)
 
 

@@ -56,6 +56,33 @@ def test_acknowledgements_of_nothing_change_nothing() -> None:
     assert point.offsets(point.left()) == [10, 11, 12]
 
 
+def test_a_check_point_that_is_coming_can_be_acknowledged_and_is_due_when_it_is_there() -> None:
+    points = CheckPoints(limit=1)
+    points.announce(record(), 0)
+    points.announce(record(), 0)
+    coming = points.find(key())
+    assert coming is not None
+    assert not points.shares.has_room("mail"), "it counts"
+    assert points.take_due(NOW + 10_000) == []
+    coming.acking |= coming.bit_of(11)
+    assert points.put(record(), 0, 5) is coming
+    assert coming.offsets(coming.left()) == [10, 12]
+    assert points.take_due(NOW + 20_000) == [coming]
+    points.ack(key(), [10, 11, 12])
+    assert points.find(key()) is None
+    assert points.shares.has_room("mail"), "it was counted once"
+
+
+def test_what_is_on_its_way_is_so_until_its_record_is_applied() -> None:
+    points = CheckPoints()
+    point = points.put(record(), 0, 5)
+    point.acking |= point.bit_of(10)
+    point.reviving |= point.bit_of(11)
+    points.ack(key(), [10, 11])
+    assert (point.acking, point.reviving) == (0, 0)
+    assert point.offsets(point.left()) == [12]
+
+
 def test_messages_need_not_be_neighbours() -> None:
     points = CheckPoints()
     point = points.put(record(diffs=[0, 4, 90]), 0, 5)

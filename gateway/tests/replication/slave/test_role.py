@@ -37,7 +37,8 @@ class Pair:
         self.slave = WholeBroker(directory / "slave", **SLAVE)
         self.client = self.master.connect()
         self.reader = self.slave.connect()
-        self.rounds = TableRounds(self.slave.parts, surroundings(call=self._call), lambda: MASTER)
+        self.around = surroundings(call=self._call)
+        self.rounds = TableRounds(self.slave.parts, self.around, lambda: MASTER)
 
     async def _call(self, _address: Address, code: int, header: Header | None, /) -> RemotingCommand:
         return self.master.ask(self.client, code, header)
@@ -59,9 +60,13 @@ class Pair:
 
     def carry_tables(self) -> None:
         """Copy the tables."""
+        self.begin_tables()
+        assert self.rounds.is_complete
+
+    def begin_tables(self) -> None:
+        """Copy the tables, of which offsets wait for the log."""
         ensureDeferred(self.rounds.round())
         self.slave.turn()
-        assert self.rounds.is_complete
 
     def promoted(self) -> WholeBroker:
         """Stop the slave, and start its directory as a master."""
@@ -202,7 +207,7 @@ def test_messages_of_a_deleted_topic_that_are_copied_later_leave_no_queue(pair: 
     pair.master.send(pair.client, "gone")
     pair.master.parts.store.delete_topic("gone")
     pair.master.parts.topics.delete("gone")
-    pair.carry_tables()
+    pair.begin_tables()
     store = pair.slave.parts.store
     assert "gone" not in dict(store.queues())
     pair.carry_log()
@@ -215,6 +220,42 @@ def test_messages_of_a_deleted_topic_that_are_copied_later_leave_no_queue(pair: 
     pair.carry_tables()
     pair.carry_tables()
     assert [message.body for message in pair.slave.messages("gone")] == [b"new"]
+
+
+def test_offsets_count_when_the_log_here_has_what_the_master_had_when_it_told_them(pair: Pair) -> None:
+    pair.master.send(pair.client, "orders")
+    pair.master.parts.offsets.commit("readers", "orders", 0, 1)
+    pair.master.parts.delays.resume_from({1: 1})
+    ours = pair.slave.parts
+    pair.begin_tables()
+    pair.around.reactor.advance(0.9)
+    assert not pair.rounds.is_complete
+    assert ours.offsets.query("readers", "orders", 0) == -1, "a promoted slave would pass over messages"
+    assert ours.delays.offsets() == {}
+    assert ours.topics.get("orders") is not None
+
+    pair.carry_log()
+    pair.around.reactor.advance(0.01)
+    assert pair.rounds.is_complete
+    assert ours.offsets.query("readers", "orders", 0) == 1
+    assert ours.delays.offsets() == {1: 1}
+
+
+def test_offsets_that_wait_are_not_replaced_by_newer_ones_which_would_wait_longer(pair: Pair) -> None:
+    pair.master.send(pair.client, "orders")
+    pair.master.parts.offsets.commit("readers", "orders", 0, 1)
+    pair.begin_tables()
+    for _ in range(110):
+        pair.around.reactor.advance(0.01)
+    pair.carry_log()
+    pair.master.send(pair.client, "orders")
+    pair.master.parts.offsets.commit("readers", "orders", 0, 2)
+    pair.carry_tables()
+    assert pair.slave.parts.offsets.query("readers", "orders", 0) == 1
+    pair.begin_tables()
+    pair.carry_log()
+    pair.around.reactor.advance(0.01)
+    assert pair.slave.parts.offsets.query("readers", "orders", 0) == 2
 
 
 def test_a_deleted_topic_of_the_master_is_none_of_the_promoted_slave(pair: Pair) -> None:

@@ -17,6 +17,7 @@ class ControlledHistory(History):
     """One history."""
 
     kind = "controlled"
+    option = " --controller"
     faults_of_kind: Mapping[str, float] = {**FAULTS, **CONTROLLER_FAULTS}
     operator: ControlledOperator
 

@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.broker.requests.sending import send as send_module
+from gateway.delivery.pop.check_points import CheckPoint
+from gateway.delivery.pop.pops import Pops
+from gateway.delivery.pop.revival import Revival
+from gateway.delivery.pop.revive_log import ReviveLog
 from gateway.metadata.names import SCHEDULE_TOPIC
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.replication import comparing
@@ -35,6 +39,7 @@ from gateway.tests.simulation.campaign import Kind as HistoryKind
 from gateway.tests.simulation.controlled.history import ControlledHistory
 from gateway.tests.simulation.history import History
 from gateway.tests.simulation.machine import SimulatedDisk
+from gateway.tests.simulation.popping import PoppingHistory
 from gateway.transaction import settling
 from gateway.transaction.records.op_messages import build_op
 from gateway.transaction.replies import SUCCESS
@@ -440,6 +445,41 @@ def forget_cut_epochs(patch: Patch) -> None:
     patch(Epochs, "without_from", lambda self, _offset: self)
 
 
+def take_offsets_at_once(patch: Patch) -> None:
+    """A slave takes offsets before its log has what they follow from."""
+    honest = TableRounds._take
+
+    async def take(self: TableRounds, *, waits: bool) -> None:
+        await honest(self, waits=False)
+
+    patch(TableRounds, "_take", take)
+
+
+def drop_what_comes_again(patch: Patch) -> None:
+    """What was not acknowledged is settled, and not stored again."""
+    honest = Revival._settle
+
+    def settle(self: Revival, point: CheckPoint, done: list[int], _messages: list[Any]) -> None:
+        honest(self, point, done, [])
+
+    patch(Revival, "_settle", settle)
+
+
+def forget_groups(patch: Patch) -> None:
+    """A group that pops is gone with the table that it was not in yet."""
+
+    def rebuild(self: Pops) -> None:
+        self._order_file.load()
+        self.revive_log.rebuild(self._order_file.applied_end)
+
+    patch(Pops, "rebuild", rebuild)
+
+
+def forget_check_points(patch: Patch) -> None:
+    """A start finds no check points."""
+    patch(ReviveLog, "rebuild", lambda _self, _orders_end: 0)
+
+
 BUGS: Mapping[str, Bug] = {
     "a report beyond the end counts": Bug(count_beyond_the_end, 100),
     "a report counts for all that was sent": Bug(count_what_was_sent, 100),
@@ -472,6 +512,9 @@ BUGS: Mapping[str, Bug] = {
     "nothing is cut": Bug(cut_nothing, 400, ControlledHistory),
     "epochs decide, and records are not compared": Bug(compare_epochs_only, 400, ControlledHistory),
     "epochs of what was cut are kept": Bug(forget_cut_epochs, 400, ControlledHistory),
+    "what was popped is dropped when it is due": Bug(drop_what_comes_again, 100, PoppingHistory),
+    "a start forgets groups that are not saved": Bug(forget_groups, 400, PoppingHistory),
+    "a start forgets what was popped": Bug(forget_check_points, 100, PoppingHistory),
 }
 UNPROVEN: Mapping[str, Bug] = {
     "a slave reports what it wrote": Bug(report_what_is_written, 100),
@@ -481,6 +524,7 @@ UNPROVEN: Mapping[str, Bug] = {
     "an outcome is answered without a copy": Bug(answer_outcomes_at_once, 400),
     "an op record names commits only": Bug(record_few_outcomes, 400),
     "the names of found queues are not synced": Bug(leave_names, 2_000),
+    "a slave takes offsets before the log": Bug(take_offsets_at_once, 400, PoppingHistory),
     "a set that was asked for does not count": Bug(doubt_nothing, 400, ControlledHistory),
 }
 """Further bugs; no seed is known yet that finds them."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,6 +81,41 @@ def test_a_kill_loses_nothing_that_is_open_and_forgets_nothing_that_is_done(
     assert ack(killed, client, popped[1]) == ResponseCode.SUCCESS
     killed.wait(11)
     assert bodies(pop(killed, client)) == [b"c"]
+
+
+def _promoted(broker: WholeBroker, to: Path, **changed: Any) -> WholeBroker:
+    """Start a copy of the log whose table of groups does not have the newest group yet."""
+    shutil.copytree(broker.directory, to)
+    for file in (to / "config").glob("subscriptionGroup.json*"):
+        file.unlink()
+    return WholeBroker(to, broker.clock(), **changed)
+
+
+def test_popped_messages_come_again_though_the_table_of_groups_was_behind_the_log(
+    broker: WholeBroker, tmp_path: Path
+) -> None:
+    client = filled(broker, "a", "b")
+    pop(broker, client)
+    promoted = _promoted(broker, tmp_path / "promoted")
+    promoted.wait(11)  # nobody asks, and so makes the group
+    assert bodies(pop(promoted, promoted.connect())) == [b"a", b"b"]
+
+
+def test_popped_messages_of_a_group_that_nobody_may_make_are_dropped(broker: WholeBroker, tmp_path: Path) -> None:
+    client = filled(broker, "a", "b")
+    pop(broker, client)
+    promoted = _promoted(broker, tmp_path / "promoted", auto_create_subscription_group=False)
+    promoted.wait(11)
+    assert promoted.parts.groups.get("group") is None
+    assert not len(promoted.parts.pops.check_points)
+
+
+def test_messages_that_together_do_not_fit_a_file_of_the_log_come_again(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store", mapped_file_size_commit_log=8_192)
+    client = filled(broker, *("x" * 2_000 for _ in range(6)))
+    assert len(pop(broker, client)) == 6
+    broker.wait(11)
+    assert len(pop(broker, client)) == 6
 
 
 def test_what_came_again_before_a_kill_does_not_come_once_more(broker: WholeBroker, tmp_path: Path) -> None:

@@ -1,0 +1,34 @@
+"""A history in which a group pops besides: what is acknowledged to a sender is popped until the group acknowledges it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gateway.tests.simulation.history import WORK, History
+from gateway.tests.simulation.poppers import Poppers
+
+POP_JOBS = {"pops", "revive topic"}
+
+
+class PoppingHistory(History):
+    """One history."""
+
+    kind = "popping"
+    option = " --pops"
+    work_of_kind: Mapping[str, float] = {**WORK, "pop": 5.0, "acknowledge": 5.0}
+
+    def __init__(self, seed: int, *, is_traced: bool = False) -> None:
+        super().__init__(seed, is_traced=is_traced)
+        self.poppers = Poppers(self.world, self._ledger, self.operator.asked)
+        self._actors = (*self._actors, self.poppers)
+        for machine in self._machines:
+            machine.jobs |= POP_JOBS
+
+    def _unhealed(self) -> str | None:
+        left = self.poppers.left()
+        if left is not None:
+            self.poppers.pop_the_rest()
+        fault = super()._unhealed()
+        if fault is None and left is not None:
+            fault = f"{left} is acknowledged to its sender, and a group that pops does not get it"
+        return fault
