@@ -38,13 +38,21 @@ class Poppers:
     """The consumers of one group that pops, in one history.
 
     :param master: returns the process that takes requests now; None while there is none.
+    :param create_topic: creates a topic that a promoted slave did not have yet, as people would.
     """
 
-    def __init__(self, world: World, ledger: Ledger, master: Callable[[], Process | None]) -> None:
+    def __init__(
+        self,
+        world: World,
+        ledger: Ledger,
+        master: Callable[[], Process | None],
+        create_topic: Callable[[str], None],
+    ) -> None:
         self._world = world
         self._random = world.random
         self._ledger = ledger
         self._master = master
+        self._create_topic = create_topic
         self._held: list[Popped] = []
         self._acknowledged: set[str] = set()
         """The keys of messages that the group is done with, whether the acknowledgement was answered or not."""
@@ -77,6 +85,8 @@ class Poppers:
             self._world.tell(f"pop of {topic} answered {answer.code} {answer.remark}")
             if answer.code == ResponseCode.SUCCESS:
                 self._took(answer, name, take)
+            elif answer.code == ResponseCode.TOPIC_NOT_EXIST:
+                self._create_topic(topic)
 
         master.ask(RequestCode.POP_MESSAGE, header, on_answer=answered)
 
