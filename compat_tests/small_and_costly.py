@@ -650,11 +650,15 @@ SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
 
 def _descriptors(process_id: int) -> Descriptors:
     found: Counter[str] = Counter()
+    log_files: Counter[Path] = Counter()
     for descriptor in Path(f"/proc/{process_id}/fd").iterdir():
         with suppress(FileNotFoundError):
-            parts = descriptor.readlink().parts
-            found[next((folder for folder in ("consumequeue", "commitlog", "index") if folder in parts), "")] += 1
-    return Descriptors(found[""], found["consumequeue"], found["commitlog"] + found["index"])
+            path = descriptor.readlink()
+            if {"commitlog", "index"} & set(path.parts):
+                log_files[path] += 1
+            else:
+                found["consumequeue" if "consumequeue" in path.parts else ""] += 1
+    return Descriptors(found[""], found["consumequeue"], log_files.total() - len(log_files))
 
 
 def _prepare(place: Place) -> None:

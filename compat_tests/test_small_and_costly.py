@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from compat_tests.costly_rounds import MOST_BYTES, OPEN_QUEUE_FILES, STAYS, Descriptors, Seen, Trial
+from compat_tests.costly_rounds import MOST_BYTES, OPEN_QUEUE_FILES, OPEN_TWICE, STAYS, Descriptors, Seen, Trial
 from compat_tests.environment import wait_until
 from compat_tests.small_and_costly import KINDS as ALL_KINDS
 from compat_tests.small_and_costly import run
@@ -112,8 +112,8 @@ def test_descriptors_that_stay_are_told() -> None:
     assert faults([one(descriptors=Descriptors(2))]) == [
         "offsets: descriptors left open 2.00 more than before, 2.00 over the limit of 0.00"
     ]
-    assert faults([one(descriptors=Descriptors(-1, OPEN_QUEUE_FILES, 3))]) == []
-    assert len(faults([one(descriptors=Descriptors(0, OPEN_QUEUE_FILES + 1, 65))])) == 2
+    assert faults([one(descriptors=Descriptors(-1, OPEN_QUEUE_FILES, OPEN_TWICE))]) == []
+    assert len(faults([one(descriptors=Descriptors(0, OPEN_QUEUE_FILES + 1, OPEN_TWICE + 1))])) == 2
 
 
 def test_refused_honest_clients_are_told() -> None:
