@@ -134,9 +134,10 @@ class ReviveLog:
     def _announce(self, result: PutResult) -> None:
         """Let the messages of a check point be acknowledged while slaves do not have the check point."""
         message = result.message
+        if result.queue_offset <= self._last.get(result.queue_id, -1):
+            return  # it is applied already
         if isinstance(message, ReviveMessage) and isinstance(message.record, CheckPointRecord):
-            if result.queue_offset > self._last.get(result.queue_id, -1):
-                self._points.announce(message.record, result.queue_id)
+            self._points.announce(message.record, result.queue_id)
 
     def _message(self, record: ReviveRecord, queue_id: int) -> ReviveMessage:
         now_ms = self._clock_ms()

@@ -44,13 +44,13 @@ from wire.headers.topics import GetAllTopicConfigRequest, GetAllTopicConfigRespo
 log = EventLog("replication")
 
 TAKE_S: Final = 1.0
-"""How many seconds of a round offsets wait for the log; they wait on in the next round."""
+"""The seconds of a round in which offsets wait for the log; they wait on in the next round."""
 TAKE_AGAIN_MS: Final = 10
 MAX_GONE = 10_000
 """The number of deleted topics of which queues are deleted that come later; the one deleted first is then forgotten."""
 
 
-class Told(NamedTuple):
+class AwaitedOffsets(NamedTuple):
     """Offsets that a master told, and the end of its log after that."""
 
     master: Address
@@ -126,8 +126,8 @@ class TableRounds:
         """Topics that the master deleted: the log may be behind, so messages of such a topic may still come."""
         self._consumers: Mapping[str, Mapping[int, int]] | None = None
         self._levels: Mapping[int, int] | None = None
-        """What this round was told of offsets; None if the round was told nothing."""
-        self._told: Told | None = None
+        """The offsets that this round was told; None if it was told nothing."""
+        self._waiting: AwaitedOffsets | None = None
         """The offsets that wait for the log."""
         self._topics_of: Address | None = None
         """The master whose topics are those here; None before the first round."""
@@ -153,8 +153,8 @@ class TableRounds:
         return "; ".join(f"{what}: {reason}" for what, reason in self._failures.items()) or None
 
     async def _copy_all(self, master: Address, *, asks_role: bool) -> None:
-        if self._told is not None and self._told.master != master:
-            self._told = None
+        if self._waiting is not None and self._waiting.master != master:
+            self._waiting = None
         self._consumers = self._levels = None
         for what, copy in (
             *([("role", self._check_role)] if asks_role else []),
@@ -173,8 +173,8 @@ class TableRounds:
                     return  # another broker may be at the address when the next request arrives there
             else:
                 self._copied(what, master)
-        if self._told is None and self._consumers is not None and self._levels is not None:
-            self._told = Told(master, self.log_end, self._consumers, self._levels)
+        if self._waiting is None and self._consumers is not None and self._levels is not None:
+            self._waiting = AwaitedOffsets(master, self.log_end, self._consumers, self._levels)
         await self._take(waits=asks_role)
         if self.is_complete:
             self.copied_at_ms = self._around.clock_ms()
@@ -182,7 +182,7 @@ class TableRounds:
     @property
     def is_complete(self) -> bool:
         """Return whether the last round copied every table."""
-        return not self._failures and self._told is None
+        return not self._failures and self._waiting is None
 
     def _failed(self, what: str, master: Address, reason: str) -> None:
         if what not in self._failures:
@@ -284,7 +284,7 @@ class TableRounds:
 
         :param waits: whether the log may still come: nothing comes any more from a former master.
         """
-        told, seconds = self._told, self._around.reactor.seconds
+        told, seconds = self._waiting, self._around.reactor.seconds
         if told is None:
             return
         ends_s = seconds() + TAKE_S
@@ -294,7 +294,7 @@ class TableRounds:
             passed: Deferred[None] = Deferred()
             self._around.later(TAKE_AGAIN_MS, partial(passed.callback, None))
             await passed
-        self._told = None
+        self._waiting = None
         try:
             self._tables.offsets.follow(told.consumers)
         except GatewayError as error:

@@ -12,8 +12,8 @@
     faults       steps of machines, networks and strangers
     history      all of it together: a number of steps, then everything heals and is compared
     campaign     many seeds in several processes
-    popping      a history in which a group pops besides (``poppers``)
-    controlled   a history in which a controller decides who is the master
+    popping      histories in which a group pops besides
+    controlled   histories in which a controller decides who is the master
     planted      bugs that must be found
 
 ``python -m gateway.tests.simulation`` plays as many seeds as asked.

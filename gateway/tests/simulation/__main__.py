@@ -12,7 +12,7 @@ import click
 from gateway.tests.simulation.campaign import again, in_processes, summary
 from gateway.tests.simulation.controlled.history import ControlledHistory
 from gateway.tests.simulation.history import Account, History
-from gateway.tests.simulation.popping import PoppingHistory
+from gateway.tests.simulation.popping.history import PoppingHistory
 from gateway.tests.simulation.world import Violation
 from wire.compiled import IS_COMPILED
 

@@ -16,7 +16,7 @@ from gateway.tests.simulation.__main__ import main
 from gateway.tests.simulation.campaign import Kind
 from gateway.tests.simulation.controlled.history import ControlledHistory
 from gateway.tests.simulation.history import Account, History
-from gateway.tests.simulation.popping import PoppingHistory
+from gateway.tests.simulation.popping.history import PoppingHistory
 
 pytestmark = pytest.mark.skipif(is_compiled(), reason="parts of compiled modules cannot be replaced")
 

@@ -39,7 +39,7 @@ from gateway.tests.simulation.campaign import Kind as HistoryKind
 from gateway.tests.simulation.controlled.history import ControlledHistory
 from gateway.tests.simulation.history import History
 from gateway.tests.simulation.machine import SimulatedDisk
-from gateway.tests.simulation.popping import PoppingHistory
+from gateway.tests.simulation.popping.history import PoppingHistory
 from gateway.transaction import settling
 from gateway.transaction.records.op_messages import build_op
 from gateway.transaction.replies import SUCCESS

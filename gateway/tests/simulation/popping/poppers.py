@@ -101,9 +101,7 @@ class Poppers:
             else:
                 kind = RETRY_V1 if record.topic.startswith(RETRY_PREFIX) else NORMAL
                 receipt = receipts.next_receipt(kind, record.queue_id, record.queue_offset)
-            place = Place(
-                receipt.real_topic(record.topic, POPPERS), int(receipt.queue_id), int(receipt.queue_offset)
-            )
+            place = Place(receipt.real_topic(record.topic, POPPERS), int(receipt.queue_id), int(receipt.queue_offset))
             self._world.tell(f"popped {key} {place}")
             if place not in self._ledger.shown:
                 self._world.break_promise(f"popped {key} of {place}, which nobody showed")

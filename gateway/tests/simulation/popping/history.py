@@ -1,11 +1,11 @@
-"""A history in which a group pops besides: what is acknowledged to a sender is popped until the group acknowledges it."""
+"""A history in which a group pops besides: a stored message is popped until the group acknowledges it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from gateway.tests.simulation.history import WORK, History
-from gateway.tests.simulation.poppers import Poppers
+from gateway.tests.simulation.popping.poppers import Poppers
 
 POP_JOBS = {"pops", "revive topic"}
 

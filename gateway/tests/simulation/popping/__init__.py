@@ -1,0 +1,1 @@
+"""Histories in which a group pops besides."""
