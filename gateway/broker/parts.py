@@ -568,6 +568,14 @@ class BrokerParts:
         """The offset after the last message of the log."""
         return self.store.max_commit_log_offset
 
+    def lacks_filler(self, log_end: int) -> bool:
+        """Return whether the log may lack only the filler that ends a file of its master's log.
+
+        A slave stores the filler with the record that follows it.
+        """
+        file_bytes = self.settings.mapped_file_size_commit_log
+        return log_end % file_bytes == 0 and log_end - self.log_end < file_bytes
+
     async def delete_queues_below(self, topics: Collection[str], log_end: int) -> None:
         """Delete the queues of topics whose messages all lie below an offset of the log.
 

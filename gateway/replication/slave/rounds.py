@@ -96,6 +96,9 @@ class Tables(Protocol):
     def log_end(self) -> int:
         """The offset after the last message that was copied."""
 
+    def lacks_filler(self, log_end: int) -> bool:
+        """Return whether the log may lack only the filler that ends a file of its master's log, which comes later."""
+
     async def forget_topics(self, topics: list[str]) -> None:
         """Delete what belongs to topics that the master does not have any more, but their queues."""
 
@@ -287,9 +290,11 @@ class TableRounds:
         told, seconds = self._waiting, self._around.reactor.seconds
         if told is None:
             return
-        ends_s = seconds() + TAKE_S
+        begin, ends_s = self._tables.log_end, seconds() + TAKE_S
         while waits and self._tables.log_end < told.log_end:
             if seconds() >= ends_s:
+                if self._tables.log_end == begin and self._tables.lacks_filler(told.log_end):
+                    break
                 return
             passed: Deferred[None] = Deferred()
             self._around.later(TAKE_AGAIN_MS, partial(passed.callback, None))

@@ -14,6 +14,7 @@ from gateway.settings import Address
 from gateway.settings.replication import BrokerRole
 from gateway.tests.broker.whole_broker import WholeBroker, pulling
 from gateway.tests.replication.around import surroundings
+from wire.bodies.tools.statistics import KVTable
 from wire.codes import RequestCode as Code
 from wire.codes import ResponseCode
 from wire.command import RemotingCommand
@@ -37,11 +38,16 @@ class Pair:
         self.slave = WholeBroker(directory / "slave", **SLAVE)
         self.client = self.master.connect()
         self.reader = self.slave.connect()
+        self.ends: int | None = None
+        """The end of its log that the master tells, if it is another one."""
         self.around = surroundings(call=self._call)
         self.rounds = TableRounds(self.slave.parts, self.around, lambda: MASTER)
 
     async def _call(self, _address: Address, code: int, header: Header | None, /) -> RemotingCommand:
-        return self.master.ask(self.client, code, header)
+        answer = self.master.ask(self.client, code, header)
+        if self.ends is not None and code == Code.GET_BROKER_RUNTIME_INFO:
+            answer.body = KVTable({**KVTable.parse(answer.body).table, "commitLogMaxOffset": str(self.ends)}).build()
+        return answer
 
     def carry(self) -> None:
         """Copy what the master has."""
@@ -239,6 +245,25 @@ def test_offsets_count_when_the_log_here_has_what_the_master_had_when_it_told_th
     assert pair.rounds.is_complete
     assert ours.offsets.query("readers", "orders", 0) == 1
     assert ours.delays.offsets() == {1: 1}
+
+
+def test_offsets_do_not_wait_for_a_filler_which_comes_with_the_next_message(pair: Pair) -> None:
+    pair.master.send(pair.client, "orders")
+    pair.carry_log()
+    pair.master.parts.offsets.commit("readers", "orders", 0, 1)
+    store, file_bytes = pair.master.parts.store, pair.master.parts.settings.mapped_file_size_commit_log
+    end, query = store.max_commit_log_offset, pair.slave.parts.offsets.query
+    pair.ends = end + 10
+    pair.begin_tables()
+    pair.around.reactor.advance(1.0)
+    assert query("readers", "orders", 0) == -1, "there may be a message"
+    pair.ends = file_bytes
+    pair.rounds = TableRounds(pair.slave.parts, pair.around, lambda: MASTER)
+    pair.begin_tables()
+    pair.around.reactor.advance(0.99)
+    assert query("readers", "orders", 0) == -1
+    pair.around.reactor.advance(0.02)
+    assert query("readers", "orders", 0) == 1
 
 
 def test_offsets_that_wait_are_not_replaced_by_newer_ones_which_would_wait_longer(pair: Pair) -> None:
