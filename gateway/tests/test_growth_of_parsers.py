@@ -430,6 +430,7 @@ OWN = {
     "gateway.settings.files.load.read_assignments": "the command line",
     "gateway.settings.files.load.read_environment": "the environment",
     "gateway.settings.files.load.read_file": "reads a file; its text is parse_properties_file's",
+    "gateway.store.disk.small_files.read_file": "reads bytes of a file, and looks at none",
     "gateway.spark.offsets.Checkpoint.parse": "a file of Spark's",
     "gateway.spark.offsets.parse_assignment": "an option of the job",
     "gateway.spark.offsets.parse_offsets": "an option of the job",

@@ -67,7 +67,7 @@ def test_what_popping_histories_found_stays_mended(seed: int) -> None:
 def test_the_same_seed_is_the_same_history_byte_for_byte(kind: Kind) -> None:
     traces = []
     for _ in range(2):
-        history = kind(7, is_traced=True)
+        history = kind(22, is_traced=True)
         history.play()
         traces.append(history.world.trace)
     assert len(traces[0] or ()) > 100
@@ -79,5 +79,5 @@ def test_the_command_tells_what_happened() -> None:
     assert result.exit_code == 0, result.output
     assert "0 findings" in result.output
     assert "SEND_OK" in CliRunner().invoke(main, ["--seed", "7", "--trace"]).output
-    assert "popped U" in CliRunner().invoke(main, ["--pops", "--seed", "7", "--trace"]).output
+    assert "pop of " in CliRunner().invoke(main, ["--pops", "--seed", "22", "--trace"]).output
     assert "controller elects" in CliRunner().invoke(main, ["--controller", "--seed", "7", "--trace"]).output
