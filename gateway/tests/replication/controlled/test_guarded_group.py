@@ -100,6 +100,7 @@ def controller(tmp_path: Path) -> Iterator[TlsController]:
     controller.close()
 
 
+@pytest.mark.long
 def test_members_with_tls_and_accounts_copy_are_switched_and_copy_again(
     tmp_path: Path, controller: TlsController
 ) -> None:
