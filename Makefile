@@ -13,7 +13,7 @@ PIP_INSTALL := $(PIP) install --quiet --no-deps --require-hashes
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-spark run test test-unit test-spark test-accelerated test-accelerated-then-setup-spark test-compat test-compat-together test-compat-alone accelerate accelerated-tests compat-machine compat-images check crash stress fuzz soak simulate crash-accelerated stress-accelerated fuzz-accelerated soak-accelerated transactions bench bench-quick demo lock audit-dependencies sbom clean
+.PHONY: help setup setup-test setup-spark run test test-unit test-spark test-accelerated test-accelerated-and-spark test-compat accelerate accelerated-tests compat-machine compat-images check crash stress fuzz soak simulate crash-accelerated stress-accelerated fuzz-accelerated soak-accelerated transactions bench bench-quick demo lock audit-dependencies sbom clean
 
 help:
 	@echo "make setup       make .venv and install the gateway with the locked versions of what it needs"
@@ -97,13 +97,12 @@ run: setup
 
 # -- tests ----------------------------------------------------------------------------------------------
 
-# Two things at a time where neither needs the other; Spark and the compatibility tests leave half of two processors idle.
+# Two things at a time where neither needs the other.
 test:
 	@.ci/install-python 3.14 & .ci/install-java || exit 1; wait
 	@$(MAKE) --no-print-directory -j2 test-unit accelerate
-	@$(MAKE) --no-print-directory -j3 test-accelerated-then-setup-spark compat-images audit-dependencies
-	@$(MAKE) --no-print-directory -j2 test-spark test-compat-together
-	@$(MAKE) --no-print-directory test-compat-alone
+	@$(MAKE) --no-print-directory -j3 test-accelerated-and-spark compat-images audit-dependencies
+	@$(MAKE) --no-print-directory test-compat
 
 test-unit: setup-test
 	@$(BIN)/python -m gateway.client.tests.programs.pythons
@@ -117,17 +116,16 @@ accelerated-tests: accelerate
 	@find wire gateway -type d -name tests -exec cp -rp --parents {} $(ACCELERATED) \;
 
 # Files of tests that import no compiled module have been run; commands, store tool and Spark run interpreted only.
-# Three workers are for two processors what two are beside the compiler.
 test-accelerated: accelerated-tests
 	@$(BIN)/python -m gateway.tests.reach wire gateway/tests >build/reaching
 	@grep -vE '^gateway/tests/(cli|store_tool|spark)/' build/reaching >build/accelerated-tests
 	@cd $(ACCELERATED) && PYTHONPATH=$(CURDIR)/$(ACCELERATED) $(CURDIR)/.ci/stage "tests of the compiled packages" \
-		$(CURDIR)/$(PYTEST) -n 3 --dist worksteal -p no:cacheprovider @$(CURDIR)/build/accelerated-tests
+		$(CURDIR)/$(PYTEST) -n 2 --dist worksteal -p no:cacheprovider @$(CURDIR)/build/accelerated-tests
 
-# PySpark is for the next stage, where the demonstration's tests need it too; with it, the unit tests would be more.
-test-accelerated-then-setup-spark:
+# Beside the images, which mostly wait for downloads; Spark gives a worker ten seconds to start.
+test-accelerated-and-spark:
 	@$(MAKE) --no-print-directory test-accelerated
-	@$(MAKE) --no-print-directory setup-spark
+	@$(MAKE) --no-print-directory test-spark
 
 compat-machine:
 	@.ci/install-java
@@ -138,15 +136,9 @@ compat-machine:
 compat-images: setup-test compat-machine
 	@.ci/stage images $(BIN)/python -m compat_tests.images
 
-test-compat:
-	@$(MAKE) --no-print-directory test-compat-together
-	@$(MAKE) --no-print-directory test-compat-alone
-
-# Four at a time, also on two processors: servers and Java's clients wait for each other, and three took a third of both.
-test-compat-together: setup-test compat-machine
-	@.ci/stage "compatibility tests" $(PYTEST) -n 4 --dist loadfile --no-loadscope-reorder -m "not alone" --ignore compat_tests/spark compat_tests
-
-test-compat-alone: setup-test compat-machine
+# Three at a time, also on two processors: servers and Java's clients wait for each other half of the time.
+test-compat: setup-test compat-machine
+	@.ci/stage "compatibility tests" $(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m "not alone" --ignore compat_tests/spark compat_tests
 	@.ci/stage "compatibility tests alone" $(PYTEST) -m alone --ignore compat_tests/spark compat_tests
 
 check: setup-test

@@ -22,7 +22,6 @@ SHORT = [
 DONE = {"stored", "read", "searched", "looked up", "statistics", "flushed", "deletions"}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("plan", SHORT, ids=["512 open files", "16 open files", "extensions"])
 def test_threads_on_one_store_find_and_leave_everything_right(tmp_path: Path, plan: Plan) -> None:
     account = Stress(tmp_path, plan).run()
