@@ -51,7 +51,8 @@ class Master(GatewayProcess):
         return self.log.read_text().count(event)
 
     def wait_for(self, event: str, times: int = 1) -> None:
-        wait_until(lambda: self.says(event) >= times, f"{times} × {event}", timeout_s=60)
+        """Wait for a line: a broker in a container starts as quickly as the machine lets it."""
+        wait_until(lambda: self.says(event) >= times, f"{times} × {event}", timeout_s=60, is_patient=True)
 
     def send(self, topic: str) -> SendStatus:
         with Producer("senders", namesrv=self.nameserver) as producer:
