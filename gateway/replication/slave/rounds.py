@@ -51,12 +51,12 @@ MAX_GONE = 10_000
 
 
 class AwaitedOffsets(NamedTuple):
-    """Offsets that a master told, and the end of its log after that."""
+    """Offsets that a master told, None for what it did not tell, and the end of its log after that."""
 
     master: Address
     log_end: int
-    consumers: Mapping[str, Mapping[int, int]]
-    levels: Mapping[int, int]
+    consumers: Mapping[str, Mapping[int, int]] | None
+    levels: Mapping[int, int] | None
 
 
 class Levels(Protocol):
@@ -176,8 +176,6 @@ class TableRounds:
                     return  # another broker may be at the address when the next request arrives there
             else:
                 self._copied(what, master)
-        if self._waiting is None and self._consumers is not None and self._levels is not None:
-            self._waiting = AwaitedOffsets(master, self.log_end, self._consumers, self._levels)
         await self._take(waits=asks_role)
         if self.is_complete:
             self.copied_at_ms = self._around.clock_ms()
@@ -279,6 +277,8 @@ class TableRounds:
             raise GatewayError("the master does not tell where its log begins") from None
         self.log_end, self.log_end_at_ms = max(end, 0), self._around.clock_ms()
         self.log_begin = max(begin, 0)  # upstream says -1 as long as the log is empty
+        if self._waiting is None:
+            self._waiting = AwaitedOffsets(master, self.log_end, self._consumers, self._levels)
         if self._told is not None:
             self._told(master, shown_end)
 
@@ -300,13 +300,15 @@ class TableRounds:
             self._around.later(TAKE_AGAIN_MS, partial(passed.callback, None))
             await passed
         self._waiting = None
-        try:
-            self._tables.offsets.follow(told.consumers)
-        except GatewayError as error:
-            self._failed("consumer offsets", told.master, str(error))
-        levels = {level: offset for level, offset in told.levels.items() if offset}
-        if levels != self._tables.delays.offsets():
-            self._tables.delays.resume_from(told.levels)
+        if told.consumers is not None:
+            try:
+                self._tables.offsets.follow(told.consumers)
+            except GatewayError as error:
+                self._failed("consumer offsets", told.master, str(error))
+        if told.levels is not None:
+            levels = {level: offset for level, offset in told.levels.items() if offset}
+            if levels != self._tables.delays.offsets():
+                self._tables.delays.resume_from(told.levels)
 
     async def _ask(
         self, master: Address, code: RequestCode, header: Header | None = None, unless: int = ResponseCode.SUCCESS

@@ -288,6 +288,34 @@ def test_one_table_that_cannot_be_copied_keeps_the_others_from_nothing(pair: Pai
     assert pair.slave.parts.offsets.all() == pair.master.parts.offsets.all()
 
 
+def test_offsets_are_taken_though_the_delay_levels_cannot_be_copied(pair: Pair) -> None:
+    pair.fill()
+    levels = dict(pair.slave.parts.delays.offsets())
+
+    def no_levels(code: int, answer: RemotingCommand) -> RemotingCommand:
+        return changed(answer, body=b"{") if code == Code.GET_ALL_DELAY_OFFSET else answer
+
+    pair.answer = no_levels
+    pair.round()
+    assert not pair.rounds.is_complete
+    assert pair.slave.parts.offsets.all() == pair.master.parts.offsets.all()
+    assert dict(pair.slave.parts.delays.offsets()) == levels
+
+
+def test_offsets_do_not_count_by_where_the_masters_log_ended_in_an_earlier_round(pair: Pair) -> None:
+    pair.round()
+    pair.fill()
+    offsets = dict(pair.slave.parts.offsets.all())
+
+    def no_end(code: int, answer: RemotingCommand) -> RemotingCommand:
+        return changed(answer, body=b"{}") if code == Code.GET_BROKER_RUNTIME_INFO else answer
+
+    pair.answer = no_end
+    pair.round()
+    assert not pair.rounds.is_complete
+    assert dict(pair.slave.parts.offsets.all()) == offsets
+
+
 def test_a_master_of_4_9_has_no_request_modes_and_answers_without_pages(pair: Pair) -> None:
     pair.fill()
 
