@@ -474,7 +474,8 @@ class MessageStore:
         """
         hidden = self._hidden
         if hidden is None:
-            self._hidden_from = None if is_all else self._hidden_from
+            if is_all:
+                self._hidden_from = None
             return []
         shown = hidden.show(None if is_all else place)
         if is_all and hidden.is_done:

@@ -36,8 +36,7 @@ class CheckPoint:
 
     ``acked``, ``acking`` and ``reviving`` have a bit for each message. They mean: settled in the log, on its way to be
     acknowledged, on its way to be delivered again. Both ways end when the record that settles the message is applied,
-    or is not stored. A bit in ``replaced`` means that the message has a check point of
-    its own, or will have one.
+    or is not stored. A bit in ``replaced`` means that the message has a check point of its own, or will have one.
     """
 
     __slots__ = (

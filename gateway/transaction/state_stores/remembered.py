@@ -22,7 +22,7 @@ from shlex import quote
 from gateway.errors import GatewayError
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.disk.files import FileLayer
-from gateway.store.disk.small_files import read_file, write_file
+from gateway.store.disk.small_files import read_file, replace_file
 
 FILE_NAME = "state-store"
 MAX_BYTES = 65_536
@@ -152,12 +152,10 @@ class RememberedStore:
         :raises OSError: the file cannot be written.
         :raises GatewayError: the content is longer than 65,536 bytes.
         """
-        files, fresh = self._files, self.path.with_name(f"{FILE_NAME}.new")
+        files = self._files
         files.make_directory(self.path.parent)
         text = remembered.build()
         if len(text) > MAX_BYTES:
             raise GatewayError(f"gateway.transactionDatabase is longer than {self.path} may be ({MAX_BYTES} bytes)")
-        write_file(files, fresh, text)
-        files.rename(fresh, self.path)
-        files.fsync_directory(self.path.parent)
+        replace_file(files, self.path, text)
         files.fsync_directory(self.path.parent.parent)

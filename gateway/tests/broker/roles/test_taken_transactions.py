@@ -63,6 +63,24 @@ def follow(broker: WholeBroker) -> WholeBroker:
     return broker
 
 
+def taken_over(
+    directory: Path, before: TransactionStateStore, wanted: TransactionStateStore, *, has_state: bool = True
+) -> WholeBroker:
+    """A broker that takes over a log in which k0 was rolled back, k1 was committed and k2 waits.
+
+    :param has_state: whether the directory has the state store of the broker that wrote the log.
+    """
+    broker = started(directory, before)
+    prepare(broker, "k0", "k1", "k2")
+    end(broker, "k0", ROLLBACK)
+    end(broker, "k1", COMMIT)
+    follow(broker).stop()
+    if not has_state:
+        shutil.rmtree(directory / "transaction")
+    CopyMark(directory).set()
+    return started(directory, wanted, broker.clock())
+
+
 @others
 def test_outcomes_whose_records_were_cut_do_not_count(tmp_path: Path, store: TransactionStateStore) -> None:
     """The old master's state store stays in its directory while its log becomes the new master's."""
@@ -128,14 +146,7 @@ def test_a_directory_without_the_state_store_of_its_log_finds_the_outcomes_in_th
 def test_outcomes_count_whatever_state_store_the_log_was_written_with(
     tmp_path: Path, before: TransactionStateStore, wanted: TransactionStateStore
 ) -> None:
-    broker = started(tmp_path / "log", before)
-    prepare(broker, "k0", "k1", "k2")
-    end(broker, "k0", ROLLBACK)
-    end(broker, "k1", COMMIT)
-    follow(broker).stop()
-    CopyMark(tmp_path / "log").set()
-
-    taken = started(tmp_path / "log", wanted, broker.clock())
+    taken = taken_over(tmp_path / "log", before, wanted)
 
     assert pending(taken) == ["k2"]
     taken.turn()  # missing op records are written
@@ -151,15 +162,7 @@ def test_a_slave_without_a_state_store_finds_the_outcomes_of_a_master_that_has_o
     tmp_path: Path, store: TransactionStateStore
 ) -> None:
     """The records of such outcomes are hidden, and only they say that a message was rolled back."""
-    broker = started(tmp_path / "log", store)
-    prepare(broker, "k0", "k1", "k2")
-    end(broker, "k0", ROLLBACK)
-    end(broker, "k1", COMMIT)
-    follow(broker).stop()
-    shutil.rmtree(tmp_path / "log" / "transaction")
-    CopyMark(tmp_path / "log").set()
-
-    taken = started(tmp_path / "log", QUEUE, broker.clock())
+    taken = taken_over(tmp_path / "log", store, QUEUE, has_state=False)
 
     assert pending(taken) == ["k2"]
     assert shown(taken) == ["k1"]
@@ -171,14 +174,7 @@ def test_a_slave_without_a_state_store_finds_the_outcomes_of_a_master_that_has_o
 def test_a_kill_before_the_missing_op_records_are_written_changes_no_outcome(
     tmp_path: Path, store: TransactionStateStore, deaths: int
 ) -> None:
-    broker = started(tmp_path / "log", store)
-    prepare(broker, "k0", "k1", "k2")
-    end(broker, "k0", ROLLBACK)
-    end(broker, "k1", COMMIT)
-    follow(broker).stop()
-    shutil.rmtree(tmp_path / "log" / "transaction")
-    CopyMark(tmp_path / "log").set()
-    taken = started(tmp_path / "log", QUEUE, broker.clock())
+    taken = taken_over(tmp_path / "log", store, QUEUE, has_state=False)
     assert not CopyMark(tmp_path / "log").is_set
     assert len(taken.messages(OP_HALF_TOPIC)) == 0
 
@@ -197,13 +193,7 @@ def test_a_kill_before_the_missing_op_records_are_written_changes_no_outcome(
 def test_a_move_to_another_store_finds_the_outcomes_whose_op_records_are_missing(
     tmp_path: Path, store: TransactionStateStore
 ) -> None:
-    broker = started(tmp_path / "log", store)
-    prepare(broker, "k0", "k1", "k2")
-    end(broker, "k0", ROLLBACK)
-    end(broker, "k1", COMMIT)
-    follow(broker).stop()
-    CopyMark(tmp_path / "log").set()
-    taken = started(tmp_path / "log", QUEUE, broker.clock())
+    taken = taken_over(tmp_path / "log", store, QUEUE)
     killed = tmp_path / "killed"
     shutil.copytree(taken.directory, killed)
     taken.stop()
