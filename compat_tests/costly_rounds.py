@@ -1,6 +1,7 @@
 """What rounds of small and costly requests showed, and the verdict: waits, memory, descriptors, growth.
 
-Memory is that of the server without pages of files, above that of the idle server before the first request.
+Memory is that of the server without pages of files, above that of the idle server before the first request. Growth is
+that of the memory in use: free pieces between objects come and go with the order of the requests, below a fixed limit.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ SHARE: Final = 10
 """Memory is back if it is at most one part of so many above what it was."""
 NOISE_BYTES: Final = 4 * MIB
 """What the same server shows more or less without any peer: pieces of 1 MiB that Python takes, files being written."""
+NOISE_BLOCKS: Final = 20_000
+"""What the same server uses more or less: answers being made, messages not yet in a file."""
 OPEN_QUEUE_FILES: Final = 512
 """The files of queues that the server keeps open (``gateway.maxOpenConsumeQueueFiles``)."""
 OPEN_TWICE: Final = 2
@@ -44,6 +47,19 @@ STAYS: Final[Mapping[str, Stays]] = {
     "new_queues": Stays(12),
 }
 """The kinds that leave memory by design, as ``docs/limits.md`` says; all others leave nothing."""
+
+
+class InUse(NamedTuple):
+    """Memory that the server's objects use, as its metrics tell: blocks of small objects, bytes of large ones."""
+
+    blocks: int = 0
+    heap_bytes: int = 0
+
+    def growth(self, before: InUse) -> Iterator[str]:
+        """Yield what is more than a tenth above that before, with by how much."""
+        heap_before = before.heap_bytes / MIB
+        yield from _over("in use", self.blocks, _grown(before.blocks, NOISE_BLOCKS), "blocks")
+        yield from _over("in use of the heap", self.heap_bytes / MIB, _grown(heap_before, NOISE_BYTES / MIB), "MiB")
 
 
 @dataclass(frozen=True)
@@ -73,6 +89,7 @@ class Seen:
     waits: tuple[Longest, ...]
     peak_bytes: int
     after_bytes: int
+    in_use: InUse
     descriptors: Descriptors
     answers: Counter[str]
 
@@ -85,6 +102,7 @@ class Seen:
         waits = " ".join(map(str, self.waits))
         answers = ", ".join(f"{name} {count}" for name, count in self.answers.most_common(4))
         memory = f"at most {self.peak_bytes / MIB:+.0f} MiB, {self.after_bytes / MIB:+.1f} after"
+        memory += f", {self.in_use.blocks:,} blocks and {self.in_use.heap_bytes / MIB:.1f} MiB in use"
         return f"{self.kind:19} send, pull, route waited {waits} s; {memory}; {self.descriptors}; {answers}"
 
 
@@ -116,17 +134,15 @@ class Trial:
             yield from _over(f"{kind}: left in the first round", added / MIB, self._may_leave_mib(kind), "MiB")
             if len(seen) > 2:
                 # What all kinds leave once was there from the second round on.
-                warm = seen[1].after_bytes
-                yield from _over(f"{kind}: after the last round", last.after_bytes / MIB, _grown(warm) / MIB, "MiB")
+                yield from (f"{kind}: {grown}" for grown in last.in_use.growth(seen[1].in_use))
 
     def _of_rounds(self) -> Iterator[str]:
-        rests = self.rests
-        if len(rests) > 1:
-            yield from _over("all: after the last round", rests[-1] / MIB, _grown(rests[0]) / MIB, "MiB")
+        first, last = self.rounds[0][-1], self.rounds[-1][-1]
+        yield from (f"all: {grown}" for grown in last.in_use.growth(first.in_use))
         stays = [STAYS.get(one.kind, Stays()) for one in self.rounds[0]]
         # Pieces that one kind leaves are used by the next one.
         may_stay = sum(one.objects for one in stays) + max(one.pieces for one in stays) + self._idle_share_mib
-        yield from _over("all: above idle after the last round", rests[-1] / MIB, may_stay, "MiB")
+        yield from _over("all: above idle after a round", max(self.rests) / MIB, may_stay, "MiB")
         for one in (seen[-1].descriptors for seen in self.rounds[-1:]):
             yield from _over("all: files of queues left open", one.queue_files, OPEN_QUEUE_FILES, "files")
             yield from _over("all: files of the log open twice", one.log_files, OPEN_TWICE, "files")
@@ -161,10 +177,11 @@ class Trial:
             )
         everything = [one for seen in self.rounds for one in seen]
         rests = " ".join(f"{rest / MIB:.1f}" for rest in self.rests)
+        used = " ".join(f"{seen[-1].in_use.blocks:,}/{seen[-1].in_use.heap_bytes / MIB:.1f}" for seen in self.rounds)
         lines.append(
             f"{'all':19} {max(one.own_wait_s for one in everything):7.2f} {'':5} "
             f"{max(one.peak_bytes for one in everything) / MIB:9.0f} above idle ({self.idle_bytes / MIB:.1f} MiB) "
-            f"after each of {len(self.rounds)} rounds: {rests}"
+            f"after each of {len(self.rounds)} rounds: {rests}; blocks/MiB in use: {used}"
         )
         return "\n".join(lines)
 
@@ -174,9 +191,9 @@ def longest_s(kind: str) -> float:
     return LONGEST_BESIDE_LARGEST_S if kind in WITH_LARGEST_FRAMES else LONGEST_S
 
 
-def _grown(before_bytes: int) -> float:
+def _grown(before: float, noise: float) -> float:
     """Return the most that counts as no growth."""
-    return before_bytes + max(NOISE_BYTES, before_bytes / SHARE)
+    return before + max(noise, before / SHARE)
 
 
 def _over(what: str, value: float, limit: float, unit: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ Each kind is sent to a real server process while an honest producer, consumer an
 program prints how long they waited at most (in brackets: less the time in which the machine gave no processor to the
 server or to them, which alone is judged), the server's memory above that before the first, its descriptors, and what it
 answered. A table at the end tells this for each kind over all rounds, and which limits do not hold (``costly_rounds``):
-waits, memory at most, memory that is left above idle, growth from round to round, descriptors. The exit code is 1 when
+waits, memory at most, memory that is left above idle, growth of the memory in use, descriptors. The exit code is 1 when
 one does not hold, or when an honest client was refused. A kind uses the same names in each round, or deletes what it
 made, so that whatever grows from round to round is a loss. ``unread_answers`` and
 ``many_queues`` do the same for answers that nobody reads and for files that are closed under their readers.
@@ -31,7 +31,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, Final, TypeAlias
 
-from compat_tests.costly_rounds import Descriptors, Seen, Trial
+from compat_tests.costly_rounds import Descriptors, InUse, Seen, Trial
 from compat_tests.unread_answers import (
     MIB,
     SETTLE_S,
@@ -43,6 +43,7 @@ from compat_tests.unread_answers import (
     send_fields,
 )
 from gateway.client.testing.server import GatewayServer, free_port
+from gateway.telemetry.memory_in_use import BLOCKS, HEAP
 from wire.bodies.fastjson import parse_json
 from wire.bodies.registration import RegisterBrokerBody
 from wire.bodies.topics import DataVersion, TopicConfig
@@ -648,6 +649,14 @@ SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
 """What a kind needs besides the settings of all."""
 
 
+def _in_use(place: Place) -> InUse:
+    with socket.create_connection(place.pages, timeout=ANSWER_S) as asker, asker.makefile("rb") as page:
+        asker.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        lines = [line.split() for line in page.read().decode().splitlines()]
+    values = {words[0].partition("{")[0]: words[-1] for words in lines if words and words[0] != "#"}
+    return InUse(int(values[BLOCKS]), int(values[HEAP]))
+
+
 def _descriptors(process_id: int) -> Descriptors:
     found: Counter[str] = Counter()
     log_files: Counter[Path] = Counter()
@@ -706,8 +715,10 @@ def run(kinds: Sequence[str], rounds: int, minutes: float = 1_000) -> Trial:
                 waits = tuple(client.take_longest() for client in clients)
                 pause(SETTLE_S)
                 watch.end()
-                after = resident_bytes(server.pid) - before[0], _descriptors(server.pid) - before[1]
-                seen[-1].append(Seen(kind, waits, watch.peak_bytes - before[0], *after, answers))
+                after_bytes = resident_bytes(server.pid) - before[0]
+                descriptors = _descriptors(server.pid) - before[1]
+                peak_bytes = watch.peak_bytes - before[0]
+                seen[-1].append(Seen(kind, waits, peak_bytes, after_bytes, _in_use(place), descriptors, answers))
                 print(number, seen[-1][-1], flush=True)
     return Trial(before[0], seen, refusals)
 

@@ -317,7 +317,9 @@ class BrokerService:
                 log.warning("metrics are not exported: metricsExporterType may be PROM only", set=exporter.value)
             return None
         from gateway.broker.figures.metrics_server import MetricsServer  # for those who ask for it only
+        from gateway.telemetry.memory_in_use import watch_memory
 
+        watch_memory(self._parts.registry)
         store = self._parts.store
         problems = {"healthz": lambda: store.failure, "readyz": lambda: store.refusal if self._is_ready else NOT_READY}
         return MetricsServer(

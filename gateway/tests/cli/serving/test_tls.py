@@ -25,6 +25,7 @@ from gateway.client import (
     TlsSettings,
 )
 from gateway.client.testing.server import GatewayServer, free_port
+from gateway.telemetry.memory_in_use import BLOCKS
 from gateway.tests.remoting.tls.speaking import Signed, signed, trusting, verifying
 from wire.bodies.fastjson import parse_json
 from wire.codes import RequestCode
@@ -199,7 +200,9 @@ def test_a_scraper_reads_the_metrics_over_tls(tmp_path: Path, authority: Signed,
     }
     with GatewayServer(settings=settings) as server:
         with urlopen(f"https://localhost:{port}/metrics", timeout=10, context=verifying(authority)) as page:
-            assert b"rocketmq_" in page.read()
+            figures = page.read().decode()
+            assert "\nrocketmq_half_messages{" in figures
+            assert f"\n{BLOCKS}{{" in figures
         for path in ("healthz", "readyz"):
             with urlopen(f"https://localhost:{port}/{path}", timeout=10, context=verifying(authority)) as page:
                 assert page.read() == b"ok\n"
