@@ -15,7 +15,7 @@ import gc
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -33,6 +33,7 @@ from gateway.metadata.topics import NO_TOPICS
 from gateway.remoting.answers.answer_room import AnswerRoom
 from gateway.remoting.answers.flush_group import FlushGroup
 from gateway.remoting.channel import Channel
+from gateway.remoting.declared import Need
 from gateway.remoting.dispatch import Dispatch
 from gateway.settings import Settings
 from gateway.settings.store import FlushDiskType, StoreSettings
@@ -104,7 +105,7 @@ class Producers:
     def __init__(self) -> None:
         self.producer: Producer | None = None
 
-    def pick(self, group: str, exclude: Container[Any] = (), topic: str | None = None) -> Producer | None:  # noqa: ARG002
+    def pick(self, group: str, exclude: Container[Any] = (), needs: Sequence[Need] = ()) -> Producer | None:  # noqa: ARG002
         """The producer."""
         return None if self.producer in exclude else self.producer
 

@@ -6,10 +6,10 @@ connection leaves its groups without a search. The groups are in ``producers`` a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gateway.remoting.channel import Channel
-from gateway.remoting.declared import PUB, Kind, Need
+from gateway.remoting.declared import Need
 from gateway.remoting.dispatch import Caller
 
 
@@ -49,9 +49,9 @@ class ConnectedClient:
         host, port = self.channel.remote[:2]
         return f"{host}:{port}"
 
-    def may_send_to(self, topic: str) -> bool:
-        """Return whether the client may send to a topic; otherwise it may not be told of half messages either."""
-        return self.caller is None or self.caller.may(Need(Kind.TOPIC, topic, PUB))
+    def may(self, needs: Iterable[Need]) -> bool:
+        """Return whether the client has all these rights now; True without access control."""
+        return self.caller is None or all(map(self.caller.may, needs))
 
 
 class Clients:

@@ -7,11 +7,12 @@ Upstream: ``ProducerManager``. A group exists as long as it has a member.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 
 from gateway.errors import RequestRefused
 from gateway.membership.clients import ConnectedClient
 from gateway.remoting.channel import Channel
+from gateway.remoting.declared import Need
 from gateway.shares import Shares
 from wire.codes import ResponseCode
 
@@ -93,11 +94,11 @@ class Producers:
             if named_ms < moment_ms:
                 self.unregister(group, client)
 
-    def pick(self, group: str, exclude: Container[Channel] = (), topic: str | None = None) -> Channel | None:
+    def pick(self, group: str, exclude: Container[Channel] = (), needs: Sequence[Need] = ()) -> Channel | None:
         """Return an open connection of the group, another one at each call; None if there is none.
 
         :param exclude: connections that were tried already.
-        :param topic: a topic to which the client must be allowed to send.
+        :param needs: the rights that the client must have.
         """
         members = self._groups.get(group)
         clients = [] if members is None else list(members.values())
@@ -107,7 +108,7 @@ class Producers:
             channel = client.channel
             if channel.closed or channel in exclude:
                 continue
-            if topic is None or client.may_send_to(topic):
+            if client.may(needs):
                 self._turns[group] = (turn + step + 1) % len(clients)
                 return channel
         return None

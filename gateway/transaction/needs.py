@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from gateway.clock import Milliseconds
 from gateway.in_thread import InThread, Soon
+from gateway.remoting.declared import Need
 from gateway.store.put_result import PutResult
 from gateway.store.reading.get_result import GetResult
 from gateway.store.reading.wanted import ALL_WANTED, Wanted
@@ -136,10 +137,10 @@ class Asked(Protocol):
 class ProducerChoice(Protocol):
     """The part of ``Producers`` that transactions use."""
 
-    def pick(self, group: str, exclude: Container[Any] = (), topic: str | None = None) -> Asked | None:
+    def pick(self, group: str, exclude: Container[Any] = (), needs: Sequence[Need] = ()) -> Asked | None:
         """Return a live connection of the group, a different connection each time.
 
-        None if the group has no live connection outside ``exclude``, or none that may send to the topic.
+        None if the group has no live connection outside ``exclude``, or none with all the rights.
         """
 
 

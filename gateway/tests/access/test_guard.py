@@ -658,15 +658,20 @@ def test_every_administrative_change_is_told_and_nothing_else(tmp_path: Path) ->
     white.stop()
 
 
+SENDING = {"secret": Need(Kind.TOPIC, "secret", PUB), "%RETRY%secret": Need(Kind.GROUP, "secret", SUB)}
+"""The need of who sends to a topic, by the name of the topic."""
+
+
+@pytest.mark.parametrize("topic", SENDING)
 def test_only_producers_that_may_send_to_its_topic_are_asked_about_a_half_message(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, topic: str
 ) -> None:
     monkeypatch.setattr("gateway.broker.parts.steady_clock", lambda clock_ms: clock_ms)  # the reactor's time counts
-    sender = FakeAccount("sender", Need(Kind.TOPIC, "secret", PUB))
+    sender = FakeAccount("sender", SENDING[topic])
     guard = guard_of(ADMIN, NOBODY, sender)
     broker = broker_with(tmp_path, guard)
     spy, honest, operator = broker.connect(), broker.connect(), broker.conversation.connect("127.0.0.1")
-    half = send_to("secret")
+    half = send_to(topic)
     half.ext_fields["i"] = "TRAN_MSG\x01true\x02PGROUP\x01p\x02"
     assert asked(operator, half, ADMIN).code == 0
 
@@ -691,17 +696,17 @@ def test_only_producers_that_may_send_to_its_topic_are_asked_about_a_half_messag
     broker.stop()
 
 
-SELLER = FakeAccount("seller", Need(Kind.TOPIC, "secret", PUB))
-
-
-@pytest.mark.parametrize("settler", [ADMIN, SELLER], ids=lambda account: account.name)
+@pytest.mark.parametrize("topic", SENDING)
+@pytest.mark.parametrize("by_admin", [True, False])
 @pytest.mark.parametrize("named", [None, HALF_TOPIC])
 def test_an_outcome_needs_the_topic_of_its_half_message_whether_clients_name_none_or_as_of_5_that_of_all_half_messages(
-    tmp_path: Path, settler: FakeAccount, named: str | None
+    tmp_path: Path, topic: str, by_admin: bool, named: str | None
 ) -> None:
-    broker = broker_with(tmp_path, guard_of(*ALL, SELLER))
+    seller = FakeAccount("seller", SENDING[topic])
+    settler = ADMIN if by_admin else seller
+    broker = broker_with(tmp_path, guard_of(*ALL, seller))
     peer = broker.connect()
-    half = send_to("secret")
+    half = send_to(topic)
     half.ext_fields.update({"f": "4", "i": "TRAN_MSG\x01true\x02PGROUP\x01p\x02"})
     answer = asked(peer, half, ADMIN)
     assert answer.code == 0

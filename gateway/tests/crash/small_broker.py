@@ -6,7 +6,7 @@ The order of opening and closing is that of ``gateway.broker.parts``.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -20,6 +20,7 @@ from gateway.in_thread import Failed
 from gateway.metadata.groups import Groups
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.metadata.topics import NO_TOPICS, Topics
+from gateway.remoting.declared import Need
 from gateway.schedule.delay_offsets import DelayOffsets
 from gateway.schedule.delay_service import DelayService
 from gateway.schedule.redirect import DelayLevels
@@ -144,7 +145,7 @@ class SilentProducers:
     """One producer of every group."""
 
     def pick(
-        self, group: str, exclude: Container[SilentProducer] = (), topic: str | None = None
+        self, group: str, exclude: Container[SilentProducer] = (), needs: Sequence[Need] = ()
     ) -> SilentProducer | None:
         """Implement ``ProducerChoice``."""
         return None if _SILENT in exclude else _SILENT

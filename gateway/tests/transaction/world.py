@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from gateway.metadata.topics import NO_TOPICS
 from gateway.remoting.answers.answer_room import AnswerRoom
 from gateway.remoting.answers.flush_group import FlushGroup
 from gateway.remoting.channel import Channel
+from gateway.remoting.declared import Need
 from gateway.remoting.dispatch import Dispatch
 from gateway.settings import Settings
 from gateway.store.put_result import PutResult
@@ -103,7 +104,7 @@ class ProducerTable:
     def __init__(self) -> None:
         self.groups: dict[str, list[Producer]] = {}
 
-    def pick(self, group: str, exclude: Container[Asked] = (), topic: str | None = None) -> Producer | None:
+    def pick(self, group: str, exclude: Container[Asked] = (), needs: Sequence[Need] = ()) -> Producer | None:
         members = self.groups.get(group, [])
         for producer in list(members):
             if producer not in exclude:

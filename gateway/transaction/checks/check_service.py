@@ -17,8 +17,10 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from gateway.access.needs import topic_needs
 from gateway.in_thread import Failed
 from gateway.metadata.names import HALF_TOPIC
+from gateway.remoting.declared import PUB
 from gateway.telemetry.logs import EventLog
 from gateway.transaction.checks.check_journal import CheckJournal
 from gateway.transaction.checks.phases import (
@@ -341,9 +343,10 @@ class CheckService:
             offset_msg_id=half.offset_message_id,
             bname=self._broker_name,
         )
+        needs = topic_needs(half.property_map[PropertyName.REAL_TOPIC], PUB)  # others may not see the message
         tried: list[Asked] = []
         while len(tried) < MAX_PRODUCERS_TRIED:
-            producer = self._producers.pick(group, tried, half.property_map[PropertyName.REAL_TOPIC])
+            producer = self._producers.pick(group, tried, needs)
             if producer is None:
                 return None
             if producer.notify(RequestCode.CHECK_TRANSACTION_STATE, header, body):

@@ -18,10 +18,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from gateway.access.needs import topic_needs
 from gateway.broker.desk import Desk
 from gateway.errors import RequestRefused
 from gateway.metadata.names import HALF_TOPIC
-from gateway.remoting.declared import PUB, UPDATE, Kind, Need, needs, on_topic
+from gateway.remoting.declared import PUB, UPDATE, needs, on_topic
 from gateway.remoting.dispatch import Dispatch, Request, answer_failures
 from gateway.settings import Settings
 from gateway.telemetry.logs import EventLog, Repeats
@@ -193,7 +194,7 @@ def _judge(request: Request, half: StoredMessage) -> None:
     :raises RequestRefused: the sender may not.
     """
     topic = half.property_map.get(PropertyName.REAL_TOPIC, "")
-    request.require_of_message(half.commit_log_offset, Need(Kind.TOPIC, topic, PUB))
+    request.require_of_message(half.commit_log_offset, *topic_needs(topic, PUB))
 
 
 def check_outcome(header: EndedHeader, half: StoredMessage, age_ms: int, settings: Settings) -> None:
