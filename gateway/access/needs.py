@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from gateway.errors import RequestRefused
 from gateway.metadata.names import POP_RETRY_SEPARATOR, RETRY_TOPIC_PREFIX
 from gateway.remoting.declared import Action, Kind, Named, Need, Right
 from gateway.remoting.dispatch import Request
@@ -94,6 +95,23 @@ def reading_needs(message: StoredMessage) -> list[Need]:
     if group and message.topic.startswith(f"{RETRY_TOPIC_PREFIX}{group}_"):
         return consumer_needs(group, [message.topic], actions, is_popped=True)
     return topic_needs(message.topic, actions)
+
+
+def judge_again(request: Request, group: str, topic: str, pass_on: Callable[[], None] = lambda: None) -> None:
+    """Return if the sender of a request that waited may still consume a topic with a group.
+
+    :param pass_on: wakes somebody else who waits for the messages, if the sender is refused.
+    :raises RequestRefused: the sender lacks a right, or its account was removed, disabled or given another key.
+    """
+    if request.caller is None:
+        return
+    needs = consumer_needs(group, [topic])
+    if not all(map(request.caller.may, needs)):  # costs less than ``require``
+        try:
+            request.require(*needs)
+        except RequestRefused:
+            pass_on()
+            raise
 
 
 def allowed_topics(request: Request, group: str, topics: Iterable[str]) -> set[str]:

@@ -107,17 +107,6 @@ class Request:
             for need in needs:
                 self.caller.require(self, need)
 
-    def require_again(self, *needs: Need) -> None:
-        """Return if the sender of a request that waited has these rights still; a right that it has costs little.
-
-        :raises RequestRefused: the sender lacks one of them, or its account changed.
-        """
-        caller = self.caller
-        if caller is not None:
-            for need in needs:
-                if not caller.may(need):
-                    caller.require(self, need)
-
     def require_of_message(self, offset: int, *needs: Need) -> None:
         """Return if the sender has all these rights on the message at an offset of the commit log.
 

@@ -14,7 +14,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from gateway.access.needs import consumer_needs
+from gateway.access.needs import judge_again
 from gateway.broker.desk import Desk
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter, is_tag_type, tag_filter
 from gateway.delivery.filters.posted import posted_filter
@@ -350,8 +350,7 @@ class PullMessage:
             go_on()
 
     def _read_again(self, request: Request, header: PullMessageRequest, accepts: MessageFilter, may_hold: bool) -> None:
-        if request.caller is not None:
-            request.require_again(*consumer_needs(header.consumer_group, [header.topic]))
+        judge_again(request, header.consumer_group, header.topic)
         self._read_with_room(request, header, accepts, may_hold)
 
     def _answer(self, request: Request, asked: PullMessageRequest, code: ResponseCode, result: GetResult) -> None:

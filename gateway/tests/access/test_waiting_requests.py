@@ -16,6 +16,7 @@ from gateway.tests.remoting.conversation import Peer
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.declare import Header, build_header
+from wire.headers.pop import NotificationRequest
 from wire.message.flags import PullFlag
 from wire.message.record import parse_records
 
@@ -24,6 +25,9 @@ RIGHTS = Need(Kind.TOPIC, "orders", SUB), Need(Kind.GROUP, "group", SUB)
 HELD: dict[RequestCode, Header] = {
     RequestCode.PULL_MESSAGE: pulling(sys_flag=PullFlag.SUBSCRIPTION | PullFlag.SUSPEND, offset=1),
     RequestCode.POP_MESSAGE: popping(poll_time=15_000),
+    RequestCode.NOTIFICATION: NotificationRequest(
+        consumer_group="group", topic="orders", queue_id=-1, poll_time=15_000, born_time=0
+    ),
 }
 
 
@@ -44,8 +48,8 @@ def held(directory: Path, code: RequestCode) -> tuple[WholeBroker, Guard, Peer]:
     broker = broker_with(directory, guard)
     sender, consumer = broker.connect(), broker.connect()
     assert asked(sender, send_to("orders"), ADMIN).code == ResponseCode.SUCCESS
-    if code == RequestCode.POP_MESSAGE:
-        command = RemotingCommand(code, ext_fields=build_header(popping()))
+    if code != RequestCode.PULL_MESSAGE:
+        command = RemotingCommand(RequestCode.POP_MESSAGE, ext_fields=build_header(popping()))
         assert asked(consumer, command, account).code == ResponseCode.SUCCESS
     consumer.send(account.sign(RemotingCommand(code, opaque=5, ext_fields=build_header(HELD[code]))))
     broker.turn()
@@ -86,7 +90,10 @@ def test_a_held_request_of_an_account_that_changed_otherwise_gets_the_message(
     sent(broker)
     (answer,) = consumer.received()
     assert answer.code == ResponseCode.SUCCESS
-    assert len(parse_records(answer.body)) == 1
+    if code == RequestCode.NOTIFICATION:
+        assert answer.ext_fields["hasMsg"] == "true"
+    else:
+        assert len(parse_records(answer.body)) == 1
     broker.stop()
 
 

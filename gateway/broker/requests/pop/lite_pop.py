@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from gateway.access.needs import consumer_needs
+from gateway.access.needs import judge_again
 from gateway.broker.desk import Desk, DeskRequests
 from gateway.broker.requests.pop.pop import LATE_MS, check_attempt, refuse_unstored
 from gateway.broker.requests.pop.pop_ack import check_invisible
@@ -213,9 +213,11 @@ class PopLite(DeskRequests):
             self._desk.lite.held.wake(pop.client.client_id, pop.client.group)
 
     def _resume(self, request: Request, header: PopLiteMessageRequest, deadline_ms: int, is_over: bool) -> None:
+        group = header.consumer_group or ""
+        pass_on = partial(self._desk.lite.pass_on, group, header.client_id or "")  # others shall have the messages
         if request.channel.closed:
-            if not is_over:  # it was told in a later turn: whoever else waits shall have the messages
-                self._desk.lite.pass_on(header.consumer_group or "", header.client_id or "")
+            if not is_over:  # it was told in a later turn
+                pass_on()
             return
         if is_over:
             self._found_nothing(request, header, ResponseCode.POLLING_TIMEOUT, "no message came in time")
@@ -224,24 +226,15 @@ class PopLite(DeskRequests):
         def again() -> None:
             if request.channel.must_wait:
                 wait_for_room(request, partial(self._resume, request, header, deadline_ms, False))
-                if request.channel.is_full:  # who reads shall have the messages
-                    self._desk.lite.pass_on(header.consumer_group or "", header.client_id or "")
+                if request.channel.is_full:
+                    pass_on()
                 return
-            if request.caller is not None:
-                self._require_again(request, header)
+            judge_again(request, group, header.topic or "", pass_on)
             self._check(header)  # the topic may be gone
             wait_ms = longest_wait_ms(header.poll_time)
             self._start(request, header, min(deadline_ms, self._desk.clock() + wait_ms))  # the clock may be set back
 
         answer_failures(request, again)
-
-    def _require_again(self, request: Request, header: PopLiteMessageRequest) -> None:
-        """Refuse a pop whose account changed while it waited; whoever else waits shall have the messages."""
-        try:
-            request.require_again(*consumer_needs(header.consumer_group or "", [header.topic or ""]))
-        except RequestRefused:
-            self._desk.lite.pass_on(header.consumer_group or "", header.client_id or "")
-            raise
 
     def _found_nothing(self, request: Request, header: PopLiteMessageRequest, code: ResponseCode, remark: str) -> None:
         self._desk.traffic.missed_pulls += 1

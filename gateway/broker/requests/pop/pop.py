@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
-from gateway.access.needs import consumer_needs
+from gateway.access.needs import judge_again
 from gateway.broker.desk import Desk, DeskRequests
 from gateway.broker.requests.pop.pop_ack import check_invisible
 from gateway.broker.requests.pop.pop_sources import PopSources, check_pop_place, has_changed
@@ -331,20 +331,11 @@ class PopMessage(DeskRequests):
             if request.channel.is_full:  # who reads shall have the message
                 self._wake_another(pop)
             return
-        if request.caller is not None:
-            self._require_again(pop)
+        judge_again(request, pop.header.consumer_group, pop.header.topic, partial(self._wake_another, pop))
         accepts = self._checked(pop.header)  # the topic may be gone
         wait_ms = longest_wait_ms(pop.header.poll_time)
         deadline_ms = min(pop.deadline_ms, now_ms + wait_ms)  # the clock may be set back
         self._start(Pop(request, pop.header, accepts, deadline_ms, now_ms))
-
-    def _require_again(self, pop: Pop) -> None:
-        """Refuse a pop whose account changed while it waited; whoever else waits shall have the message."""
-        try:
-            pop.request.require_again(*consumer_needs(pop.header.consumer_group, [pop.header.topic]))
-        except RequestRefused:
-            self._wake_another(pop)
-            raise
 
     def _found_nothing(self, request: Request, code: ResponseCode, remark: str) -> None:
         self._traffic.missed_pulls += 1

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from twisted.internet.defer import Deferred
 
+from gateway.access.needs import judge_again
 from gateway.broker.desk import DeskRequests
 from gateway.broker.requests.pop.pop import LATE_MS
 from gateway.broker.requests.pop.pop_sources import Watched, check_pop_place, has_changed, is_wide, places_of
@@ -176,11 +177,16 @@ class PopWaiting(DeskRequests):
                 request.answer(ResponseCode.SUCCESS, NotificationResponse())
                 return
             waits.deadline_ms = min(waits.deadline_ms, self._desk.clock() + waits.wait_ms)  # the clock may be set back
-            answer_failures(request, lambda: self._look(waits, self._look_at(header)))
+            answer_failures(request, look_again)
 
+        def look_again() -> None:
+            judge_again(request, header.consumer_group, header.topic, partial(notified.wake, *key))
+            self._look(waits, self._look_at(header))
+
+        notified = self._desk.pops.notified
         key = (header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE))
         request.command.let_go()
-        outcome = self._desk.pops.notified.hold(
+        outcome = notified.hold(
             HeldPop(key, waits.accepts, waits.deadline_ms, request.channel, resume, retries=not header.order)
         )
         if outcome is not Held.YES:
