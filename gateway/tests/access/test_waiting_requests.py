@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.access.guard import Guard
+from gateway.delivery.filters.turns import TURN_STEPS
 from gateway.remoting.declared import SUB, Kind, Need
 from gateway.tests.access.accounts import FakeAccount, guard_of
 from gateway.tests.access.test_guard import asked, broker_with, send_to
@@ -130,4 +131,30 @@ def test_a_request_that_waits_until_its_peer_reads_is_judged_once_more(tmp_path:
     (answer,) = [answer for answer in peer.received() if answer.opaque == 5]
     assert (answer.code, answer.body) == (ResponseCode.NO_PERMISSION, b"")
     assert broker.parts.offsets.of_topic("mine", "orders") == {}
+    broker.stop()
+
+
+@pytest.mark.parametrize("cut", ["before it looks", "while it looks"])
+def test_a_pop_that_waited_for_a_turn_and_then_until_its_peer_reads_is_judged_once_more(
+    tmp_path: Path, cut: str
+) -> None:
+    account = FakeAccount("shop", *RIGHTS)
+    guard = guard_of(ADMIN, account)
+    broker = broker_with(tmp_path, guard)
+    make = {"topic": "orders", "defaultTopic": "TBW102", "perm": "6", "topicFilterType": "SINGLE_TAG"}
+    make |= {"readQueueNums": "600", "writeQueueNums": "600"}
+    message = send_to("orders")
+    message.ext_fields["e"] = "599"
+    for command in (RemotingCommand(RequestCode.UPDATE_AND_CREATE_TOPIC, ext_fields=make), message):
+        assert asked(broker.connect(), command, ADMIN).code == ResponseCode.SUCCESS
+    consumer = broker.connect()
+    broker.parts.filter_turns.spend(TURN_STEPS if cut == "before it looks" else TURN_STEPS - 1)
+    consumer.send(account.sign(RemotingCommand(RequestCode.POP_MESSAGE, ext_fields=build_header(popping()))))
+    consumer.transport.full()
+    consumer.channel.send(RemotingCommand(0, body=bytes(2 << 20)))
+    broker.wait(1)
+    del guard._accounts.accounts["shop"]  # type: ignore[attr-defined]
+    consumer.transport.empty()
+    broker.wait(1)
+    assert [answer.code for answer in consumer.received()] == [0, ResponseCode.NO_PERMISSION]
     broker.stop()

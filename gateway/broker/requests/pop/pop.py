@@ -86,9 +86,13 @@ class PopMessage(DeskRequests):
     def _pop_with_room(self, request: Request, header: PopMessageRequest) -> None:
         """Go on with a pop that waited for its turn, as soon as there is room for its answer."""
         if request.channel.must_wait:
-            wait_for_room(request, partial(answer_failures, request, partial(self.pop, request)))
+            wait_for_room(request, partial(answer_failures, request, partial(self._pop_again, request, header)))
         else:
             self._pop(request, header)
+
+    def _pop_again(self, request: Request, header: PopMessageRequest) -> None:
+        judge_again(request, header.consumer_group, header.topic)
+        self.pop(request)
 
     def _pop(self, request: Request, header: PopMessageRequest) -> None:
         now_ms = self._clock_ms()

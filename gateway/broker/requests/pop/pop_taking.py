@@ -11,6 +11,7 @@ from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
+from gateway.access.needs import judge_again
 from gateway.broker.desk import Desk
 from gateway.broker.requests.pop.pop_sources import Source, Watched
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
@@ -183,13 +184,17 @@ class PopTaking:
         channel = pop.request.channel
         if channel.must_wait and not channel.closed:
             self._give_up(pop)
-            wait_for_room(pop.request, partial(answer_failures, pop.request, partial(self._go_on, pop)))
+            wait_for_room(pop.request, partial(answer_failures, pop.request, partial(self._go_on_again, pop)))
             return
         pop.popped_at_ms = self._clock_ms()
         if channel.closed:
             self._finish(pop)
         else:
             self.go_on(pop)
+
+    def _go_on_again(self, pop: Pop) -> None:
+        judge_again(pop.request, pop.header.consumer_group, pop.header.topic)
+        self._go_on(pop)
 
     def _take(self, pop: Pop, source: Source) -> bool:
         """Take the messages of a queue; return False if the pop has to wait for the disk."""
