@@ -429,6 +429,30 @@ def test_a_message_is_handed_to_a_consumer_for_accounts_that_may_consume_its_top
     broker.stop()
 
 
+def test_a_message_is_handed_to_no_consumer_whose_account_may_not_consume_it_now(tmp_path: Path) -> None:
+    guard = guard_of(*ALL)
+    broker = broker_with(tmp_path, guard)
+    consumer, tool = broker.connect(), broker.connect()
+    answers = {topic: asked(tool, send_to(topic), ADMIN).ext_fields["msgId"] for topic in ("orders", "secret")}
+    own = HeartbeatData("c", consumers=(ConsumerData(group="g", subscriptions=()),))
+    assert asked(consumer, RemotingCommand(RequestCode.HEART_BEAT, version=513, body=own.build()), SHOP).code == 0
+
+    def handed(topic: str) -> RemotingCommand | None:
+        """Ask for it; return the refusal, None if the consumer was asked."""
+        fields = {"consumerGroup": "g", "clientId": "c", "msgId": answers[topic], "brokerName": "broker-a"}
+        tool.send(ADMIN.sign(RemotingCommand(RequestCode.CONSUME_MESSAGE_DIRECTLY, ext_fields=fields)))
+        broker.wait(0.1)
+        return None if consumer.received() else tool.received()[-1]
+
+    assert handed("orders") is None
+    refused = handed("secret")
+    assert refused is not None
+    assert (refused.code, "secret" in (refused.remark or "")) == (ResponseCode.NO_PERMISSION, False)
+    del guard._accounts.accounts["shop"]  # type: ignore[attr-defined]
+    assert handed("orders") is not None
+    broker.stop()
+
+
 def test_a_name_server_is_guarded_by_the_same_accounts(tmp_path: Path) -> None:
     watcher = FakeAccount("watcher", Need(Kind.CLUSTER, "DefaultCluster", GET))
     settings = Settings(kv_config_path=str(tmp_path / "kv.json"))

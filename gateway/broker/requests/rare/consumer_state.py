@@ -114,7 +114,13 @@ class ConsumerState(DeskRequests):
         if request.caller is not None and record:  # the request names any message, and perhaps no topic
             messages = parse_records(record)
             offset = messages[0].commit_log_offset
-            request.require_of_message(offset, *message_needs(header.consumer_group, messages))
+            needed = message_needs(header.consumer_group, messages)
+            request.require_of_message(offset, *needed)
+            if not client.may(needed):
+                raise RequestRefused(
+                    ResponseCode.NO_PERMISSION,
+                    f"the account of the consumer {client.client_id} may not consume the message at offset {offset}",
+                )
         topic = self._desk.topics.get(header.topic or "")
         group = self._desk.groups.get(header.consumer_group)
         question = ConsumeMessageDirectlyResultRequest(
