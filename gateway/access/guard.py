@@ -42,6 +42,8 @@ MAX_KIND_CHARACTERS: Final = 512
 MAX_NOTED: Final = 64
 """The refusals of one request that are noted one by one; a body may have thousands of entries."""
 MORE: Final = "and more of the same request"
+UNPROVEN: Final = "account not proven; "
+"""The beginning of the rule that let in a request of a named account: a white list asks for no signature."""
 TOO_MANY_FAILURES: Final = "too many requests with a wrong key (gateway.failedAttemptsPerAddress)"
 SEARCHED_BYTES: Final = 1_024
 """The first bytes of a refused heartbeat, where its client id is looked for; clients write it first."""
@@ -121,6 +123,8 @@ class Guard:
         rule = "authenticationWhitelist" if is_open else self._accounts.unsigned(host, name)
         if rule is not None:
             proved = self._proved(request, name, host, fields) if is_open else None
+            if name and proved is None:
+                rule = UNPROVEN + rule
             request.caller = LetIn(self, name or "", rule) if proved is None else proved
             for need in needs_of(right, fields, self._rules.cluster):
                 self.note_change(request, name or "", need, rule)

@@ -682,6 +682,32 @@ def test_every_administrative_change_is_told_and_nothing_else(tmp_path: Path) ->
     white.stop()
 
 
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize("code", [RequestCode.UPDATE_AND_CREATE_TOPIC, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP])
+def test_who_was_let_in_by_a_white_list_under_a_name_is_told_as_not_proven(
+    tmp_path: Path, code: RequestCode, is_open: bool
+) -> None:
+    changed: list[Told] = []
+    guard = guard_of(
+        ADMIN, white=[] if is_open else ["10.0.0.9"], open_codes=[code] if is_open else [], changed=changed
+    )
+    broker = broker_with(tmp_path, guard)
+    peer = broker.conversation.connect("10.0.0.9")
+    make = {"topic": "t", "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6"}
+    make["topicFilterType"] = "SINGLE_TAG"
+    forged = FakeAccount("admin")
+    forged.secret = b"guessed"
+    rule = "authenticationWhitelist" if is_open else "white: 10.0.0.9"
+    for account, is_proven in ((forged, False), (ADMIN, is_open)):
+        command = RemotingCommand(code, ext_fields=dict(make), body=b'{"groupName":"g"}')
+        assert asked(peer, command, account).code == 0
+        (told,) = changed
+        assert told.account == "admin"
+        assert (told.rule == f"account not proven; {rule}") is not is_proven
+        changed.clear()
+    broker.stop()
+
+
 SENDING = {"secret": Need(Kind.TOPIC, "secret", PUB), "%RETRY%secret": Need(Kind.GROUP, "secret", SUB)}
 """The need of who sends to a topic, by the name of the topic."""
 
