@@ -16,7 +16,7 @@ from typing import Final
 
 from gateway.access.audit import Told
 from gateway.access.failures import Failures
-from gateway.access.model import Account, Accounts, needs_own_name
+from gateway.access.model import Account, Accounts, Ruling, needs_own_name
 from gateway.access.needs import needs_of
 from gateway.access.refusals import Refusals, cut, words
 from gateway.errors import RequestRefused
@@ -48,6 +48,8 @@ TOO_MANY_FAILURES: Final = "too many requests with a wrong key (gateway.failedAt
 SEARCHED_BYTES: Final = 1_024
 """The first bytes of a refused heartbeat, where its client id is looked for; clients write it first."""
 _CLIENT_ID: Final = re.compile(rb'"clientID"\s*:\s*"([^"\\]+)')
+_FREE: Final = Ruling(True, "authorizationWhitelist")
+_UNJUDGED: Final = Ruling(True, "authorizationEnabled=false")
 _NOBODYS_KEY: Final = SigningKey(b"nobody's key")
 
 
@@ -337,10 +339,9 @@ class KnownCaller:
     def allows(self, request: Request, need: Need, /) -> bool:
         """Return whether the account has a right; a refusal is noted."""
         try:
-            self.require(request, need)
+            return self._ruled(request, need).allowed
         except RequestRefused:
             return False
-        return True
 
     def require(self, request: Request, need: Need, /, shown: str = "") -> str:
         """Return the rule that gives the account a right.
@@ -348,22 +349,31 @@ class KnownCaller:
         :param shown: the name in a refusal, if the sender is not to learn the real one.
         :raises RequestRefused: the account lacks the right.
         """
-        account, code, rules = self._current(request), request.command.code, self._rules
-        if code in rules.free_codes:
-            rule = "authorizationWhitelist"
+        ruling = self._ruled(request, need)
+        if not ruling.allowed:
+            named = Need(need.kind, shown, need.actions) if shown else need
+            raise self._rules.refusals.denied(self.name, request.command.code, self.host, named, ruling)
+        return ruling.rule
+
+    def _ruled(self, request: Request, need: Need) -> Ruling:
+        """Decide about a right; a refusal is noted, and so is a change that is allowed.
+
+        :raises RequestRefused: the account is gone or disabled, or only administrators have the right.
+        """
+        account, rules = self._current(request), self._rules
+        if request.command.code in rules.free_codes:
+            ruling = _FREE
         elif not rules.judges:
             if need.kind is Kind.CLUSTER or needs_own_name(need):
                 self._require_admin(request)
-            rule = "authorizationEnabled=false"
+            ruling = _UNJUDGED
         else:
             ruling = account.judge(need, self.host)
-            rule = ruling.rule
-            if not ruling.allowed:
-                self._guard.note(request, account.name, f"{need.kind.value}:{need.name}", need.actions, rule)
-                named = Need(need.kind, shown, need.actions) if shown else need
-                raise rules.refusals.denied(account.name, code, self.host, named, ruling)
-        self._guard.note_change(request, account.name, need, rule)
-        return rule
+        if ruling.allowed:
+            self._guard.note_change(request, account.name, need, ruling.rule)
+        else:
+            self._guard.note(request, account.name, f"{need.kind.value}:{need.name}", need.actions, ruling.rule)
+        return ruling
 
     def _current(self, request: Request) -> Account:
         """Return the account as it is now, because the request may have waited.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from gateway.metadata.names import is_inner_topic
 from gateway.remoting.declared import Action, Kind, Need
+
+_LOOKS: Final = Action.GET | Action.LIST
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +28,7 @@ def needs_own_name(need: Need) -> bool:
     Messages of all topics wait in the broker's inner topics: who may read many topics would read there what is denied
     to it elsewhere. Numbers and settings of inner topics are shown as those of others.
     """
-    looks = Action.GET | Action.LIST
-    return need.kind is Kind.TOPIC and bool(need.actions & ~looks) and is_inner_topic(need.name)
+    return need.kind is Kind.TOPIC and is_inner_topic(need.name) and bool(need.actions & ~_LOOKS)
 
 
 class Account(Protocol):

@@ -15,6 +15,8 @@ from wire.message.record import StoredMessage
 
 MAX_NAMES: Final = 1000
 """The most names of one field; a request with more needs Update of the cluster."""
+MAX_REFUSED: Final = 1000
+"""The refused entries of one request after which further entries are refused without a judgement."""
 
 
 def needs_of(right: Right, fields: Mapping[str, str], cluster: str) -> list[Need]:
@@ -114,9 +116,35 @@ def judge_again(request: Request, group: str, topic: str, pass_on: Callable[[], 
             raise
 
 
-def allowed_topics(request: Request, group: str, topics: Iterable[str]) -> set[str]:
-    """Return those of the topics that the sender of a request may consume with a group; the group is judged before."""
-    distinct = set(topics)
-    if request.caller is None:
-        return distinct
-    return {topic for topic in distinct if request.allows(*topic_needs(topic, Action.SUB, (group,)))}
+class Entries:
+    """The entries of one request's body, of which those are carried out that the sender has rights for.
+
+    A body may have 16,000 entries, so each topic is judged once, and nothing after ``MAX_REFUSED`` refusals.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._refused = 0
+        self._topics: dict[str, bool] = {}
+
+    def allows(self, *needs: Need) -> bool:
+        """Return whether the sender has all these rights; False if too many entries were refused before."""
+        if self._refused >= MAX_REFUSED:
+            return False
+        is_allowed = self._request.allows(*needs)
+        self._refused += not is_allowed
+        return is_allowed
+
+    def topics(self, group: str, topics: Iterable[str]) -> set[str]:
+        """Return the topics that the sender may consume with a group; the group is judged before."""
+        if self._request.caller is None:
+            return set(topics)
+        return {topic for topic in dict.fromkeys(topics) if self._has_topic(group, topic)}
+
+    def _has_topic(self, group: str, topic: str) -> bool:
+        if topic.startswith(RETRY_TOPIC_PREFIX):  # counts as a group
+            return self.allows(*topic_needs(topic, Action.SUB, (group,)))
+        found = self._topics.get(topic)
+        if found is None:
+            found = self._topics[topic] = self.allows(*topic_needs(topic, Action.SUB))
+        return found

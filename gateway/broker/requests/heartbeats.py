@@ -9,7 +9,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from gateway.access.needs import allowed_topics, consumer_needs
+from gateway.access.needs import Entries, consumer_needs
 from gateway.broker.desk import Desk, DeskRequests
 from gateway.delivery.filters.message_filter import is_tag_type
 from gateway.delivery.filters.sql92 import ExpressionError
@@ -107,14 +107,15 @@ def _allowed(request: Request, data: HeartbeatData) -> HeartbeatData:
     :raises RequestRefused: the heartbeat has consumers, and the sender may be none of them.
     """
     consumers: list[ConsumerData] = []
+    entries = Entries(request)
     for consumer in data.consumers:
         group = consumer.group
-        if request.allows(Need(Kind.GROUP, group, SUB)):
-            topics = allowed_topics(request, group, (subscription.topic for subscription in consumer.subscriptions))
+        if entries.allows(Need(Kind.GROUP, group, SUB)):
+            topics = entries.topics(group, (subscription.topic for subscription in consumer.subscriptions))
             subscriptions = [one for one in consumer.subscriptions if one.topic in topics]
             if subscriptions or not consumer.subscriptions:
                 consumers.append(replace(consumer, subscriptions=subscriptions))
     if data.consumers and not consumers:
         first = data.consumers[0]
-        request.require(*consumer_needs(first.group, [one.topic for one in first.subscriptions]))
+        request.require(*consumer_needs(first.group, [one.topic for one in first.subscriptions[:1]]))
     return replace(data, consumers=consumers)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.access.needs import allowed_topics
+from gateway.access.needs import Entries
 from gateway.broker.desk import DeskRequests
 from gateway.errors import RequestRefused
 from gateway.membership.heartbeats import MAX_CLIENT_ID_CHARACTERS
@@ -35,7 +35,7 @@ class LockRequests(DeskRequests):
         body = LockBatchRequest.parse(request.command.body)
         _check(body)
         request.require(Need(Kind.GROUP, body.consumer_group, SUB))
-        topics = allowed_topics(request, body.consumer_group, (queue.topic for queue in body.queues))
+        topics = Entries(request).topics(body.consumer_group, (queue.topic for queue in body.queues))
         granted: list[MessageQueue] = []
         if self._desk.groups.get(body.consumer_group) is not None:
             wanted = [queue for queue in body.queues if queue.topic in topics and self._exists(queue)]

@@ -34,11 +34,11 @@ class FakeAccount:
         self.is_enabled = is_enabled
         self._allowed = allowed
         self._denied = tuple(denied)
-        self.judged = 0
+        self.needs: list[Need] = []
 
     def judge(self, need: Need, host: str) -> Ruling:
         """Decide by the lists of needs; a name ``*`` stands for every one."""
-        self.judged += 1
+        self.needs.append(need)
         if self.is_admin:
             return Ruling(True, "admin")
         for denied in self._denied:
@@ -47,6 +47,11 @@ class FakeAccount:
         if any(_covers(allowed, need) for allowed in self._allowed):
             return Ruling(True, "Custom Allow")
         return Ruling(False, "no matched policies")
+
+    @property
+    def judged(self) -> int:
+        """The number of needs that were judged."""
+        return len(self.needs)
 
     def sign(self, command: RemotingCommand) -> RemotingCommand:
         """Sign a command with the account's keys."""

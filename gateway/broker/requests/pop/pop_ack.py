@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from gateway.access.needs import consumer_needs
+from gateway.access.needs import Entries, consumer_needs
 from gateway.broker.desk import Desk
 from gateway.delivery.pop.check_points import CheckPoint
 from gateway.delivery.pop.check_points import Key as PointKey
@@ -405,8 +405,8 @@ def _allowed(request: Request, entries: Sequence[BatchAck]) -> Sequence[BatchAck
     """
     if request.caller is None:
         return entries
-    pairs = {(entry.group, entry.topic) for entry in entries}
-    allowed = {pair for pair in pairs if request.allows(*consumer_needs(pair[0], [pair[1]], is_popped=True))}
+    pairs, judged = dict.fromkeys((entry.group, entry.topic) for entry in entries), Entries(request)
+    allowed = {pair for pair in pairs if judged.allows(*consumer_needs(pair[0], [pair[1]], is_popped=True))}
     if not allowed:
         request.require(*consumer_needs(entries[0].group, [entries[0].topic], is_popped=True))
     return [entry for entry in entries if (entry.group, entry.topic) in allowed]
