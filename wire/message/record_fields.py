@@ -56,6 +56,7 @@ _BODY_BYTES_BEHIND: Final = 4
 _MIN_RECORD_BYTES: Final[i64] = MIN_RECORD_BYTES
 _MIN_TAIL_BYTES: Final[i64] = MIN_TAIL_BYTES
 _PAIR_END: Final = 2
+_PAIR_END_BYTE: Final = b"\x02"
 
 
 def properties_start(data: bytes, start: i64, end: i64) -> i64:
@@ -121,7 +122,5 @@ def find_property(data: bytes, mark: bytes, start: i64, end: i64) -> i64:
 
 def value_from(data: bytes, start: i64, end: i64) -> bytes:
     """Return the value that starts at ``start`` and ends at the next pair or at the end of the property string."""
-    at = start
-    while at < end and data[at] != _PAIR_END:
-        at += 1
-    return data[start:at]
+    found: i64 = data.find(_PAIR_END_BYTE, start, end)
+    return data[start:end] if found < 0 else data[start:found]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import timeit
 from collections.abc import Callable
 
 import pytest
@@ -99,3 +100,16 @@ def test_a_value_in_a_property_string_is_the_last_one_of_its_name(properties: by
         for before, behind in ((b"", b""), (b"\x02", b"a\x01x"), (b"\x02a", b"\x02a\x01x"), (b"a\x01x", b"\x01y")):
             data, end = before + properties + behind, len(before + properties)
             assert record_fields.property_value(data, mark, len(before), end) == expected.get(name, b"")
+
+
+def test_a_long_value_costs_little_more_than_its_copy() -> None:
+    """A peer chooses the length, and filters count one step for sixteen bytes."""
+    value = b"1" * 1_000_000
+    pair = b"a\x01" + value + b"\x02"
+
+    def quickest_s(work: Callable[[], bytes]) -> float:
+        return min(timeit.repeat(work, number=1, repeat=20))
+
+    copied_s = quickest_s(lambda: pair[2 : pair.index(b"\x02")])
+    assert record_fields.value_from(pair, 2, len(pair)) == value
+    assert quickest_s(lambda: record_fields.value_from(pair, 2, len(pair))) < 5 * copied_s
