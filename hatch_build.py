@@ -25,6 +25,8 @@ WITHIN_ITSELF = ("-fvisibility=hidden", "-fno-plt") if os.name == "posix" else (
 """What compiled functions call is one of them and cannot be replaced from outside: such calls go there directly, or are
 put in their place, instead of looking up an address each time.
 """
+UNASKED = ("-Wno-misleading-indentation",) if os.name == "posix" else ()
+"""Switches off a warning of ``-Wall`` about source that people write: GCC took a third of its time to look for it."""
 
 
 class AcceleratedBuildHook(BuildHookInterface):
@@ -69,7 +71,7 @@ def compiled(root: Path, modules: list[str], output: Path) -> Iterator[Path]:
             target_dir=str(output / "source"),
         )
         for extension in extensions:
-            extension.extra_compile_args += WITHIN_ITSELF
+            extension.extra_compile_args += WITHIN_ITSELF + UNASKED
         command: Any = Distribution({"name": "accelerated", "ext_modules": extensions}).get_command_obj("build_ext")
         command.build_lib, command.build_temp = str(output / "lib"), str(output / "temp")
         command.ensure_finalized()
