@@ -256,7 +256,7 @@ def _java(home: Path, heap: str) -> list[str]:
     places = [f"-Drocketmq.home.dir={home}", f"-Duser.home={home}"]
     places += [f"-Drmq.logback.configurationFile={files / 'logback.xml'}"]
     memory = [f"-Xms{heap}", f"-Xmx{heap}", "-XX:MaxDirectMemorySize=256m"]
-    return ["java", *_JVM, *memory, *places, "-cp", f"{files / 'classes'}:{files / 'lib'}/*"]
+    return ["java", *_JVM, *memory, *places, "-cp", f"{files / 'own.jar'}:{files / 'lib'}/*"]
 
 
 @functools.cache
@@ -270,7 +270,7 @@ def apache_files() -> Path:
     with engine() as client:
         container = client.containers.create(name)
         try:
-            for path in ("/app/lib", "/app/classes", "/app/logback.xml"):
+            for path in ("/app/lib", "/app/own.jar", "/app/logback.xml"):
                 pieces, _ = container.get_archive(path)
                 with tarfile.open(fileobj=io.BytesIO(b"".join(pieces))) as archive:
                     archive.extractall(part)
