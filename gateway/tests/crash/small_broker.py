@@ -5,6 +5,7 @@ The order of opening and closing is that of ``gateway.broker.parts``.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
@@ -236,7 +237,7 @@ class SmallBroker:
 
         :raises GatewayError: something on disk cannot be used.
         """
-        with patch("os.getpid", return_value=PROCESS_ID):  # it is written into files: every run has the same
+        with patch.object(os, "getpid", lambda: PROCESS_ID):  # it is written into files: every run has the same
             report = self.store.open()
         self.topics.load()
         self.groups.load()
