@@ -384,14 +384,14 @@ MUTANTS: Mapping[str, Mutant] = {
     "checkpoint before log": Mutant(checkpoint_before_log, "append-async", 400),
     "durable mark before the sync": Mutant(durable_mark_before_sync, "append", 400),
     "no abort file": Mutant(no_abort_file, "roll", 1000),
-    "queue marks without queues": Mutant(queue_marks_without_queues, "roll", 1000),
-    "names of queue files not synced": Mutant(without(Kind.SYNC_DIRECTORY, "/consumequeue/"), "roll", 1000),
+    "queue marks without queues": Mutant(queue_marks_without_queues, "roll", 1000, seed=3),
+    "names of queue files not synced": Mutant(without(Kind.SYNC_DIRECTORY, "/consumequeue/"), "roll", 1000, seed=3),
     "index not synced": Mutant(without(Kind.SYNC, "/index/"), "roll", 1000, seed=3),
     "copied records not synced": Mutant(without(Kind.SYNC, "/commitlog/"), "copy", 400),
     "name of a copied log's first file not synced": Mutant(
         without(Kind.SYNC_DIRECTORY, "/commitlog/"), "copy-late", 400
     ),
-    "roll-back of an index with the flush": Mutant(roll_back_with_the_flush, "batch-async", 900, seed=16),
+    "roll-back of an index with the flush": Mutant(roll_back_with_the_flush, "batch-async", 900, seed=17),
     "properties taken as they are": Mutant(properties_taken_as_they_are, "timer-async", 400),
     "torn tail stays": Mutant(torn_tail_stays, "refill-async", 1000, seed=3),
     "units beyond the log stay": Mutant(units_beyond_the_log_stay, "append-async", 1000),
@@ -411,24 +411,24 @@ MUTANTS: Mapping[str, Mutant] = {
     "delay level ahead of its messages": Mutant(delay_level_ahead_of_its_messages, "delay", 400, seed=4),
     "delay level ahead of the disk": Mutant(delay_level_ahead_of_the_disk, "delay-async", 600, seed=4),
     "timer deliveries not looked for": Mutant(deliveries_not_looked_for, "timer", 400),
-    "markers of the past forgotten": Mutant(markers_of_the_past_forgotten, "timer-recall", 1000),
-    "timer entries on their way not read": Mutant(entries_on_their_way_not_read, "timer-errors", 1000, seed=7),
-    "timer log synced again": Mutant(timer_log_synced_again, "timer-errors", 1000, seed=4),
+    "markers of the past forgotten": Mutant(markers_of_the_past_forgotten, "timer-recall", 1000, seed=5),
+    "timer entries on their way not read": Mutant(entries_on_their_way_not_read, "timer-errors", 1000, seed=16),
+    "timer log synced again": Mutant(timer_log_synced_again, "timer-errors", 1000, seed=15),
     "stored as far as appended": Mutant(stored_as_far_as_appended, "timer-full", 1000, seed=2),
     "timer log not synced": Mutant(without(Kind.SYNC, "/timerlog/"), "timer", 1000),
-    "op record of a discard before its copy": Mutant(op_record_before_its_message, "discard-async", 1000, seed=2),
+    "op record of a discard before its copy": Mutant(op_record_before_its_message, "discard-async", 1000, seed=14),
     "sync error ignored": Mutant(sync_error_ignored, "disk-errors", 600, seed=5),
     "sync tried again": Mutant(sync_tried_again, "disk-errors", 600, seed=5),
     "light queues not found in the log": Mutant(light_queues_not_found_in_the_log, "light", 1000),
     "a batch found in the log counts once": Mutant(a_batch_found_in_the_log_counts_once, "inner-batch", 1000),
     "units of a batch all lead to its first message": Mutant(
-        units_of_a_batch_all_lead_to_its_first_message, "run", 1000
+        units_of_a_batch_all_lead_to_its_first_message, "run", 1000, seed=18
     ),
-    "extension not synced": Mutant(without(Kind.SYNC, "/consumequeue_ext/"), "extension", 1000),
+    "extension not synced": Mutant(without(Kind.SYNC, "/consumequeue_ext/"), "extension", 1000, seed=12),
     "names of extension files not synced": Mutant(
-        without(Kind.SYNC_DIRECTORY, "/consumequeue_ext/"), "extension", 1000
+        without(Kind.SYNC_DIRECTORY, "/consumequeue_ext/"), "extension", 1000, seed=12
     ),
-    "extension written over": Mutant(extension_written_over, "extension", 1000),
+    "extension written over": Mutant(extension_written_over, "extension", 1000, seed=12),
     "note of a cut not synced": Mutant(without(Kind.SYNC, "/gateway-cut.new/"), "cut", 1000),
     "a cut is made at once": Mutant(a_cut_is_made_at_once, "cut", 1000),
     "zeros of a cut not synced": Mutant(without(Kind.SYNC, "/commitlog/"), "cut-copy", 1000),
