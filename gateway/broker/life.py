@@ -90,7 +90,7 @@ class BrokerLife:
         self._ports: BrokerPorts | None = None
         self._stops = False
         self.changes = 0
-        """The number of changes of the role."""
+        """The number of changes of the role that ended, also of those that failed."""
         self.broker = make(settings)
         """The broker of the present role."""
 
@@ -160,9 +160,9 @@ class BrokerLife:
         object.__setattr__(settings, "broker_role", role)
         object.__setattr__(settings, "broker_id", broker_id)
         await self._start_until_done()
+        self.changes += 1
         if failure is not None:
             raise RoleNotChanged(f"the role was not changed: {failure}") from failure
-        self.changes += 1
         log.warning("role changed", role=role.value, broker_id=broker_id)
 
     async def _stop_broker(self) -> None:

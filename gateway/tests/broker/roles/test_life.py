@@ -130,6 +130,7 @@ def test_a_failure_of_that_work_leaves_the_role(tmp_path: Path, caplog: pytest.L
     assert isinstance(failure, RoleNotChanged)
     assert str(failure) == "the role was not changed: no record starts there"
     assert living.role == (MASTER, 0)
+    assert living.life.changes == 1, "who ordered the change waits for its end"
     assert living.send(b"one") == ResponseCode.SUCCESS
     assert [record.getMessage().split(":")[0] for record in caplog.records] == ["role not changed"]
     living.run(living.life.stop())
