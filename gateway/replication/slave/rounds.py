@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, DeferredLock
 
 from gateway.errors import GatewayError
 from gateway.metadata.groups import Groups
@@ -142,6 +142,7 @@ class TableRounds:
         """The time at which the master said so, in epoch milliseconds; None if it never did."""
         self.copied_at_ms: int | None = None
         """The time of the last round that copied every table, in epoch milliseconds; None if there was none."""
+        self._copying = DeferredLock()
 
     async def round(self) -> None:
         """Copy every table of the master once."""
@@ -150,13 +151,24 @@ class TableRounds:
             await self._copy_all(master, asks_role=True)
 
     async def copy_from(self, former: Address) -> str | None:
-        """Copy every table of a broker that was the master until now; return what failed, None if nothing did."""
-        self._failures.clear()
+        """Copy every table of a broker that was the master until now; return what failed, None if nothing did.
+
+        Offsets that still wait for the log are forgotten: the former master has later ones.
+        """
         await self._copy_all(former, asks_role=False)
         return "; ".join(f"{what}: {reason}" for what, reason in self._failures.items()) or None
 
     async def _copy_all(self, master: Address, *, asks_role: bool) -> None:
-        if self._waiting is not None and self._waiting.master != master:
+        await self._copying.acquire()
+        try:
+            await self._copy_each(master, asks_role=asks_role)
+        finally:
+            self._copying.release()
+
+    async def _copy_each(self, master: Address, *, asks_role: bool) -> None:
+        if not asks_role:
+            self._failures.clear()
+        if not asks_role or (self._waiting is not None and self._waiting.master != master):
             self._waiting = None
         self._consumers = self._levels = None
         for what, copy in (

@@ -218,6 +218,7 @@ def test_messages_of_a_deleted_topic_that_are_copied_later_leave_no_queue(pair: 
     assert "gone" not in dict(store.queues())
     pair.carry_log()
     assert "gone" in dict(store.queues())
+    pair.around.reactor.advance(0.01)  # the round ends
     pair.carry_tables()
     assert "gone" not in dict(store.queues())
 
@@ -281,6 +282,29 @@ def test_offsets_that_wait_are_not_replaced_by_newer_ones_which_would_wait_longe
     pair.carry_log()
     pair.around.reactor.advance(0.01)
     assert pair.slave.parts.offsets.query("readers", "orders", 0) == 2
+
+
+def copied_from(pair: Pair) -> list[str | None]:
+    """Begin the copy of a former master's tables; the result gets what failed, None if nothing did."""
+    ended: list[str | None] = []
+    ensureDeferred(pair.rounds.copy_from(MASTER)).addCallback(ended.append)
+    pair.slave.turn()
+    return ended
+
+
+@pytest.mark.parametrize("seconds", [0.5, 1.5], ids=["during-a-round", "between-rounds"])
+def test_the_last_offsets_of_a_former_master_count_although_earlier_ones_wait(pair: Pair, seconds: float) -> None:
+    pair.master.send(pair.client, "orders")
+    pair.master.parts.offsets.commit("readers", "orders", 0, 0)
+    pair.begin_tables()
+    pair.around.reactor.pump([0.01] * round(seconds * 100))
+    assert not pair.rounds.is_complete
+    pair.master.parts.offsets.commit("readers", "orders", 0, 1)
+    pair.carry_log()
+    ended = copied_from(pair)
+    pair.around.reactor.pump([0.01] * 100)
+    assert ended == [None]
+    assert pair.slave.parts.offsets.query("readers", "orders", 0) == 1
 
 
 def test_a_deleted_topic_of_the_master_is_none_of_the_promoted_slave(pair: Pair) -> None:
