@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+LOOK = "find out which log is right before you empty a directory (docs/replication.md)"
+
 
 @dataclass(frozen=True, slots=True)
 class Compared:
@@ -26,12 +28,15 @@ def difference(place: int, compared: Sequence[Compared]) -> str | None:
     :param compared: the records, the last one of the logs first.
     """
     if not compared:
-        return f"no record below offset {place} is in both logs, so nothing proves that they are equal"
+        return f"no record below offset {place} is in both logs, so nothing proves that they are equal: {LOOK}"
     for record in compared:
         if record.theirs is None:
-            return f"the other log has no record at offset {record.offset}, this one has {len(record.ours)} bytes there"
+            return (
+                f"the other log has no record at offset {record.offset}, this one has {len(record.ours)} bytes there: "
+                f"{LOOK}"
+            )
         if record.theirs != record.ours:
-            return f"the records at offset {record.offset} differ, from byte {_first_difference(record)} on"
+            return f"the records at offset {record.offset} differ, from byte {_first_difference(record)} on: {LOOK}"
     return None
 
 
@@ -50,7 +55,7 @@ def refused_place(place: int, begin: int, end: int) -> str | None:
     if place > end:
         return (
             f"the copy reaches to {place}, and the master's log ends at {end}: a copy that is ahead is of another log, "
-            "or the master's log lost its end"
+            f"or the master's log lost its end: {LOOK}"
         )
     if 0 < place < begin:
         return (

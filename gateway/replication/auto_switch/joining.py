@@ -14,7 +14,6 @@ from gateway.replication.auto_switch.common_end import common_end
 from gateway.replication.auto_switch.group import SlaveOfGroup
 from gateway.replication.auto_switch.kept_epochs import KeptEpochs
 from gateway.replication.auto_switch.master_talk import GroupMasterTalk
-from gateway.replication.prefix import refused_place
 from gateway.replication.slave.beginning import (
     BeginningLog,
     CannotFollow,
@@ -68,14 +67,18 @@ class GroupJoining:
             return
         begin = max(first, own_first)
         if end < first:
-            raise CannotFollow(refused_place(end, first, answer.end) or "the logs do not overlap")
+            raise CannotFollow(
+                f"the log ends at {end}, and the master's begins at {first}: begin with an empty directory "
+                "(docs/controller.md)"
+            )
         by_epochs = self._epochs.current.common_end(end, answer.epochs, answer.end)
         place = min(end, answer.end) if by_epochs is None else by_epochs
         equal_end = await common_end(store, self._around, master.remoting, place, begin)
         if equal_end <= begin and (begin > own_first or self._epochs.current.at(own_first) is None):
             raise CannotFollow(
                 f"no record between {begin} and {place} is equal in both logs, and the log was not begun in a group "
-                "with a controller: find out whether this is the right directory"
+                "with a controller: find out whether this is the right directory, otherwise begin with an empty one "
+                "(docs/controller.md)"
             )
         if place < end or await self._around.off_reactor(partial(self._has_more, equal_end)):
             await self._ask_for_cut(equal_end, end)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.replication.prefix import Compared, difference, refused_place
+from gateway.replication.prefix import LOOK, Compared, difference, refused_place
 from gateway.store.message_store import MessageStore
 from gateway.tests.store.durability.test_copying import follow
 from gateway.tests.store.small_store import opened, put
@@ -30,7 +30,7 @@ SAME = [Compared(30, A, A), Compared(20, B, B), Compared(0, C, C)]
     ],
 )
 def test_the_verdict_on_compared_records(compared: list[Compared], expected: str | None) -> None:
-    assert difference(38, compared) == expected
+    assert difference(38, compared) == (expected and f"{expected}: {LOOK}")
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,6 @@ def test_a_copy_is_proven_and_a_log_that_went_another_way_is_not(tmp_path: Path)
     put(master, b"%060d" % 61)
     place = slave.durable_end
     assert place == master.durable_end
-    expected = f"the records at offset {differing} differ, from byte 8 on"  # the checksum of the body
+    expected = f"the records at offset {differing} differ, from byte 8 on: {LOOK}"  # the checksum of the body
     assert difference(place, compared_up_to(place, slave, master)) == expected
     assert difference(place, compared_up_to(place, master, slave)) == expected

@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 
 from gateway.in_thread import in_this_thread
 from gateway.remoting.pending import CallFailed
+from gateway.replication.prefix import LOOK
 from gateway.replication.slave import intake as intake_module
 from gateway.replication.slave.beginning import MasterAddresses
 from gateway.replication.slave.receiver import RETRY_S, Receiver
@@ -334,7 +335,7 @@ def test_a_log_that_differs_is_not_continued_and_stays_as_it_is(
     world.receiver.start()
 
     assert world.tries == 0
-    assert _reasons(caplog) == ["the records at offset 0 differ, from byte 8 on"]
+    assert _reasons(caplog) == [f"the records at offset 0 differ, from byte 8 on: {LOOK}"]
     assert units(world.slave) == before
     world.reactor.advance(RETRY_S)
     assert len(_reasons(caplog)) == 1  # once for the same reason
