@@ -351,6 +351,7 @@ class BrokerParts:
             self.topics.begin_state(self.group.epoch)
         copy = CopyMark(self.settings.store_path_root_dir, self._files)
         if self.slave is not None:
+            self.transactions.check_database()  # as a master it would not start
             copy.set()
             self.slave.begin(self.store, self._tail, self._show)
             return  # what a log says besides its messages is found when the broker becomes a master

@@ -108,6 +108,11 @@ class Transactions:
             self._follower.begin(start.states, found.prepared, found.settled)
         return found
 
+    def check_database(self) -> None:
+        """Check that this directory may use its database of pending transactions, as ``StateChoice.check_database``."""
+        if self._choice is not None:
+            self._choice.check_database()
+
     def start(self) -> None:
         """Write the op records that are missing after a crash, and start to check."""
         self.settling.record(self._unrecorded, self._needs.host)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from gateway.errors import GatewayError
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.disk.files import FileLayer
 from gateway.transaction.needs import LogAccess
-from gateway.transaction.state_stores.changes import TransactionStates
+from gateway.transaction.state_stores.changes import StatesUnavailable, TransactionStates
 from gateway.transaction.state_stores.follower import CHANGES_LIMIT
 from gateway.transaction.state_stores.remembered import Remembered, RememberedStore, migrate_command
 from gateway.transaction.tables.pending import Pending
@@ -106,6 +107,23 @@ class StateChoice:
         if remembered.store is TransactionStateStore.DATABASE and has is not None and has != self.database:
             elsewhere = self._elsewhere(database.name, has)
         return DatabaseStates(database, remembered.identity, remembered.tokens, elsewhere)
+
+    def check_database(self) -> None:
+        """Check that a database outside the directory belongs to no other directory; blocks.
+
+        A database that cannot be reached now is not checked.
+
+        :raises ForeignDatabase: another directory uses the rows.
+        :raises ConfigurationError: the name of the database is wrong, or its driver is missing.
+        """
+        if self.wanted is not TransactionStateStore.DATABASE or self.has_own_database:
+            return
+        states = self.make_rows(self.remembered.load())
+        try:
+            with suppress(StatesUnavailable):
+                states.is_ours()
+        finally:
+            states.close()
 
     def claim(self, has: Remembered, states: TransactionStates | None) -> None:
         """Give the database of a start a new token, so that its use by a copy of the directory is noticed."""

@@ -87,7 +87,8 @@ class ForeignDatabase(GatewayError):  # noqa: N818 (says what is, not that it is
     def __init__(self, name: str, owner: str, ours: str) -> None:
         super().__init__(
             f"{name} holds the transactions of another store directory ({owner}, this one is {ours}): "
-            "give each broker a database or a schema of its own (gateway.transactionDatabase)"
+            "give each broker a database or a schema of its own (gateway.transactionDatabase), or drop the tables "
+            "t_transaction and t_transaction_progress if that directory is gone"
         )
 
 

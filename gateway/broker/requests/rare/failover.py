@@ -14,7 +14,8 @@ from twisted.internet.defer import ensureDeferred
 from gateway.broker.desk import DeskRequests
 from gateway.broker.kept_role import keep_role
 from gateway.broker.life import BrokerLife
-from gateway.errors import RequestRefused
+from gateway.errors import GatewayError, RequestRefused
+from gateway.reactor.thread_result import thread_result
 from gateway.remoting.declared import ADMIN_UPDATE, CLUSTER_GET, SERVED
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import answers
@@ -68,6 +69,11 @@ class Failover(DeskRequests):
             failed = await desk.slave.copy_tables(_address(header.tables_of))
             if failed is not None:
                 raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the tables were not copied: {failed}")
+        if desk.slave is not None and role is not BrokerRole.SLAVE:
+            try:
+                await thread_result(desk.in_thread, desk.transactions.check_database)
+            except GatewayError as error:
+                raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"it would not start as a master: {error}") from error
         if desk.steady_ms() - asked_ms > ANSWER_MS:  # who asked has gone and may have made another broker the master
             raise RequestRefused(ResponseCode.SYSTEM_BUSY, "it took too long: ask again")
         self._changeable(header)

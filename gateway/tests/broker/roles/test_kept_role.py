@@ -14,8 +14,9 @@ from gateway.cli.serving.ordered_role import with_ordered_role
 from gateway.errors import SettingsError
 from gateway.settings.files.load import Loaded
 from gateway.settings.replication import BrokerRole
+from gateway.settings.transaction import TransactionStateStore
 from gateway.tests.broker.roles.test_life import MASTER, SLAVE, Living
-from gateway.tests.broker.whole_broker import small_settings
+from gateway.tests.broker.whole_broker import WholeBroker, small_settings
 from wire.bodies.tools.failover import ReplicaState
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
@@ -73,6 +74,21 @@ def test_a_wrong_change_is_refused_and_changes_nothing(tmp_path: Path, wrong: di
     living.machine.turn()
     assert (living.role, living.life.changes) == ((MASTER, 0), 0)
     assert not (tmp_path / FILE_NAME).exists()
+    living.run(living.life.stop())
+
+
+def test_a_slave_that_could_not_start_as_a_master_is_not_promoted(tmp_path: Path) -> None:
+    """Its master claimed their common database of transactions after the start of the slave."""
+    database = TransactionStateStore.DATABASE
+    shared: dict[str, Any] = {"transaction_state_store": database, "transaction_database": f"sqlite:{tmp_path}/db"}
+    living = Living(tmp_path / "slave", broker_role=SLAVE, broker_id=1, **shared)
+    master = WholeBroker(tmp_path / "master", **shared)
+    answer = change(living, "SYNC_MASTER", 0)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "give each broker a database or a schema of its own" in str(answer.remark)
+    living.machine.turn()
+    assert (living.role, living.life.changes) == ((SLAVE, 1), 0)
+    master.stop()
     living.run(living.life.stop())
 
 

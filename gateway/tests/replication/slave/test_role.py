@@ -12,8 +12,10 @@ from twisted.internet.defer import ensureDeferred
 from gateway.replication.slave.rounds import TableRounds
 from gateway.settings import Address
 from gateway.settings.replication import BrokerRole
+from gateway.settings.transaction import TransactionStateStore
 from gateway.tests.broker.whole_broker import WholeBroker, pulling
 from gateway.tests.replication.around import surroundings
+from gateway.transaction.state_stores.database import ForeignDatabase
 from wire.bodies.tools.statistics import KVTable
 from wire.codes import RequestCode as Code
 from wire.codes import ResponseCode
@@ -313,6 +315,22 @@ def test_a_deleted_topic_of_the_master_is_none_of_the_promoted_slave(pair: Pair)
     pair.master.parts.topics.delete("gone")
     pair.carry()
     assert pair.promoted().parts.topics.get("gone") is None
+
+
+SHARED = "give each broker a database or a schema of its own"
+
+
+def test_a_slave_with_its_masters_database_of_transactions_does_not_start(tmp_path: Path) -> None:
+    """As a master it would not start."""
+    database = TransactionStateStore.DATABASE
+    shared: dict[str, Any] = {"transaction_state_store": database, "transaction_database": f"sqlite:{tmp_path}/db"}
+    master = WholeBroker(tmp_path / "master", **shared)
+    with pytest.raises(ForeignDatabase, match=SHARED):
+        WholeBroker(tmp_path / "slave", **shared, **SLAVE)
+    master.stop()
+    own = WholeBroker(tmp_path / "own", **{**shared, "transaction_database": ""}, **SLAVE)
+    own.restart().stop()
+    assert not (tmp_path / "own" / "transaction").exists()
 
 
 def test_the_log_is_kept_from_where_the_masters_begins(pair: Pair) -> None:
