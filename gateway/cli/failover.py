@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from wire.bodies.tools.failover import ReplicaState
 
 MASTER_ID = 0
-MASTER_ROLES = ("ASYNC_MASTER", "SYNC_MASTER")
+ASYNC_MASTER, SYNC_MASTER = MASTER_ROLES = "ASYNC_MASTER", "SYNC_MASTER"
+MEANINGS = {
+    ASYNC_MASTER: "SEND_OK means that a message is on this broker, and no slave has to have it",
+    SYNC_MASTER: "consumers see what it stores from now on when enough slaves have it (inSyncReplicas)",
+}
+"""The meaning of each role for those who send and read."""
 PATIENCE_S = 60.0
 """The seconds that a change of a role may take, with the start of the broker."""
 CATCH_UP_S = 30.0
@@ -48,6 +53,14 @@ class Reached(NamedTuple):
 
     address: str
     state: ReplicaState
+
+
+class Loss(NamedTuple):
+    """The options of a promotion without the master."""
+
+    lost: bool
+    with_less: bool
+    yes: bool
 
 
 class Group(NamedTuple):
@@ -168,8 +181,10 @@ def status(name: str, group: Group) -> None:
 @click.option("--id", "broker_id", type=click.IntRange(1), required=True, help="The id of the slave to promote.")
 @click.option("--role", type=click.Choice(MASTER_ROLES), help="Its role as the master (default: the old master's).")
 @click.option("--lost", is_flag=True, help="The master is lost: promote the slave without it.")
+@click.option("--with-less", is_flag=True, help="With --lost: promote the slave although another one has more.")
 @click.option("--yes", is_flag=True, help="With --lost: do not ask.")
-def promote(name: str, group: Group, broker_id: int, role: str | None, lost: bool, yes: bool) -> None:
+@gathered("loss", Loss)
+def promote(name: str, group: Group, broker_id: int, role: str | None, loss: Loss) -> None:
     """Make a slave the master, and the master a slave.
 
     Without --lost nothing is lost: the master stops, its log and the slave's are equal, the tables are copied, and only
@@ -180,8 +195,11 @@ def promote(name: str, group: Group, broker_id: int, role: str | None, lost: boo
     if target is None or target.state is None:
         problem = "is not registered" if target is None else target.problem
         raise GatewayError(f"the slave with id {broker_id} cannot be promoted: {problem}")
-    if lost:
-        _promote_alone(group, target.address, target.state, master, role or MASTER_ROLES[0], yes=yes)
+    if loss.lost:
+        if master is not None and master.state is not None:
+            raise GatewayError(f"the master at {master.address} answers: leave --lost out, or stop it first")
+        others = {number: one for number, one in members.items() if number not in (MASTER_ID, broker_id)}
+        _promote_alone(group, Reached(target.address, target.state), others, role, loss)
     elif master is None or master.state is None:
         problem = "no master is registered" if master is None else f"{master.address}: {master.problem}"
         raise GatewayError(f"{problem}; if the master is lost for good, add --lost")
@@ -191,24 +209,41 @@ def promote(name: str, group: Group, broker_id: int, role: str | None, lost: boo
 
 
 def _switch(group: Group, slave: Reached, master: Reached, role: str | None, new_id: int) -> None:
-    to, at = slave.address, master.address
+    to, at, name, had = slave.address, master.address, master.state.broker_name, master.state.role
     group.wait(to, lambda now: now.durable_end >= group_end(group, at) - NEAR_BYTES, CATCH_UP_S)
     say(f"{at} stops and becomes the slave with id {new_id}")
-    stopped = group.change(at, master.state, "SLAVE", new_id)
     try:
-        group.wait(to, lambda now: now.durable_end == stopped.log_end, LAST_BYTES_S)
-        say(f"both logs end at {stopped.log_end}; {to} copies the tables and becomes the master")
-        group.change(to, slave.state, role or master.state.role, MASTER_ID, log_end=stopped.log_end, tables_of=at)
-    except RoleUnclear as error:  # another master beside it would be worse than none
+        stopped = group.change(at, master.state, "SLAVE", new_id)
+        _follow(group, slave, Reached(at, stopped), role or had, had)
+    except (RoleUnclear, KeyboardInterrupt) as error:  # another master beside one would be worse than none
         raise RoleUnclear(
-            f"{error}. {at} stays a slave with id {new_id}: see the role of {to} with `failover status`, and if it is "
-            f"no master and will not be one, promote {new_id} with --lost"
+            f"{str(error) or 'interrupted'}. See with `failover status {name}` who is the master. If nobody is or will "
+            f"be, make {at} the master again: `failover promote {name} --id {new_id} --role {had} --lost`; "
+            f"if {at} does not come back, promote {to} with --lost"
         ) from error
+    say(f"{to} is the master, {at} is its slave with id {new_id}")
+
+
+def _follow(group: Group, slave: Reached, former: Reached, role: str, former_role: str) -> None:
+    """Make a slave the master after a master that has become a slave; otherwise the former one is the master again.
+
+    :raises RoleUnclear: who is the master, or will be, is not known.
+    :raises GatewayError: the former master is the master again.
+    """
+    to, at, end = slave.address, former.address, former.state.log_end
+    try:
+        group.wait(to, lambda now: now.durable_end == end, LAST_BYTES_S)
+        say(f"both logs end at {end}; {to} copies the tables and becomes the master")
+        group.change(to, slave.state, role, MASTER_ID, log_end=end, tables_of=at)
+    except RoleUnclear:
+        raise
     except GatewayError as error:
         say(f"{to} cannot go on where {at} ended, so {at} becomes the master again", err=True)
-        group.change(at, stopped, master.state.role, MASTER_ID)
+        try:
+            group.change(at, former.state, former_role, MASTER_ID)
+        except GatewayError as again:
+            raise RoleUnclear(f"{error}; {again}") from again
         raise GatewayError(f"the master stays {at}: {error}") from error
-    say(f"{to} is the master, {at} is its slave with id {new_id}")
 
 
 def group_end(group: Group, address: str) -> int:
@@ -222,16 +257,22 @@ def group_end(group: Group, address: str) -> int:
     return member.state.log_end
 
 
-def _promote_alone(group: Group, to: str, slave: ReplicaState, master: Replica | None, role: str, *, yes: bool) -> None:
-    if master is not None and master.state is not None:
-        raise GatewayError(f"the master at {master.address} answers: leave --lost out, or stop it first")
-    say(f"{to}: the log of this slave ends at {slave.durable_end}")
-    for line in lines_of_loss(slave):
+def _promote_alone(group: Group, slave: Reached, others: Mapping[int, Replica], role: str | None, loss: Loss) -> None:
+    to, state = slave
+    role = role or state.master_role
+    if role not in MASTER_ROLES:
+        raise GatewayError(
+            f"{to} does not know the role of the old master: add --role SYNC_MASTER if it was one, so that SEND_OK "
+            "still means that slaves have the message, or --role ASYNC_MASTER"
+        )
+    say(f"{to}: the log of this slave ends at {state.durable_end}")
+    for line in (*lines_of_loss(state), *lines_of_others(state.durable_end, others, with_less=loss.with_less)):
         say(line)
+    say(f"it becomes {role}: {MEANINGS[role]}")
     say("see to it that the old master does not come back as a master: its directory has another log")
-    if not yes:
+    if not loss.yes:
         click.confirm("Make this slave the master?", abort=True)
-    group.change(to, slave, role, MASTER_ID)
+    group.change(to, state, role, MASTER_ID)
     say(f"{to} is the master")
 
 
@@ -245,7 +286,32 @@ def lines_of_loss(slave: ReplicaState) -> list[str]:
     return [
         f"its master said last {when} that its own log ends at {slave.master_log_end}: the slave has {has}",
         "how much the master stored since then, and the slave lacks, is not known",
-        "if this was the only slave of a SYNC_MASTER, it has every message that was answered SEND_OK",
+    ]
+
+
+def lines_of_others(end: int, others: Mapping[int, Replica], *, with_less: bool) -> list[str]:
+    """Return what the other slaves may have that a slave lacks whose log ends at ``end`` on its disk.
+
+    :param with_less: whether another slave may have more.
+    :raises GatewayError: another slave has more; the text names the one that has most.
+    """
+    lines = []
+    most, most_text = end, ""
+    for number, (address, state, problem) in others.items():
+        text = f"the slave with id {number} at {address}"
+        if state is None:
+            lines.append(f"{text} may have more: {problem}")
+        elif state.durable_end > most:
+            most, most_text = state.durable_end, f"{text} has {state.durable_end - end} bytes more"
+    if most_text and not with_less:
+        raise GatewayError(
+            f"{most_text}, perhaps messages that were answered SEND_OK: promote that one, or add --with-less, for "
+            "example if its log is an old master's (docs/failover.md)"
+        )
+    if most_text:
+        lines.append(most_text)
+    return lines or [
+        "no slave has more: if these are all slaves, it has every message that a SYNC_MASTER answered with SEND_OK"
     ]
 
 

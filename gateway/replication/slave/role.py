@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from twisted.internet.defer import Deferred
 
@@ -31,6 +31,19 @@ log = EventLog("replication")
 COPY_TABLES_S = 5.0
 """The seconds after which the copy of a former master's tables is not tried again."""
 COPY_AGAIN_MS = 300
+
+
+class KnownMaster(NamedTuple):
+    """The knowledge of a slave about its master."""
+
+    role: str = ""
+    """The role that the master named last; empty if it named none."""
+    log_end: int = -1
+    """The offset at which the master's log ended when it said so last; −1 if that is not known."""
+    said_at_ms: int | None = None
+    """The time at which the master said so, in epoch milliseconds; None if it never did."""
+    copied_at_ms: int | None = None
+    """The time at which all tables had been copied last, in epoch milliseconds; None if they never were."""
 
 
 class Names(Protocol):
@@ -126,10 +139,12 @@ class Slave:
             await passed
         return failed
 
-    def known(self) -> tuple[int, int | None, int | None]:
-        """Return where the master's log ended (−1: not known), when it said so, and when all tables were copied."""
+    def known(self) -> KnownMaster:
+        """Return what the master said of itself, and when all tables were copied."""
         rounds = self._rounds
-        return (-1, None, None) if rounds is None else (rounds.log_end, rounds.log_end_at_ms, rounds.copied_at_ms)
+        if rounds is None:
+            return KnownMaster()
+        return KnownMaster(rounds.master_role, rounds.log_end, rounds.log_end_at_ms, rounds.copied_at_ms)
 
     def keep_from(self) -> int:
         """Return the offset from which on the log is kept: everything that the master has."""

@@ -46,6 +46,8 @@ log = EventLog("replication")
 TAKE_S: Final = 1.0
 """The seconds of a round in which offsets wait for the log; they wait on in the next round."""
 TAKE_AGAIN_MS: Final = 10
+ROLE: Final = "brokerRole"
+"""The figure in which a master of ours names its role."""
 MAX_GONE = 10_000
 """The number of deleted topics of which queues are deleted that come later; the one deleted first is then forgotten."""
 
@@ -142,6 +144,8 @@ class TableRounds:
         """The time at which the master said so, in epoch milliseconds; None if it never did."""
         self.copied_at_ms: int | None = None
         """The time of the last round that copied every table, in epoch milliseconds; None if there was none."""
+        self.master_role = ""
+        """The role that the master named last; empty as long as none did, as Apache RocketMQ's never does."""
         self._copying = DeferredLock()
 
     async def round(self) -> None:
@@ -289,6 +293,7 @@ class TableRounds:
             raise GatewayError("the master does not tell where its log begins") from None
         self.log_end, self.log_end_at_ms = max(end, 0), self._around.clock_ms()
         self.log_begin = max(begin, 0)  # upstream says -1 as long as the log is empty
+        self.master_role = table.get(ROLE, "")
         if self._waiting is None:
             self._waiting = AwaitedOffsets(master, self.log_end, self._consumers, self._levels)
         if self._told is not None:

@@ -10,7 +10,8 @@ class ReplicaState(Body, kw_only=True):
 
     ``durable_end`` is where the log ends on disk, ``visible_end`` where it ends for consumers. A slave knows where the
     master's log ended when it said so last (``master_log_end``), how long ago that was (``master_log_end_age_ms``), and
-    how long ago all tables were copied (``tables_age_ms``). ``changes`` counts changes of the role since the start.
+    how long ago all tables were copied (``tables_age_ms``). ``master_role`` is the role that the master named last,
+    empty if it named none. ``changes`` counts changes of the role since the start, also those that failed.
     """
 
     broker_name: str
@@ -27,3 +28,4 @@ class ReplicaState(Body, kw_only=True):
     master_log_end: int = -1
     tables_age_ms: int | None = None
     master_log_end_age_ms: int | None = None
+    master_role: str = ""

@@ -115,6 +115,7 @@ class BrokerInfo(DeskRequests):
             "brokerVersionDesc": VERSION_TEXT,
             "brokerVersion": SERVER_VERSION,
             "brokerActive": "true",
+            "brokerRole": self._desk.live.current.broker_role.value,
             "storeId": self._store_id,
             "bootTimestamp": self._booted_ms,
             "runtime": _duration(now_ms - self._booted_ms),

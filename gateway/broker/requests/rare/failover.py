@@ -39,7 +39,7 @@ class Failover(DeskRequests):
     def state(self, _request: Request, _header: None) -> Answer:
         """Answer with role and log of this broker."""
         desk, settings, store = self._desk, self._desk.settings, self._desk.store
-        master_end, said_at_ms, copied_at_ms = (-1, None, None) if desk.slave is None else desk.slave.known()
+        known = None if desk.slave is None else desk.slave.known()
         copying = None if desk.slave is None else desk.slave.state().copying
         state = ReplicaState(
             broker_name=settings.broker_name,
@@ -53,9 +53,10 @@ class Failover(DeskRequests):
             is_changing=desk.life is not None and desk.life.is_changing,
             changes=0 if desk.life is None else desk.life.changes,
             master="" if copying is None else copying.master_addr,
-            master_log_end=master_end,
-            tables_age_ms=None if copied_at_ms is None else max(desk.clock() - copied_at_ms, 0),
-            master_log_end_age_ms=None if said_at_ms is None else max(desk.clock() - said_at_ms, 0),
+            master_log_end=-1 if known is None else known.log_end,
+            tables_age_ms=None if known is None else self._age_ms(known.copied_at_ms),
+            master_log_end_age_ms=None if known is None else self._age_ms(known.said_at_ms),
+            master_role="" if known is None else known.role,
         )
         return Answer(body=state.build())
 
@@ -93,6 +94,9 @@ class Failover(DeskRequests):
             raise RequestRefused(ResponseCode.NO_PERMISSION, "this broker has no port for slaves (haListenPort)")
         return Answer(header=master.entry(channel.remote[0], header.broker_id, channel.peer_print))
 
+    def _age_ms(self, at_ms: int | None) -> int | None:
+        return None if at_ms is None else max(self._desk.clock() - at_ms, 0)
+
     def _refuse_other(self, name: str) -> None:
         """Refuse a request that means the broker of another name."""
         own = self._desk.settings.broker_name
@@ -103,7 +107,10 @@ class Failover(DeskRequests):
         self._refuse_other(header.broker_name)
         life = self._desk.life
         if life is None:
-            raise RequestRefused(ResponseCode.NO_PERMISSION, "the role of this broker does not change while it runs")
+            raise RequestRefused(
+                ResponseCode.NO_PERMISSION,
+                "a controller decides the role of this broker: use mqadmin electMaster (docs/controller.md)",
+            )
         if life.is_changing:
             raise RequestRefused(ResponseCode.SYSTEM_BUSY, "the role changes already")
         try:

@@ -77,6 +77,32 @@ def test_a_wrong_change_is_refused_and_changes_nothing(tmp_path: Path, wrong: di
     living.run(living.life.stop())
 
 
+def test_a_master_of_a_group_is_changed_by_its_controller(tmp_path: Path) -> None:
+    living = Living(tmp_path)
+    living.made[-1]._parts.life = None
+    answer = change(living, "SLAVE", 1)
+    assert answer.code == ResponseCode.NO_PERMISSION
+    assert "mqadmin electMaster" in str(answer.remark)
+    living.run(living.life.stop())
+
+
+def test_a_change_whose_file_cannot_be_written_is_ended_in_the_role_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``rocketmq-gateway failover`` waits until ``changes`` rises, and then makes the old master the master again."""
+    living = Living(tmp_path, broker_role=SLAVE, broker_id=1)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("gateway.broker.requests.rare.failover.keep_role", full)
+    assert change(living, "SYNC_MASTER", 0).code == ResponseCode.SUCCESS
+    living.machine.turn()
+    found = state(living)
+    assert (found.role, found.broker_id, found.changes, found.is_changing) == ("SLAVE", 1, 1, False)
+    living.run(living.life.stop())
+
+
 def test_a_slave_that_could_not_start_as_a_master_is_not_promoted(tmp_path: Path) -> None:
     """Its master claimed their common database of transactions after the start of the slave."""
     database = TransactionStateStore.DATABASE

@@ -309,6 +309,14 @@ def test_the_last_offsets_of_a_former_master_count_although_earlier_ones_wait(pa
     assert pair.slave.parts.offsets.query("readers", "orders", 0) == 1
 
 
+def test_a_slave_remembers_the_role_of_its_master(pair: Pair) -> None:
+    assert pair.rounds.master_role == ""
+    pair.carry_tables()
+    pair.master.stop()
+    assert pair.rounds.master_role == "ASYNC_MASTER"
+    pair.master = WholeBroker(pair.directory / "master")
+
+
 def test_a_deleted_topic_of_the_master_is_none_of_the_promoted_slave(pair: Pair) -> None:
     pair.master.send(pair.client, "gone")
     pair.carry()
