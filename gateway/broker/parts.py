@@ -397,7 +397,7 @@ class BrokerParts:
         if self.slave is None:
             self.pops.shown(shown)
             if self.settings.fills_light_queues:
-                self.lite.shown(topic for topic, _, _ in shown)
+                self.lite.shown(queue.topic for queue in shown)
             self._run()
         return bool(shown)
 

@@ -19,6 +19,7 @@ from gateway.delivery.deadlines import Deadlines
 from gateway.delivery.filters.message_filter import MessageFilter
 from gateway.delivery.filters.turns import FilterTurns
 from gateway.shares import Shares
+from gateway.store.reading.hidden_queues import ShownQueue
 
 LONGEST_HOLD_MS = 120_000
 """The longest time in milliseconds that a pull is held, even if it asks for more; stock clients ask for 15 to 30 s."""
@@ -185,11 +186,11 @@ class HeldPulls:
             pull.woken = True
         self._resume(waiting, {key})
 
-    def shown(self, queues: Iterable[tuple[str, int, int]]) -> None:
-        """Resume the pulls that wait for messages which readers see from now on: before these ends of queues."""
+    def shown(self, queues: Iterable[ShownQueue]) -> None:
+        """Resume the pulls that wait for messages which readers see from now on."""
         ready: list[HeldPull] = []
         touched: set[QueueKey] = set()
-        for topic, queue_id, end in queues if self._by_queue else ():
+        for topic, queue_id, _, end in queues if self._by_queue else ():
             key = (topic, queue_id)
             for pull in self._by_queue.get(key, ()):
                 if not pull.woken and pull.next_offset < end:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import Protocol
@@ -20,6 +21,7 @@ from gateway.delivery.filters.turns import FilterTurns
 from gateway.delivery.long_poll import LONGEST_HOLD_MS, Arrival, Arrivals
 from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
 from gateway.shares import Shares
+from wire.message.record import StoredMessage
 
 TICK_MS = 100
 """The milliseconds between two checks of deadlines."""
@@ -49,6 +51,17 @@ class Held(Enum):
     YES = "held"
     FULL = "too many are held"
     TOO_LATE = "its time is over"
+
+
+@dataclass(slots=True)
+class ShownMessage:
+    """A message that a start hid and that readers see from now on; an ``Arrival``."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    tags_code: int
+    message: StoredMessage
 
 
 class HeldPop:
@@ -157,18 +170,25 @@ class HeldPops:
                     self._choose_for_retries(owner, ready)
             for queue_id in (ANY_QUEUE, arrivals.queue_id):
                 for key in self._keys_at.get((topic, queue_id), ()):
-                    if key not in served and self._choose(key, arrivals, ready):
+                    if key not in served and self._choose(key, arrivals.each(), ready):
                         served.add(key)
         self._resume(ready)
 
-    def shown(self, topic: str, queue_id: int) -> None:
-        """Wake requests, whatever their filter, because messages of a queue can be read that were hidden."""
+    def shown(self, topic: str, queue_id: int, messages: Callable[[], Iterable[Arrival] | None]) -> None:
+        """Wake requests because messages of a queue can be read that were hidden.
+
+        :param messages: reads the messages; None if they cannot be read at once: then filters do not count.
+        """
         ready: list[HeldPop] = []
         for owner in self._owners_at.get(topic, ()):
             self._choose_for_retries(owner, ready)
-        for waited_for in (ANY_QUEUE, queue_id):
-            for key in self._keys_at.get((topic, waited_for), ()):
+        keys = [key for waited_for in (ANY_QUEUE, queue_id) for key in self._keys_at.get((topic, waited_for), ())]
+        found = messages() if keys else None
+        for key in keys:
+            if found is None:
                 self._mark(self._waiting[key], ready)
+            else:
+                self._choose(key, found, ready)
         self._resume(ready)
 
     def wake(self, topic: str, group: str, queue_id: int = ANY_QUEUE) -> None:
@@ -207,11 +227,11 @@ class HeldPops:
 
     # -- who is chosen --------------------------------------------------------------------------------------
 
-    def _choose(self, key: Key, arrivals: Arrivals, ready: list[HeldPop]) -> bool:
+    def _choose(self, key: Key, messages: Iterable[Arrival], ready: list[HeldPop]) -> bool:
         """Mark the requests of a key that messages wake; return whether the key need not be tried again."""
         waiting: Iterable[HeldPop] = self._waiting[key]
         left: list[HeldPop] = []
-        for message in arrivals.each():
+        for message in messages:
             left = []
             for pop in waiting:
                 if not self._is_here(pop):

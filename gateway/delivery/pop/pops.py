@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from gateway.delivery.pop.check_points import CheckPoints
-from gateway.delivery.pop.held_pops import HeldPops
+from gateway.delivery.pop.held_pops import HeldPops, ShownMessage
 from gateway.delivery.pop.order import FREES_AT_ONCE, OrderTable
 from gateway.delivery.pop.order_file import FILE_NAME, OrderFile
 from gateway.delivery.pop.positions import Positions
@@ -16,9 +17,15 @@ from gateway.errors import RequestRefused
 from gateway.settings import Settings
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutOutcome
+from gateway.store.reading.hidden_queues import ShownQueue
 from gateway.telemetry.logs import EventLog
 from wire.disk.revive_log import StateRecord
+from wire.message.properties import PropertyName
+from wire.message.record import StoredMessage, parse_records
+from wire.message.tags import tags_code
 
+READ_BYTES = 1 << 20
+"""The most bytes of shown messages that are read to see whose filter lets them pass."""
 OPEN_STEPS = 40
 """The steps that a queue costs when it has become free."""
 
@@ -45,6 +52,7 @@ class Pops:
         )
         self.revive_log = ReviveLog(store, offsets, self.check_points, self.orders, settings, surroundings)
         self.revival = Revival(store, tables, self.check_points, self.revive_log, settings, surroundings)
+        self._store = store
         self._turns = turns
         self._groups = tables.groups
         self._opened: Callable[[str, str, int], None] | None = None
@@ -84,13 +92,25 @@ class Pops:
         self.held.arrived(outcomes)
         self.notified.arrived(outcomes)
 
-    def shown(self, queues: Iterable[tuple[str, int, int]]) -> None:
+    def shown(self, queues: Iterable[ShownQueue]) -> None:
         """Wake those who wait for queues of which hidden messages are shown now."""
-        for topic, queue_id, _ in queues:
-            self.positions.unread.arrived(topic, queue_id)
-            self.revival.shown(topic, queue_id)
-            self.held.shown(topic, queue_id)
-            self.notified.shown(topic, queue_id)
+        for queue in queues:
+            self.positions.unread.arrived(queue.topic, queue.queue_id)
+            self.revival.shown(queue.topic, queue.queue_id)
+            messages = partial(self._messages_of, queue)
+            self.held.shown(queue.topic, queue.queue_id, messages)
+            self.notified.shown(queue.topic, queue.queue_id, messages)
+
+    def _messages_of(self, queue: ShownQueue) -> list[ShownMessage] | None:
+        """Return the messages of a queue that are shown now; None if they are not in memory, or too many."""
+        topic, queue_id, first, end = queue
+        read = self._store.get_messages_now(topic, queue_id, first, end - first, READ_BYTES)
+        if read is None or read.next_begin_offset < end:
+            return None
+        return [
+            ShownMessage(topic, queue_id, record.queue_offset, _tags_code(record), record)
+            for record in parse_records(b"".join(read.parts))
+        ]
 
     def tick(self) -> None:
         """Deliver due messages again, end pops whose time is over, and open free queues; call this every 100 ms."""
@@ -170,6 +190,10 @@ class Pops:
         needless = self.revive_log.needless()
         self._order_file.persist_now()
         self.revive_log.save_position(needless)
+
+
+def _tags_code(record: StoredMessage) -> int:
+    return tags_code(record.property_map.get(PropertyName.TAGS))
 
 
 def _ignore(_stored: bool) -> None:

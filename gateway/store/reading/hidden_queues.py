@@ -10,6 +10,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable
 from functools import partial
+from typing import NamedTuple
 
 from gateway.store.queues.consume_queue import ConsumeQueue
 
@@ -18,8 +19,14 @@ MAX_STEPS = 100_000
 STEPS_AT_ONCE = 500
 """The steps of one call of ``show``: a few milliseconds, with those who wait for these messages."""
 
-ShownQueue = tuple[str, int, int]
-"""Topic, queue id, and the offset after the last message that is shown."""
+
+class ShownQueue(NamedTuple):
+    """A queue of which messages are shown now: the offset of the first of them, and the offset after the last."""
+
+    topic: str
+    queue_id: int
+    first: int
+    end: int
 
 
 class HiddenQueues:
@@ -62,14 +69,14 @@ class HiddenQueues:
         last = min(start + STEPS_AT_ONCE, end)
         while start < last < end and places[last] == places[last - 1]:
             last += 1  # a message of several queues is shown in all of them
-        touched: dict[ConsumeQueue, None] = {}
+        touched: dict[ConsumeQueue, int] = {}
         for queue, shown in zip(self._queues[start:last], self._ends[start:last], strict=True):
+            touched.setdefault(queue, self.ends[queue])
             self.ends[queue] = max(self.ends[queue], shown)
-            touched[queue] = None
         if last > start:
             self.shown_end = max(self.shown_end, places[last - 1])
         self._next = last
-        return [(queue.topic, queue.queue_id, self.ends[queue]) for queue in touched]
+        return [ShownQueue(queue.topic, queue.queue_id, first, self.ends[queue]) for queue, first in touched.items()]
 
     @property
     def is_done(self) -> bool:

@@ -190,6 +190,25 @@ def test_a_waiting_pop_is_answered_by_the_step_that_shows_its_message(stepwise: 
     stepwise.stop()
 
 
+@pytest.mark.parametrize(("kind", "expression"), [("TAG", "{}"), ("SQL92", "TAGS = '{}'")], ids=["tags", "properties"])
+@pytest.mark.parametrize("queue_id", [-1, 0], ids=["any queue", "one queue"])
+def test_a_shown_message_wakes_the_waiting_pop_whose_filter_lets_it_pass(
+    tmp_path: Path, kind: str, expression: str, queue_id: int
+) -> None:
+    broker = SyncMaster(tmp_path / "first")
+    broker.send(broker.connect(), body=b"two", properties={"TAGS": "b"})
+    again = killed(broker, tmp_path / "killed")
+    clients = [again.connect() for _ in "aab"]
+    for client, tag in zip(clients, "aab", strict=True):
+        pop = popping(exp_type=kind, exp=expression.format(tag), queue_id=queue_id, poll_time=60_000)
+        assert again.ask_all(client, POP, pop) == []
+    again.report()
+    again.report()  # the record of the pop
+    assert [popped.record.body for answer in clients[-1].received() for popped in messages(answer)] == [b"two"]
+    assert again.parts.pops.held.count(("orders", "group", queue_id)) == 2
+    again.stop()
+
+
 @pytest.mark.parametrize("shown", [1, 3], ids=["a part", "all"])
 def test_a_waiting_notification_is_answered_by_the_step_that_shows_a_message(
     stepwise: SyncMaster, ends: list[int], shown: int

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.store.message_store import MessageStore
 from gateway.store.reading import hidden_queues
+from gateway.store.reading.hidden_queues import ShownQueue
 from gateway.tests.store.small_store import Disk, bodies, message, opened, put
 
 BEGIN = 2
@@ -35,7 +36,7 @@ def filled(directory: Path, queues: list[int], disk: Disk | None = None) -> tupl
     return store, ends
 
 
-def show(store: MessageStore, place: int, *, is_all: bool = False) -> list[list[tuple[str, int, int]]]:
+def show(store: MessageStore, place: int, *, is_all: bool = False) -> list[list[ShownQueue]]:
     """Show what may be shown, and return the queues of each step."""
     steps = []
     while shown := store.show_to(place, is_all=is_all):
@@ -53,11 +54,11 @@ def test_a_place_shows_what_ends_before_it_and_names_the_queues(tmp_path: Path) 
     store, ends = filled(tmp_path, queues)
     store.hide_from(ends[0])
     assert seen(store, queues) == [0]
-    assert show(store, ends[2] - 1) == [[("T", 1, 1)]]
+    assert show(store, ends[2] - 1) == [[("T", 1, 0, 1)]]
     assert (seen(store, queues), store.hidden_from) == ([0, 1], ends[1])
     assert show(store, ends[2] - 1) == []
-    assert show(store, ends[3]) == [[("T", 0, 2), ("T", 2, 1)]]
-    assert show(store, ends[4], is_all=True) == [[("T", 1, 2)]]
+    assert show(store, ends[3]) == [[("T", 0, 1, 2), ("T", 2, 0, 1)]]
+    assert show(store, ends[4], is_all=True) == [[("T", 1, 1, 2)]]
     assert (seen(store, queues), store.hidden_from) == ([0, 1, 2, 3, 4], None)
     assert show(store, ends[4], is_all=True) == []
 
@@ -67,11 +68,11 @@ def test_a_call_does_a_limited_amount_of_work(tmp_path: Path, monkeypatch: pytes
     queues = [0, 1, 2, 3, 0]
     store, ends = filled(tmp_path, queues)
     store.hide_from(0)
-    assert store.show_to(ends[4], is_all=True) == [("T", 0, 1), ("T", 1, 1)]
+    assert store.show_to(ends[4], is_all=True) == [("T", 0, 0, 1), ("T", 1, 0, 1)]
     assert (seen(store, queues), store.hidden_from) == ([0, 1], ends[1])
-    assert store.show_to(ends[4], is_all=True) == [("T", 2, 1), ("T", 3, 1)]
+    assert store.show_to(ends[4], is_all=True) == [("T", 2, 0, 1), ("T", 3, 0, 1)]
     assert store.hidden_from == ends[3]
-    assert store.show_to(ends[4], is_all=True) == [("T", 0, 2)]
+    assert store.show_to(ends[4], is_all=True) == [("T", 0, 1, 2)]
     assert store.hidden_from is None
 
 
