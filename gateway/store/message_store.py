@@ -527,12 +527,12 @@ class MessageStore:
         self._copying.append(records, on_copied)
 
     def begin_log_at(self, offset: int, done: Callable[[BaseException | None], None]) -> None:
-        """Let a log without any file begin at an offset, where a file starts.
+        """Let a log without a record begin at an offset, where a file starts; an empty file of an earlier begin goes.
 
         ``done`` is called with None, or with the error that prevented it.
         """
         log, progress = self._log, self._progress
-        assert not log.files.list, "the log is new"
+        assert log.position == log.min_offset, "the log is empty"
         if offset % log.files.file_size:
             done(StoreError(f"files of {log.files.file_size} bytes (mappedFileSizeCommitLog) do not start there"))
             return
@@ -551,8 +551,11 @@ class MessageStore:
 
     def _make_first_file(self, offset: int) -> None:
         with self._flushing.in_turn:
-            # Noted first: a log that starts later than the checkpoint says has lost files.
+            # Noted first: a log that starts later than the checkpoint says has lost files, and so has one that ends
+            # earlier, or has no file.
+            self._checkpoint.cut(0, last_record=-1)
             self._checkpoint.begin_log(offset)
+            self._log.files.remove_after(-1)
             self._log.files.at(offset).open(create=True)
 
     def record_begins(self, place: int, begin: int) -> list[int]:

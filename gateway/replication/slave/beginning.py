@@ -43,7 +43,7 @@ class BeginningLog(CopyingLog, ComparedLog, Protocol):
         """Bring the log to the disk up to the last stored record; blocks."""
 
     def begin_log_at(self, offset: int, done: Callable[[BaseException | None], None]) -> None:
-        """Let a log without any file begin at an offset."""
+        """Let a log without a record begin at an offset."""
 
 
 class CannotFollow(GatewayError):  # noqa: N818 (a fact about two logs)
@@ -105,13 +105,8 @@ async def begin_where_master_does(store: BeginningLog, first: int) -> None:
 
     :raises CannotFollow: it cannot.
     """
-    own = store.max_commit_log_offset
-    if own == first:
+    if store.max_commit_log_offset == first:
         return
-    if own:
-        raise CannotFollow(
-            f"the log here has no record and begins at {own}, the master's begins at {first}: empty the directory"
-        )
     begun: Deferred[BaseException | None] = Deferred()
     store.begin_log_at(first, begun.callback)
     error = await begun

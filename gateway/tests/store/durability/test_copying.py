@@ -305,6 +305,25 @@ def test_a_log_that_was_begun_and_got_nothing_opens_again(tmp_path: Path) -> Non
         assert (again.min_commit_log_offset, again.max_commit_log_offset) == (3 * LOG_FILE_BYTES, 3 * LOG_FILE_BYTES)
 
 
+@pytest.mark.parametrize("fails", ["", "unlink", "create"])
+def test_a_log_that_got_nothing_begins_elsewhere_also_after_a_kill_in_between(tmp_path: Path, fails: str) -> None:
+    disk, root, done = Disk(), tmp_path / "s", list[BaseException | None]()
+    store = opened(root, disk=disk)
+    store.begin_log_at(LOG_FILE_BYTES, done.append)
+    store.flush()
+    if fails:
+        disk.fail(fails, f"commitlog/{LOG_FILE_BYTES * (1 if fails == 'unlink' else 3):020}")
+    store.begin_log_at(3 * LOG_FILE_BYTES, done.append)
+    assert [error is None for error in done] == [True, not fails]
+    if fails:
+        store = opened(killed(root))
+        assert store.min_commit_log_offset == store.max_commit_log_offset
+        store.begin_log_at(3 * LOG_FILE_BYTES, done.append)
+        assert done[-1] is None
+    for again in (store, opened(killed(store._paths.root, 1))):
+        assert (again.min_commit_log_offset, again.max_commit_log_offset) == (3 * LOG_FILE_BYTES, 3 * LOG_FILE_BYTES)
+
+
 @pytest.mark.parametrize("reopen", [False, True])
 def test_a_topic_made_again_at_the_other_broker_begins_again(tmp_path: Path, reopen: bool) -> None:
     master, slave = opened(tmp_path / "master"), opened(tmp_path / "slave")
