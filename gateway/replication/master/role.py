@@ -166,7 +166,7 @@ class Master:
             ReplicaConnection(
                 addr=line.peer,
                 slave_ack_offset=line.reported_end,
-                diff=self._end_for_slaves(end) - line.reported_end,
+                diff=self.end_for_slaves(end) - line.reported_end,
                 in_sync=port.is_in_sync(line),
                 transfer_from_where=line.sent_end,
             )
@@ -182,10 +182,10 @@ class Master:
 
     def _lag(self) -> int:
         assert self._store is not None, "serve is called first"
-        end = self._end_for_slaves(self._store.durable_end)
+        end = self.end_for_slaves(self._store.durable_end)
         return max((end - line.reported_end for line in self._serving.lines), default=0)
 
-    def _end_for_slaves(self, end: int) -> int:
+    def end_for_slaves(self, end: int) -> int:
         """Return where the log ends for slaves: they store a filler at the end with the record that follows it."""
         before, after = self._filler
         return before if before <= end <= after else end

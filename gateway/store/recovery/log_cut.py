@@ -50,9 +50,10 @@ class LogCut:
     copy: Path | None
 
 
-def cut_log(directory: Path, offset: int, settings: StoreSettings, files: FileLayer | None = None) -> LogCut:
+def cut_log(directory: Path, offset: int | None, settings: StoreSettings, files: FileLayer | None = None) -> LogCut:
     """Cut the log of a closed store at the start of a record; blocks.
 
+    :param offset: the start of the record; None if only a filler after the last record is to be cut.
     :raises StoreError: nothing was changed: the store is in use or was not closed properly, or no record starts there.
     """
     layer = FileLayer() if files is None else files
@@ -68,14 +69,17 @@ def cut_log(directory: Path, offset: int, settings: StoreSettings, files: FileLa
         raise StoreNotAccessible(paths.root, error) from error
 
 
-def _cut(layer: FileLayer, paths: StorePaths, offset: int, settings: StoreSettings) -> LogCut:
+def _cut(layer: FileLayer, paths: StorePaths, offset: int | None, settings: StoreSettings) -> LogCut:
     if layer.exists(paths.cut_note) or layer.exists(paths.abort):
         raise StoreError(
-            f"{paths.root} was not closed properly, so its log cannot be cut at {offset}: start the broker and stop it"
+            f"{paths.root} was not closed properly, so its log cannot be cut: start the broker and stop it"
         )
     log_files = MappedFileQueue(layer, paths.commit_log, settings.mapped_file_size_commit_log, paths.root)
     log_files.load()
     end = _end(layer, paths)
+    if offset is None:
+        last = last_record(log_files, end, log_files.min_offset)
+        offset = end if last is None else last + next(iter(LogScan(log_files, last, end))).total_size
     if offset == end:
         return LogCut(offset, end, None)
     if not (log_files.min_offset <= offset < end and _is_begin(log_files, offset)):

@@ -7,6 +7,7 @@ because a stop waits for every answer. Stock tools know none of these requests.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from twisted.internet.defer import ensureDeferred
@@ -19,8 +20,11 @@ from gateway.reactor.thread_result import thread_result
 from gateway.remoting.declared import ADMIN_UPDATE, CLUSTER_GET, SERVED
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import answers
+from gateway.settings import Settings
 from gateway.settings.addresses import Address, parse_address
 from gateway.settings.replication import BrokerRole
+from gateway.store.errors import StoreError
+from gateway.store.recovery.log_cut import cut_log
 from gateway.telemetry.logs import EventLog
 from wire.bodies.tools.failover import ReplicaState
 from wire.codes import RequestCode, ResponseCode
@@ -41,13 +45,14 @@ class Failover(DeskRequests):
         desk, settings, store = self._desk, self._desk.settings, self._desk.store
         known = None if desk.slave is None else desk.slave.known()
         copying = None if desk.slave is None else desk.slave.state().copying
+        end = store.max_commit_log_offset
         state = ReplicaState(
             broker_name=settings.broker_name,
             cluster=settings.broker_cluster_name,
             role=settings.broker_role.value,
             broker_id=settings.broker_id,
             log_begin=store.min_commit_log_offset,
-            log_end=store.max_commit_log_offset,
+            log_end=end if desk.master is None else desk.master.end_for_slaves(end),
             durable_end=store.durable_end,
             visible_end=store.shown_end,
             is_changing=desk.life is not None and desk.life.is_changing,
@@ -81,8 +86,8 @@ class Failover(DeskRequests):
         end = desk.store.max_commit_log_offset
         if header.log_end is not None and header.log_end != end:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the log ends at {end} and not at {header.log_end}")
-        keep = partial(keep_role, desk.settings, role, header.broker_id)
-        desk.soon(lambda: _begin(life, role, header.broker_id, keep))
+        prepare = partial(_prepare, desk.settings, role, header.broker_id)
+        desk.soon(lambda: _begin(life, role, header.broker_id, prepare))
         return Answer()
 
     @answers(RequestCode.GATEWAY_ENTER_REPLICA, EnterReplicaRequest, ADMIN_UPDATE)
@@ -130,6 +135,19 @@ def _address(text: str) -> Address:
         raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"{text!r} is not one HOST:PORT") from error
 
 
-def _begin(life: BrokerLife, role: BrokerRole, broker_id: int, keep: Callable[[], None]) -> None:
-    changing = ensureDeferred(life.become(role, broker_id, between=keep))
+def _prepare(settings: Settings, role: BrokerRole, broker_id: int) -> None:
+    """Bring a closed directory into the state for its next role; blocks.
+
+    A slave's log does not end with a filler: its master, which lacks the filler, may have stored a record there.
+    """
+    if role is BrokerRole.SLAVE:
+        with suppress(StoreError):  # it was not closed in order
+            cut = cut_log(settings.store_path_root_dir, None, settings)
+            if cut.copy is not None:
+                log.info("a filler at the end of the log was cut", log_end=cut.offset, before=cut.end)
+    keep_role(settings, role, broker_id)
+
+
+def _begin(life: BrokerLife, role: BrokerRole, broker_id: int, prepare: Callable[[], None]) -> None:
+    changing = ensureDeferred(life.become(role, broker_id, between=prepare))
     changing.addErrback(lambda failure: log.error("role not changed", reason=str(failure.value)))

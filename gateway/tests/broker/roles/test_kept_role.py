@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,10 @@ from wire.bodies.tools.failover import ReplicaState
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.admin import ChangeRoleRequest
+from wire.message.record import build_blank
 
 CONFIGURED = {"broker_role": MASTER, "broker_id": 0}
+REPLICATED = {"ha_listen_port": 10912, "flush_disk_type": "SYNC_FLUSH"}
 
 
 def ask(living: Living, code: int, header: Any = None) -> RemotingCommand:
@@ -116,6 +119,31 @@ def test_a_slave_that_could_not_start_as_a_master_is_not_promoted(tmp_path: Path
     assert (living.role, living.life.changes) == ((SLAVE, 1), 0)
     master.stop()
     living.run(living.life.stop())
+
+
+def test_a_filler_that_ends_the_log_of_a_master_is_no_part_of_what_its_slave_has_to_have(tmp_path: Path) -> None:
+    """A kill leaves one whose record is lost; slaves store a filler with the record that follows."""
+    before = Living(tmp_path / "before", **REPLICATED)
+    before.send(b"one")
+    end = state(before).log_end
+    shutil.copytree(tmp_path / "before", tmp_path / "killed")
+    [file] = (tmp_path / "killed" / "commitlog").iterdir()
+    with file.open("r+b") as stream:
+        stream.seek(end)
+        stream.write(build_blank(file.stat().st_size - end))
+    living = Living(tmp_path / "killed", **REPLICATED)
+    (broker,) = living.made
+    assert broker.durable_end == file.stat().st_size > end
+    assert state(living).log_end == end
+    assert change(living, "SLAVE", 1).code == ResponseCode.SUCCESS
+    living.machine.turn()
+    assert (state(living).log_end, state(living).role) == (end, "SLAVE")
+    assert living.made[-1].durable_end == end, "the new master may have a record there"
+    assert change(living, "SYNC_MASTER", 0, log_end=end).code == ResponseCode.SUCCESS
+    living.machine.turn()
+    living.run(living.life.stop())
+    again = WholeBroker(tmp_path / "killed")
+    assert [message.body for message in again.messages("orders")] == [b"one"]
 
 
 def test_tables_of_a_master_that_is_not_reached_end_a_promotion(tmp_path: Path) -> None:
