@@ -264,7 +264,7 @@ class BrokerParts:
             reactor=reactor,
             clock=clock,
             in_thread=in_thread,
-            readable_queue=self.topics.readable_queue,
+            delivery_queue=self._delivery_queue,
         )
         has_timers = settings.timer_wheel_enable and self.slave is None
         self.timers = self._make_timers(files) if has_timers else None
@@ -287,7 +287,7 @@ class BrokerParts:
                 host=host,
                 broker_name=settings.broker_name,
                 topics=self.topics.table(),
-                has_topic=lambda topic, queue_id: self.topics.find_or_create(topic, queue_id) is not None,
+                has_topic=self._has_topic,
             ),
             CheckJournal(checks_file, in_thread=in_thread, files=files),
             StateChoice.from_settings(settings, files),
@@ -540,7 +540,7 @@ class BrokerParts:
             reactor=self._reactor,
             clock=self.clock,
             in_thread=self.in_thread,
-            readable_queue=self.topics.readable_queue,
+            delivery_queue=self._delivery_queue,
         )
         self.registry.watch("rocketmq_timing_messages", "Timer messages that wait", lambda: timers.waiting)
         return timers
@@ -649,6 +649,16 @@ class BrokerParts:
             self.held.arrived(arrivals)
             self.lite.arrived(arrivals)
         self.pops.arrived(outcomes)
+
+    def _was_deleted(self, topic: str, log_offset: int) -> bool:
+        return log_offset < self.store.deletion.deleted_topics.offsets.get(topic, 0)
+
+    def _delivery_queue(self, topic: str, queue_id: int, log_offset: int) -> int:
+        return self.topics.delivery_queue(topic, queue_id, was_deleted=self._was_deleted(topic, log_offset))
+
+    def _has_topic(self, topic: str, queue_id: int, log_offset: int) -> bool:
+        was_deleted = self._was_deleted(topic, log_offset)
+        return self.topics.find_or_create(topic, queue_id, was_deleted=was_deleted) is not None
 
     def _adopt_queues(self) -> None:
         """Create the topic again for queues that have none, because a kill came just after their topic was created."""

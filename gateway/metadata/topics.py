@@ -94,11 +94,6 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
             return TopicConfig(topic, 1, 1, Permission.READ_WRITE)
         return config
 
-    def readable_queue(self, topic: str, queue_id: int) -> int:
-        """Return the queue into which the broker puts a message meant for ``queue_id``; see ``readable_queue``."""
-        config = self.get(topic)
-        return queue_id if config is None else readable_queue(config, queue_id)
-
     def is_system(self, topic: str) -> bool:
         """Return whether no request may create, change or delete this topic."""
         return (
@@ -206,14 +201,25 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
         log.info("topic created by a send", topic=topic, queues=queues, like=default_topic)
         return config
 
-    def find_or_create(self, topic: str, queue_id: int) -> TopicConfig | None:
+    def delivery_queue(self, topic: str, queue_id: int, *, was_deleted: bool) -> int:
+        """Return the queue for a message meant for ``queue_id`` that waited for its time; see ``readable_queue``.
+
+        A topic that the table lost is made again; a deleted topic is not, as upstream.
+
+        :param was_deleted: whether a topic of this name was deleted after the message was stored.
+        """
+        config = self._restored(topic, queue_id, was_deleted)
+        return queue_id if config is None else readable_queue(config, queue_id)
+
+    def find_or_create(self, topic: str, queue_id: int, *, was_deleted: bool) -> TopicConfig | None:
         """Return the topic of a message that is committed; a deleted topic is created again as by a send.
 
-        Return None if the topic does not exist, and automatic creation is off or does not give it this queue.
+        Return None if the topic was deleted, and automatic creation is off or does not give it this queue.
 
+        :param was_deleted: whether a topic of this name was deleted after the half message was stored.
         :raises RequestRefused: SYSTEM_BUSY, the limit of topics is reached.
         """
-        config = self._table.get(topic)
+        config = self._restored(topic, queue_id, was_deleted)
         if config is not None:
             return config
         default = self._table.get(names.DEFAULT_TOPIC)
@@ -221,13 +227,18 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
             return None
         return self.create_from_default(topic, names.DEFAULT_TOPIC, default.write_queue_nums, 0)
 
-    def adopt(self, topic: str, queue_count: int) -> TopicConfig | None:
-        """Make a topic for queues that recovery found in the store but not in ``topics.json``, and return it.
+    def _restored(self, topic: str, queue_id: int, was_deleted: bool) -> TopicConfig | None:
+        config = self.get(topic)
+        return self.adopt(topic, queue_id + 1) if config is None and not was_deleted else config
 
-        A kill between a topic's creation and the write of the file leaves such queues. Their messages were acknowledged
-        and stay readable. Producers of the topic know a route with as many queues as a new topic gets, so the topic
-        gets at least this number, also beyond the limits of topics and queues. An existing topic stays as it is.
-        Return None for a light queue; log a line and return None if no topic may have this name.
+    def adopt(self, topic: str, queue_count: int) -> TopicConfig | None:
+        """Make a topic for messages that are in the log and whose topic is not in ``topics.json``, and return it.
+
+        A kill between a topic's creation and the write of the file leaves such messages, and so does the promotion of a
+        slave that copied the table before. The messages were acknowledged and stay readable. Producers of the topic
+        know a route with as many queues as a new topic gets, so the topic gets at least this number, also beyond the
+        limits of topics and queues. An existing topic stays as it is. Return None for a light queue; log a line and
+        return None if no topic may have this name.
         """
         config = self._table.get(topic)
         if config is not None:
@@ -236,9 +247,9 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
             return None
         fault = names.topic_name_fault(topic)
         if fault is not None or not 0 < queue_count <= MAX_QUEUES:
-            log.warning("queues without a topic left alone", topic=topic, queues=queue_count, reason=fault)
+            log.warning("messages without a topic left alone", topic=topic, queues=queue_count, reason=fault)
             return None
-        log.warning("topic restored from its queues", topic=topic, queues=queue_count)
+        log.warning("topic restored from its messages", topic=topic, queues=queue_count)
         is_a_groups = topic.startswith((names.RETRY_TOPIC_PREFIX, names.DEAD_LETTER_TOPIC_PREFIX))
         least = 1 if is_a_groups else self._settings.default_topic_queue_nums
         queues = min(max(queue_count, least), MAX_QUEUES)

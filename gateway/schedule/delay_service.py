@@ -22,7 +22,14 @@ from gateway.clock import Milliseconds
 from gateway.errors import GatewayError
 from gateway.in_thread import Failed, InThread
 from gateway.metadata.names import SCHEDULE_TOPIC
-from gateway.schedule.redirect import DelayLevels, delay_level_of_queue, released, schedule_queue_id, the_same_queue
+from gateway.schedule.redirect import (
+    DelayLevels,
+    DeliveryQueue,
+    delay_level_of_queue,
+    released,
+    schedule_queue_id,
+    the_same_queue,
+)
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult
 from gateway.store.reading.get_result import GetResult, GetStatus
@@ -133,7 +140,7 @@ class DelayService:
 
     :param reactor: used for its clock only.
     :param in_thread: runs the reads that may wait for the disk.
-    :param readable_queue: returns the queue of a topic for a message that is meant for a queue.
+    :param delivery_queue: returns the queue for a message, and makes a topic that is missing.
     """
 
     def __init__(
@@ -144,11 +151,11 @@ class DelayService:
         reactor: IReactorTime,
         clock: Milliseconds,
         in_thread: InThread,
-        readable_queue: Callable[[str, int], int] = the_same_queue,
+        delivery_queue: DeliveryQueue = the_same_queue,
     ) -> None:
         self._store = store
         self._in_thread = in_thread
-        self._readable_queue = readable_queue
+        self._delivery_queue = delivery_queue
         self._delays = levels
         self._reactor = reactor
         self._clock = clock
@@ -429,7 +436,9 @@ class DelayService:
                 )
                 release.pending -= 1
             else:
-                delivered.queue_id = self._readable_queue(delivered.topic, delivered.queue_id)
+                delivered.queue_id = self._delivery_queue(
+                    delivered.topic, delivered.queue_id, message.commit_log_offset
+                )
                 self._store.append(delivered, partial(self._stored, level, release, message.queue_offset))
         if release.left:
             self._steps.append(partial(self._append_next, level, release))

@@ -7,7 +7,8 @@ messages wait in SCHEDULE_TOPIC_XXXX, with one queue for each level and with the
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import msgspec
 
@@ -94,7 +95,11 @@ def delay_level_of_queue(queue_id: int) -> int:
     return queue_id + 1
 
 
-def the_same_queue(_topic: str, queue_id: int) -> int:
+DeliveryQueue: TypeAlias = Callable[[str, int, int], int]
+"""A function that returns the queue for a message: of its topic, the queue that it names, and its place in the log."""
+
+
+def the_same_queue(_topic: str, queue_id: int, _log_offset: int) -> int:
     """Return the queue that a message names; used if the number of the topic's read queues is unknown."""
     return queue_id
 

@@ -17,7 +17,7 @@ from gateway.clock import Milliseconds
 from gateway.in_thread import Failed, InThread
 from gateway.metadata.names import WHEEL_TIMER_TOPIC
 from gateway.schedule.near_timers import NearTimer, is_rolled_marker
-from gateway.schedule.redirect import the_same_queue
+from gateway.schedule.redirect import DeliveryQueue, the_same_queue
 from gateway.schedule.timer_files import TimerFiles
 from gateway.schedule.timer_log import Unwritten
 from gateway.schedule.timer_message import TIMER_QUEUE_ID, delete_keys, delivered, rolled
@@ -52,7 +52,7 @@ class TimerService:
 
     :param reactor: used for its clock only.
     :param in_thread: runs work that may wait for the disk.
-    :param readable_queue: returns the queue of a topic for a message that is meant for a queue.
+    :param delivery_queue: returns the queue for a message, and makes a topic that is missing.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class TimerService:
         reactor: IReactorTime,
         clock: Milliseconds,
         in_thread: InThread,
-        readable_queue: Callable[[str, int], int] = the_same_queue,
+        delivery_queue: DeliveryQueue = the_same_queue,
     ) -> None:
         self._store = store
         self._files = files
-        self._readable_queue = readable_queue
+        self._delivery_queue = delivery_queue
         self._settings = settings
         self._reactor = reactor
         self._clock = clock
@@ -371,7 +371,7 @@ class TimerService:
         if outgoing is None:
             log.error("timer message without a real topic dropped", commit_log_offset=timer.commit_log_offset)
         else:
-            outgoing.queue_id = self._readable_queue(outgoing.topic, outgoing.queue_id)
+            outgoing.queue_id = self._delivery_queue(outgoing.topic, outgoing.queue_id, message.commit_log_offset)
         return outgoing
 
     def _stored(self, timer: NearTimer, result: PutResult) -> None:

@@ -166,8 +166,9 @@ class TransactionNeeds:
     """The name that producers get with each check, as from brokers of 5.x."""
     topics: Mapping[str, TopicConfig]
     """The existing topics, as a view that changes with the table."""
-    has_topic: Callable[[str, int], bool] | None = None
+    has_topic: Callable[[str, int, int], bool] | None = None
     """The function that is asked about a missing topic: whether that topic, with this queue, could be made.
 
-    None: every topic could be made. The function raises RequestRefused if the topic cannot be made now.
+    The third argument is the place of the half message in the log. None: every topic could be made. The function raises
+    RequestRefused if the topic cannot be made now.
     """

@@ -223,7 +223,8 @@ class Settling:
         """
         config = self._topics.get(message.topic)
         if config is None:
-            return self._has_topic is None or self._has_topic(message.topic, message.queue_id)
+            place = message.prepared_transaction_offset
+            return self._has_topic is None or self._has_topic(message.topic, message.queue_id, place)
         if message.queue_id >= config.read_queue_nums:
             message.queue_id = readable_queue(config, message.queue_id)
         return True

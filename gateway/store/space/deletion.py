@@ -264,9 +264,10 @@ class Deletion:
 
         Deletions that did not reach the disk before are finished as well, or ``done`` gets the error that keeps them.
         """
-        if any(queue.topic == topic for queue in self._queues):
-            log_end = self._log.visible_end
-            before = self.deleted_topics.offsets.get(topic)
+        log_end = self._log.visible_end
+        before = self.deleted_topics.offsets.get(topic)
+        # Noted also without a queue: messages that wait for their time or their outcome may name the topic.
+        if before != log_end or any(queue.topic == topic for queue in self._queues):
             # Noted before the queues go: a flush without these queues then saves the note.
             self.deleted_topics.note(topic, log_end)
             try:

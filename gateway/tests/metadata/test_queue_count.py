@@ -38,7 +38,7 @@ MAKERS: dict[str, Callable[[Topics], object]] = {
     "ensure": lambda topics: topics.ensure("%RETRY%new", 41, 6, maker="192.0.2.1"),
     "readable": lambda topics: topics.ensure_readable("%DLQ%new", 41, 6),
     "like a default": lambda topics: topics.create_from_default("new", "default", 41, 0),
-    "for a committed message": lambda topics: topics.find_or_create("new", 0),
+    "for a committed message": lambda topics: topics.find_or_create("new", 0, was_deleted=True),
 }
 
 

@@ -23,6 +23,7 @@ from wire.message.message_id import parse_offset_message_id
 from wire.message.properties import PropertyName, build_properties
 
 QUEUES = ("A", 0), ("A", 1), ("B", 0)
+LATE_TOPIC = "C"
 SIZES = (0, 10, 100, 300, 900)
 PRODUCERS = "producers"
 
@@ -51,6 +52,8 @@ class Clients:
         self._asked: dict[str, Process] = {}
         self._topics = 0
         self._known = {topic for topic, _ in QUEUES}
+        self.has_late_topic = False
+        """True if delayed messages make ``LATE_TOPIC``, which gets no other ones."""
         self.sent = self.answered_ok = self.answered_without = self.refused = 0
 
     # -- sends --------------------------------------------------------------------------------------------------
@@ -77,6 +80,8 @@ class Clients:
             return
         key, body = self._message()
         topic, queue_id = self._random.choice(QUEUES)
+        if self.has_late_topic and self.sent % 2:
+            topic, queue_id = LATE_TOPIC, 0
         self._ledger.delayed.add(key)  # whether it is answered or not
         properties = {PropertyName.UNIQ_KEY: key, PropertyName.DELAY: self._random.choice("12")}
         header = self._header(topic, queue_id, properties)

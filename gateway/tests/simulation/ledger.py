@@ -110,7 +110,17 @@ class Ledger:
                     self._not_early(process, place, result.commit_log_offset)
                     self._show(number, place, _identity(key, message.body), is_weak=is_weak)
 
-        process.parts.store.listen(visible)
+        store: Any = process.parts.store
+        store.listen(visible)
+        honest = store.show_to
+
+        def show_to(place: int, *, is_all: bool) -> list[Any]:
+            shown: list[Any] = honest(place, is_all=is_all)
+            if shown:  # nobody is told of what a start hid
+                self.look(process)
+            return shown
+
+        store.show_to = show_to
 
     def _not_early(self, process: Process, place: Place, log_offset: int) -> None:
         """Check that a slave does not show before its master what more than the two of them have to have."""

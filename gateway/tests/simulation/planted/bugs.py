@@ -16,6 +16,7 @@ from gateway.delivery.pop.revival import Revival
 from gateway.delivery.pop.revive_log import ReviveLog
 from gateway.metadata.names import SCHEDULE_TOPIC
 from gateway.metadata.offsets import ConsumerOffsets
+from gateway.metadata.topics import Topics
 from gateway.replication import comparing
 from gateway.replication.auto_switch import joining
 from gateway.replication.auto_switch.joining import GroupJoining
@@ -480,6 +481,11 @@ def forget_check_points(patch: Patch) -> None:
     patch(ReviveLog, "rebuild", lambda _self, _orders_end: 0)
 
 
+def make_no_topic(patch: Patch) -> None:
+    """A message is delivered to a topic that the table does not have."""
+    patch(Topics, "_restored", lambda self, topic, *_: self.get(topic))
+
+
 BUGS: Mapping[str, Bug] = {
     "a report beyond the end counts": Bug(count_beyond_the_end, 100),
     "a report counts for all that was sent": Bug(count_what_was_sent, 100),
@@ -515,6 +521,7 @@ BUGS: Mapping[str, Bug] = {
     "what was popped is dropped when it is due": Bug(drop_what_comes_again, 100, PoppingHistory),
     "a start forgets groups that are not saved": Bug(forget_groups, 400, PoppingHistory),
     "a start forgets what was popped": Bug(forget_check_points, 100, PoppingHistory),
+    "a delivery makes no topic": Bug(make_no_topic, 400, PoppingHistory),
 }
 UNPROVEN: Mapping[str, Bug] = {
     "a slave reports what it wrote": Bug(report_what_is_written, 100),

@@ -19,8 +19,9 @@ class PoppingHistory(History):
 
     def __init__(self, seed: int, *, is_traced: bool = False) -> None:
         super().__init__(seed, is_traced=is_traced)
-        self.poppers = Poppers(self.world, self._ledger, self.operator.asked, self.clients.create_topic)
+        self.poppers = Poppers(self.world, self._ledger, self.operator.asked)
         self._actors = (*self._actors, self.poppers)
+        self.clients.has_late_topic = True
         for machine in self._machines:
             machine.jobs |= POP_JOBS
 

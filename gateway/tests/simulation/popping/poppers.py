@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gateway.client.consume.pop.pop_handles import NORMAL, RETRY_V1, PopReceipts, ReceiptWords, parse_receipt
 from gateway.client.names import RETRY_PREFIX
-from gateway.tests.simulation.clients import QUEUES
+from gateway.tests.simulation.clients import LATE_TOPIC, QUEUES
 from gateway.tests.simulation.ledger import Ledger, Place
 from gateway.tests.simulation.process import Process
 from gateway.tests.simulation.world import World
@@ -38,21 +38,13 @@ class Poppers:
     """The consumers of one group that pops, in one history.
 
     :param master: returns the process that takes requests now; None while there is none.
-    :param create_topic: creates a topic that a promoted slave did not have yet, as people would.
     """
 
-    def __init__(
-        self,
-        world: World,
-        ledger: Ledger,
-        master: Callable[[], Process | None],
-        create_topic: Callable[[str], None],
-    ) -> None:
+    def __init__(self, world: World, ledger: Ledger, master: Callable[[], Process | None]) -> None:
         self._world = world
         self._random = world.random
         self._ledger = ledger
         self._master = master
-        self._create_topic = create_topic
         self._held: list[Popped] = []
         self._acknowledged: set[str] = set()
         """The keys of messages that the group is done with, whether the acknowledgement was answered or not."""
@@ -85,8 +77,6 @@ class Poppers:
             self._world.tell(f"pop of {topic} answered {answer.code} {answer.remark}")
             if answer.code == ResponseCode.SUCCESS:
                 self._took(answer, name, take)
-            elif answer.code == ResponseCode.TOPIC_NOT_EXIST:
-                self._create_topic(topic)
 
         master.ask(RequestCode.POP_MESSAGE, header, on_answer=answered)
 
@@ -144,5 +134,5 @@ class Poppers:
 
     def pop_the_rest(self) -> None:
         """Pop everything there is, and acknowledge it at once."""
-        for topic in TOPICS:
+        for topic in (*TOPICS, LATE_TOPIC):
             self._pop(topic, MOST, LAST_INVISIBLE_MS, self._acknowledge)
