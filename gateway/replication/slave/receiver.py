@@ -123,7 +123,7 @@ class Receiver(ClientFactory):
         def at_ms(seconds: float) -> int:
             return now_ms - int((now_s - seconds) * 1000)
 
-        if line is None:
+        if line is None or self._heard_at_s is None:  # until it sends its log, it may refuse this one
             return ReceiverState(None, self._store.durable_end, 0, 0)
         return ReceiverState(self._master, self._store.durable_end, at_ms(line.heard_at_s), at_ms(line.reported_at_s))
 
