@@ -36,6 +36,8 @@ SEALED_EXTRA_BYTES: Final = 256
 """More than encryption adds to a record of up to ``RECORD_BYTES``."""
 RECORD_BYTES: Final = 16_384
 """The most that a record holds (RFC 8446, 5.1); never change."""
+HEADER_BYTES: Final = 5
+"""The header of a record, which ends with the length of the rest in two bytes (RFC 8446, 5.1); never change."""
 
 
 Received = Callable[[bytes], None]
@@ -86,12 +88,15 @@ class Link:
     """
 
     __slots__ = (
+        "_came",
         "_channel",
         "_connection",
+        "_head",
         "_incomplete_frames",
         "_is_begun",
         "_is_open",
         "_kept",
+        "_missing",
         "_on_open",
         "_overhead_bytes",
         "_plain_received",
@@ -125,6 +130,9 @@ class Link:
         self._waits = False
         self._overhead_bytes = 0
         self._kept = b""
+        self._head = b""  # of a record whose length has not come
+        self._came = 0  # of a record whose length has come
+        self._missing = 0
         self._timer: IDelayedCall | None = call_later(
             handshake_timeout_ms / 1_000, self.drop, "gateway.tlsHandshakeTimeoutMs: the TLS handshake is not done"
         )
@@ -150,11 +158,17 @@ class Link:
         """Take encrypted bytes from the socket."""
         if self._channel.closed:
             return
-        self._connection.bio_write(data)
         self._overhead_bytes += len(data)
+        had_incomplete = self._incomplete_bytes > 0
+        self._follow(data)
         if self._is_open:
-            self._read()
-        elif self._overhead_bytes > HANDSHAKE_BYTES:
+            if had_incomplete or self._incomplete_bytes:
+                self._incomplete_frames.holds(self, self._incomplete_bytes)
+            if not self._channel.closed:
+                self._read(data)
+            return
+        self._connection.bio_write(data)
+        if self._overhead_bytes > HANDSHAKE_BYTES:
             self.drop(f"its TLS handshake is longer than {HANDSHAKE_BYTES} bytes")
         elif not self._waits:
             self._waits = not self._turn.has_time_for_handshake
@@ -162,6 +176,20 @@ class Link:
                 self._turn.wait_for_handshake(self, self._channel.remote[0], self._is_begun)
             else:
                 self.go_on()
+
+    @property
+    def _incomplete_bytes(self) -> int:
+        """The bytes that have come of a record that is not complete."""
+        return self._came + len(self._head)
+
+    def _follow(self, data: bytes) -> None:
+        """Note where the records in the encrypted bytes end."""
+        data, begin, end = self._head + data, -self._came, self._missing
+        while end + HEADER_BYTES <= len(data):
+            begin, end = end, end + HEADER_BYTES + int.from_bytes(data[end + 3 : end + HEADER_BYTES], "big")
+        self._head = data[end:]
+        self._missing = max(end - len(data), 0)
+        self._came = len(data) - begin if self._missing else 0
 
     def go_on(self) -> None:
         """Take a step of the handshake."""
@@ -182,7 +210,7 @@ class Link:
             self._write_own()
             self._opened()
         turn.spend_on_handshake(began_s)
-        if self._is_open:
+        if self._is_open and not self._channel.closed:
             self._read()
 
     def drop(self, reason: str) -> None:
@@ -194,6 +222,8 @@ class Link:
         self._overhead_bytes = 0
         on_open = self._on_open
         self._end_handshake(self._channel)
+        if not self._channel.closed:
+            self._incomplete_frames.holds(self, self._incomplete_bytes)
         log.debug(
             "TLS connection",
             remote=self._channel.remote_text,
@@ -204,23 +234,25 @@ class Link:
         if on_open is not None:
             on_open()
 
-    def _read(self) -> None:
-        """Decrypt what is there, and hand it over at once."""
+    def _read(self, data: bytes = b"") -> None:
+        """Decrypt what came, and hand it over at once; OpenSSL keeps the memory of the longest piece that it got."""
         receive = self._connection.recv
         parts: list[bytes] = []
         end: SSL.Error | None = None
         try:
-            while True:
-                parts.append(receive(READ_BYTES))
-        except SSL.WantReadError:
-            pass
+            for at in range(0, len(data) or 1, RECORD_BYTES):
+                if data:
+                    self._connection.bio_write(data[at : at + RECORD_BYTES])
+                with suppress(SSL.WantReadError):
+                    while True:
+                        parts.append(receive(READ_BYTES))
         except SSL.Error as error:
             forget_frames(error)  # this one would keep the error
             end = error
         if parts:
-            data = parts[0] if len(parts) == 1 else b"".join(parts)
-            self._overhead_bytes -= len(data)
-            self._plain_received(data)
+            plain = parts[0] if len(parts) == 1 else b"".join(parts)
+            self._overhead_bytes -= len(plain)
+            self._plain_received(plain)
         if not parts or self._overhead_bytes > MAX_OWED_BYTES:
             self._overhead_bytes = 0
             self._write_own()

@@ -15,7 +15,7 @@ from OpenSSL import SSL
 from gateway.remoting.answers.output import SealedOutput
 from gateway.remoting.input_turn import HANDSHAKE_S
 from gateway.remoting.server import RemotingServer
-from gateway.remoting.tls.link import HANDSHAKE_BYTES, HANDSHAKE_HELD_BYTES, MAX_OWED_BYTES
+from gateway.remoting.tls.link import HANDSHAKE_BYTES, HANDSHAKE_HELD_BYTES, MAX_OWED_BYTES, RECORD_BYTES, Link
 from gateway.settings import RemotingSettings
 from gateway.tests.remoting.conversation import TURN_SECONDS, Conversation, TurnReactor, failure_of, memory_reactor
 from gateway.tests.remoting.test_given_back import connected, nothing_stays
@@ -42,8 +42,12 @@ def begun(talk: Conversation, host: str = "192.0.2.7") -> TlsPeer:
     return peer
 
 
-def held(talk: Conversation) -> int:
-    return talk.server.incomplete_frames.total_bytes
+def held(talk: Conversation, peer: TlsPeer | None = None) -> int:
+    """Return the bytes that count as incomplete; with a peer only those of its link."""
+    frames = talk.server.incomplete_frames
+    if peer is None:
+        return frames.total_bytes
+    return sum(count for holder, count in frames._bytes_by_holder.items() if isinstance(holder, Link))
 
 
 def test_all_requests_of_one_read_are_answered_with_one_write(talk: Conversation) -> None:
@@ -120,6 +124,59 @@ def test_of_too_many_unfinished_handshakes_the_oldest_are_dropped() -> None:
     for peer in peers:
         peer.leave()
     assert held(talk) == 0
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("step", [1, 4, 7, 5_000, 65_536])
+def test_an_incomplete_record_counts_until_it_is_whole(talk: Conversation, version: ssl.TLSVersion, step: int) -> None:
+    peer = encrypted(talk, trusting(version))
+    sealed = peer.sealed(bytes(20_000), b"next")
+    sizes = []
+    rest = sealed
+    while rest:
+        sizes.append(5 + int.from_bytes(rest[3:5], "big"))
+        rest = rest[sizes[-1] :]
+    ends = {sum(sizes[:count]) for count in range(len(sizes) + 1)}
+    for begin in range(0, len(sealed), step):
+        peer.peer.send_bytes(sealed[begin : begin + step])
+        came = min(begin + step, len(sealed))
+        incomplete = came - max(end for end in ends if end <= came)
+        assert held(talk, peer) == incomplete
+    assert peer.received() == [bytes(20_000), b"next"]
+    assert held(talk) == 0
+
+
+def test_incomplete_records_count_beside_incomplete_frames() -> None:
+    talk = Conversation(echoing()[0], incomplete_frame_bytes_limit=16_777_216)
+    honest, plain = encrypted(talk), talk.connect()
+    plain.send_bytes((16_770_000).to_bytes(4, "big") + bytes(16_770_000 - 12_000))
+    peers = [encrypted(talk) for _ in range(3)]
+    for number, peer in enumerate(peers):
+        peer.peer.send_bytes(peer.sealed(bytes(15_000 + number))[:10_000])
+    assert plain.channel.closed
+    assert held(talk) == 30_000
+    honest.send(b"1")
+    assert honest.received() == [b"1"]
+    for peer in peers:
+        peer.peer.leave()
+    assert held(talk) == 0
+
+
+def test_openssl_is_given_no_more_than_a_record_at_once(talk: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
+    peer = encrypted(talk)
+    sizes: list[int] = []
+    write = SSL.Connection.bio_write
+
+    def noted(connection: SSL.Connection, data: bytes) -> int:
+        sizes.append(len(data))
+        return write(connection, data)
+
+    monkeypatch.setattr(SSL.Connection, "bio_write", noted)
+    bodies = [bytes([number]) * 1_000 for number in range(60)]
+    peer.send(*bodies)
+    assert peer.received() == bodies
+    assert max(sizes) <= RECORD_BYTES
+    assert sum(sizes) > 60_000
 
 
 def test_a_giant_hello_ends_its_connection(talk: Conversation, caplog: pytest.LogCaptureFixture) -> None:
