@@ -82,21 +82,31 @@ def _needs(named: Named, fields: Mapping[str, str], groups: Sequence[str], clust
 
 def message_needs(group: str, messages: Iterable[StoredMessage]) -> list[Need]:
     """Return the needs of a group that consumes messages, which may be from anywhere in the log."""
-    return [
-        need
-        for message in messages
-        for need in consumer_needs(
-            group, [message.topic], is_popped=message.property_map.get(PropertyName.ORIGIN_GROUP) == group
-        )
-    ]
+    found: list[Need] = []
+    for message in messages:
+        popper = _popper(message)
+        if popper and popper != group:
+            found.append(Need(Kind.GROUP, group, Action.SUB))
+        found += consumer_needs(popper or group, [message.topic], is_popped=bool(popper))
+    return found
 
 
 def reading_needs(message: StoredMessage) -> list[Need]:
     """Return the needs of who reads a message by its place in the log, without a group."""
-    group, actions = message.property_map.get(PropertyName.ORIGIN_GROUP), Action.SUB | Action.GET
-    if group and message.topic.startswith(f"{RETRY_TOPIC_PREFIX}{group}_"):
-        return consumer_needs(group, [message.topic], actions, is_popped=True)
+    popper, actions = _popper(message), Action.SUB | Action.GET
+    if popper:
+        return consumer_needs(popper, [message.topic], actions, is_popped=True)
     return topic_needs(message.topic, actions)
+
+
+def _popper(message: StoredMessage) -> str:
+    """Return the group whose pops a message came again to in ``%RETRY%group_topic``; "" for another message.
+
+    A message that names the topic from which it came was given back by the group ``group_topic``.
+    """
+    group = message.property_map.get(PropertyName.ORIGIN_GROUP, "")
+    is_popped = group and PropertyName.RETRY_TOPIC not in message.property_map
+    return group if is_popped and message.topic.startswith(f"{RETRY_TOPIC_PREFIX}{group}_") else ""
 
 
 def judge_again(request: Request, group: str, topic: str, pass_on: Callable[[], None] = lambda: None) -> None:

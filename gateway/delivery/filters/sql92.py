@@ -32,9 +32,10 @@ class Sql92Filter:
     :param conditions: every condition must be true.
     """
 
-    __slots__ = ("_effort", "_names", "_records", "matches")
+    __slots__ = ("_conditions", "_effort", "_names", "_records", "matches")
 
     def __init__(self, conditions: Sequence[PropertyCondition]) -> None:
+        self._conditions = conditions
         all_match = [each.matches for each in conditions]
         self.matches: PropertyFilter = all_match[0] if len(all_match) == 1 else partial(_match_all, all_match)
         self._records = RecordFilter(conditions)
@@ -42,6 +43,10 @@ class Sql92Filter:
         self._effort = Effort(
             sum(each.effort.parts for each in conditions), sum(each.effort.searches for each in conditions)
         )
+
+    def joined(self, other: Sql92Filter) -> Sql92Filter:
+        """Return a filter of the conditions of both."""
+        return Sql92Filter([*self._conditions, *other._conditions])
 
     def steps(self, properties: Mapping[str, str]) -> int:
         """Return the most steps that ``matches`` takes for properties."""

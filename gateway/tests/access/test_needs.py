@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from gateway.access.needs import MAX_NAMES, consumer_needs, message_needs, needs_of, topic_needs
+from gateway.access.needs import MAX_NAMES, consumer_needs, message_needs, needs_of, reading_needs, topic_needs
 from gateway.remoting.declared import (
     ACCOUNT,
     CLUSTER_GET,
@@ -91,6 +91,17 @@ def test_a_message_that_a_pop_hid_counts_as_its_topic_only_for_the_group_that_po
         properties = {"ORIGIN_GROUP": origin} if origin else {}
         message = cast(StoredMessage, SimpleNamespace(topic="%RETRY%g_orders", property_map=properties))
         assert message_needs("g", [message]) == [group("g"), needed]
+
+
+def test_the_group_of_its_name_needs_the_rights_of_who_popped_a_message_that_it_did_not_give_back() -> None:
+    properties = {"ORIGIN_GROUP": "g"}
+    message = cast(StoredMessage, SimpleNamespace(topic="%RETRY%g_orders", property_map=properties))
+    assert message_needs("g_orders", [message]) == [group("g_orders"), group("g"), topic("orders")]
+    assert reading_needs(message) == [group("g", SUB | GET), topic("orders", SUB | GET)]
+    properties["RETRY_TOPIC"] = "secret"
+    assert message_needs("g_orders", [message]) == [group("g_orders")]
+    assert message_needs("g", [message]) == [group("g"), group("g_orders")]
+    assert reading_needs(message) == [group("g_orders", SUB | GET)]
 
 
 def test_who_sends_to_a_retry_topic_needs_to_consume_with_the_group() -> None:

@@ -277,11 +277,20 @@ class PopTaking:
         return False
 
     def _accepted_again(self, pop: Pop, retry: str) -> MessageFilter:
-        """Return the filter for a retry topic: its messages passed the filter of the pop, unless a group shares it."""
+        """Return the filter for a retry topic: its messages passed the filter of the pop, unless a group shares it.
+
+        Pops of ``a_b`` for ``group``, and of ``b`` for ``group_a``, share one, too. Before 5.5 a message that came
+        again to a pop did not name the group.
+        """
         topic, group = pop.header.topic, pop.header.consumer_group
-        if retry != RETRY_V1 or not is_of_another(self._groups, topic, group):
+        if retry != RETRY_V1:
             return EVERYTHING
-        return posted_filter(f"{PropertyName.ORIGIN_GROUP} = '{group}'", "SQL92", self._turns)
+        is_own = f"{PropertyName.ORIGIN_GROUP} = '{group}'"
+        if is_of_another(self._groups, topic, group):
+            return posted_filter(is_own, "SQL92", self._turns)
+        if "_" not in group and "_" not in topic:
+            return EVERYTHING
+        return posted_filter(f"{is_own} OR {PropertyName.ORIGIN_GROUP} IS NULL", "SQL92", self._turns)
 
     def _have_read(self, pop: Pop, source: Source, key: Key, offset: int, result: GetResult) -> None:
         next_offset = result.next_begin_offset

@@ -3,28 +3,61 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gateway.tests.broker.popping import RETRY_TOPIC, ack, bodies, filled, pop
-from gateway.tests.broker.whole_broker import WholeBroker
+from gateway.tests.broker.whole_broker import WholeBroker, pulling
 from gateway.tests.remoting.conversation import Peer
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.pop import PeekMessageRequest
 from wire.headers.send import ConsumerSendMsgBackRequest
 from wire.headers.topics import DeleteTopicRequest
+from wire.message.flags import PullFlag
+from wire.message.record import parse_records
 
 OTHER = "group_orders"
 
 
-def given_back(broker: WholeBroker, client: Peer) -> None:
+def given_back(broker: WholeBroker, client: Peer, properties: str | None = None) -> None:
     """Let the other group give back a message of another topic."""
-    broker.send(client, "secret", b"of the other group")
+    broker.send(client, "secret", b"of the other group", properties=properties)
     broker.parts.groups.find(OTHER)
     place = broker.messages("secret")[-1].commit_log_offset
     back = ConsumerSendMsgBackRequest(offset=place, group=OTHER, delay_level=1, origin_topic="secret")
     assert broker.ask(client, RequestCode.CONSUMER_SEND_MSG_BACK, back).code == ResponseCode.SUCCESS
     broker.wait(2)
+
+
+@pytest.mark.parametrize(
+    "filtered",
+    [{}, {"expression_type": "SQL92", "subscription": "TAGS IS NOT NULL"}, {"subscription": "a"}],
+    ids=["without a filter", "SQL92", "tags"],
+)
+def test_a_group_gets_only_what_it_gave_back_itself(tmp_path: Path, filtered: dict[str, Any]) -> None:
+    broker = WholeBroker(tmp_path / "store")
+    client = filled(broker, "of the pop", properties="TAGS\x01a\x02")
+    assert bodies(pop(broker, client, invisible_time=1_000)) == [b"of the pop"]
+    broker.wait(3)
+    given_back(broker, client, "TAGS\x01a\x02")
+    assert [message.body for message in broker.messages(RETRY_TOPIC)] == [b"of the pop", b"of the other group"]
+    header = pulling(consumer_group=OTHER, topic=RETRY_TOPIC, sys_flag=PullFlag.SUBSCRIPTION, **filtered)
+    answer = broker.ask(client, RequestCode.PULL_MESSAGE, header)
+    assert [message.body for message in parse_records(answer.body)] == [b"of the other group"]
+    assert answer.ext_fields["nextBeginOffset"] == "2"
+    broker.stop()
+
+
+def test_a_group_gets_what_others_popped_elsewhere_and_it_gave_back(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store")
+    client = broker.connect()
+    popped = "1ST_POP_TIME\x011\x02ORIGIN_GROUP\x01group\x02"
+    given_back(broker, client, popped)
+    header = pulling(consumer_group=OTHER, topic=RETRY_TOPIC, sys_flag=PullFlag.SUBSCRIPTION)
+    answer = broker.ask(client, RequestCode.PULL_MESSAGE, header)
+    assert [message.body for message in parse_records(answer.body)] == [b"of the other group"]
+    broker.stop()
 
 
 @pytest.mark.parametrize("newer", [False, True])
@@ -75,4 +108,22 @@ def test_a_topic_is_deleted_without_what_another_group_gave_back(tmp_path: Path)
     assert broker.ask(client, RequestCode.DELETE_TOPIC_IN_BROKER, deleting).code == ResponseCode.SUCCESS
     assert broker.parts.topics.get("%RETRY%group+orders") is None
     assert [message.body for message in broker.messages(RETRY_TOPIC)] == [b"of the other group"]
+    broker.stop()
+
+
+def test_two_groups_whose_pops_share_a_retry_topic_get_what_each_popped(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store")
+    client = filled(broker, "of group", topic="a_b")
+    broker.send(client, "b", b"of group_a")
+    places = {"group": "a_b", "group_a": "b"}
+    for group, topic in places.items():
+        assert bodies(pop(broker, client, topic=topic, consumer_group=group, invisible_time=1_000)) == [
+            f"of {group}".encode()
+        ]
+    broker.wait(3)
+    assert len(broker.messages("%RETRY%group_a_b")) == 2
+    for group, topic in places.items():
+        again = pop(broker, client, topic=topic, consumer_group=group)
+        again += pop(broker, client, topic=topic, consumer_group=group)
+        assert bodies(again) == [f"of {group}".encode()]
     broker.stop()
