@@ -25,7 +25,7 @@ from gateway.reactor.thread_result import thread_result
 from gateway.remoting.answers.flush_group import FlushGroup
 from gateway.remoting.client import RemotingClient
 from gateway.remoting.dispatch import Dispatch
-from gateway.replication.auto_switch.group import MasterOfGroup, SlaveOfGroup
+from gateway.replication.auto_switch.group import FoundLog, MasterOfGroup, SlaveOfGroup
 from gateway.replication.auto_switch.master_side import MasterSide
 from gateway.replication.auto_switch.slave_side import SlaveSide
 from gateway.replication.controlled.controllers import Controllers
@@ -40,7 +40,6 @@ from gateway.settings.addresses import parse_address
 from gateway.settings.replication import BrokerRole
 from gateway.store.disk.files import FileLayer
 from gateway.telemetry.logs import EventLog
-from wire.disk.epoch_file import EpochEntry
 from wire.headers.controller import RoleChangedRequest
 
 log = EventLog("controller")
@@ -140,6 +139,8 @@ class ControlledBrokerService:
         self._cut_at: int | None = None
         self._ends = NO_LOG
         self._in_sync: InSyncMembers | None = None
+        self._led: tuple[int, InSyncMembers] | None = None
+        """The last epoch of this broker as a master, and its members; what is in doubt outlasts a fence."""
 
     # -- the server -----------------------------------------------------------------------------------------
 
@@ -249,7 +250,7 @@ class ControlledBrokerService:
         lead = MasterOfGroup(
             role.epoch,
             self._epoch_file,
-            partial(self._make_members, own_id, view),
+            partial(self._make_members, own_id, role.epoch, view),
             self._settings.min_in_sync_replicas,
         )
         return PlaceInGroup(**common, lead=MasterSide(lead, self._now_ms))
@@ -257,16 +258,14 @@ class ControlledBrokerService:
     def _now_ms(self) -> int:
         return int(self._reactor.seconds() * 1_000)
 
-    def _make_members(self, own_id: int, view: GroupView, entry: EpochEntry, _end: int) -> CountedMembers:
-        self._in_sync = InSyncMembers(
-            own_id,
-            start=entry.start,
-            confirmed=0,
-            max_behind_ms=self._settings.ha_max_time_slave_not_catchup_ms,
-            least=self._settings.min_in_sync_replicas,
-        )
-        self._in_sync.tell(view.sync_state_set, view.set_epoch, self._now_ms())
-        return CountedMembers(self._in_sync, self._member.slaves_changed)
+    def _make_members(self, own_id: int, epoch: int, view: GroupView, found: FoundLog) -> CountedMembers:
+        if self._led is None or self._led[0] != epoch:
+            max_behind_ms = self._settings.ha_max_time_slave_not_catchup_ms
+            self._led = epoch, InSyncMembers(own_id, max_behind_ms=max_behind_ms)
+        self._in_sync = members = self._led[1]
+        members.begin(*found)
+        members.tell(view.sync_state_set, view.set_epoch, self._now_ms())
+        return CountedMembers(members, self._member.slaves_changed)
 
     def _ask_for_cut(self, offset: int) -> None:
         """Take the role again, with a cut of the log in between."""

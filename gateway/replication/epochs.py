@@ -46,7 +46,9 @@ class Epochs:
         kept = self.without_from(end)
         if kept.last is not None and kept.last.epoch >= epoch:
             raise EpochTooOld(
-                f"the log has epoch {kept.last.epoch} from {kept.last.start} on, epoch {epoch} cannot follow it"
+                f"the log has epoch {kept.last.epoch} from {kept.last.start} on, epoch {epoch} cannot follow it: "
+                "if the controllers lost their data, move epochFileCheckpoint and its .bak away at every member, "
+                "and start the member with the longest log first"
             )
         return Epochs((*kept.entries, EpochEntry(epoch, end)))
 

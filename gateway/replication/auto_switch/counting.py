@@ -45,6 +45,7 @@ class GroupCopies:
         self._clock_ms = clock_ms
         self._members: SyncMembers = NoMembers()
         self._connected: set[int] = set()
+        self._replicated_end = 0
 
     def count(self, members: SyncMembers) -> None:
         """Count these members from now on."""
@@ -64,9 +65,22 @@ class GroupCopies:
         return f"the sync state set has {count} members, minInSyncReplicas asks for {least}"
 
     @property
-    def replicated_end(self) -> int:
-        """The offset below which every member has the log."""
+    def end_everywhere(self) -> int:
+        """The offset below which every member has the log, however few they are: no switch cuts it away.
+
+        Slaves show so much of it as they have: what they show, the master and they have.
+        """
         return self._members.confirmed(self._own_end())
+
+    @property
+    def replicated_end(self) -> int:
+        """The offset below which every member has the log; it rises only while there are as many as have to be.
+
+        What was sent before the set became too small therefore waits for another copy.
+        """
+        if self.refusal is None:
+            self._replicated_end = self.end_everywhere
+        return self._replicated_end
 
     def report(self, broker_id: int, end: int) -> None:
         """Note that a slave has everything below ``end``."""

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gateway.replication.epoch_file import EpochFile
 from gateway.settings import Address
-from wire.disk.epoch_file import EpochEntry
+
+
+class FoundLog(NamedTuple):
+    """The log of a master as its start found it, in offsets of the commit log."""
+
+    shown_end: int
+    """The offset below which consumers see it."""
+    record_end: int
+    """The offset after the last record."""
+    end: int
+    """The end of the log: after the last record, or after the filler that follows this record."""
 
 
 class SyncMembers(Protocol):
@@ -42,8 +52,8 @@ class MasterOfGroup:
     epoch: int
     """The epoch in which the controller elected this broker."""
     epoch_file: EpochFile
-    make_members: Callable[[EpochEntry, int], SyncMembers]
-    """Makes the members, from the epoch's entry and the end of the log, once the store is open."""
+    make_members: Callable[[FoundLog], SyncMembers]
+    """Makes the members once the store is open."""
     min_in_sync: int
     """The number of members of the set below which no message is taken (``minInSyncReplicas``)."""
 

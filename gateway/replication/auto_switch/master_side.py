@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from gateway.clock import Milliseconds
 from gateway.replication.auto_switch.counting import GroupCopies
-from gateway.replication.auto_switch.group import MasterOfGroup
+from gateway.replication.auto_switch.group import FoundLog, MasterOfGroup
 from gateway.replication.auto_switch.kept_epochs import KeptEpochs
 from gateway.replication.auto_switch.slave_talk import GroupSlaveTalk, SentLog
 from gateway.replication.master.lead import LedLog
@@ -32,11 +32,12 @@ class MasterSide:
     def lead(self, log: LedLog, file_bytes: int) -> Callable[[], SlaveTalk]:
         """Begin the epoch of this master, and return what makes the words for each connection; blocks."""
         self._log = log
-        end = log.max_commit_log_offset
+        end, record_end, hidden_from = log.max_commit_log_offset, log.last_record_end(), log.hidden_from
         self.epochs = epochs = KeptEpochs(self._group.epoch_file, end)
-        entry = epochs.promote(self._group.epoch, log.min_commit_log_offset, end)
-        self.copies.count(self._group.make_members(entry, end))
-        sent_log = SentLog(epochs, self._own_end, lambda: self.copies.replicated_end, file_bytes)
+        epochs.promote(self._group.epoch, log.min_commit_log_offset, end)
+        found = FoundLog(record_end if hidden_from is None else hidden_from, record_end, end)
+        self.copies.count(self._group.make_members(found))
+        sent_log = SentLog(epochs, self._own_end, lambda: self.copies.end_everywhere, file_bytes)
         return lambda: GroupSlaveTalk(sent_log)
 
     def _own_end(self) -> int:

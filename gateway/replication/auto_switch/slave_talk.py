@@ -16,7 +16,7 @@ class SentLog:
     """The facts about the master's log that travel beside its bytes.
 
     :param end: returns the offset up to which the log may be sent.
-    :param confirmed: returns the offset up to which all members that senders wait for have the log.
+    :param confirmed: returns the offset up to which all members have the log.
     """
 
     epochs: KeptEpochs
@@ -37,11 +37,17 @@ class GroupSlaveTalk:
         self._reader = GroupReportReader()
         self._greeting: Greeting | None = None
         self._owes_reply = False
+        self._told_confirmed = 0
 
     @property
     def claimed_id(self) -> int | None:
         """Implement ``SlaveTalk.claimed_id``."""
         return None if self._greeting is None else self._greeting.broker_id
+
+    @property
+    def has_news(self) -> bool:
+        """Implement ``SlaveTalk.has_news``: the slave may show more."""
+        return self._log.confirmed() > self._told_confirmed
 
     def receive_data(self, data: bytes) -> list[int]:
         """Implement ``SlaveTalk.receive_data``."""
@@ -82,7 +88,8 @@ class GroupSlaveTalk:
         epoch_end = epochs.end_at(offset)
         left = available_bytes if epoch_end is None else epoch_end - offset
         count = min(available_bytes, left, MAX_PART_BODY_BYTES)
-        return build_part_head(offset, count, epoch, self._log.confirmed()), count
+        self._told_confirmed = self._log.confirmed()
+        return build_part_head(offset, count, epoch, self._told_confirmed), count
 
     def sign_of_life(self, offset: int) -> bytes:
         """Implement ``SlaveTalk.sign_of_life``."""

@@ -28,20 +28,15 @@ class FollowerState:
 
 
 class InSyncMembers:
-    """The sync state set, the connected slaves, and the offset below which every member has the log.
+    """The sync state set of one epoch, the connected slaves, and the offset below which every member has the log.
 
-    :param start: the offset at which the master's epoch begins; a slave that has less may not join.
-    :param confirmed: the offset below which the master's log is confirmed already.
     :param max_behind_ms: how long a member may not have caught up before it has to leave.
-    :param least: the members, itself included, that must have a message before it is confirmed.
     """
 
-    def __init__(self, own_id: int, *, start: int, confirmed: int, max_behind_ms: int, least: int) -> None:
+    def __init__(self, own_id: int, *, max_behind_ms: int) -> None:
         self._own_id = own_id
-        self._start = start
-        self._confirmed = confirmed
         self._max_behind_ms = max_behind_ms
-        self._least = least
+        self._confirmed = self._needed = self._found_end = 0
         self._slaves: dict[int, FollowerState] = {}
         self._asked_at_ms: int | None = None
         self._doubted_at_ms = 0
@@ -56,6 +51,23 @@ class InSyncMembers:
     def counting(self) -> frozenset[int]:
         """The members that must have a message before its send is answered."""
         return self.told | self.doubted
+
+    def begin(self, shown_end: int, record_end: int, end: int) -> None:
+        """Note what the log of the master has when it starts, also when it starts again in the same epoch.
+
+        What was in doubt then stays in doubt.
+
+        :param shown_end: the offset below which consumers see the log, because every member has it.
+        :param record_end: the offset after the last record. Any record may be acknowledged, so a slave that lacks one
+            may not join.
+        :param end: the end of the log: a filler may follow the last record, and slaves store it with the next record.
+        """
+        self._slaves.clear()
+        self._confirmed = max(self._confirmed, shown_end)
+        self._needed, self._found_end = record_end, end
+
+    def _records_end(self, own_end: int) -> int:
+        return self._needed if own_end == self._found_end else own_end
 
     # -- what the controller says -------------------------------------------------------------------------------
 
@@ -86,6 +98,7 @@ class InSyncMembers:
 
     def connect(self, broker_id: int, end: int, own_end: int, now_ms: int) -> None:
         """Note that a slave connected, and that its log is the beginning of ours up to ``end``."""
+        own_end = self._records_end(own_end)
         caught_up_at_ms = now_ms if end >= own_end else now_ms - 1
         self._slaves[broker_id] = FollowerState(end, caught_up_at_ms, (own_end, now_ms))
 
@@ -94,6 +107,7 @@ class InSyncMembers:
         slave = self._slaves.get(broker_id)
         if slave is None:
             return
+        own_end = self._records_end(own_end)
         slave.end = end
         if end >= slave.mark[0]:
             slave.caught_up_at_ms = slave.mark[1]
@@ -108,13 +122,8 @@ class InSyncMembers:
     # -- what follows -------------------------------------------------------------------------------------------
 
     def confirmed(self, own_end: int) -> int:
-        """Return the offset below which every member has the log; it never falls.
-
-        While the set has too few members, it does not rise: what was sent before waits for another copy.
-        """
-        if len(self.counting) < self._least:
-            return self._confirmed
-        end = own_end
+        """Return the offset below which every member has the log; it never falls."""
+        end = self._records_end(own_end)
         for broker_id in self.counting - {self._own_id}:
             slave = self._slaves.get(broker_id)
             if slave is None:
@@ -127,7 +136,8 @@ class InSyncMembers:
         """Return the set that the controller should be asked to take; None if none, or if an answer is awaited."""
         if self._asked_at_ms is not None:
             return None
-        confirmed = self.confirmed(own_end)
+        own_end = self._records_end(own_end)
+        needed = max(self.confirmed(own_end), self._needed)
         members = {self._own_id}
         for broker_id, slave in self._slaves.items():
             if slave.end >= own_end:
@@ -135,7 +145,7 @@ class InSyncMembers:
             if broker_id in self.told:
                 is_in = now_ms - slave.caught_up_at_ms <= self._max_behind_ms
             else:
-                is_in = slave.end >= max(confirmed, self._start)
+                is_in = slave.end >= needed
             if is_in:
                 members.add(broker_id)
         return None if members == self.told else frozenset(members)

@@ -24,6 +24,13 @@ class LedLog(Protocol):
     def min_commit_log_offset(self) -> int:
         """The offset of the first byte that the log still has."""
 
+    @property
+    def hidden_from(self) -> int | None:
+        """The offset from which on the log is hidden from consumers; None if nothing is."""
+
+    def last_record_end(self) -> int:
+        """Return the offset after the last record; a filler may follow. Blocks."""
+
 
 class GroupLead(Protocol):
     """The part of a master that differs from ``brokerRole`` alone."""

@@ -62,6 +62,8 @@ LOOKS_AT_END_MS = 100
 """The time between two looks at the end of the log, which with ASYNC_FLUSH moves without a notice."""
 LEAST_WAIT_S = 0.01
 """The least time in seconds for which slaves wait for more, if nobody waits for them or they got enough in a second."""
+NEWS_WAIT_S = 0.1
+"""The longest time in seconds for which news without bytes wait for bytes: a slave may have to show more to go on."""
 BACKLOG = 16
 NOT_LISTED = "no name server lists a slave of this broker at its host"
 
@@ -248,6 +250,8 @@ class SlavePort(Factory):
         if line.broker_id is not None:
             self._copies.report(line.broker_id, line.reported_end)
             self._reported()
+            if line.has_news:
+                self.follow_later(NEWS_WAIT_S)
 
     def closed(self, line: SlaveLine, reason: str) -> None:
         """Implement ``Owner.closed``."""

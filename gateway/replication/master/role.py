@@ -90,6 +90,7 @@ class Master:
         if self._group is not None:
             self._refuse("members", self._group.refusal)
             self._reported()
+            self._moved()
 
     def begin(self, store: MessageStore, tail: HiddenTail, show: Show, *, takes_over: bool) -> None:
         """Hide what the store found on the disk and is not known to be replicated; blocks.

@@ -173,6 +173,11 @@ class SlaveLine(TwistedProtocol):
         """The broker id that the slave says it has; None if it does not say it."""
         return self._talk.claimed_id
 
+    @property
+    def has_news(self) -> bool:
+        """True if there is something new to tell the slave, also without bytes."""
+        return self._talk.has_news
+
     def admit(self) -> None:
         """Answer a greeting, now or when it comes: the host may copy."""
         self._is_admitted = True
@@ -185,7 +190,7 @@ class SlaveLine(TwistedProtocol):
         self.follow()
 
     def follow(self) -> None:
-        """Send what the log has and the slave lacks, as far as the connection takes it."""
+        """Send what the log has and the slave lacks, as far as the connection takes it, or news without bytes."""
         if not self.sends or self._is_paused or self._is_reading or self.is_closed:
             return
         if self.sent_end < self._owner.durable_end():
@@ -196,6 +201,8 @@ class SlaveLine(TwistedProtocol):
                 return
             self._is_reading = True
             self._owner.read(self.sent_end, left, self._read)
+        elif self._talk.has_news:
+            self.give_sign_of_life()
 
     def give_sign_of_life(self) -> None:
         """Send a stretch without bytes."""

@@ -59,7 +59,7 @@ class ReplicatedStage:
         self._lags = lags
         self._timeout_ms = settings.slave_timeout_ms
         self._max_held_bytes = settings.max_unreplicated_bytes
-        self._clock_ms = around.clock_ms
+        self._seconds = around.reactor.seconds
         self._later = around.later
         self._held: deque[LogBatch] = deque()
         self._waiting: deque[tuple[int, LogBatch]] = deque()
@@ -108,7 +108,7 @@ class ReplicatedStage:
         elif answer is not None:
             self._answer(batch, answer)
         elif batch.waiters:
-            self._waiting.append((self._clock_ms() + self._timeout_ms, batch))
+            self._waiting.append((self._now_ms() + self._timeout_ms, batch))
             self._watch()
         if self._copies.counts_alone:
             self.reported()
@@ -194,13 +194,17 @@ class ReplicatedStage:
 
     # -- senders that wait ----------------------------------------------------------------------------------
 
+    def _now_ms(self) -> int:
+        """Return a time that nobody sets back: a sender, and a stop of the broker, would wait for as long."""
+        return round(self._seconds() * 1_000)
+
     def _watch(self) -> None:
         if self._cancel is None and self._waiting:
-            self._cancel = self._later(max(self._waiting[0][0] - self._clock_ms(), 1), self._look)
+            self._cancel = self._later(max(self._waiting[0][0] - self._now_ms(), 1), self._look)
 
     def _look(self) -> None:
         self._cancel = None
-        now_ms = self._clock_ms()
+        now_ms = self._now_ms()
         while self._waiting and self._waiting[0][0] <= now_ms:
             self._answer(self._waiting.popleft()[1], PutStatus.FLUSH_SLAVE_TIMEOUT)
         self._watch()

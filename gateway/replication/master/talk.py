@@ -17,6 +17,10 @@ class SlaveTalk(Protocol):
     def claimed_id(self) -> int | None:
         """The broker id that the slave says it has; None if slaves of this protocol do not say it."""
 
+    @property
+    def has_news(self) -> bool:
+        """True if a sign of life would tell the slave something new."""
+
     def receive_data(self, data: bytes) -> list[int]:
         """Take the bytes of one read; return the reports that they complete.
 
@@ -40,6 +44,7 @@ class ClassicTalk:
     """The words of ``brokerRole``: no greeting, and nobody says who he is."""
 
     claimed_id = None
+    has_news = False
 
     def __init__(self) -> None:
         self._reports = ReportReader()

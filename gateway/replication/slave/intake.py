@@ -80,8 +80,13 @@ class Intake:
 
     @property
     def is_full(self) -> bool:
-        """True if the connection should send nothing more for a moment."""
-        return self.is_busy and self._held_bytes > PAUSE_BYTES
+        """True if the connection should send nothing more for a moment: the disk is busy.
+
+        A store whose records are all on the disk may have to show them before it goes on. The connection says how far
+        it may, after bytes that no more than ``gateway.maxUnreplicatedBytes`` of the master bounds.
+        """
+        waits_for_disk = self._store.durable_end < self._store.max_commit_log_offset
+        return self._held_bytes > PAUSE_BYTES and self.is_busy and waits_for_disk
 
     def take(self, stretch: Stretch) -> None:
         """Take the next stretch; a sign of life is a stretch without bytes."""

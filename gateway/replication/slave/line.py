@@ -140,9 +140,9 @@ class MasterLine(TwistedProtocol):
             else:
                 self._arrived.appendleft(heard)
                 self._waits = True
-        self._pause_or_resume()
+        self.pause_or_resume()
 
-    def _pause_or_resume(self) -> None:
+    def pause_or_resume(self) -> None:
         """Read from the connection only while nothing has to be waited for, and the log takes more."""
         should_pause = self._waits or self.intake.is_full
         if self.is_closed or should_pause == self._is_paused:
@@ -201,7 +201,7 @@ class MasterLine(TwistedProtocol):
 
     def _stored(self) -> None:
         self.report()
-        self._pause_or_resume()
+        self.pause_or_resume()
 
     def _end(self, reason: str) -> None:
         if not self.is_closed:

@@ -240,7 +240,7 @@ class Receiver(ClientFactory):
         return 0 if end == self._store.min_commit_log_offset else end
 
     def _look(self) -> None:
-        """Close a silent connection, and report in time."""
+        """Close a silent connection, report in time, and read on if the disk is idle."""
         beat_s = self._settings.ha_send_heartbeat_interval_ms / 1_000
         silence_s = self._settings.ha_housekeeping_interval_ms / 1_000
         line, now_s = self._line, self.seconds()
@@ -249,6 +249,7 @@ class Receiver(ClientFactory):
                 line.close(f"the master has been silent for {silence_s:g} s")
             elif now_s - line.reported_at_s >= beat_s:
                 line.report()
+            line.pause_or_resume()  # the store may wait for what the master says, and not for the disk any more
         self._next_look = self._reactor.callLater(beat_s / LOOKS_IN_INTERVAL, self._look)
 
 

@@ -123,13 +123,16 @@ class Operator:
         """Start a machine's broker in its role."""
         if machine.process is not None:
             return
-        machine.has_power = True
         is_master = machine is self.master_machine
         settings = replace(
             self._settings[machine.number],
             broker_id=0 if is_master else machine.number + 1,
             broker_role=BrokerRole.SYNC_MASTER if is_master else BrokerRole.SLAVE,
         )
+        self._begin(machine, settings)
+
+    def _begin(self, machine: Machine, settings: Settings) -> None:
+        machine.has_power = True
         self.starts += 1
         self._world.tell(f"{machine.number} starts as {settings.broker_role}")
         before, self._world.current = self._world.current, _Starting(machine)

@@ -171,10 +171,6 @@ class Process:
             ),
         )
         self.registration = Registration(names, self)
-        if self.parts.master is not None:
-            self.parts.master.serve(self.parts.store, self.registration.members)
-        if self.parts.slave is not None:
-            self.parts.slave.serve(self.parts.store, self.parts, self.registration)
         used = [_slowed(job, slowness) for job in jobs(self.parts) if job.name in machine.jobs]
         self._upkeep = Upkeep(cast(Any, self.reactor), used)
 
@@ -196,6 +192,10 @@ class Process:
         copy = CopyMark(self.settings.store_path_root_dir, self.machine.disk)
         self.takes_over = copy.is_set and not self.is_slave
         self.parts.open()
+        if self.parts.master is not None:
+            self.parts.master.serve(self.parts.store, self.registration.members)
+        if self.parts.slave is not None:
+            self.parts.slave.serve(self.parts.store, self.parts, self.registration)
         load_requests(self.parts, self._dispatch)
         self.parts.start()
         if self.parts.master is not None:

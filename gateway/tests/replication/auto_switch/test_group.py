@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from gateway.broker.requests.sending.put_answers import ANSWER_OF
-from gateway.replication.epoch_file import EpochFile
+from gateway.replication.epoch_file import NAME, EpochFile
+from gateway.replication.epochs import EpochTooOld
 from gateway.store.put_result import PutStatus
-from gateway.tests.replication.auto_switch.world import Group, Member
+from gateway.tests.replication.auto_switch.world import Controller, Group, Member
 from gateway.tests.replication.test_pair import log_of
 from gateway.tests.store.durability.test_copying import units
 from wire.codes import ResponseCode
@@ -148,3 +149,33 @@ def test_a_slave_shows_only_what_all_members_have(tmp_path: Path) -> None:
     assert group.controller.in_sync == {1, 2}
     assert second.store.stored_end == second.store.durable_end
     assert len(group.told) == 1
+
+
+def test_members_go_on_under_controllers_that_lost_their_data_once_their_epochs_are_moved_away(tmp_path: Path) -> None:
+    group = Group(tmp_path, 1)
+    first, second = group.members.values()
+    for dead, chosen in ((first, second), (second, first)):
+        group.send()
+        group.settle(15)
+        switch(group, dead, chosen)
+        dead.begin()
+        group.send()
+        group.settle(15)
+    for member in (first, second):
+        member.kill()
+        member.cuts.clear()
+    group.controller = Controller()
+    group.controller.elect(first.id)
+    with pytest.raises(EpochTooOld, match="move epochFileCheckpoint and its "):
+        first.begin()
+    first.kill()
+    for member in (first, second):
+        for path in member.directory.glob(f"{NAME}*"):
+            path.rename(path.with_name(f"kept-{path.name}"))
+        member.begin()
+    group.send()
+    group.settle(15)
+    assert group.controller.in_sync == {1, 2}
+    assert not first.cuts + second.cuts
+    assert len(group.acknowledged) == 5
+    assert_acknowledged_stays(group)

@@ -12,12 +12,14 @@ from twisted.python.failure import Failure
 
 from gateway.in_thread import InThread
 from gateway.remoting.pending import CallFailed
-from gateway.replication.auto_switch.group import MasterOfGroup, SlaveOfGroup
+from gateway.replication.auto_switch.group import FoundLog, MasterOfGroup, SlaveOfGroup
 from gateway.replication.auto_switch.master_side import MasterSide
 from gateway.replication.auto_switch.slave_side import SlaveSide
 from gateway.replication.controlled.sync_set import InSyncMembers
 from gateway.replication.epoch_file import EpochFile
+from gateway.replication.hidden_tail import HiddenTail
 from gateway.replication.master.role import Master
+from gateway.replication.replicated_mark import ReplicatedMark
 from gateway.replication.slave.beginning import MasterAddresses
 from gateway.replication.slave.receiver import Receiver
 from gateway.replication.surroundings import ReplicationSurroundings
@@ -31,7 +33,6 @@ from gateway.tests.replication.test_pair import Connection
 from gateway.tests.store.small_store import LOG_FILE_BYTES, SMALL, Clock, Executor, killed, message, small_store
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
-from wire.disk.epoch_file import EpochEntry
 from wire.headers.declare import Header
 from wire.headers.pull import ViewMessageRequest
 
@@ -106,6 +107,12 @@ class Member:
         self.store.open()
         executor.run()
 
+    def _tail(self) -> HiddenTail:
+        return HiddenTail(ReplicatedMark(self.directory), self.executor.soon)
+
+    def _show(self, place: int, is_all: bool) -> bool:
+        return bool(self.store.show_to(place, is_all=is_all))
+
     def _around(self, in_thread: InThread) -> ReplicationSurroundings:
         return surroundings(
             reactor=self.reactor, clock_ms=self.group.clock, in_thread=in_thread, call=self.group.call_from(self)
@@ -117,15 +124,17 @@ class Member:
         around = self._around(self.executor.in_thread)
         self.side_of_master = MasterSide(place, group.clock)
         self.role, self.receiver = Master(SETTINGS, around, self.side_of_master), None
+        last = EpochFile(self.directory).load().last
         self._open(self.role.stage)
+        takes_over = last is None or last.epoch != controller.epoch
+        self.role.begin(self.store, self._tail(), self._show, takes_over=takes_over)
         self.role.serve(self.store, group.addresses)
         self.role.start(self.address.host, HA_PORT)
 
-    def _make_members(self, entry: EpochEntry, end: int) -> InSyncMembers:
-        assert entry.start <= end
+    def _make_members(self, found: FoundLog) -> InSyncMembers:
         controller = self.group.controller
-        least = self.group.min_in_sync
-        self.members = InSyncMembers(self.id, start=entry.start, confirmed=0, max_behind_ms=15_000, least=least)
+        self.members = InSyncMembers(self.id, max_behind_ms=15_000)
+        self.members.begin(*found)
         self.members.tell(controller.in_sync, controller.set_epoch, self.group.clock())
         return self.members
 
@@ -134,6 +143,9 @@ class Member:
         self.side = SlaveSide(place)
         self.role = None
         self._open(self.side.stage)
+        tail = self._tail()
+        tail.begin(self.store, self._show, shows_all=False)
+        self.side.begin(tail)
         around = self._around(self.executor.in_thread)
         joining = self.side.joining(self.store, around)
         self.receiver = Receiver(self.store, SETTINGS, around, self._master, joining)

@@ -13,13 +13,13 @@ from gateway.broker import controlled
 from gateway.broker.controlled import FIRST_ROLE_PATIENCE_S, ControlledBrokerService
 from gateway.errors import GatewayError
 from gateway.in_thread import in_this_thread
+from gateway.replication.auto_switch.group import FoundLog
 from gateway.replication.controlled.machine import GroupView, HeldRole
 from gateway.replication.controlled.place import PlaceInGroup
 from gateway.settings import Settings
 from gateway.settings.replication import BrokerRole
 from gateway.store.recovery.log_cut import LogCut
 from gateway.tests.replication.controlled.one_controller import ADDRESS, Line, OneController
-from wire.disk.epoch_file import EpochEntry
 from wire.headers.controller import RoleChangedRequest
 
 
@@ -226,7 +226,7 @@ def test_a_changed_set_is_looked_at_by_the_service(world: World) -> None:
     world.broker("2")
     world.passed(2)
     lead: Any = Service.made[0].group.lead
-    members = lead._group.make_members(EpochEntry(1, 0), 0)
+    members = lead._group.make_members(FoundLog(0, 0, 0))
     members.connect(2, 700, 700, 0)
     world.passed(1)
     assert world.controller.set == {1, 2}
@@ -235,3 +235,32 @@ def test_a_changed_set_is_looked_at_by_the_service(world: World) -> None:
     members.leave(2)
     world.passed(1)
     assert world.controller.set == {1}
+
+
+def test_a_member_that_lacks_what_was_confirmed_before_a_fence_does_not_join_after_it(world: World) -> None:
+    world.broker("1")
+    world.passed(2)
+    world.broker("2")
+    world.broker("3")
+    world.passed(2)
+    lead: Any = Service.made[0].group.lead
+    members = lead._group.make_members(FoundLog(0, 0, 0))
+    members.connect(2, 700, 700, 0)
+    world.passed(1)
+    assert world.controller.set == {1, 2}
+    world.lines[0].is_cut = True
+    world.passed(13)
+    assert all(service.settings.broker_id != 0 for service in running())
+    world.lines[0].is_cut = False
+    world.passed(3)
+    [again] = [service for service in running() if service.settings.broker_id == 0]
+    lead = again.group.lead
+    assert lead._group.epoch == 1, "the same epoch"
+    members = lead._group.make_members(FoundLog(200, 700, 700))
+    assert members.confirmed(700) == 700, "it never falls in an epoch"
+    members.connect(3, 200, 700, 0)
+    world.passed(1)
+    assert world.controller.set == {1}, "member 2 is not connected, and member 3 lacks what is confirmed"
+    members.report(3, 700, 700, 0)
+    world.passed(1)
+    assert world.controller.set == {1, 3}

@@ -43,7 +43,8 @@ class StandIn:
         self.roles.append(role)
         self.in_sync = None
         if role.is_master:
-            self.in_sync = InSyncMembers(own_id, start=self.end, confirmed=self.end, max_behind_ms=15_000, least=1)
+            self.in_sync = InSyncMembers(own_id, max_behind_ms=15_000)
+            self.in_sync.begin(self.end, self.end, self.end)
             self.in_sync.tell(view.sync_state_set, view.set_epoch, 0)
 
     async def fence(self) -> None:

@@ -53,7 +53,12 @@ class Replicated:
             after,
             self.copies,
             self.settings,
-            surroundings(reactor=self.clock, later=later_by(self.clock), registry=self.registry),
+            surroundings(
+                reactor=self.clock,
+                clock_ms=lambda: -round(self.clock.seconds() * 1_000),  # a time of day that is set back all the time
+                later=later_by(self.clock),
+                registry=self.registry,
+            ),
             moved=self._moved,
             lags=lambda reason: self.store.replicas_lag(reason),
         )

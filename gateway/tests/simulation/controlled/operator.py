@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.settings import Settings
+from gateway.settings.replication import BrokerRole
+from gateway.settings.store import FlushDiskType
 from gateway.tests.simulation.controlled.controller import ADDRESS, SimulatedController
 from gateway.tests.simulation.controlled.member import Around, Member
 from gateway.tests.simulation.ledger import Ledger
@@ -82,6 +84,17 @@ class ControlledOperator(Operator):
         finally:
             self._world.current = before
         self._world.check()
+
+    def start_alone(self, machine: Machine) -> None:
+        """Start a machine's broker without a controller, as one that waits for no slave."""
+        settings = replace(
+            self._settings[machine.number],
+            enable_controller_mode=False,
+            broker_id=0,
+            broker_role=BrokerRole.ASYNC_MASTER,
+            flush_disk_type=FlushDiskType.SYNC_FLUSH,
+        )
+        self._begin(machine, settings)
 
     def promote(self) -> None:
         """Let the controller elect another member of the set."""

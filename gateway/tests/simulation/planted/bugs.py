@@ -19,6 +19,7 @@ from gateway.metadata.offsets import ConsumerOffsets
 from gateway.metadata.topics import Topics
 from gateway.replication import comparing
 from gateway.replication.auto_switch import joining
+from gateway.replication.auto_switch.counting import GroupCopies
 from gateway.replication.auto_switch.joining import GroupJoining
 from gateway.replication.controlled.sync_set import InSyncMembers
 from gateway.replication.epochs import Epochs
@@ -375,12 +376,7 @@ def leave_names(patch: Patch) -> None:
 
 def confirm_in_a_small_set(patch: Patch) -> None:
     """What waited when the set became too small is answered SEND_OK."""
-    honest = InSyncMembers.__init__
-
-    def begin(self: InSyncMembers, own_id: int, **rest: Any) -> None:
-        honest(self, own_id, **{**rest, "least": 1})
-
-    patch(InSyncMembers, "__init__", begin)
+    patch(GroupCopies, "replicated_end", GroupCopies.end_everywhere)
 
 
 def hold_after_the_drain(patch: Patch) -> None:
@@ -421,6 +417,17 @@ def join_at_once(patch: Patch) -> None:
 
     patch(InSyncMembers, "wanted", wanted)
     patch(InSyncMembers, "confirmed", confirmed)
+
+
+def join_without_everything(patch: Patch) -> None:
+    """A member joins the set of a master that has just started before it has everything."""
+    honest = InSyncMembers.begin
+
+    def begin(self: InSyncMembers, _shown_end: int, _record_end: int, _end: int) -> None:
+        self._confirmed = 0
+        honest(self, 0, 0, 0)
+
+    patch(InSyncMembers, "begin", begin)
 
 
 def cut_nothing(patch: Patch) -> None:
@@ -515,6 +522,7 @@ BUGS: Mapping[str, Bug] = {
     "a member that stops holds what comes": Bug(hold_after_the_drain, 100, ControlledHistory),
     "a member shows what is not confirmed": Bug(show_what_is_not_confirmed, 100, ControlledHistory),
     "a member joins before it caught up": Bug(join_at_once, 100, ControlledHistory),
+    "a member without everything joins": Bug(join_without_everything, 400, ControlledHistory),
     "nothing is cut": Bug(cut_nothing, 400, ControlledHistory),
     "epochs decide, and records are not compared": Bug(compare_epochs_only, 400, ControlledHistory),
     "epochs of what was cut are kept": Bug(forget_cut_epochs, 400, ControlledHistory),
