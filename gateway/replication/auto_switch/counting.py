@@ -97,7 +97,7 @@ class GroupCopies:
 
     def is_in_sync(self, report: int, durable_end: int) -> bool:  # noqa: ARG002 (the set decides, not the gap)
         """Return whether a slave with this report has what all members have."""
-        return report >= self.replicated_end
+        return report >= self.end_everywhere
 
     def answer_without_waiting(self, durable_end: int) -> PutStatus | None:  # noqa: ARG002
         """Return None: a member that is missing leaves the set soon, and its senders wait until then."""

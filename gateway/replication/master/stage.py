@@ -59,7 +59,7 @@ class ReplicatedStage:
         self._lags = lags
         self._timeout_ms = settings.slave_timeout_ms
         self._max_held_bytes = settings.max_unreplicated_bytes
-        self._seconds = around.reactor.seconds
+        self._seconds: Callable[[], float] = around.reactor.seconds
         self._later = around.later
         self._held: deque[LogBatch] = deque()
         self._waiting: deque[tuple[int, LogBatch]] = deque()

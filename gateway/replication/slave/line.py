@@ -77,6 +77,7 @@ class MasterLine(TwistedProtocol):
         self.intake = make_intake(self._stored, self.close)
         self.is_closed = False
         self.heard_at_s = self.reported_at_s = 0.0
+        self._reported_end = 0
         self._has_heard = False
 
     def connectionMade(self) -> None:  # noqa: N802 (Twisted's name)
@@ -174,8 +175,13 @@ class MasterLine(TwistedProtocol):
         """Send the durable end of the log, if the master knows already that this is a copy of its log."""
         if self._reports and not self.is_closed:
             transport: Any = self.transport
-            self.reported_at_s = self._owner.seconds()
-            transport.write(self._talk.report(self._owner.report_end()))
+            self.reported_at_s, self._reported_end = self._owner.seconds(), self._owner.report_end()
+            transport.write(self._talk.report(self._reported_end))
+
+    @property
+    def owes_report(self) -> bool:
+        """True if more is on the disk than was reported: of records that came at once, the rest may wait to go on."""
+        return self._owner.report_end() > self._reported_end
 
     def close(self, reason: str) -> None:
         """Close the connection at once."""

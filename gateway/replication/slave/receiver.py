@@ -247,7 +247,7 @@ class Receiver(ClientFactory):
         if line is not None:
             if now_s - line.heard_at_s > silence_s and not line.is_paused:
                 line.close(f"the master has been silent for {silence_s:g} s")
-            elif now_s - line.reported_at_s >= beat_s:
+            elif now_s - line.reported_at_s >= beat_s or line.owes_report:
                 line.report()
             line.pause_or_resume()  # the store may wait for what the master says, and not for the disk any more
         self._next_look = self._reactor.callLater(beat_s / LOOKS_IN_INTERVAL, self._look)

@@ -244,3 +244,36 @@ def test_what_comes_behind_a_topic_made_again_does_not_keep_the_slave_from_heari
     group.settle(10)
     assert second.store.durable_end == first.store.durable_end
     equal_logs(group)
+
+
+def test_a_slave_whose_disk_was_busy_reads_on_when_it_waits_for_its_master_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "PAUSE_BYTES", 1_000)
+    group = Group(tmp_path, 1, min_in_sync=2)
+    first, second = group.members.values()
+    group.settle(20)
+    first.store.append(message(b"old", topic="A"), lambda _: None)
+    group.settle(5)
+    delete_topic(first, "A")
+    told: list[object] = []
+
+    def send(topics: str) -> int:
+        for topic in topics:
+            first.store.append(message(b"x" * 300, topic=topic), told.append)
+        first.executor.run()
+        group.carry(1 << 20, 1)  # no report comes back yet
+        return first.store.durable_end
+
+    end = send("B")
+    send("BA")
+    while second.store.max_commit_log_offset <= end:
+        second.executor.run_turn()
+        if second.store.max_commit_log_offset <= end:
+            second.executor.work()()
+    assert second.store.durable_end == end, "the second one is on its way"
+    send("BBBBB")
+    assert group.connections[2].wires[0].producerState == "paused"
+    turn_until(group, lambda: len(told) == 8, count=1 << 20, most=40)
+    group.settle(5)
+    equal_logs(group)

@@ -28,7 +28,7 @@ def _quiet() -> Iterator[None]:
         ("a report counts for all that was sent", "acknowledged with 0 copies of 1"),
         ("two reports of one slave are two copies", "acknowledged with 1 copies of 2"),
         ("a set that is too small confirms", "acknowledged with 0 copies of 1"),
-        ("a member that stops holds what comes", "not healed"),
+        ("a member without everything joins", "acknowledged with 0 copies of 1"),
     ],
 )
 def test_a_planted_bug_is_found(name: str, said: str) -> None:
