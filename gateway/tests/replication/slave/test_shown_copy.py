@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from twisted.internet.defer import ensureDeferred
+from twisted.internet.testing import MemoryReactorClock
 
 from gateway.replication.replicated_mark import FILE_NAME
+from gateway.replication.slave.beginning import MasterAddresses
+from gateway.replication.slave.receiver import Receiver
 from gateway.replication.slave.role import Slave
-from gateway.settings import Address
+from gateway.replication.slave.rounds import TableRounds
+from gateway.settings import Address, Settings
 from gateway.tests.broker.whole_broker import WholeBroker
+from gateway.tests.replication.around import role_of, surroundings
 from gateway.tests.replication.master.test_role import SyncMaster
+from gateway.tests.replication.slave.test_receiver import Wire
 from gateway.tests.replication.slave.test_role import MASTER, SLAVE, Pair
+from wire.codes import RequestCode as Code
+from wire.command import RemotingCommand
+from wire.headers.declare import Header
+from wire.replication.classic import build_stretch_head
 
 
 def slave_of(broker: WholeBroker) -> Slave:
@@ -110,3 +121,40 @@ def test_with_three_copies_a_slave_shows_what_its_master_shows(tmp_path: Path) -
     assert seen(pair.slave) == [b"one", b"two"], "a round tells it"
     pair.slave.stop()
     pair.master.stop()
+
+
+def test_a_former_master_hides_its_own_end_while_the_new_master_compares_the_logs(tmp_path: Path) -> None:
+    """A round through the tables comes while the connection is open, and nothing was heard on it."""
+    former = SyncMaster(tmp_path / "former")
+    former.report(0)
+    former.lose()
+    former.send(former.connect(), body=b"only here")
+    former.stop()
+    shutil.copytree(former.directory, tmp_path / "master")
+    slave = WholeBroker(tmp_path / "former", former.clock(), **SLAVE)
+    master = WholeBroker(tmp_path / "master", former.clock())
+    client = master.connect()
+    reactor = MemoryReactorClock()  # type: ignore[no-untyped-call]
+
+    async def call(_address: Address, code: int, header: Header | None, /) -> RemotingCommand:
+        return role_of(is_master=True) if code == Code.GET_BROKER_HA_STATUS else master.ask(client, code, header)
+
+    async def addresses() -> MasterAddresses:
+        return MasterAddresses(MASTER, Address("192.0.2.7", 10912))
+
+    around, role = surroundings(call=call, reactor=reactor), slave_of(slave)
+    role._receiver = receiver = Receiver(slave.parts.store, Settings(), around, addresses)
+    receiver.start()
+    line = reactor.tcpClients[0][2].buildProtocol(None)
+    line.makeConnection(Wire())
+    rounds = TableRounds(slave.parts, around, lambda: MASTER, role._told)
+    for heard in (False, True):
+        if heard:
+            line.dataReceived(build_stretch_head(slave.parts.store.durable_end, 0))
+        ensureDeferred(rounds.round())
+        slave.turn()
+        assert seen(slave) == ([b"only here"] if heard else [])
+        assert (slave.directory / FILE_NAME).exists() is not heard
+    receiver.stop()
+    slave.stop()
+    master.stop()
