@@ -353,6 +353,7 @@ class BrokerParts:
         if self.slave is not None:
             self.transactions.check_database()  # as a master it would not start
             copy.set()
+            self.pops.revive_log.forget_cut()
             self.slave.begin(self.store, self._tail, self._show)
             return  # what a log says besides its messages is found when the broker becomes a master
         self._adopt_queues()
@@ -360,7 +361,7 @@ class BrokerParts:
         if takes_over:
             has_keys = self.settings.message_index_enable
             take_over(self.store, self.offsets, self.delays, self.levels, has_keys=has_keys)
-        self.pops.rebuild()
+        self.pops.rebuild(takes_over=takes_over)
         self.transactions.rebuild(takes_over=takes_over)
         if self.timers is not None:
             self.timers.open()

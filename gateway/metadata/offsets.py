@@ -248,14 +248,15 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         parts = (key.partition(SEPARATOR) for key in self._table)
         return [(group, topic) for topic, _, group in parts]
 
-    def follow(self, master: Mapping[str, Mapping[int, int]]) -> None:
+    def follow(self, master: Mapping[str, Mapping[int, int]], applied_end: int = NOT_KNOWN) -> None:
         """Become the table of a master, in the form of ``all``; an offset may be lower than before.
 
+        :param applied_end: the master's ``applied_end``.
         :raises RequestRefused: SYSTEM_BUSY, the master has more offsets than fit here; nothing is changed.
         """
         if sum(map(len, master.values())) > self._shares.total:
             raise RequestRefused(ResponseCode.SYSTEM_BUSY, f"the master has more than {self._shares.total} offsets")
-        self.applied_end = NOT_KNOWN
+        self.applied_end = applied_end
         moved = {key: queues for key, queues in master.items() if self._table.get(key) != queues}
         self._remove([key for key in self._table if key in moved or key not in master])
         for key, queues in moved.items():

@@ -67,6 +67,10 @@ class OrderInfo:
         ]
         return max(times) if times else None
 
+    def is_over(self, now_ms: int) -> bool:
+        """Return whether all messages are acknowledged, and acknowledgements are no longer repeated."""
+        return self.free_at_ms() is None and now_ms >= self.popped_at_ms + self.invisible_ms
+
     def next_offset(self) -> int:
         """Return where the group continues: at the first unacknowledged message, or after the last message."""
         for index, offset in enumerate(self.offsets):

@@ -1,13 +1,14 @@
 """The file ``consumerOrderInfo.json``: the ordered pops as they were last saved.
 
-The revive topic has all later changes. Upstream: ``ConsumerOrderInfoManager``.
+The revive topic has all later changes; a promoted slave finds all ordered pops there. Upstream:
+``ConsumerOrderInfoManager``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from gateway.delivery.pop.order import OrderTable, entries_of
 from gateway.in_thread import InThread, in_this_thread
@@ -19,6 +20,9 @@ from wire.disk.config_json import ConsumerOrderInfoFile
 FILE_NAME = "consumerOrderInfo.json"
 APPLIED_END = "gatewayAppliedEnd"
 """The name of ``applied_end`` in the file; Apache brokers drop it. Never change: it is on disk."""
+
+WHOLE_LOG: Final = 1 << 63
+"""An offset beyond every log."""
 
 
 class OrderFile(SavedTable[ConsumerOrderInfoFile]):
@@ -40,7 +44,8 @@ class OrderFile(SavedTable[ConsumerOrderInfoFile]):
         self._orders = orders
         self._log_end = log_end
         self.applied_end = -1
-        """The commit log offset up to which the log's records are in the loaded file; -1 if the offset is unknown."""
+        """The commit log offset up to which the log's records are in the loaded file: -1 if there is no file, beyond
+        every log if Apache RocketMQ wrote the file."""
         self._extra: Mapping[str, Any] = {}
         self._saved = orders.changes
 
@@ -57,6 +62,14 @@ class OrderFile(SavedTable[ConsumerOrderInfoFile]):
         self._note_changes()
         super().persist_now()
 
+    def replace(self) -> None:
+        """Write the table whatever the file holds, and wait for the write.
+
+        :raises OSError: the file is the old one.
+        """
+        self._writer.touch()
+        super().persist_now()
+
     def _note_changes(self) -> None:
         if self._orders.changes != self._saved:
             self._writer.touch()
@@ -64,8 +77,8 @@ class OrderFile(SavedTable[ConsumerOrderInfoFile]):
     def _restore(self, content: ConsumerOrderInfoFile) -> None:
         self._orders.load(content.table)
         self._extra = content.extra
-        applied_end = content.extra.get(APPLIED_END, -1)
-        self.applied_end = applied_end if isinstance(applied_end, int) else -1
+        applied_end = content.extra.get(APPLIED_END)
+        self.applied_end = applied_end if isinstance(applied_end, int) else WHOLE_LOG
         self._saved = self._orders.changes
 
     def _frozen(self) -> Callable[[], bytes]:

@@ -8,7 +8,7 @@ from functools import partial
 from gateway.delivery.pop.check_points import CheckPoints
 from gateway.delivery.pop.held_pops import HeldPops, ShownMessage
 from gateway.delivery.pop.order import FREES_AT_ONCE, OrderTable
-from gateway.delivery.pop.order_file import FILE_NAME, OrderFile
+from gateway.delivery.pop.order_file import FILE_NAME, WHOLE_LOG, OrderFile
 from gateway.delivery.pop.positions import Positions
 from gateway.delivery.pop.revival import Revival
 from gateway.delivery.pop.revive_log import ReviveLog
@@ -64,16 +64,23 @@ class Pops:
             surroundings.in_thread,
         )
 
-    def rebuild(self) -> None:
-        """Find the open check points; blocks. Call this after the store is open and the tables are loaded.
+    def rebuild(self, *, takes_over: bool) -> None:
+        """Find the open pops; blocks. Call this after the store is open and the tables are loaded.
 
+        The file of ordered pops is not read in a takeover: it may be one of an earlier time as a master. It is written
+        at once in a takeover, and when Apache RocketMQ wrote it: records of the log that it knows count no more.
         A group that is missing is made again, if groups may be made by clients: a kill, or the promotion of a slave,
         came before its table had the group. Without the group its messages would not come again.
 
         :raises GatewayError: the file of ordered pops cannot be read.
+        :raises OSError: the file of ordered pops cannot be written.
         """
-        self._order_file.load()
-        records = self.revive_log.rebuild(self._order_file.applied_end)
+        if not takes_over:
+            self._order_file.load()
+        orders_end = self._order_file.applied_end
+        records = self.revive_log.rebuild(orders_end)
+        if takes_over or orders_end == WHOLE_LOG:
+            self._order_file.replace()
         if records:
             log.info("popped messages found", records=records, open=len(self.check_points))
         for group in sorted({point.group for point in self.check_points}):
@@ -158,7 +165,7 @@ class Pops:
             if self.positions.forget(key) or self.orders.get(key) is not None:
                 self.orders.put(key, None)
                 record = StateRecord(topic=topic, group=group, queue_id=queue_id, next_offset=offset, order="")
-                self.revive_log.append([record], self.revive_log.next_queue(), _ignore)
+                self.revive_log.append_states([record], _ignore)
             self.wake(topic, group, queue_id)
 
     def forget_topic(self, topic: str) -> None:
@@ -176,7 +183,7 @@ class Pops:
     # -- saving ---------------------------------------------------------------------------------------------
 
     def persist(self) -> None:
-        """Save the ordered pops; afterwards a start does not need their records in the revive topic any more."""
+        """Save the ordered pops; afterwards a start does not need records that others have replaced."""
         needless = self.revive_log.needless()
 
         def saved(failure: BaseException | None) -> None:

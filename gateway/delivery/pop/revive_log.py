@@ -5,22 +5,27 @@ when messages are delivered again; a restart fills the memory from the records a
 come through a timer, from Apache RocketMQ's time with the directory, are read in the same way.
 
 The saved position (``consumerOffset.json``, group CID_RMQ_SYS_REVIVE_GROUP) is upstream's value: the last record that
-is no longer needed. ``compact`` keeps the position near the end.
+is no longer needed. The records of open check points are needed, and the newest ``state`` record of each queue that a
+group consumes in order: a promoted slave has log and position, and not ``consumerOrderInfo.json``. ``compact`` keeps
+the position near the end.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from itertools import islice
+from typing import Final, NamedTuple
+from zlib import crc32
 
 from gateway.delivery.pop.check_points import CheckPoints
 from gateway.delivery.pop.order import Key as OrderKey
 from gateway.delivery.pop.order import OrderInfo, OrderTable
 from gateway.delivery.surroundings import DeliverySurroundings
 from gateway.metadata.names import revive_topic
-from gateway.metadata.offsets import ConsumerOffsets
+from gateway.metadata.offsets import NOT_KNOWN, ConsumerOffsets
 from gateway.settings.broker import BrokerSettings
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutOutcome, PutResult
@@ -45,8 +50,8 @@ REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
 MAX_REPLAY: Final = 5_000
 """The number of records, about, of one revive queue that a start reads again.
 
-An open check point further back is written again, unless more than half of the later records are of open check points:
-writing these again would never end.
+A needed record further back is written again, unless more than half of the later records are needed: writing these
+again would never end.
 """
 COMPACTED_AT_ONCE: Final = 256
 REPLAYED_AT_ONCE: Final = 2_000
@@ -84,6 +89,7 @@ class ReviveLog:
         self._offsets = offsets
         self._points = check_points
         self._orders = orders
+        self._states = _StateRecords()
         self._topic = revive_topic(settings.broker_cluster_name)
         self._broker_name = settings.broker_name
         self._host = surroundings.store_host
@@ -109,7 +115,19 @@ class ReviveLog:
         :param done: called when they are as durable as ``flushDiskType`` promises, or when they are not stored. Records
             that too few slaves have are stored, and applied later.
         """
-        written = [*messages, *(self._message(record, queue_id) for record in records)]
+        self._append([*messages, *(self._message(record, queue_id) for record in records)], done)
+
+    def append_states(self, states: Sequence[StateRecord], done: Done) -> None:
+        """Write positions of groups like ``append``: those of one queue go to one revive queue.
+
+        So whoever reads a record that is no longer needed also reads the record that replaced or ended it.
+        """
+        self._append([self._message(state, self._queue_of(state)) for state in states], done)
+
+    def _queue_of(self, state: StateRecord) -> int:
+        return crc32(f"{state.topic}@{state.group}@{state.queue_id}".encode()) % self._queues
+
+    def _append(self, written: Sequence[OutgoingMessage], done: Done) -> None:
         if len(written) == 1:
             self._store.append(written[0], lambda result: self._stored([result], done))
         else:
@@ -174,8 +192,9 @@ class ReviveLog:
     def rebuild(self, orders_end: int) -> int:
         """Read the needed part of the topic after a start; return the number of records. Blocks.
 
-        :param orders_end: the offset up to which the log is in the order table; -1 if unknown.
+        :param orders_end: the offset up to which the log is in the order table; -1 if nothing is.
         """
+        self.forget_cut()
         queues = [queue_id for topic, queue_id in self._store.queues() if topic == self._topic]
         newest = _Newest()
         count = sum(self._replay(queue_id, newest) for queue_id in queues)  # also those the setting had once
@@ -187,10 +206,19 @@ class ReviveLog:
         for topic, at in newest.gone.items():
             if at >= orders_end:
                 self._orders.forget_topic(topic)
-        for key, (at, order) in newest.orders.items():
-            if at >= orders_end and at > newest.gone.get(key[0], -1):
-                self._orders.put(key, _order_of(order))
+        for key, newest_state in sorted(newest.orders.items(), key=_revive_offset):
+            if newest_state.at >= orders_end and newest_state.at > newest.gone.get(key[0], -1):
+                self._orders.put(key, _order_of(newest_state.order))
+            if self._orders.get(key) is not None:
+                self._states.put(key, newest_state.revive_queue_id, newest_state.revive_offset)
+        self._offsets.applied_end = self._store.stored_end
         return count
+
+    def forget_cut(self) -> None:
+        """Forget the saved position if the log was cut: records before the position may be needed again."""
+        if self._offsets.applied_end > self._store.stored_end:
+            self._offsets.remove(REVIVE_GROUP, self._topic)
+            self._offsets.applied_end = NOT_KNOWN
 
     def _replay(self, queue_id: int, newest: _Newest) -> int:
         store, topic = self._store, self._topic
@@ -205,14 +233,12 @@ class ReviveLog:
                 record = self._parsed(message.property_map, message.body)
                 if record is not None:
                     self._apply(record, queue_id, message.queue_offset)
-                    newest.note(record, message.commit_log_offset)
+                    newest.note(record, message.commit_log_offset, queue_id, message.queue_offset)
                 self._last[queue_id] = message.queue_offset
                 count += 1
             if result.next_begin_offset <= offset:
                 log.error("record of the revive topic not read", queue=queue_id, offset=offset, reason=result.remark)
             offset = max(result.next_begin_offset, offset + 1)
-        if count or saved >= 0:
-            self._offsets.keep(REVIVE_GROUP, topic, queue_id, self._needless(queue_id))
         return count
 
     def _parsed(self, properties: object, body: bytes) -> ReviveRecord | None:
@@ -235,6 +261,12 @@ class ReviveLog:
             self._points.ack(_key(record), record.offsets)
         elif isinstance(record, GoneRecord):
             self._points.forget_topic(record.topic, queue_id)
+        elif isinstance(record, StateRecord) and record.order is not None:
+            key = (record.topic, record.group, record.queue_id)
+            if record.order:
+                self._states.put(key, queue_id, offset)
+            else:
+                self._states.drop(key)
 
     # -- what is saved --------------------------------------------------------------------------------------
 
@@ -249,16 +281,19 @@ class ReviveLog:
                 self._offsets.keep(REVIVE_GROUP, self._topic, queue_id, offset)
 
     def _needless(self, queue_id: int) -> int:
-        first = self._points.first_open(queue_id)
-        return self._last[queue_id] if first is None else first.revive_offset - 1
+        needed = [offset for _, offset in self._states.oldest(queue_id, 1)]
+        point = self._points.first_open(queue_id)
+        if point is not None:
+            needed.append(point.revive_offset)
+        return min(needed) - 1 if needed else self._last[queue_id]
 
     def compact(self) -> None:
-        """Write check points that are open for long again, so that a start need not read much; call every second."""
+        """Write old records that are still needed again, so that a start need not read much; call every second."""
         if self._compacting:
             return
         for queue_id, last in self._last.items():
             records = []
-            most = max(MAX_REPLAY, 2 * self._points.open_in(queue_id))
+            most = max(MAX_REPLAY, 2 * (self._points.open_in(queue_id) + self._states.count(queue_id)))
             for point in self._points.oldest(queue_id, COMPACTED_AT_ONCE):
                 if last - point.revive_offset <= most:
                     break
@@ -267,9 +302,60 @@ class ReviveLog:
             if records:
                 self._compacting += 1
                 self.append(records, queue_id, self._compacted)
+            states = self._needed_states(queue_id, last - most)
+            if states:
+                self._compacting += 1
+                self.append_states(states, self._compacted)
+
+    def _needed_states(self, revive_queue_id: int, before: int) -> list[StateRecord]:
+        """Return the states to be written again whose records are older than ``before``; forget others as old."""
+        states: list[StateRecord] = []
+        for key, offset in self._states.oldest(revive_queue_id, COMPACTED_AT_ONCE):
+            if offset >= before:
+                break
+            info = self._orders.get(key)
+            if info is None or info.is_over(self._clock_ms()):
+                self._states.drop(key)
+            else:
+                states.append(state_of(key, None, info))
+        return states
 
     def _compacted(self, _stored: bool) -> None:
         self._compacting -= 1
+
+
+class _StateRecords:
+    """The place of the newest ``state`` record of each queue that a group consumes in order, by revive queue."""
+
+    def __init__(self) -> None:
+        self._places: defaultdict[int, OrderedDict[OrderKey, int]] = defaultdict(OrderedDict)
+
+    def put(self, key: OrderKey, revive_queue_id: int, revive_offset: int) -> None:
+        """Take a record, which is the newest of its revive queue."""
+        self.drop(key)
+        self._places[revive_queue_id][key] = revive_offset
+
+    def drop(self, key: OrderKey) -> None:
+        """Forget a record, because it is not needed any more."""
+        for places in self._places.values():
+            places.pop(key, None)
+
+    def count(self, revive_queue_id: int) -> int:
+        """Return how many records of a revive queue are needed."""
+        return len(self._places[revive_queue_id])
+
+    def oldest(self, revive_queue_id: int, count: int) -> list[tuple[OrderKey, int]]:
+        """Return up to ``count`` needed records of a revive queue, the oldest first, with their offsets there."""
+        return list(islice(self._places[revive_queue_id].items(), count))
+
+
+class _NewestState(NamedTuple):
+    """A ``state`` record: its offset in the log, its order information, and its place in the revive topic."""
+
+    at: int
+    order: str
+    revive_queue_id: int
+    revive_offset: int
 
 
 class _Newest:
@@ -277,12 +363,12 @@ class _Newest:
 
     def __init__(self) -> None:
         self.offsets: dict[OrderKey, tuple[int, int]] = {}
-        self.orders: dict[OrderKey, tuple[int, str]] = {}
+        self.orders: dict[OrderKey, _NewestState] = {}
         self.gone: dict[str, int] = {}
         """The commit log offset of the newest record that says that a topic was deleted, by topic."""
 
-    def note(self, record: ReviveRecord, at: int) -> None:
-        """Take a record at this offset of the log."""
+    def note(self, record: ReviveRecord, at: int, revive_queue_id: int, revive_offset: int) -> None:
+        """Take a record at this offset of the log, and of its revive queue."""
         if isinstance(record, GoneRecord):
             self.gone[record.topic] = max(self.gone.get(record.topic, -1), at)
         if not isinstance(record, CheckPointRecord | StateRecord):
@@ -291,7 +377,8 @@ class _Newest:
         if record.next_offset is not None:
             self.offsets[key] = max(self.offsets.get(key, (-1, 0)), (at, record.next_offset))
         if isinstance(record, StateRecord) and record.order is not None:
-            self.orders[key] = max(self.orders.get(key, (-1, "")), (at, record.order))
+            state = _NewestState(at, record.order, revive_queue_id, revive_offset)
+            self.orders[key] = max(self.orders.get(key, state), state)
 
 
 def _ignore(_stored: bool) -> None:
@@ -303,6 +390,10 @@ def state_of(key: OrderKey, next_offset: int | None, info: OrderInfo | None) -> 
     topic, group, queue_id = key
     order = "" if info is None else build_json(info.entry().to_json(), java_form=False).decode()
     return StateRecord(topic=topic, group=group, queue_id=queue_id, next_offset=next_offset, order=order)
+
+
+def _revive_offset(item: tuple[OrderKey, _NewestState]) -> int:
+    return item[1].revive_offset
 
 
 def _order_of(text: str) -> OrderInfo | None:

@@ -19,7 +19,7 @@ from twisted.internet.defer import Deferred, DeferredLock
 
 from gateway.errors import GatewayError
 from gateway.metadata.groups import Groups
-from gateway.metadata.offsets import ConsumerOffsets
+from gateway.metadata.offsets import NOT_KNOWN, ConsumerOffsets
 from gateway.metadata.request_modes import RequestModes
 from gateway.metadata.topics import Topics
 from gateway.remoting.pending import CallFailed
@@ -57,7 +57,7 @@ class AwaitedOffsets(NamedTuple):
 
     master: Address
     log_end: int
-    consumers: Mapping[str, Mapping[int, int]] | None
+    consumers: ConsumerOffsetTable | None
     levels: Mapping[int, int] | None
 
 
@@ -129,7 +129,7 @@ class TableRounds:
         self._failures: dict[str, str] = {}
         self._gone: dict[str, None] = {}
         """Topics that the master deleted: the log may be behind, so messages of such a topic may still come."""
-        self._consumers: Mapping[str, Mapping[int, int]] | None = None
+        self._consumers: ConsumerOffsetTable | None = None
         self._levels: Mapping[int, int] | None = None
         """The offsets that this round was told; None if it was told nothing."""
         self._waiting: AwaitedOffsets | None = None
@@ -268,8 +268,7 @@ class TableRounds:
 
     async def _copy_offsets(self, master: Address) -> None:
         answer = await self._ask(master, RequestCode.GET_ALL_CONSUMER_OFFSET)
-        table = await self._around.off_reactor(partial(ConsumerOffsetTable.parse, answer.body))
-        self._consumers = table.offset_table
+        self._consumers = await self._around.off_reactor(partial(ConsumerOffsetTable.parse, answer.body))
 
     async def _copy_modes(self, master: Address) -> None:
         answer = await self._ask(
@@ -319,7 +318,10 @@ class TableRounds:
         self._waiting = None
         if told.consumers is not None:
             try:
-                self._tables.offsets.follow(told.consumers)
+                applied_end = told.consumers.applied_end
+                self._tables.offsets.follow(
+                    told.consumers.offset_table, NOT_KNOWN if applied_end is None else applied_end
+                )
             except GatewayError as error:
                 self._failed("consumer offsets", told.master, str(error))
         if told.levels is not None:

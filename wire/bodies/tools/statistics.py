@@ -80,11 +80,13 @@ class ResetOffsetBodyForC(Body):
 class ConsumerOffsetTable(Body):
     """All offsets of a broker: ``topic@group`` → queue → next offset.
 
-    Upstream: ``ConsumerOffsetSerializeWrapper``.
+    ``applied_end`` is the log offset up to which offsets from the log (of pops) are in the table; None if the broker
+    does not say, as Apache RocketMQ does not. Upstream: ``ConsumerOffsetSerializeWrapper``.
     """
 
     offset_table: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     data_version: DataVersion = field(default_factory=DataVersion)
+    applied_end: int | None = field(default=None, name="gatewayAppliedEnd")
 
 
 class CorrectionOffsets(Body):

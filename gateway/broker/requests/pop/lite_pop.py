@@ -175,7 +175,7 @@ class PopLite(DeskRequests):
             else:
                 refuse_unstored(pop.request)
 
-        self._desk.pops.revive_log.append(states, self._desk.pops.revive_log.next_queue(), kept)
+        self._desk.pops.revive_log.append_states(states, kept)
 
     def _answer(self, pop: Pop, infos: list[OrderInfo]) -> None:
         parts = [part for taken in pop.taken for part in taken.parts]

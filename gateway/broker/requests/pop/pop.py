@@ -221,7 +221,7 @@ class PopMessage(DeskRequests):
             else:
                 refuse_unstored(pop.request)
 
-        self._log.append(states, self._log.next_queue(), kept)
+        self._log.append_states(states, kept)
         self._wake_next(pop)
 
     def _wake_next(self, pop: Pop) -> None:

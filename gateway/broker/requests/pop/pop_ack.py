@@ -209,7 +209,7 @@ class PopAcks(Requests):
             topic, group, queue_id = key
             state = state_of(key, self._offsets.query(group, topic, queue_id), self._orders.get(key))
             self._order_writing[key] += 1
-            self._log.append([state], self._log.next_queue(), partial(self._order_written, key, waiting))
+            self._log.append_states([state], partial(self._order_written, key, waiting))
 
     def _order_written(self, key: OrderKey, waiting: list[Done], stored: bool) -> None:
         self._order_writing[key] -= 1

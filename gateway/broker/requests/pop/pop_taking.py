@@ -28,7 +28,7 @@ from gateway.remoting.dispatch import Request, answer_failures, wait_for_room
 from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.store.reading.wanted import Wanted
 from gateway.telemetry.logs import EventLog
-from wire.disk.revive_log import ReviveRecord
+from wire.disk.revive_log import StateRecord
 from wire.headers.pop import PopMessageRequest
 from wire.message.light_queues import LIGHT_QUEUE_PREFIX
 from wire.message.properties import PropertyName
@@ -311,14 +311,14 @@ class PopTaking:
             pop.scanned = True
         pop.rest += max(0, result.max_offset - next_offset)
 
-    def close_in_order(self, pop: Pop) -> tuple[list[OrderInfo], list[ReviveRecord]]:
+    def close_in_order(self, pop: Pop) -> tuple[list[OrderInfo], list[StateRecord]]:
         """Close the queues of the taken messages to the group.
 
         :return: the messages that the group has in hand for each queue, and the records that say so.
         """
         header = pop.header
         infos: list[OrderInfo] = []
-        states: list[ReviveRecord] = []
+        states: list[StateRecord] = []
         for taken in pop.taken:
             key = (taken.source.topic, header.consumer_group, taken.source.queue_id)
             self._positions.skip(key, taken.offsets[0])  # before it there is nothing for the group

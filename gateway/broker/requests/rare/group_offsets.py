@@ -33,10 +33,11 @@ class GroupOffsets(DeskRequests):
     @answers_in_turns(RequestCode.GET_ALL_CONSUMER_OFFSET, None, CLUSTER_GET, Size.LIST, slave=SERVED)
     def all_offsets(self, _request: Request, _header: None) -> Work[Answer]:
         """Answer with every offset of every group."""
-        table, version = dict(self._desk.offsets.all()), self._desk.offsets.data_version
+        offsets = self._desk.offsets
+        table, version, applied_end = dict(offsets.all()), offsets.data_version, offsets.applied_end
         what, advice = "offsets of all groups", "ask for single groups (GET_CONSUME_STATS)"
         text: Any = yield from table_text(what, ((key, dict(table[key])) for key in sorted(table)), advice=advice)
-        return Answer(body=ConsumerOffsetTable(text, version).build())
+        return Answer(body=ConsumerOffsetTable(text, version, applied_end).build())
 
     @answers(RequestCode.GET_ALL_DELAY_OFFSET, None, CLUSTER_GET, Size.LIST, slave=SERVED)
     def all_delay_offsets(self, _request: Request, _header: None) -> Answer:

@@ -145,7 +145,7 @@ def test_a_former_master_hides_its_own_end_while_the_new_master_compares_the_log
     around, role = surroundings(call=call, reactor=reactor), slave_of(slave)
     role._receiver = receiver = Receiver(slave.parts.store, Settings(), around, addresses)
     receiver.start()
-    line = reactor.tcpClients[0][2].buildProtocol(None)
+    line: Any = reactor.tcpClients[0][2].buildProtocol(None)
     line.makeConnection(Wire())
     rounds = TableRounds(slave.parts, around, lambda: MASTER, role._told)
     for heard in (False, True):

@@ -477,8 +477,9 @@ def drop_what_comes_again(patch: Patch) -> None:
 def forget_groups(patch: Patch) -> None:
     """A group that pops is gone with the table that it was not in yet."""
 
-    def rebuild(self: Pops) -> None:
-        self._order_file.load()
+    def rebuild(self: Pops, *, takes_over: bool) -> None:
+        if not takes_over:
+            self._order_file.load()
         self.revive_log.rebuild(self._order_file.applied_end)
 
     patch(Pops, "rebuild", rebuild)

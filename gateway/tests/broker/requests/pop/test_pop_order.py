@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from gateway.delivery.pop import revive_log
 from gateway.tests.broker.popping import POP, RETRY_TOPIC, ack, bodies, filled, infos, messages, pop, popping, reset
 from gateway.tests.broker.whole_broker import WholeBroker
 from wire.codes import RequestCode, ResponseCode
+from wire.disk.config_json import ConsumerOffsetsFile, ConsumerOrderInfoFile
 
 
 @pytest.fixture
@@ -104,3 +106,52 @@ def test_what_is_read_again_after_a_stop_does_not_overtake_what_was_saved(tmp_pa
     client = again.connect()
     assert pop(again, client, order=True) == []
     assert ack(again, client, third) == ResponseCode.SUCCESS
+
+
+# -- what the log keeps -----------------------------------------------------------------------------------------
+
+
+def test_old_records_of_closed_queues_are_written_again_and_of_others_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(revive_log, "MAX_REPLAY", 2)
+    broker = WholeBroker(tmp_path / "store", revive_queue_num=1)
+    client = filled(broker, "a", "b")
+    filled(broker, "done", topic="others")
+    pop(broker, client, order=True, max_msg_nums=1, invisible_time=600_000)
+    for message in pop(broker, client, order=True, topic="others"):
+        ack(broker, client, message, topic="others")
+    log = broker.parts.pops.revive_log
+    for _ in range(2):
+        filled(broker, *"cdefghijkl", topic="more")
+        broker.wait(11)
+        for message in pop(broker, client, topic="more"):
+            ack(broker, client, message, topic="more")
+        broker.wait(2)
+        assert len(log._states.oldest(0, 9)) == 1
+        assert log._last[0] - log.needless()[0] <= 4
+    killed = broker.crash_image(tmp_path / "killed")
+    assert pop(killed, killed.connect(), order=True) == []
+
+
+def as_apache_leaves_it(directory: Path, offset: int) -> None:
+    """Write the tables as Apache RocketMQ does after a group consumed up to an offset."""
+    orders, offsets = (directory / "config" / name for name in ("consumerOrderInfo.json", "consumerOffset.json"))
+    orders.write_bytes(ConsumerOrderInfoFile({}).build())
+    table = ConsumerOffsetsFile.parse(offsets.read_bytes()).offset_table
+    offsets.write_bytes(ConsumerOffsetsFile({**table, "orders@group": {0: offset}}).build())
+
+
+def test_ordered_pops_that_apache_rocketmq_settled_do_not_come_back_from_the_log(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store")
+    client = filled(broker, "a", "b", "c", "d")
+    pop(broker, client, order=True, max_msg_nums=2, invisible_time=600_000)
+    broker.stop()
+    as_apache_leaves_it(broker.directory, 2)
+    again = WholeBroker(broker.directory, broker.clock())
+    (third,) = pop(again, again.connect(), order=True, max_msg_nums=1)
+    killed = again.crash_image(tmp_path / "killed")
+    client = killed.connect()
+    assert pop(killed, client, order=True) == []
+    assert ack(killed, client, third) == ResponseCode.SUCCESS
+    assert bodies(pop(killed, client, order=True)) == [b"d"]
