@@ -13,7 +13,7 @@ from gateway.broker.requests.sending import send as send_module
 from gateway.delivery.pop.check_points import CheckPoint
 from gateway.delivery.pop.pops import Pops
 from gateway.delivery.pop.revival import Revival
-from gateway.delivery.pop.revive_log import ReviveLog
+from gateway.delivery.pop.revive_log import ReviveLog, _StateRecords
 from gateway.metadata.names import SCHEDULE_TOPIC
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.metadata.topics import Topics
@@ -495,6 +495,11 @@ def make_no_topic(patch: Patch) -> None:
     patch(Topics, "_restored", lambda self, topic, *_: self.get(topic))
 
 
+def pass_over_states(patch: Patch) -> None:
+    """A place is saved behind the records of closed queues, as if a promoted slave had the file of ordered pops."""
+    patch(_StateRecords, "oldest", lambda _self, _queue_id, _count: [])
+
+
 BUGS: Mapping[str, Bug] = {
     "a report beyond the end counts": Bug(count_beyond_the_end, 100),
     "a report counts for all that was sent": Bug(count_what_was_sent, 100),
@@ -531,6 +536,7 @@ BUGS: Mapping[str, Bug] = {
     "a start forgets groups that are not saved": Bug(forget_groups, 400, PoppingHistory),
     "a start forgets what was popped": Bug(forget_check_points, 100, PoppingHistory),
     "a delivery makes no topic": Bug(make_no_topic, 400, PoppingHistory),
+    "records of closed queues are passed over": Bug(pass_over_states, 1_000, PoppingHistory),
 }
 UNPROVEN: Mapping[str, Bug] = {
     "a slave reports what it wrote": Bug(report_what_is_written, 100),

@@ -1,4 +1,7 @@
-"""A history in which a group pops besides: a stored message is popped until the group acknowledges it."""
+"""A history in which a group pops besides: a stored message is popped until the group acknowledges it.
+
+In every third history the group pops in order.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from gateway.tests.simulation.history import WORK, History
 from gateway.tests.simulation.popping.poppers import Poppers
 
 POP_JOBS = {"pops", "revive topic"}
+ORDERLY = 3
+"""One history in so many pops in order."""
 
 
 class PoppingHistory(History):
@@ -19,7 +24,8 @@ class PoppingHistory(History):
 
     def __init__(self, seed: int, *, is_traced: bool = False) -> None:
         super().__init__(seed, is_traced=is_traced)
-        self.poppers = Poppers(self.world, self._ledger, self.operator.asked)
+        in_order = seed % ORDERLY == 0
+        self.poppers = Poppers(self.world, self._ledger, self.operator.asked, in_order=in_order)
         self._actors = (*self._actors, self.poppers)
         self.clients.has_late_topic = True
         for machine in self._machines:
