@@ -206,11 +206,12 @@ class ReviveLog:
         for topic, at in newest.gone.items():
             if at >= orders_end:
                 self._orders.forget_topic(topic)
-        for key, newest_state in sorted(newest.orders.items(), key=_revive_offset):
-            if newest_state.at >= orders_end and newest_state.at > newest.gone.get(key[0], -1):
-                self._orders.put(key, _order_of(newest_state.order))
+        self._states = _StateRecords()  # revive queues were read one after the other, and topics are gone
+        for key, state in sorted(newest.orders.items(), key=_revive_offset):
+            if state.at >= orders_end and state.at > newest.gone.get(key[0], -1):
+                self._orders.put(key, _order_of(state.order))
             if self._orders.get(key) is not None:
-                self._states.put(key, newest_state.revive_queue_id, newest_state.revive_offset)
+                self._states.put(key, state.revive_queue_id, state.revive_offset)
         self._offsets.applied_end = self._store.stored_end
         return count
 

@@ -11,6 +11,7 @@ from gateway.tests.broker.popping import POP, RETRY_TOPIC, ack, bodies, filled, 
 from gateway.tests.broker.whole_broker import WholeBroker
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.config_json import ConsumerOffsetsFile, ConsumerOrderInfoFile
+from wire.headers.topics import DeleteTopicRequest
 
 
 @pytest.fixture
@@ -155,3 +156,18 @@ def test_ordered_pops_that_apache_rocketmq_settled_do_not_come_back_from_the_log
     assert pop(killed, client, order=True) == []
     assert ack(killed, client, third) == ResponseCode.SUCCESS
     assert bodies(pop(killed, client, order=True)) == [b"d"]
+
+
+def test_a_deleted_topic_leaves_the_records_of_others_within_what_a_start_reads(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store", revive_queue_num=1)
+    client = filled(broker, "a")
+    pop(broker, client, invisible_time=600_000)
+    filled(broker, "b")
+    filled(broker, "x", topic="gone")
+    for topic in ("orders", "gone"):
+        assert len(pop(broker, client, order=True, topic=topic, invisible_time=600_000)) == 1
+    broker.wait(6)
+    broker.ask_all(client, RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest(topic="gone"))
+    again = broker.restart()
+    log, key = again.parts.pops.revive_log, ("orders", "group", 0)
+    assert log._states.oldest(0, 9) == [(key, 1)]
