@@ -65,7 +65,7 @@ class Poppers:
         self._pop(
             self._random.choice(TOPICS),
             self._random.choice((1, 3, MOST)),
-            self._random.choice((1_000, 3_000, 10_000)),
+            self._random.choice((1_000, 10_000, 60_000) if self._in_order else (1_000, 3_000, 10_000)),
             self._held.append,
         )
 
