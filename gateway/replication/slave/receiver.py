@@ -48,7 +48,7 @@ class ReceiverState:
     """The state of a receiver, as GET_BROKER_HA_STATUS shows it."""
 
     master: MasterAddresses | None
-    """The master whose log is copied; None until it has sent something: it compares both logs before that."""
+    """The master whose log is copied; None while nothing is copied."""
     end: int
     """The durable end of the log."""
     read_at_ms: int
@@ -125,8 +125,7 @@ class Receiver(ClientFactory):
 
         if line is None or self._heard_at_s is None:  # until it sends its log, it may refuse this one
             return ReceiverState(None, self._store.durable_end, 0, 0)
-        master = None if self._heard_at_s is None else self._master
-        return ReceiverState(master, self._store.durable_end, at_ms(line.heard_at_s), at_ms(line.reported_at_s))
+        return ReceiverState(self._master, self._store.durable_end, at_ms(line.heard_at_s), at_ms(line.reported_at_s))
 
     # --- attempts ------------------------------------------------------------------------------------------------
 

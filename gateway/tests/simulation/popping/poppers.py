@@ -45,9 +45,7 @@ class Poppers:
     :param in_order: whether the group pops in order.
     """
 
-    def __init__(
-        self, world: World, ledger: Ledger, master: Callable[[], Process | None], *, in_order: bool
-    ) -> None:
+    def __init__(self, world: World, ledger: Ledger, master: Callable[[], Process | None], *, in_order: bool) -> None:
         self._world = world
         self._random = world.random
         self._ledger = ledger
