@@ -219,7 +219,7 @@ def _switch(group: Group, slave: Reached, master: Reached, role: str | None, new
         raise RoleUnclear(
             f"{str(error) or 'interrupted'}. See with `failover status {name}` who is the master. If nobody is or will "
             f"be, make {at} the master again: `failover promote {name} --id {new_id} --role {had} --lost`; "
-            f"if {at} does not come back, promote {to} with --lost"
+            f"if {at} does not come back, promote {to} with `--role {role or had} --lost`"
         ) from error
     say(f"{to} is the master, {at} is its slave with id {new_id}")
 

@@ -47,8 +47,9 @@ class Epochs:
         if kept.last is not None and kept.last.epoch >= epoch:
             raise EpochTooOld(
                 f"the log has epoch {kept.last.epoch} from {kept.last.start} on, epoch {epoch} cannot follow it: "
-                "if the controllers lost their data, move epochFileCheckpoint and its .bak away at every member, "
-                "and start the member with the longest log first"
+                "if the controllers lost their data, start the member first whose epochFileCheckpoint ends with the "
+                "highest epoch (of several the one with the longest log), after these files were moved away at every "
+                "member: docs/controller.md, *What each failure leaves*"
             )
         return Epochs((*kept.entries, EpochEntry(epoch, end)))
 

@@ -28,6 +28,7 @@ from gateway.replication.slave.beginning import VISIBLE_END
 from gateway.replication.slave.pages import PAGE_NAMES, Pages
 from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings import Address
+from gateway.settings.replication import BrokerRole
 from gateway.telemetry.logs import EventLog
 from wire.bodies.pop import MessageRequestModes
 from wire.bodies.subscriptions import SubscriptionGroupConfig, SubscriptionGroupTable
@@ -292,7 +293,8 @@ class TableRounds:
             raise GatewayError("the master does not tell where its log begins") from None
         self.log_end, self.log_end_at_ms = max(end, 0), self._around.clock_ms()
         self.log_begin = max(begin, 0)  # upstream says -1 as long as the log is empty
-        self.master_role = table.get(ROLE, "")
+        if (role := table.get(ROLE, "")) != BrokerRole.SLAVE:  # a former master tells that it is one now
+            self.master_role = role
         if self._waiting is None:
             self._waiting = AwaitedOffsets(master, self.log_end, self._consumers, self._levels)
         if self._told is not None:

@@ -7,7 +7,6 @@ because a stop waits for every answer. Stock tools know none of these requests.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 
 from twisted.internet.defer import ensureDeferred
@@ -141,8 +140,11 @@ def _prepare(settings: Settings, role: BrokerRole, broker_id: int) -> None:
     A slave's log does not end with a filler: its master, which lacks the filler, may have stored a record there.
     """
     if role is BrokerRole.SLAVE:
-        with suppress(StoreError):  # it was not closed in order
+        try:
             cut = cut_log(settings.store_path_root_dir, None, settings)
+        except StoreError as error:  # it was not closed in order, or the disk is full
+            log.warning("the end of the log was not looked at", reason=str(error))
+        else:
             if cut.copy is not None:
                 log.info("a filler at the end of the log was cut", log_end=cut.offset, before=cut.end)
     keep_role(settings, role, broker_id)

@@ -314,7 +314,11 @@ def test_a_slave_remembers_the_role_of_its_master(pair: Pair) -> None:
     pair.carry_tables()
     pair.master.stop()
     assert pair.rounds.master_role == "ASYNC_MASTER"
-    pair.master = WholeBroker(pair.directory / "master")
+    pair.master = WholeBroker(pair.directory / "master", broker_role=BrokerRole.SLAVE)
+    ended = copied_from(pair)
+    pair.around.reactor.pump([0.01] * 100)
+    assert ended == [None]
+    assert pair.rounds.master_role == "ASYNC_MASTER"
 
 
 def test_a_deleted_topic_of_the_master_is_none_of_the_promoted_slave(pair: Pair) -> None:
