@@ -234,12 +234,7 @@ class Revival:
         if self._dead_letters and message.reconsume_times >= limit:
             return self._dead_letter(point, message)
         topic, queue_id = self._retry_queue(point)
-        raw, known = message.properties, message.property_map
-        pairs = {PropertyName.FIRST_POP_TIME: str(point.popped_at_ms), PropertyName.ORIGIN_GROUP: point.group}
-        for name, value in pairs.items():
-            if name not in known and len(raw) + len(value) < MAX_PROPERTIES:
-                raw = append_properties(raw, ((name, value),))
-        return _stored_again(message, topic, queue_id, raw)
+        return _stored_again(message, topic, queue_id, _popped_properties(point, message, topic))
 
     def _retry_queue(self, point: CheckPoint) -> tuple[str, int]:
         """Return the retry topic and its queue; make the topic if it does not exist."""
@@ -274,6 +269,27 @@ def _origin_topic(point: CheckPoint) -> str:
         if point.topic.startswith(prefix):
             return point.topic[len(prefix) :]
     return point.topic
+
+
+def _popped_properties(point: CheckPoint, message: StoredMessage, topic: str) -> bytes:
+    """Return the properties of a message for a retry topic, with what says whose pop it comes again to.
+
+    An application may have sent a message on with the properties that the message got in another retry topic.
+    RETRY_TOPIC tells in ``%RETRY%group_topic`` that the group ``group_topic`` gave the message back, so it does not
+    stay there. Consumers read it only from messages of their group's own retry topic.
+    """
+    raw, known, group = message.properties, message.property_map, point.group
+    others = {PropertyName.ORIGIN_GROUP} if known.get(PropertyName.ORIGIN_GROUP, group) != group else set()
+    if PropertyName.RETRY_TOPIC in known and topic.startswith(pop_retry_topic("", group, RETRY_V1)):
+        others.add(PropertyName.RETRY_TOPIC)
+    if others:
+        known = {name: value for name, value in known.items() if name not in others}
+        raw = build_properties(known)
+    pairs = {PropertyName.FIRST_POP_TIME: str(point.popped_at_ms), PropertyName.ORIGIN_GROUP: group}
+    for name, value in pairs.items():
+        if name not in known and len(raw) + len(value) < MAX_PROPERTIES:
+            raw = append_properties(raw, ((name, value),))
+    return raw
 
 
 def _stored_again(message: StoredMessage, topic: str, queue_id: int, properties: bytes) -> OutgoingMessage:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from gateway.access.needs import reading_needs
+from gateway.remoting.declared import Action, Kind, Need
 from gateway.tests.broker.popping import RETRY_TOPIC, ack, bodies, filled, pop
 from gateway.tests.broker.whole_broker import WholeBroker, pulling
 from gateway.tests.remoting.conversation import Peer
@@ -57,6 +59,27 @@ def test_a_group_gets_what_others_popped_elsewhere_and_it_gave_back(tmp_path: Pa
     header = pulling(consumer_group=OTHER, topic=RETRY_TOPIC, sys_flag=PullFlag.SUBSCRIPTION)
     answer = broker.ask(client, RequestCode.PULL_MESSAGE, header)
     assert [message.body for message in parse_records(answer.body)] == [b"of the other group"]
+    broker.stop()
+
+
+@pytest.mark.parametrize("sent_on", ["RETRY_TOPIC\x01secret\x02", "ORIGIN_GROUP\x01another\x02"])
+def test_a_message_sent_on_with_the_properties_of_a_retry_comes_again_only_to_who_popped_it(
+    tmp_path: Path, sent_on: str
+) -> None:
+    broker = WholeBroker(tmp_path / "store")
+    client = filled(broker, "of the pop", properties=f"TAGS\x01a\x021ST_POP_TIME\x011\x02{sent_on}")
+    assert bodies(pop(broker, client, invisible_time=1_000)) == [b"of the pop"]
+    broker.wait(3)
+    (message,) = broker.messages(RETRY_TOPIC)
+    assert "RETRY_TOPIC" not in message.property_map
+    assert reading_needs(message) == [
+        Need(Kind.GROUP, "group", Action.SUB | Action.GET),
+        Need(Kind.TOPIC, "orders", Action.SUB | Action.GET),
+    ]
+    broker.parts.groups.find(OTHER)
+    header = pulling(consumer_group=OTHER, topic=RETRY_TOPIC, sys_flag=PullFlag.SUBSCRIPTION)
+    assert broker.ask(client, RequestCode.PULL_MESSAGE, header).code == ResponseCode.PULL_RETRY_IMMEDIATELY
+    assert bodies(pop(broker, client)) == [b"of the pop"]
     broker.stop()
 
 
