@@ -526,6 +526,10 @@ class MessageStore:
         """
         self._copying.append(records, on_copied)
 
+    def give_up_copied(self) -> None:
+        """Refuse at once those records of ``append_copied`` that wait until everything before is visible."""
+        self._copying.give_up()
+
     def begin_log_at(self, offset: int, done: Callable[[BaseException | None], None]) -> None:
         """Let a log without a record begin at an offset, where a file starts; an empty file of an earlier begin goes.
 

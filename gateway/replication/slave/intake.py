@@ -14,8 +14,10 @@ from typing import Protocol
 from gateway.store.log.copied_records import CopiedRecords
 from wire.replication.classic import MAX_STRETCH_BODY_BYTES, Stretch
 
-MAX_HELD_BYTES = 64 * 1024 * 1024
+MAX_RECORD_BYTES = 64 * 1024 * 1024
 """The most bytes of one record, or of the filler that ends a file, with the records behind it that came along."""
+MAX_HELD_BYTES = 2 * MAX_RECORD_BYTES
+"""The most held bytes, twice the default of ``gateway.maxUnreplicatedBytes``. Apache's masters know no such limit."""
 PAUSE_BYTES = 2 * MAX_STRETCH_BODY_BYTES
 """The number of held bytes above which nothing is read from the connection while records are on their way."""
 MOST_AT_ONCE_BYTES = 1024 * 1024
@@ -43,6 +45,9 @@ class CopyingLog(Protocol):
 
         More may follow once ``max_commit_log_offset`` has reached the end of the records.
         """
+
+    def give_up_copied(self) -> None:
+        """Refuse at once those records that wait until everything before is visible."""
 
 
 class Intake:
@@ -83,7 +88,7 @@ class Intake:
         """True if the connection should send nothing more for a moment: the disk is busy.
 
         A store whose records are all on the disk may have to show them before it goes on. The connection says how far
-        it may, after bytes that no more than ``gateway.maxUnreplicatedBytes`` of the master bounds.
+        it may, after bytes of which up to ``MAX_HELD_BYTES`` are held.
         """
         waits_for_disk = self._store.durable_end < self._store.max_commit_log_offset
         return self._held_bytes > PAUSE_BYTES and self.is_busy and waits_for_disk
@@ -98,12 +103,19 @@ class Intake:
             self._held.append(stretch.body)
             self._held_bytes += len(stretch.body)
         self._store_some()
+        if self._held_bytes > MAX_HELD_BYTES:
+            self._fail(f"more than {MAX_HELD_BYTES} bytes wait until the records before are confirmed and stored")
 
     def close(self) -> None:
-        """Take and tell nothing more; records that are on their way are stored all the same."""
+        """Take and tell nothing more; records that are on their way to the disk are stored all the same.
+
+        Records that wait for what the master says are given up. Only another connection could bring that.
+        """
         self._has_failed = True
         self._held.clear()
         self._held_bytes = 0
+        if self.is_busy:
+            self._store.give_up_copied()
 
     def _fail(self, reason: str) -> None:
         if not self._has_failed:
@@ -147,8 +159,8 @@ class Intake:
             self._store.append_copied(records, partial(self._copied, records))
         elif records.problem is not None:
             self._fail(f"the bytes from {records.end} on are no record of a log: {records.problem}")
-        elif records.needed_bytes > MAX_HELD_BYTES:
-            self._fail(f"a record or filler at {records.end} takes more than {MAX_HELD_BYTES} bytes")
+        elif records.needed_bytes > MAX_RECORD_BYTES:
+            self._fail(f"a record or filler at {records.end} takes more than {MAX_RECORD_BYTES} bytes")
         else:
             self._needed_bytes = records.needed_bytes
 

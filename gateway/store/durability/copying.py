@@ -60,6 +60,13 @@ class _Odd(NamedTuple):
     """The commit log offset of the message."""
 
 
+class _Waiting(NamedTuple):
+    """A call that goes on when everything before is visible."""
+
+    go_on: Callable[[], None]
+    on_copied: OnCopied
+
+
 class Copying:
     """The part that appends copied records, one call after the other; nothing else appends meanwhile."""
 
@@ -85,6 +92,10 @@ class Copying:
         self._units = UnitWriter(files.queues)
         self._hidden: set[tuple[int, ConsumeQueue]] = set()
         """The places of messages, and the queues that do not show them, among the records of one call."""
+        self._waiting: _Waiting | None = None
+        self._asks = False
+        """True while ``Publication.when_idle`` will call back."""
+        self._is_given_up = False
 
     def records(self, received: bytes) -> CopiedRecords:
         """Implement ``MessageStore.copied_records``."""
@@ -106,9 +117,29 @@ class Copying:
         The next call may follow when the log has grown to the end of the records.
         """
         assert records.start == self._log.position, "copied records continue the log"
+        self._is_given_up = False
         if records.plain is None or not self._append_plain(records, records.plain, on_copied):
             self._hidden.clear()
             self._go_on(records, 0, records.start, on_copied)
+
+    def give_up(self) -> None:
+        """Append nothing more of earlier calls: what waits until everything before is visible is refused at once."""
+        self._is_given_up = True
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.on_copied(False)
+
+    def _when_idle(self, go_on: Callable[[], None], on_copied: OnCopied) -> None:
+        self._waiting = _Waiting(go_on, on_copied)
+        if not self._asks:
+            self._asks = True
+            self._publication.when_idle(self._idle)
+
+    def _idle(self) -> None:
+        self._asks = False
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.go_on()
 
     @property
     def _group(self) -> GroupCommit:
@@ -170,11 +201,13 @@ class Copying:
         """
         batch = self._group.gathering
         is_full = batch.end > batch.limit
-        if self._admission.refusal is not None or self._log.position != position or (is_full and self._group.is_idle):
+        is_refused = self._is_given_up or self._admission.refusal is not None
+        if is_refused or self._log.position != position or (is_full and self._group.is_idle):
             on_copied(False)
             return
+        go_on = partial(self._go_on, records, first, position, on_copied)
         if is_full:
-            self._publication.when_idle(partial(self._go_on, records, first, position, on_copied))
+            self._when_idle(go_on, on_copied)
             return
         outcomes: list[PutOutcome] = []
         keyed: list[KeyedRecord] = []
@@ -185,8 +218,7 @@ class Copying:
             if odd is not None:
                 if outcomes:
                     break
-                go_on = partial(self._go_on, records, first, position, on_copied)
-                self._publication.when_idle(partial(self._settle, odd, go_on, on_copied))
+                self._when_idle(partial(self._settle, odd, go_on, on_copied), on_copied)
                 return
             outcomes.append(self._outcome(message, places))
             if message.sys_flag & SysFlag.TRANSACTION_MASK != SysFlag.TRANSACTION_ROLLBACK:

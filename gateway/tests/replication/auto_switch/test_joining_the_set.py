@@ -277,3 +277,44 @@ def test_a_slave_whose_disk_was_busy_reads_on_when_it_waits_for_its_master_alone
     turn_until(group, lambda: len(told) == 8, count=1 << 20, most=40)
     group.settle(5)
     equal_logs(group)
+
+
+def waiting_for_the_master(tmp_path: Path, told: list[object], most: int = 30) -> Group:
+    """Return a group whose slave stands at a topic that was made again, of which up to ``most`` messages came."""
+    group = Group(tmp_path, 1, min_in_sync=2)
+    first, second = group.members.values()
+    group.settle(20)
+    for number in range(10):
+        first.store.append(message(b"%d" % number, topic="A"), lambda _: None)
+        group.settle(1)
+    delete_topic(first, "A")
+    connection = group.connections[2]
+    for number in range(most):
+        first.store.append(message(b"%d" % number + b"x" * 300, topic="BA"[number % 2]), told.append)
+        first.executor.run()
+        if group.connections.get(2) is connection:
+            group.carry(1 << 20, 1)  # no report comes back yet
+        second.executor.run()
+    assert not told
+    return group
+
+
+def test_a_slave_that_waits_for_its_master_and_loses_it_connects_again(tmp_path: Path) -> None:
+    told: list[object] = []
+    group = waiting_for_the_master(tmp_path, told)
+    group.lose(group.members[2])
+    turn_until(group, lambda: len(told) == 30, count=1 << 20, most=200)
+    group.settle(10)
+    equal_logs(group)
+
+
+def test_a_slave_that_waits_for_its_master_holds_no_more_than_its_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "MAX_HELD_BYTES", 5_000)
+    told: list[object] = []
+    group = waiting_for_the_master(tmp_path, told)
+    assert 2 not in group.connections, "the slave closed the connection"
+    turn_until(group, lambda: len(told) == 30, count=1 << 20, most=400)
+    group.settle(10)
+    equal_logs(group)

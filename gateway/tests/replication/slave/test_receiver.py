@@ -402,7 +402,7 @@ def test_bytes_that_are_no_stretch_close_the_connection(tmp_path: Path) -> None:
 
 
 def test_a_record_that_never_ends_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake_module, "MAX_HELD_BYTES", 1000)
+    monkeypatch.setattr(intake_module, "MAX_RECORD_BYTES", 1000)
     world = World(tmp_path)
     put(world.master, b"x" * 2000)
     world.hides_from = 0

@@ -604,6 +604,39 @@ def test_a_queue_begins_again_only_after_what_is_on_its_way(tmp_path: Path) -> N
     assert_equal(slave, master, tmp_path)
 
 
+@pytest.mark.parametrize("later", [False, True], ids=["while they wait", "while their queue begins again"])
+def test_records_that_are_given_up_are_refused_and_may_come_again(tmp_path: Path, later: bool) -> None:
+    master = opened(tmp_path / "master")
+    slave, executor = in_flight(tmp_path / "slave")
+    put(master, message(b"old", topic="A"))
+    old = master.log_bytes(0, 1 << 20)
+    master.delete_topic("A")
+    put(master, message(b"new", topic="A"))
+    assert old is not None
+    new = master.log_bytes(len(old), 1 << 20)
+    assert new is not None
+    told: list[bool] = []
+
+    slave.append_copied(slave.copied_records(old), told.append)
+    executor.run_turn()
+    slave.append_copied(slave.copied_records(new), told.append)
+    while later and not told:
+        executor.run_turn()
+        if not told:
+            executor.work()()
+    slave.give_up_copied()
+    assert told == ([True] if later else [False])
+    executor.run()
+    assert sorted(told) == [False, True]
+    assert slave.max_commit_log_offset == len(old)
+
+    slave.append_copied(slave.copied_records(new), told.append)
+    executor.run()
+    assert told[2:] == [True]
+    assert bodies(slave, "A") == [b"new"]
+    assert_equal(slave, master, tmp_path)
+
+
 @pytest.mark.parametrize("care", [False, True], ids=["in bulk", "with care"])
 def test_records_wait_for_a_batch_that_is_full(tmp_path: Path, care: bool) -> None:
     master = opened(tmp_path / "master")
