@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from secrets import randbelow, token_bytes
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from twisted.internet.defer import Deferred
 
 from gateway.broker.announcing.store_hosts import StoreHosts
-from gateway.broker.awaiting import delete_queues
+from gateway.broker.awaiting import delete_queues, saved
 from gateway.broker.cold_reads import ColdReads
 from gateway.broker.desk import QueuesOf
 from gateway.broker.figures.flows import Flows
@@ -542,6 +543,7 @@ class BrokerParts:
             clock=self.clock,
             in_thread=self.in_thread,
             delivery_queue=self._delivery_queue,
+            is_deleted=lambda topic, place: self.topics.get(topic) is None and self._was_deleted(topic, place),
         )
         self.registry.watch("rocketmq_timing_messages", "Timer messages that wait", lambda: timers.waiting)
         return timers
@@ -579,7 +581,9 @@ class BrokerParts:
         return log_end % file_bytes == 0 and log_end - self.log_end < file_bytes
 
     async def delete_queues_below(self, topics: Collection[str], log_end: int) -> None:
-        """Delete the queues of topics whose messages all lie below an offset of the log.
+        """Delete the queues of topics whose messages all lie below an offset of the log, and note the deletions.
+
+        Topics without a queue are noted as well: messages of them may wait for their time or their outcome.
 
         :raises RequestRefused: SYSTEM_ERROR: a deletion is not on disk.
         """
@@ -587,9 +591,12 @@ class BrokerParts:
         for topic, queue_id in self.store.queues():
             if topic in topics:
                 ends[topic] = max(ends.get(topic, 0), self.store.covered_end(topic, queue_id))
-        old = [topic for topic, end in ends.items() if end <= log_end]
-        if old:
-            await delete_queues(self.store, old, self.in_thread)
+        away = [topic for topic in topics if topic not in ends]
+        await saved(
+            partial(self.store.deletion.note_deleted, away, log_end, self.in_thread),
+            "deletion of topics without queues",
+        )
+        await delete_queues(self.store, [topic for topic, end in ends.items() if end <= log_end], self.in_thread)
 
     def timed(self, message: OutgoingMessage) -> OutgoingMessage:
         """Return a message with a time of delivery as it is stored until then.

@@ -21,6 +21,10 @@ from wire.message.recall_handle import RecallHandle
 from wire.message.record import OutgoingMessage, StoredMessage, restated
 
 TIMER_QUEUE_ID = 0
+TOPIC_DELETED = "TIMER_TOPIC_DELETED"
+"""The property of a message that was stored again, to wait further, after its topic was deleted."""
+DELETED_PLACE = -1
+"""The place in the log, before all deletions, that stands for the place of such a message."""
 _LONG = re.compile(r"[+-]?[0-9]{1,19}")
 _MAX_LONG = (1 << 63) - 1
 
@@ -161,15 +165,25 @@ def delivered(waiting: StoredMessage, now_ms: int) -> OutgoingMessage | None:
         return None
     if not queue_id.isdecimal() or len(queue_id) > MAX_QUEUE_ID_DIGITS:
         return None
-    return _again(waiting, topic, int(queue_id), properties, _times(waiting, now_ms))
+    return _again(waiting, topic, int(queue_id), _unmarked(properties), _times(waiting, now_ms))
 
 
-def rolled(waiting: StoredMessage, now_ms: int) -> OutgoingMessage:
-    """Return the same message, to wait further: its slot is too far away for one turn of the wheel."""
+def first_place(waiting: StoredMessage) -> int:
+    """Return the commit log offset by which to judge whether the topic of a message was deleted after the send."""
+    return DELETED_PLACE if TOPIC_DELETED in waiting.property_map else waiting.commit_log_offset
+
+
+def rolled(waiting: StoredMessage, now_ms: int, *, is_deleted: bool = False) -> OutgoingMessage:
+    """Return the same message, to wait further: its slot is too far away for one turn of the wheel.
+
+    :param is_deleted: whether its topic was deleted and not made again. The copy says so: it lies after the deletion.
+    """
     times = waiting.property_map.get(PropertyName.TIMER_ROLL_TIMES, "0")
     rolls = int(times) + 1 if times.isdecimal() and len(times) <= MAX_QUEUE_ID_DIGITS else 1
     added = {PropertyName.TIMER_ROLL_TIMES: str(rolls), **_times(waiting, now_ms)}
-    return _again(waiting, waiting.topic, waiting.queue_id, waiting.property_map, added)
+    if is_deleted:
+        added[TOPIC_DELETED] = "true"
+    return _again(waiting, waiting.topic, waiting.queue_id, _unmarked(waiting.property_map), added)
 
 
 def delete_keys(properties: Mapping[str, str], *, topic_in_key: bool) -> tuple[str, ...]:
@@ -183,6 +197,10 @@ def delete_keys(properties: Mapping[str, str], *, topic_in_key: bool) -> tuple[s
         return ()
     both = f"{properties.get(PropertyName.REAL_TOPIC)}+{key}"
     return (both,) if topic_in_key else (key, both)
+
+
+def _unmarked(properties: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: value for name, value in properties.items() if name != TOPIC_DELETED}
 
 
 def _times(waiting: StoredMessage, now_ms: int) -> dict[str, str]:

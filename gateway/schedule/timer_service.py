@@ -20,7 +20,7 @@ from gateway.schedule.near_timers import NearTimer, is_rolled_marker
 from gateway.schedule.redirect import DeliveryQueue, the_same_queue
 from gateway.schedule.timer_files import TimerFiles
 from gateway.schedule.timer_log import Unwritten
-from gateway.schedule.timer_message import TIMER_QUEUE_ID, delete_keys, delivered, rolled
+from gateway.schedule.timer_message import TIMER_QUEUE_ID, delete_keys, delivered, first_place, rolled
 from gateway.schedule.timer_recovery import TimerRecovery, waiting_of
 from gateway.schedule.timer_schedule import Opened, Opening, TimerSchedule, WaitingTimer, gather
 from gateway.settings.timer import TimerSettings
@@ -53,6 +53,7 @@ class TimerService:
     :param reactor: used for its clock only.
     :param in_thread: runs work that may wait for the disk.
     :param delivery_queue: returns the queue for a message, and makes a topic that is missing.
+    :param is_deleted: returns whether a topic was deleted after a place in the log, and was not made again.
     """
 
     def __init__(
@@ -65,10 +66,12 @@ class TimerService:
         clock: Milliseconds,
         in_thread: InThread,
         delivery_queue: DeliveryQueue = the_same_queue,
+        is_deleted: Callable[[str, int], bool] = lambda _topic, _log_offset: False,
     ) -> None:
         self._store = store
         self._files = files
         self._delivery_queue = delivery_queue
+        self._is_deleted = is_deleted
         self._settings = settings
         self._reactor = reactor
         self._clock = clock
@@ -361,7 +364,8 @@ class TimerService:
     def _what_goes(self, timer: NearTimer, message: StoredMessage, now_ms: int) -> OutgoingMessage | None:
         """Return the message to store for a due message; None if nothing is stored."""
         if timer.kind & TimerKind.ROLL:
-            return rolled(message, now_ms)
+            topic = message.property_map.get(PropertyName.REAL_TOPIC, "")
+            return rolled(message, now_ms, is_deleted=self._is_deleted(topic, first_place(message)))
         if PropertyName.TIMER_DEL_UNIQKEY in message.property_map:
             return None
         keys = delete_keys(message.property_map, topic_in_key=self._settings.append_topic_for_timer_delete_key)
@@ -371,7 +375,7 @@ class TimerService:
         if outgoing is None:
             log.error("timer message without a real topic dropped", commit_log_offset=timer.commit_log_offset)
         else:
-            outgoing.queue_id = self._delivery_queue(outgoing.topic, outgoing.queue_id, message.commit_log_offset)
+            outgoing.queue_id = self._delivery_queue(outgoing.topic, outgoing.queue_id, first_place(message))
         return outgoing
 
     def _stored(self, timer: NearTimer, result: PutResult) -> None:

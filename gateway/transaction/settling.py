@@ -26,7 +26,7 @@ from gateway.store.put_result import PutResult, PutStatus
 from gateway.telemetry.logs import EventLog, Repeats
 from gateway.transaction.needs import LogAccess, TransactionNeeds
 from gateway.transaction.records.final_messages import FinalMessages
-from gateway.transaction.records.half_messages import discarded_of, final_of
+from gateway.transaction.records.half_messages import discarded_of, final_of, is_rewritten
 from gateway.transaction.records.half_reader import Found, find_whole
 from gateway.transaction.records.op_messages import build_op, entry_bytes
 from gateway.transaction.replies import (
@@ -223,7 +223,8 @@ class Settling:
         """
         config = self._topics.get(message.topic)
         if config is None:
-            place = message.prepared_transaction_offset
+            # A half message that was written again may be as old as the log.
+            place = 0 if is_rewritten(message.property_map) else message.prepared_transaction_offset
             return self._has_topic is None or self._has_topic(message.topic, message.queue_id, place)
         if message.queue_id >= config.read_queue_nums:
             message.queue_id = readable_queue(config, message.queue_id)

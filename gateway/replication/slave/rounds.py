@@ -106,7 +106,7 @@ class Tables(Protocol):
         """Delete what belongs to topics that the master does not have any more, but their queues."""
 
     async def delete_queues_below(self, topics: Collection[str], log_end: int) -> None:
-        """Delete the queues of topics whose messages all lie below an offset of the log."""
+        """Delete the queues of topics whose messages all lie below an offset of the log, and note the deletions."""
 
 
 class TableRounds:

@@ -12,7 +12,7 @@ log file that cannot be removed keeps the later files waiting, so that no file i
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -279,10 +279,20 @@ class Deletion:
             self._unfinished.append((topic, away))
         self.finish(in_thread, done)
 
+    def note_deleted(self, topics: Iterable[str], log_end: int, in_thread: InThread, done: Deleted) -> None:
+        """Note that the messages of topics without queues are gone below an offset of the log.
+
+        Call on the reactor's thread. ``done`` is called when the notes are on disk.
+        """
+        for topic in topics:
+            if self.deleted_topics.offsets.get(topic, 0) < log_end:
+                self.deleted_topics.note(topic, log_end)
+        in_thread(self.deleted_topics.save, lambda result: done(_error_of(result)))
+
     def finish(self, in_thread: InThread, done: Deleted) -> None:
         """Bring the deletions of topics to the disk that are not there yet. Call on the reactor's thread."""
         if self._unfinished:
-            in_thread(self._finish, lambda result: done(result.error if isinstance(result, Failed) else None))
+            in_thread(self._finish, lambda result: done(_error_of(result)))
         else:
             done(None)
 
@@ -317,6 +327,10 @@ class Deletion:
         self._away.remove(self._away.leftovers())
         # No directory may come back: if the log lost its end, new messages there are not of the deleted topic.
         self._files.fsync_directory(self._paths.deleted)
+
+
+def _error_of(result: Failed | None) -> BaseException | None:
+    return None if result is None else result.error
 
 
 def _min_for(queue: ConsumeQueue, log_min: int) -> int | None:

@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 
 from gateway.errors import RequestRefused
 from gateway.schedule.timer_message import (
+    DELETED_PLACE,
+    TOPIC_DELETED,
     delete_keys,
     deliver_at_ms,
     delivered,
     due_ms,
+    first_place,
     is_congested,
     placed_timed,
     recall_handle,
@@ -207,6 +210,19 @@ def test_rolls_are_counted() -> None:
     assert (once.topic, once.property_map["TIMER_ROLL_TIMES"]) == ("rmq_sys_wheel_timer", "1")
     assert twice.property_map["TIMER_ROLL_TIMES"] == "2"
     assert twice.property_map["TIMER_OUT_MS"] == once.property_map["TIMER_OUT_MS"]
+
+
+def test_only_copies_made_while_their_topic_is_deleted_say_so() -> None:
+    first = stored(placed(TIMER_DELAY_MS="2000"))
+    marked = stored(rolled(first, NOW_MS, is_deleted=True))
+    assert first_place(first) == first.commit_log_offset
+    assert first_place(marked) == DELETED_PLACE
+    assert first_place(stored(rolled(marked, NOW_MS, is_deleted=True))) == DELETED_PLACE
+    made_again = stored(rolled(marked, NOW_MS))
+    assert first_place(made_again) == made_again.commit_log_offset
+    out = delivered(marked, NOW_MS)
+    assert out is not None
+    assert TOPIC_DELETED not in out.property_map, "consumers may forward what they get"
 
 
 def test_markers_name_the_key_with_or_without_the_topic() -> None:

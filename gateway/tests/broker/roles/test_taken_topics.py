@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from gateway.broker.takeover import CopyMark
-from gateway.metadata.names import HALF_TOPIC
+from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
 from gateway.tests.broker.whole_broker import WholeBroker, pulling
+from gateway.transaction.replies import Reply
+from gateway.transaction.states import Event
 from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
@@ -86,10 +88,10 @@ def test_a_commit_makes_its_topic(tmp_path: Path, creates: bool) -> None:
 
 
 def commit(broker: WholeBroker) -> RemotingCommand:
-    [half] = broker.messages(HALF_TOPIC)
+    *_, half = broker.messages(HALF_TOPIC)
     header = EndTransactionRequest(
         producer_group="producers",
-        tran_state_table_offset=0,
+        tran_state_table_offset=half.queue_offset,
         commit_log_offset=half.commit_log_offset,
         commit_or_rollback=SysFlag.TRANSACTION_COMMIT,
         msg_id="half",
@@ -103,11 +105,60 @@ def test_a_delivery_does_not_make_a_topic_that_was_deleted(
     tmp_path: Path, properties: dict[str, str], is_restarted: bool
 ) -> None:
     broker = waiting(tmp_path, "orders", 2, properties)
-    deleted = broker.ask(broker.connect(), RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest(topic="orders"))
-    assert deleted.code == OK
+    delete(broker, "orders")
     if is_restarted:
         broker = broker.restart()
     broker.wait(3)
     assert len(broker.messages("orders", 2)) == 1
     assert broker.parts.topics.get("orders") is None
     broker.stop()
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_timer_message_that_is_stored_again_does_not_make_a_topic_that_was_deleted(
+    tmp_path: Path, is_restarted: bool
+) -> None:
+    broker = waiting(tmp_path, "orders", 2, {"TIMER_DELAY_MS": "25000"}, timer_roll_window_slot=10)
+    broker.wait(1)
+    delete(broker, "orders")
+    if is_restarted:
+        broker.wait(15)
+        broker = broker.restart()
+    broker.wait(60)
+    assert len(broker.messages("orders", 2)) == 1
+    assert broker.parts.topics.get("orders") is None
+    broker.stop()
+
+
+def test_a_timer_message_that_is_stored_again_makes_a_topic_that_was_deleted_before_it(tmp_path: Path) -> None:
+    broker = waiting(tmp_path, "orders", 2, {"TIMER_DELAY_MS": "25000"}, timer_roll_window_slot=10)
+    delete(broker, "orders")
+    broker.parts.topics.ensure("orders", 16, 6)
+    assert broker.send(broker.connect(), "orders", queue_id=3, properties={"TIMER_DELAY_MS": "25000"}).code == OK
+    again = without_topic(broker, "orders", is_copy=True)
+    again.wait(60)
+    assert again.parts.topics.get("orders") == TopicConfig("orders", 8, 8, 6)
+    again.stop()
+
+
+def test_a_commit_of_a_resumed_half_message_does_not_make_a_topic_that_was_deleted(tmp_path: Path) -> None:
+    broker = waiting(tmp_path, "orders", 2, HALF, auto_create_topic_enable=False)
+    [half] = broker.messages(HALF_TOPIC)
+    told: list[Reply] = []
+    interventions = broker.parts.transactions.interventions
+    interventions.settle(half, Event.DISCARD, ("operator", "test"), told.append, "lost")
+    broker.wait(1)
+    delete(broker, "orders")
+    [given_up] = broker.messages(CHECK_MAX_TOPIC)
+    interventions.resume(given_up, told.append)
+    broker.wait(1)
+    assert [reply.code for reply in told] == [OK, OK]
+    assert commit(broker).code == NO_TOPIC
+    assert broker.parts.topics.get("orders") is None
+    broker.stop()
+
+
+def delete(broker: WholeBroker, topic: str) -> None:
+    """Delete a topic as an operator does."""
+    header = DeleteTopicRequest(topic=topic)
+    assert broker.ask(broker.connect(), RequestCode.DELETE_TOPIC_IN_BROKER, header).code == OK

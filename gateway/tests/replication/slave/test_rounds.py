@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import ensureDeferred
 
+from gateway.broker.takeover import CopyMark
 from gateway.remoting.pending import CallFailed
 from gateway.replication.slave.rounds import TableRounds
 from gateway.settings import Address
@@ -152,6 +153,35 @@ def test_each_change_at_the_master_is_followed(pair: Pair) -> None:
     pair.round()
     pair.assert_equal()
     assert told, "the name servers hear of the changed topics"
+
+
+@pytest.mark.parametrize(
+    "properties", [{"DELAY": "2"}, {"TIMER_DELAY_MS": "1500"}, {"TRAN_MSG": "true", "PGROUP": "producers"}], ids=str
+)
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_promoted_slave_does_not_make_a_topic_that_its_master_deleted(
+    pair: Pair, properties: dict[str, str], is_late: bool
+) -> None:
+    pair.master.parts.topics.put(TopicConfig("gone", 1, 1, 6))
+    pair.round()
+    slave = pair.slave
+    peer = slave.connect()
+    if not is_late:
+        slave.send(peer, "gone", properties=properties)
+    pair.master.parts.topics.delete("gone")
+    pair.round()
+    if is_late:
+        slave.parts.topics.ensure("gone", 1, 6)
+        slave.send(peer, "gone", properties=properties)
+        slave.parts.topics.delete("gone")
+        pair.round()
+    end = slave.parts.log_end
+    slave.stop()
+    CopyMark(slave.directory).set()
+    again = pair.slave = WholeBroker(slave.directory, slave.clock())
+    assert again.parts.store.deletion.deleted_topics.offsets["gone"] == end, "the note is on disk"
+    again.wait(10)
+    assert again.parts.topics.get("gone") is None
 
 
 def test_queues_of_a_topic_that_is_gone_do_not_bring_it_back_at_the_next_start(pair: Pair) -> None:
