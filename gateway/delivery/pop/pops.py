@@ -25,7 +25,7 @@ from wire.message.record import StoredMessage, parse_records
 from wire.message.tags import tags_code
 
 READ_BYTES = 1 << 20
-"""The most bytes of shown messages that are read to see whose filter lets them pass."""
+"""The number of bytes of messages shown at once after which no more are read to see whose filter lets them pass."""
 OPEN_STEPS = 40
 """The steps that a queue costs when it has become free."""
 
@@ -101,23 +101,13 @@ class Pops:
 
     def shown(self, queues: Iterable[ShownQueue]) -> None:
         """Wake those who wait for queues of which hidden messages are shown now."""
+        reading = _ShownReading(self._store)
         for queue in queues:
             self.positions.unread.arrived(queue.topic, queue.queue_id)
             self.revival.shown(queue.topic, queue.queue_id)
-            messages = partial(self._messages_of, queue)
+            messages = partial(reading.messages_of, queue)
             self.held.shown(queue.topic, queue.queue_id, messages)
             self.notified.shown(queue.topic, queue.queue_id, messages)
-
-    def _messages_of(self, queue: ShownQueue) -> list[ShownMessage] | None:
-        """Return the messages of a queue that are shown now; None if they are not in memory, or too many."""
-        topic, queue_id, first, end = queue
-        read = self._store.get_messages_now(topic, queue_id, first, end - first, READ_BYTES)
-        if read is None or read.next_begin_offset < end:
-            return None
-        return [
-            ShownMessage(topic, queue_id, record.queue_offset, _tags_code(record), record)
-            for record in parse_records(b"".join(read.parts))
-        ]
 
     def tick(self) -> None:
         """Deliver due messages again, end pops whose time is over, and open free queues; call this every 100 ms."""
@@ -197,6 +187,38 @@ class Pops:
         needless = self.revive_log.needless()
         self._order_file.persist_now()
         self.revive_log.save_position(needless)
+
+
+class _ShownReading:
+    """The reading of messages that are shown at once: each queue is read once at most, ``READ_BYTES`` of all queues."""
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+        self._left = READ_BYTES
+        self._queue: ShownQueue | None = None
+        self._messages: list[ShownMessage] | None = None
+
+    def messages_of(self, queue: ShownQueue) -> list[ShownMessage] | None:
+        """Return the messages of a queue that are shown now; None if they are not in memory, or too many."""
+        if queue is not self._queue:
+            self._queue, self._messages = queue, self._read(queue)
+        return self._messages
+
+    def _read(self, queue: ShownQueue) -> list[ShownMessage] | None:
+        topic, queue_id, first, end = queue
+        if self._left <= 0:
+            return None
+        read = self._store.get_messages_now(topic, queue_id, first, end - first, self._left)
+        if read is None:
+            return None
+        if read.next_begin_offset < end:
+            self._left = 0
+            return None
+        self._left -= read.total_bytes
+        return [
+            ShownMessage(topic, queue_id, record.queue_offset, _tags_code(record), record)
+            for record in parse_records(b"".join(read.parts))
+        ]
 
 
 def _tags_code(record: StoredMessage) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.broker.takeover import CopyMark
+from gateway.delivery.pop import pops
 from gateway.metadata.names import HALF_TOPIC
 from gateway.metadata.unread_queues import NARROW
 from gateway.replication.replicated_mark import FILE_NAME, build_mark, parse_mark
@@ -26,7 +27,7 @@ from wire.headers.offsets import GetMaxOffsetRequest
 from wire.headers.pop import NotificationRequest
 from wire.headers.pull import QueryMessageRequest, ViewMessageRequest
 from wire.message.flags import PullFlag, SysFlag
-from wire.message.record import build_blank, parse_record
+from wire.message.record import StoredMessage, build_blank, parse_record, parse_records
 
 TO_ALL: dict[str, Any] = {"topic": "orders", "queue_id": 0}
 
@@ -206,6 +207,40 @@ def test_a_shown_message_wakes_the_waiting_pop_whose_filter_lets_it_pass(
     again.report()  # the record of the pop
     assert [popped.record.body for answer in clients[-1].received() for popped in messages(answer)] == [b"two"]
     assert again.parts.pops.held.count(("orders", "group", queue_id)) == 2
+    again.stop()
+
+
+def test_shown_messages_are_read_once_and_up_to_a_limit_for_all_queues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+
+    def parsed(data: bytes) -> list[StoredMessage]:
+        read.append(len(data))
+        return parse_records(data)
+
+    monkeypatch.setattr(pops, "READ_BYTES", 1_200)
+    monkeypatch.setattr(pops, "parse_records", parsed)
+    broker = SyncMaster(tmp_path / "first")
+    for queue_id in range(4):
+        broker.send(broker.connect(), body=bytes(300), queue_id=queue_id, properties={"TAGS": "b"})
+    again = killed(broker, tmp_path / "killed")
+    client, other = again.connect(), again.connect()
+    assert again.ask_all(client, POP, popping(exp="a", poll_time=60_000)) == []
+    header = NotificationRequest(
+        consumer_group="others",
+        topic="orders",
+        queue_id=-1,
+        poll_time=60_000,
+        born_time=again.clock(),
+        exp_type="TAG",
+        exp="a",
+    )
+    assert again.ask_all(other, RequestCode.NOTIFICATION, header) == []
+    again.report()
+    assert len(read) == 3
+    assert sum(read[:2]) < 1_200 < sum(read)
+    assert again.parts.pops.held.count(("orders", "group", -1)) == 1, "woken by the fourth, and held again"
     again.stop()
 
 
