@@ -99,8 +99,8 @@ class DeletedTopics:
                 self._queues[topic, queue_id] = log_end
                 self._is_saved = False
 
-    def note_interrupted(self, topics: Mapping[str, int]) -> None:
-        """Note topics whose deletion a crash interrupted; in memory until the next ``save``.
+    def note_earlier(self, topics: Mapping[str, int]) -> None:
+        """Note deletions that are told late, as one that a crash interrupted; in memory until the next ``save``.
 
         Such a deletion counts unless a later deletion of the topic is noted.
         """

@@ -284,9 +284,7 @@ class Deletion:
 
         Call on the reactor's thread. ``done`` is called when the notes are on disk.
         """
-        for topic in topics:
-            if self.deleted_topics.offsets.get(topic, 0) < log_end:
-                self.deleted_topics.note(topic, log_end)
+        self.deleted_topics.note_earlier(dict.fromkeys(topics, log_end))
         in_thread(self.deleted_topics.save, lambda result: done(_error_of(result)))
 
     def finish(self, in_thread: InThread, done: Deleted) -> None:
@@ -322,7 +320,7 @@ class Deletion:
 
     def finish_interrupted(self) -> None:
         """Finish the deletions of topics that a crash interrupted; blocks. Call before the queues are loaded."""
-        self.deleted_topics.note_interrupted(self._away.topics())
+        self.deleted_topics.note_earlier(self._away.topics())
         self.deleted_topics.save()
         self._away.remove(self._away.leftovers())
         # No directory may come back: if the log lost its end, new messages there are not of the deleted topic.

@@ -23,7 +23,7 @@ def noted_deletions(directory: StoreDirectory) -> tuple[DeletedTopics, str | Non
     files = ReadOnlyFiles()
     deleted = DeletedTopics(files, directory.paths)
     remark = deleted.load()
-    deleted.note_interrupted(QueuesAway(files, directory.paths).topics())
+    deleted.note_earlier(QueuesAway(files, directory.paths).topics())
     return deleted, remark
 
 
