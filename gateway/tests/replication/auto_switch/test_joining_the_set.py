@@ -204,14 +204,19 @@ def test_a_master_alone_shows_what_waits_only_when_another_member_has_it_and_the
     assert second.store.stored_end == second.store.durable_end
 
 
-@pytest.mark.parametrize("count", [2, 3])
-def test_a_topic_made_again_in_a_healthy_group_is_acknowledged_in_a_moment(tmp_path: Path, count: int) -> None:
-    group = Group(tmp_path, 1, count=count, min_in_sync=2)
+def delete_sent_topic(group: Group) -> None:
+    """Send ten messages to topic A, and delete it at the master; slaves do when they copy the tables."""
     group.settle(20)
     for number in range(10):
         group.members[1].store.append(message(b"%d" % number, topic="A"), lambda _: None)
         group.settle(1)
-    delete_topic(group.members[1], "A")  # at slaves when they copy the tables
+    delete_topic(group.members[1], "A")
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_topic_made_again_in_a_healthy_group_is_acknowledged_in_a_moment(tmp_path: Path, count: int) -> None:
+    group = Group(tmp_path, 1, count=count, min_in_sync=2)
+    delete_sent_topic(group)
     told: list[object] = []
     for number in range(5):
         group.members[1].store.append(message(b"again %d" % number, topic="A"), told.append)
@@ -226,20 +231,9 @@ def test_what_comes_behind_a_topic_made_again_does_not_keep_the_slave_from_heari
 ) -> None:
     """More is under way than a slave holds while its disk is busy."""
     monkeypatch.setattr(intake, "PAUSE_BYTES", 1_000)
-    group = Group(tmp_path, 1, min_in_sync=2)
-    first, second = group.members.values()
-    group.settle(20)
-    for number in range(10):
-        first.store.append(message(b"%d" % number, topic="A"), lambda _: None)
-        group.settle(1)
-    delete_topic(first, "A")
     told: list[object] = []
-    for number in range(30):
-        first.store.append(message(b"%d" % number + b"x" * 300, topic="BA"[number % 2]), told.append)
-        first.executor.run()
-        group.carry(1 << 20, 1)  # no report comes back yet
-        second.executor.run()
-    assert not told
+    group = waiting_for_the_master(tmp_path, told)
+    first, second = group.members.values()
     turn_until(group, lambda: len(told) == 30, count=1 << 20, most=40)
     group.settle(10)
     assert second.store.durable_end == first.store.durable_end
@@ -283,11 +277,7 @@ def waiting_for_the_master(tmp_path: Path, told: list[object], most: int = 30) -
     """Return a group whose slave stands at a topic that was made again, of which up to ``most`` messages came."""
     group = Group(tmp_path, 1, min_in_sync=2)
     first, second = group.members.values()
-    group.settle(20)
-    for number in range(10):
-        first.store.append(message(b"%d" % number, topic="A"), lambda _: None)
-        group.settle(1)
-    delete_topic(first, "A")
+    delete_sent_topic(group)
     connection = group.connections[2]
     for number in range(most):
         first.store.append(message(b"%d" % number + b"x" * 300, topic="BA"[number % 2]), told.append)

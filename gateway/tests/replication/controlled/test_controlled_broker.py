@@ -220,16 +220,22 @@ def test_a_start_without_a_controller_goes_on_and_the_role_comes_later(world: Wo
     assert world.lines[0].is_cut
 
 
-def test_a_changed_set_is_looked_at_by_the_service(world: World) -> None:
-    broker, _ = world.broker("1")
-    world.passed(2)
-    world.broker("2")
-    world.passed(2)
+def joined_by_2(world: World) -> Any:
+    """Let the second member join the set with 700 bytes of log, and return the members."""
     lead: Any = Service.made[0].group.lead
     members = lead._group.make_members(FoundLog(0, 0, 0))
     members.connect(2, 700, 700, 0)
     world.passed(1)
     assert world.controller.set == {1, 2}
+    return members
+
+
+def test_a_changed_set_is_looked_at_by_the_service(world: World) -> None:
+    broker, _ = world.broker("1")
+    world.passed(2)
+    world.broker("2")
+    world.passed(2)
+    members = joined_by_2(world)
     assert Service.made[0].changes > 0
     assert broker.ends().confirm_offset == 700
     members.leave(2)
@@ -243,18 +249,14 @@ def test_a_member_that_lacks_what_was_confirmed_before_a_fence_does_not_join_aft
     world.broker("2")
     world.broker("3")
     world.passed(2)
-    lead: Any = Service.made[0].group.lead
-    members = lead._group.make_members(FoundLog(0, 0, 0))
-    members.connect(2, 700, 700, 0)
-    world.passed(1)
-    assert world.controller.set == {1, 2}
+    joined_by_2(world)
     world.lines[0].is_cut = True
     world.passed(13)
     assert all(service.settings.broker_id != 0 for service in running())
     world.lines[0].is_cut = False
     world.passed(3)
     [again] = [service for service in running() if service.settings.broker_id == 0]
-    lead = again.group.lead
+    lead: Any = again.group.lead
     assert lead._group.epoch == 1, "the same epoch"
     members = lead._group.make_members(FoundLog(200, 700, 700))
     assert members.confirmed(700) == 700, "it never falls in an epoch"

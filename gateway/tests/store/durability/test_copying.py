@@ -579,18 +579,22 @@ def test_more_records_are_appended_while_earlier_ones_are_on_their_way(tmp_path:
     assert_equal(slave, master, tmp_path)
 
 
+def log_of_sent(store: MessageStore, *sent: bytes) -> bytes:
+    """Store messages of topic A, and return the bytes of the log that they take."""
+    begin = store.max_commit_log_offset
+    for body in sent:
+        put(store, message(body, topic="A"))
+    added = store.log_bytes(begin, 1 << 20)
+    assert added is not None
+    return added
+
+
 def test_a_queue_begins_again_only_after_what_is_on_its_way(tmp_path: Path) -> None:
     master = opened(tmp_path / "master")
     slave, executor = in_flight(tmp_path / "slave")
-    for number in range(12):
-        put(master, message(b"old%d" % number, topic="A"))
-    old = master.log_bytes(0, 1 << 20)
+    old = log_of_sent(master, *(b"old%d" % number for number in range(12)))
     master.delete_topic("A")
-    for number in range(3):
-        put(master, message(b"new%d" % number, topic="A"))
-    assert old is not None
-    new = master.log_bytes(len(old), 1 << 20)
-    assert new is not None
+    new = log_of_sent(master, *(b"new%d" % number for number in range(3)))
     told: list[bool] = []
 
     slave.append_copied(slave.copied_records(old), told.append)
@@ -608,13 +612,9 @@ def test_a_queue_begins_again_only_after_what_is_on_its_way(tmp_path: Path) -> N
 def test_records_that_are_given_up_are_refused_and_may_come_again(tmp_path: Path, later: bool) -> None:
     master = opened(tmp_path / "master")
     slave, executor = in_flight(tmp_path / "slave")
-    put(master, message(b"old", topic="A"))
-    old = master.log_bytes(0, 1 << 20)
+    old = log_of_sent(master, b"old")
     master.delete_topic("A")
-    put(master, message(b"new", topic="A"))
-    assert old is not None
-    new = master.log_bytes(len(old), 1 << 20)
-    assert new is not None
+    new = log_of_sent(master, b"new")
     told: list[bool] = []
 
     slave.append_copied(slave.copied_records(old), told.append)
