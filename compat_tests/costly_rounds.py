@@ -39,6 +39,10 @@ class Stays(NamedTuple):
 
 
 STAYS: Final[Mapping[str, Stays]] = {
+    "statistics": Stays(2, 2),
+    "transaction_pages": Stays(2),
+    "pops": Stays(6),
+    "lists_together": Stays(3),
     "held_pulls": Stays(pieces=75),
     "heartbeats_together": Stays(21, 22),
     "registrations": Stays(pieces=60),
