@@ -99,6 +99,8 @@ class ReviveLog:
         self._last: dict[int, int] = {}
         self._turn = 0
         self._compacting = 0
+        self._rewritten_end = 0
+        """The commit log offset after the last record that ``compact`` wrote."""
 
     def next_queue(self) -> int:
         """Return the revive queue for the next pop."""
@@ -289,8 +291,12 @@ class ReviveLog:
         return min(needed) - 1 if needed else self._last[queue_id]
 
     def compact(self) -> None:
-        """Write old records that are still needed again, so that a start need not read much; call every second."""
-        if self._compacting:
+        """Write old records that are still needed again, so that a start need not read much; call every second.
+
+        Nothing is written again before the records of the last call are applied: slaves may lack them for long.
+        """
+        store = self._store
+        if self._compacting or store.dispatch_behind_bytes or store.stored_end < self._rewritten_end:
             return
         for queue_id, last in self._last.items():
             records = []
@@ -321,8 +327,10 @@ class ReviveLog:
                 states.append(state_of(key, None, info))
         return states
 
-    def _compacted(self, _stored: bool) -> None:
+    def _compacted(self, stored: bool) -> None:
         self._compacting -= 1
+        if stored:
+            self._rewritten_end = self._offsets.applied_end
 
 
 class _StateRecords:

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
+from gateway.delivery.pop.revive_log import MAX_REPLAY
 from gateway.metadata.names import HALF_TOPIC
 from gateway.settings.replication import BrokerRole
+from gateway.tests.broker.popping import POP, popping
 from gateway.tests.broker.send_requests import BATCH, batch, short
 from gateway.tests.broker.whole_broker import WholeBroker, sending
 from gateway.tests.remoting.conversation import Peer
@@ -182,6 +184,31 @@ def test_delayed_messages_are_released_without_a_slave_and_seen_with_one(broker:
     broker.report()
     broker.wait(3)
     assert broker.bodies() == [b"later"], "once"
+
+
+def test_old_records_of_open_pops_are_written_again_once_while_no_slave_has_them(tmp_path: Path) -> None:
+    broker = SyncMaster(tmp_path, revive_queue_num=1)
+    broker.report()
+    peer = broker.connect()
+    for topic in ("orders", "others"):
+        broker.ask_all(peer, RequestCode.SEND_MESSAGE, sending(topic), b"popped")
+        broker.report()
+        broker.ask_all(peer, POP, popping(topic=topic, order=topic == "others", invisible_time=600_000))
+        broker.report()
+    pops = broker.parts.pops
+    (point,) = pops.check_points
+    log, first = pops.revive_log, point.revive_offset
+    broker.lose()
+    log._last[0] += 2 * MAX_REPLAY
+    broker.wait(2)
+    end = broker.parts.store.durable_end
+    broker.wait(60)
+    assert broker.parts.store.durable_end == end
+    broker.report()
+    assert point.revive_offset > first
+    log._last[0] += 2 * MAX_REPLAY
+    broker.wait(2)
+    assert broker.parts.store.durable_end > end
 
 
 def test_a_stop_with_a_late_slave_answers_and_keeps_everything(broker: SyncMaster, tmp_path: Path) -> None:
