@@ -101,6 +101,8 @@ class ReviveLog:
         self._compacting = 0
         self._rewritten_end = 0
         """The commit log offset after the last record that ``compact`` wrote."""
+        self._misplaced: dict[int, int] = {}
+        """The offset of the last ``state`` record in each revive queue that is not the record's own any more."""
 
     def next_queue(self) -> int:
         """Return the revive queue for the next pop."""
@@ -122,7 +124,9 @@ class ReviveLog:
     def append_states(self, states: Sequence[StateRecord], done: Done) -> None:
         """Write positions of groups like ``append``: those of one queue go to one revive queue.
 
-        So whoever reads a record that is no longer needed also reads the record that replaced or ended it.
+        So whoever reads a record that is no longer needed also reads the record that replaced or ended it. Where an
+        earlier build, or another ``reviveQueueNum``, chose another revive queue, ``compact`` moves the saved position
+        past the records there.
         """
         self._append([self._message(state, self._queue_of(state)) for state in states], done)
 
@@ -237,6 +241,8 @@ class ReviveLog:
                 if record is not None:
                     self._apply(record, queue_id, message.queue_offset)
                     newest.note(record, message.commit_log_offset, queue_id, message.queue_offset)
+                if isinstance(record, StateRecord) and self._queue_of(record) != queue_id:
+                    self._misplaced[queue_id] = message.queue_offset
                 self._last[queue_id] = message.queue_offset
                 count += 1
             if result.next_begin_offset <= offset:
@@ -301,15 +307,16 @@ class ReviveLog:
         for queue_id, last in self._last.items():
             records = []
             most = max(MAX_REPLAY, 2 * (self._points.open_in(queue_id) + self._states.count(queue_id)))
+            before = max(last - most, self._misplaced.get(queue_id, -1) + 1)
             for point in self._points.oldest(queue_id, COMPACTED_AT_ONCE):
-                if last - point.revive_offset <= most:
+                if point.revive_offset >= before:
                     break
                 if not point.reviving:
                     records.append(point.record(self._broker_name))
             if records:
                 self._compacting += 1
                 self.append(records, queue_id, self._compacted)
-            states = self._needed_states(queue_id, last - most)
+            states = self._needed_states(queue_id, before)
             if states:
                 self._compacting += 1
                 self.append_states(states, self._compacted)

@@ -114,6 +114,26 @@ def test_a_reset_opens_the_queue_at_a_promoted_slave_too(pair: Pair, waits_s: in
     assert bodies(in_order(promoted, promoted.connect())) == [b"b", b"c"]
 
 
+def test_a_reset_opens_the_queue_at_a_promoted_slave_also_after_a_change_of_revive_queue_num(pair: Pair) -> None:
+    """The record of the pop is in another revive queue than that of the reset, and an older pop there is open."""
+    client = filled(pair.master, "a", "b", "c")
+    for number in range(8):
+        pair.master.send(client, topic="others", body=b"%d" % number)
+    for _ in range(8):  # one for each revive queue
+        (other,) = pop(pair.master, client, topic="others", max_msg_nums=1, invisible_time=600_000)
+        if other.words[3] == "5":  # that of the reset
+            assert ack(pair.master, client, other, topic="others") == ResponseCode.SUCCESS
+    in_order(pair.master, client)
+    pair.master.stop()
+    pair.master = WholeBroker(pair.master.directory, pair.master.clock(), revive_queue_num=7)
+    pair.client = client = pair.master.connect()
+    pair.master.ask(client, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset(1))
+    pair.master.wait(2 * SAVED_S)
+    pair.carry()
+    promoted = pair.promoted()
+    assert bodies(in_order(promoted, promoted.connect())) == [b"b", b"c"]
+
+
 def again_from(broker: WholeBroker, pair: Pair) -> None:
     """Let the pair have copies of a stopped broker's directory: its former slave is the master now."""
     pair.slave.stop()
