@@ -80,18 +80,19 @@ class Groups(NamedConfigs[GroupsFile, SubscriptionGroupConfig]):
             return SubscriptionGroupConfig(group_name=group)
         return config
 
-    def find(self, group: str, maker: str = CLIENTS) -> SubscriptionGroupConfig | None:
+    def find(self, group: str, maker: str = CLIENTS, *, is_lost: bool = False) -> SubscriptionGroupConfig | None:
         """Return the group; create it with the defaults if that is allowed (autoCreateSubscriptionGroup).
 
         Return None for a group that may not be created, or if no group may have this name. A slave creates no group,
         and returns what its master would create.
 
         :param maker: the same as in ``put_all``.
+        :param is_lost: True if the group existed and the table lost it: the group is created in any case.
         """
         config = self.get(group)
         if config is not None:
             return config
-        if not (self._settings.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)):
+        if not (is_lost or self._settings.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)):
             return None
         if group_name_fault(group) is not None:
             return None

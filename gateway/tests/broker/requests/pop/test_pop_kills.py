@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 
+from gateway.broker.takeover import CopyMark
 from gateway.tests.broker.popping import POP, ack, bodies, filled, pop, popping, reset
 from gateway.tests.broker.whole_broker import WholeBroker
+from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.disk.revive_log import CheckPointRecord
 from wire.headers.declare import build_header
+from wire.headers.groups import DeleteSubscriptionGroupRequest
 from wire.headers.topics import DeleteTopicRequest
 
 
@@ -88,26 +91,42 @@ def _promoted(broker: WholeBroker, to: Path, **changed: Any) -> WholeBroker:
     shutil.copytree(broker.directory, to)
     for file in (to / "config").glob("subscriptionGroup.json*"):
         file.unlink()
+    CopyMark(to).set()
     return WholeBroker(to, broker.clock(), **changed)
 
 
+@pytest.mark.parametrize("creates", [True, False], ids=["automatic creation", "none"])
 def test_popped_messages_come_again_though_the_table_of_groups_was_behind_the_log(
-    broker: WholeBroker, tmp_path: Path
+    broker: WholeBroker, tmp_path: Path, creates: bool
 ) -> None:
     client = filled(broker, "a", "b")
     pop(broker, client)
-    promoted = _promoted(broker, tmp_path / "promoted")
+    promoted = _promoted(broker, tmp_path / "promoted", auto_create_subscription_group=creates)
     promoted.wait(11)  # nobody asks, and so makes the group
     assert bodies(pop(promoted, promoted.connect())) == [b"a", b"b"]
 
 
-def test_popped_messages_of_a_group_that_nobody_may_make_are_dropped(broker: WholeBroker, tmp_path: Path) -> None:
+def test_messages_popped_in_order_wait_for_a_group_that_the_table_lacks(broker: WholeBroker, tmp_path: Path) -> None:
+    client = filled(broker, "a", "b", "c")
+    first, *_ = pop(broker, client, order=True, max_msg_nums=2)
+    assert ack(broker, client, first) == ResponseCode.SUCCESS
+    promoted = _promoted(broker, tmp_path / "promoted", auto_create_subscription_group=False)
+    client = promoted.connect()
+    promoted.wait(60)
+    assert promoted.ask(client, POP, popping(order=True)).code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+    promoted.parts.groups.put_all([SubscriptionGroupConfig(group_name="group")])
+    assert bodies(pop(promoted, client, order=True)) == [b"b", b"c"]
+
+
+def test_popped_messages_of_a_group_that_was_deleted_are_dropped(broker: WholeBroker, tmp_path: Path) -> None:
     client = filled(broker, "a", "b")
     pop(broker, client)
-    promoted = _promoted(broker, tmp_path / "promoted", auto_create_subscription_group=False)
-    promoted.wait(11)
-    assert promoted.parts.groups.get("group") is None
-    assert not len(promoted.parts.pops.check_points)
+    broker.ask(client, RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteSubscriptionGroupRequest(group_name="group"))
+    broker.stop()
+    again = WholeBroker(broker.directory, broker.clock(), auto_create_subscription_group=False)
+    again.wait(11)
+    assert again.parts.groups.get("group") is None
+    assert not len(again.parts.pops.check_points)
 
 
 def test_messages_that_together_do_not_fit_a_file_of_the_log_come_again(tmp_path: Path) -> None:
