@@ -10,7 +10,7 @@ changes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -223,6 +223,10 @@ class Guard:
         if self._refused is not None:
             self._refused(refused)
 
+    def note_need(self, request: Request, name: str, need: Need, rule: str) -> None:
+        """Note that a right was refused."""
+        self.note(request, name, f"{need.kind.value}:{need.name}", need.actions, rule)
+
     def note_change(self, request: Request, name: str, need: Need, rule: str) -> None:
         """Tell of a request that was admitted, if it is an administrative change."""
         if self._changed is not None and is_change(need) and request.command.code not in ROUTINE:
@@ -251,6 +255,10 @@ class LetIn:
         self._rule = rule
 
     def may(self, need: Need, /) -> bool:  # noqa: ARG002 - as declared
+        """Return True."""
+        return True
+
+    def may_get(self, request: Request, needs: Iterable[Need], /) -> bool:  # noqa: ARG002 - as declared
         """Return True."""
         return True
 
@@ -336,6 +344,19 @@ class KnownCaller:
             found = self._may[need] = not self._rules.judges or self.account.judge(need, self.host).allowed
         return found
 
+    def may_get(self, request: Request, needs: Iterable[Need], /) -> bool:
+        """Return whether a client of the account may get a request of the broker; a refusal is noted."""
+        try:
+            account = self._current(request)
+        except RequestRefused:
+            return False
+        for need in needs if self._rules.judges else ():
+            ruling = account.judge(need, self.host)
+            if not ruling.allowed:
+                self._guard.note_need(request, account.name, need, ruling.rule)
+                return False
+        return True
+
     def allows(self, request: Request, need: Need, /) -> bool:
         """Return whether the account has a right; a refusal is noted."""
         try:
@@ -372,7 +393,7 @@ class KnownCaller:
         if ruling.allowed:
             self._guard.note_change(request, account.name, need, ruling.rule)
         else:
-            self._guard.note(request, account.name, f"{need.kind.value}:{need.name}", need.actions, ruling.rule)
+            self._guard.note_need(request, account.name, need, ruling.rule)
         return ruling
 
     def _current(self, request: Request) -> Account:

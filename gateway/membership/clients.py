@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator
 
 from gateway.remoting.channel import Channel
 from gateway.remoting.declared import Need
-from gateway.remoting.dispatch import Caller
+from gateway.remoting.dispatch import Caller, Request
+from wire.codes import RequestCode
+from wire.command import RemotingCommand
 
 
 class ConnectedClient:
@@ -52,6 +54,13 @@ class ConnectedClient:
     def may(self, needs: Iterable[Need]) -> bool:
         """Return whether the client has all these rights now; True without access control."""
         return self.caller is None or all(map(self.caller.may, needs))
+
+    def may_get(self, code: RequestCode, *needs: Need) -> bool:
+        """Return whether the client may get a request of the broker now; a refusal is logged.
+
+        Without rights that it needs, the client must still have an account that is enabled and has the same key.
+        """
+        return self.caller is None or self.caller.may_get(Request(self.channel, RemotingCommand(code)), needs)
 
 
 class Clients:
@@ -101,14 +110,14 @@ class Clients:
             self._forget_id(client)
         return client
 
-    def producer_of(self, client_id: str) -> Channel | None:
-        """Return a producer's connection by its client id, for a reply to a request-reply call; None for none.
+    def producer_of(self, client_id: str) -> ConnectedClient | None:
+        """Return a connected producer by its client id, for a reply to a request-reply call; None for none.
 
         Of hundreds of thousands of members only those with this id are looked at: anybody may ask for any id.
         """
         for channel, client in self._by_id.get(client_id, {}).items():
             if client.producer_groups and not channel.closed:
-                return channel
+                return client
         return None
 
     def _forget_id(self, client: ConnectedClient) -> None:

@@ -65,6 +65,12 @@ class Caller(Protocol):
     def may(self, need: Need, /) -> bool:
         """Return whether the account has a right now, of which no request tells; a refusal is not logged."""
 
+    def may_get(self, request: Request, needs: Iterable[Need], /) -> bool:
+        """Return whether a client of the account may get a request of the broker; a refusal is logged.
+
+        :param needs: the rights that the client must have, besides an account that is enabled and has the same key.
+        """
+
     def allows(self, request: Request, need: Need, /) -> bool:
         """Return whether the account has a right; a refusal is logged."""
 

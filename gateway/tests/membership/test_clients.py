@@ -41,9 +41,9 @@ def test_a_producer_is_found_by_the_client_id_that_it_has_now() -> None:
     assert clients.producer_of("c1") is None
     for producer in (first, second):
         producer.producer_groups["g"] = 1
-    assert clients.producer_of("c1") is first.channel
+    assert clients.producer_of("c1") is first
     clients.seen(first.channel, "c2", 0, 513, 2_000)
-    assert (clients.producer_of("c1"), clients.producer_of("c2")) == (second.channel, first.channel)
+    assert (clients.producer_of("c1"), clients.producer_of("c2")) == (second, first)
     clients.remove(second.channel)
     assert clients.producer_of("c1") is None
     for client in (consumer, first):

@@ -116,7 +116,7 @@ class ConsumerState(DeskRequests):
             offset = messages[0].commit_log_offset
             needed = message_needs(header.consumer_group, messages)
             request.require_of_message(offset, *needed)
-            if not client.may(needed):
+            if not client.may_get(RequestCode.CONSUME_MESSAGE_DIRECTLY, *needed):
                 raise RequestRefused(
                     ResponseCode.NO_PERMISSION,
                     f"the account of the consumer {client.client_id} may not consume the message at offset {offset}",

@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred, succeed
 from gateway.broker.desk import Desk, DeskRequests
 from gateway.broker.requests.sending.send import SendMessage
 from gateway.errors import RequestRefused
+from gateway.membership.clients import ConnectedClient
 from gateway.metadata.names import REPLY_TOPIC_ENDING
 from gateway.remoting.channel import Channel
 from gateway.remoting.declared import PUB, needs, on_topic
@@ -127,9 +128,10 @@ class ReplyMessage(DeskRequests):
         client_id = message.property_map.get(PropertyName.REPLY_TO_CLIENT)
         if client_id is None:
             return f"reply message properties[{PropertyName.REPLY_TO_CLIENT}] is null"
-        channel = self._desk.heartbeats.clients.producer_of(client_id)
-        if channel is None:
+        client = self._desk.heartbeats.clients.producer_of(client_id)
+        if client is None:
             return f"push reply message fail, channel of <{client_id}> not found."
+        channel = client.channel
         line = self._line(channel)
         if len(line.waiting) >= MAX_WAITING_PUSHES:
             return f"push reply message fail, {MAX_WAITING_PUSHES} replies already wait for <{client_id}>."
@@ -137,19 +139,19 @@ class ReplyMessage(DeskRequests):
         if not self._bytes.take(channel, size):
             return "push reply message fail, " + self._bytes.refusal(channel, f"bytes of replies for <{client_id}>")
         try:
-            return await self._push_in_turn(channel, line, message, header)
+            return await self._push_in_turn(client, line, message, header)
         finally:
             self._bytes.give_back(channel, size)
 
     async def _push_in_turn(
-        self, channel: Channel, line: _Line, message: OutgoingMessage, header: SendMessageRequest
+        self, client: ConnectedClient, line: _Line, message: OutgoingMessage, header: SendMessageRequest
     ) -> str | None:
-        client_id = message.property_map[PropertyName.REPLY_TO_CLIENT]
+        client_id, code = message.property_map[PropertyName.REPLY_TO_CLIENT], RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
         await line.enter()
         try:
-            answer = await channel.call(
-                RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, self._push(message, header), message.body, PUSH_TIMEOUT_S
-            )
+            if not client.may_get(code):
+                return f"push reply message fail, the account of <{client_id}> is not let in any more."
+            answer = await client.channel.call(code, self._push(message, header), message.body, PUSH_TIMEOUT_S)
         except CallFailed as error:
             return f"push reply message to {client_id} fail. {error}"
         finally:
