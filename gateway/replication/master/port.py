@@ -122,6 +122,8 @@ class SlavePort(Factory):
         self._reported = reported
         self.make_talk: Callable[[], SlaveTalk] = ClassicTalk
         """Makes what knows the bytes of the protocol, for each connection."""
+        self.hurries = True
+        """Implements ``Owner.hurries``; the role sets it."""
         self._lines: dict[SlaveLine, None] = {}
         self._port: IListeningPort | None = None
         self._next_look: IDelayedCall | None = None

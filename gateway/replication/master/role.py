@@ -73,7 +73,8 @@ class Master:
         self._members = members
         self._port = port = SlavePort(store, self._copies, self._settings, self._around, self, self._reported)
         self._refuse("bytes", self._refusals.get("bytes"))
-        if self._stage is None:
+        port.hurries = self._stage is not None
+        if not port.hurries:
             store.listen(lambda _: port.follow_soon())
         if self._group is not None:
             port.make_talk = self._group.lead(store, self._settings.mapped_file_size_commit_log)

@@ -62,6 +62,10 @@ class Owner(Protocol):
     def follow_later(self, seconds: float) -> None:
         """Call ``follow`` of each connection after a while."""
 
+    @property
+    def hurries(self) -> bool:
+        """True if senders wait for slaves."""
+
     def seconds(self) -> float:
         """Return seconds that never run backwards."""
 
@@ -80,6 +84,8 @@ class SlaveLine(TwistedProtocol):
         self._is_admitted = False
         self._is_paused = False
         self._is_reading = False
+        self._read_to = 0
+        """The end of the log when the last read began."""
         self._sealed: SealedLine | None = None
         self._entry = EntryReader()
         self.has_entered = False
@@ -193,13 +199,15 @@ class SlaveLine(TwistedProtocol):
         """Send what the log has and the slave lacks, as far as the connection takes it, or news without bytes."""
         if not self.sends or self._is_paused or self._is_reading or self.is_closed:
             return
-        if self.sent_end < self._owner.durable_end():
+        durable_end = self._owner.durable_end()
+        if self.sent_end < durable_end:
             most, now_s = self._owner.most_in_second, self._owner.seconds()
             left = None if most is None else self._pace.left(now_s, most)
             if left == 0:
                 self._owner.follow_later(self._pace.wait_s(now_s))
                 return
             self._is_reading = True
+            self._read_to = durable_end
             self._owner.read(self.sent_end, left, self._read)
         elif self._talk.has_news:
             self.give_sign_of_life()
@@ -253,7 +261,10 @@ class SlaveLine(TwistedProtocol):
                 position += count
             if self._owner.most_in_second is not None:
                 self._pace.sent(len(result))
-            self.follow()
+            if self._owner.hurries or self.sent_end < self._read_to:
+                self.follow()
+            else:
+                self._owner.follow_later(0)  # what was stored meanwhile goes with what comes next
 
     def _reply(self) -> None:
         if self._is_admitted and not self.is_closed and (reply := self._talk.reply()):

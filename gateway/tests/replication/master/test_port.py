@@ -396,6 +396,38 @@ def test_a_slave_for_which_nobody_waits_gets_the_commits_of_a_moment_at_once() -
     assert [len(stretch.body) for stretch in slave.received()] == [30]
 
 
+@pytest.mark.parametrize(("hurries", "at_once"), [(True, [30, 10]), (False, [30])])
+def test_what_is_stored_while_the_log_is_read_waits_a_moment_if_nobody_waits_for_slaves(
+    hurries: bool, at_once: list[int]
+) -> None:
+    master = Master()
+    master.port.hurries = hurries
+    slave = master.joined()
+    slave.received()
+    read, appended = master.log.log_bytes, [RECORD]
+
+    def read_while_a_message_comes(start: int, limit: int) -> bytes | None:
+        data = read(start, limit)
+        master.log.data += appended.pop() if appended else b""
+        return data
+
+    master.log.log_bytes = read_while_a_message_comes  # type: ignore[method-assign]
+    master.append(3)
+    assert [len(stretch.body) for stretch in slave.received()] == at_once
+    master.reactor.advance(LEAST_WAIT_S)
+    assert sum(at_once) + sum(len(stretch.body) for stretch in slave.received()) == 40
+
+
+@pytest.mark.parametrize("hurries", [True, False])
+def test_a_slave_that_lacks_much_gets_it_without_a_pause(hurries: bool) -> None:
+    master = Master()
+    master.port.hurries = hurries
+    slave = master.joined()
+    slave.received()
+    master.append(100)
+    assert sum(len(stretch.body) for stretch in slave.received()) == 1_000
+
+
 def test_a_slave_that_waits_for_its_next_second_holds_up_no_other() -> None:
     master = Master(ha_flow_control_enable=True, max_ha_transfer_bytes_in_second=20)
     master.listed = {**SLAVE, 2: "10.0.0.3:10911"}
