@@ -50,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=int(os.environ.get("COMPAT_MESSAGES", "10000")),
         help="messages per API",
     )
-    parser.addoption("--starts", type=int, default=0, help="new groups that begin; 0: as many as half a minute allows")
+    parser.addoption("--starts", type=int, default=0, help="new groups that begin; 0: as many as ten seconds allow")
     parser.addoption("--record-seconds", action="store_true", help="write compat_tests/seconds.json anew")
     parser.addoption("--record-vectors", action="store_true", help="write compat_tests/vectors anew")
 
