@@ -21,8 +21,9 @@ FOUND = [
     # A stop passed over the second in which the broker had begun, before anybody had read its timer messages.
     ("timer-reopen-async", 21),
     # A stop soon after a start passed over the first second of the time before the start, and delivered the rest again.
-    ("timer-recall-async", 1),
+    ("timer-recall-async", 17),
 ]
+"""Each is found again within as many images as of any other seed."""
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
@@ -34,7 +35,7 @@ def test_every_promise_is_kept_after_a_crash(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "seed"), FOUND)
 def test_what_was_found_once_stays_mended(name: str, seed: int) -> None:
-    assert Exploration(WORKLOADS[name], seed, images=100).run().images > 100
+    assert Exploration(WORKLOADS[name], seed, images=IMAGES).run().images > IMAGES
 
 
 def test_the_same_seed_makes_the_same_images() -> None:
