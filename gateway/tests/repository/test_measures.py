@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from docs.measure import Figure, figures
+from docs.measure import figures
 
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize(
-    "figure", [figure for figure in figures(ROOT) if figure.title != "lines"], ids=lambda figure: figure.title
-)
-def test_the_product_stays_easy_to_read(figure: Figure) -> None:
-    assert figure.value <= figure.limit, "\n".join(f"{place.amount} {place.what}" for place in figure.places)
+def test_the_product_stays_easy_to_read() -> None:
+    # Measured here, not while tests are collected: each worker would do it, and it takes seconds.
+    over = [figure for figure in figures(ROOT) if figure.title != "lines" and figure.value > figure.limit]
+    told = [f"{figure.title}: {place.amount} {place.what}" for figure in over for place in figure.places]
+    assert not over, "\n".join(told)

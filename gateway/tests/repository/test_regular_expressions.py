@@ -190,7 +190,10 @@ class Use(NamedTuple):
 
 
 def _uses(source: str) -> Iterator[Use]:
-    tree = ast.parse((ROOT / source).read_text(encoding="utf-8"))
+    text = (ROOT / source).read_text(encoding="utf-8")
+    if not re.search(r"\bre\.", text):  # most have none, and take seconds to parse
+        return
+    tree = ast.parse(text)
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     searched = {
         node.value.id
