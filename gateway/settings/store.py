@@ -355,7 +355,8 @@ class StoreSettings(LightQueueSettings, ReplicationSettings):
     @property
     def sync_flush(self) -> bool:
         """True if nothing is answered or visible before it is on disk: always where copies are awaited, or made."""
-        return self.flush_disk_type is FlushDiskType.SYNC_FLUSH or self.copies_awaited > 0 or self.is_slave
+        copies = self.copies_awaited > 0 or self.is_slave or self.enable_controller_mode
+        return copies or self.flush_disk_type is FlushDiskType.SYNC_FLUSH
 
     @property
     def max_record_bytes(self) -> int:

@@ -124,10 +124,16 @@ def of_members(settings: Settings) -> Iterator[Conflict]:
             yield Conflict(
                 ("enableControllerMode", "minInSyncReplicas"), "no controller, no sync state set: see inSyncReplicas"
             )
-    elif not settings.all_ack_in_sync_state_set:
+        return
+    if not settings.all_ack_in_sync_state_set:
         yield Conflict(
             ("enableControllerMode", "allAckInSyncStateSet"),
             "a send waits for every member of the sync state set in any case: a switch would lose messages otherwise",
+        )
+    if settings.flush_disk_type is FlushDiskType.ASYNC_FLUSH:
+        yield Conflict(
+            ("enableControllerMode", "flushDiskType"),
+            "a member sends, shows and reports only what is on its disk, as with SYNC_FLUSH",
         )
 
 

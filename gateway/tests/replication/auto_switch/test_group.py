@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,12 @@ import pytest
 from gateway.broker.requests.sending.put_answers import ANSWER_OF
 from gateway.replication.epoch_file import NAME, EpochFile
 from gateway.replication.epochs import EpochTooOld
+from gateway.settings.store import FlushDiskType
 from gateway.store.put_result import PutStatus
 from gateway.tests.replication.auto_switch.world import Controller, Group, Member
 from gateway.tests.replication.test_pair import log_of
 from gateway.tests.store.durability.test_copying import units
+from gateway.tests.store.small_store import SMALL
 from wire.codes import ResponseCode
 from wire.message.record import parse_record
 
@@ -49,6 +52,17 @@ def test_whatever_is_killed_acknowledged_messages_stay_where_they_are(
     group.heal()
 
     assert group.told
+    assert_acknowledged_stays(group)
+
+
+def test_members_with_async_flush_show_and_acknowledge_what_is_sent(tmp_path: Path) -> None:
+    settings = replace(SMALL, enable_controller_mode=True, flush_disk_type=FlushDiskType.ASYNC_FLUSH)
+    group = Group(tmp_path, 1, store_settings=settings)
+    group.settle(15)
+    assert group.controller.in_sync == {1, 2}
+    group.send()
+    group.heal()
+    assert len(group.acknowledged) == 1
     assert_acknowledged_stays(group)
 
 

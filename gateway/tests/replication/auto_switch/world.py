@@ -25,6 +25,7 @@ from gateway.replication.slave.receiver import Receiver
 from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings import Address, Settings
 from gateway.settings.replication import BrokerRole
+from gateway.settings.store import StoreSettings
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.store.recovery.log_cut import cut_log
@@ -98,7 +99,7 @@ class Member:
         executor = self.executor
         self.store = small_store(
             self.directory,
-            replace(SMALL),
+            replace(self.group.store_settings),
             clock=self.group.clock,
             soon=executor.soon,
             in_thread=executor.in_thread,
@@ -192,8 +193,11 @@ class Member:
 class Group:
     """Members, connections, and dice; ``members`` begins with the first master."""
 
-    def __init__(self, root: Path, seed: int, *, count: int = 2, min_in_sync: int = 1) -> None:
+    def __init__(
+        self, root: Path, seed: int, *, count: int = 2, min_in_sync: int = 1, store_settings: StoreSettings = SMALL
+    ) -> None:
         self.root, self.random = root, Random(seed)
+        self.store_settings = store_settings
         self.min_in_sync = min_in_sync
         self.clock = Clock()
         self.controller = Controller()

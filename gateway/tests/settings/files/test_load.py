@@ -117,6 +117,10 @@ def test_a_member_of_a_controller_has_any_role_and_needs_a_port() -> None:
     member = ["enableControllerMode=true", "controllerAddr=k1:9878;k2:9878"]
     assert with_set(*member, "brokerId=7").notices == ()
     assert with_set(*member).settings.min_in_sync_replicas == 2
+    flushing = with_set(*member, "flushDiskType=ASYNC_FLUSH", "inSyncReplicas=1")
+    (notice,) = flushing.notices
+    assert notice.endswith("a member sends, shows and reports only what is on its disk, as with SYNC_FLUSH")
+    assert flushing.settings.sync_flush
     with pytest.raises(SettingsError, match="a controller is told the port before the broker listens on it"):
         with_set(*member, "listenPort=0")
     (notice,) = with_set(*member, "allAckInSyncStateSet=false").notices
