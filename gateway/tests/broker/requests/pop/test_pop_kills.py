@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from gateway.broker.takeover import CopyMark
+from gateway.settings.store import FlushDiskType
 from gateway.tests.broker.popping import POP, ack, bodies, filled, pop, popping, reset
 from gateway.tests.broker.whole_broker import WholeBroker
 from wire.bodies.subscriptions import SubscriptionGroupConfig
@@ -171,6 +173,31 @@ def test_an_orderly_stop_leaves_little_to_read(broker: WholeBroker) -> None:
     last = again.restart()
     assert last.parts.pops.revive_log.rebuild(-1) == 0
     assert pop(last, last.connect()) == []
+
+
+def test_a_start_after_a_power_failure_reads_only_what_came_after_the_saved_position(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With ASYNC_FLUSH: of the log only the flushed part is left, of tables everything that was written."""
+    broker = WholeBroker(tmp_path / "store", flush_disk_type=FlushDiskType.ASYNC_FLUSH, revive_queue_num=1)
+    client = filled(broker, *map(str, range(40)))
+    for _ in range(40):
+        (message,) = pop(broker, client, max_msg_nums=1)
+        ack(broker, client, message)
+        broker.wait(0.25)
+    (kept,) = pop(broker, filled(broker, "kept"))
+    broker.wait(6)
+    pop(broker, filled(broker, "lost"))
+    flushed = broker.parts.store.flushed_offset
+    assert flushed < broker.parts.store.stored_end
+    shutil.copytree(broker.directory, tmp_path / "failed")
+    (log_file,) = (tmp_path / "failed" / "commitlog").iterdir()
+    log_file.write_bytes(log_file.read_bytes()[:flushed].ljust(log_file.stat().st_size, b"\0"))
+    caplog.set_level(logging.INFO, "gateway.pop")
+    failed = WholeBroker(tmp_path / "failed", broker.clock())
+    (found,) = [vars(record)["facts"] for record in caplog.records if record.message == "popped messages found"]
+    assert found == {"records": 1, "open": 1}
+    assert ack(failed, failed.connect(), kept) == ResponseCode.SUCCESS
 
 
 def test_old_records_that_are_still_needed_are_written_again(
