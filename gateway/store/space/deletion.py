@@ -264,8 +264,8 @@ class Deletion:
 
         Deletions that did not reach the disk before are finished as well, or ``done`` gets the error that keeps them.
         """
-        log_end = self._log.visible_end
         before = self.deleted_topics.offsets.get(topic)
+        log_end = max(self._log.visible_end, before or 0)  # a slave notes also what is not visible yet
         # Noted also without a queue: messages that wait for their time or their outcome may name the topic.
         if before != log_end or any(queue.topic == topic for queue in self._queues):
             # Noted before the queues go: a flush without these queues then saves the note.

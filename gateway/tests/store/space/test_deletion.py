@@ -480,6 +480,15 @@ def test_a_topic_goes_at_once_and_its_files_in_a_thread_while_it_may_be_made_ane
     assert bodies(opened(killed(tmp_path / "s"))) == [b"new"]
 
 
+def test_a_deletion_does_not_lower_what_was_noted_of_a_log_that_readers_do_not_see_yet(tmp_path: Path) -> None:
+    store = opened(tmp_path / "s")
+    put(store, b"old")
+    hidden_end = store.stored_end + 500
+    store.deletion.note_deleted(["T"], hidden_end, in_this_thread, lambda _: None)
+    store.delete_topic("T")
+    assert store.deletion.deleted_topics.offsets["T"] == hidden_end
+
+
 def test_a_deletion_that_a_kill_interrupts_is_finished_by_the_next_start(tmp_path: Path) -> None:
     executor = Executor()
     store = opened(tmp_path / "s")
