@@ -572,6 +572,11 @@ class BrokerParts:
         """The offset after the last message of the log."""
         return self.store.max_commit_log_offset
 
+    @property
+    def shown_end(self) -> int:
+        """The offset after the last message that readers may see."""
+        return self.store.shown_end
+
     def lacks_filler(self, log_end: int) -> bool:
         """Return whether the log may lack only the filler that ends a file of its master's log.
 
@@ -587,16 +592,20 @@ class BrokerParts:
 
         :raises RequestRefused: SYSTEM_ERROR: a deletion is not on disk.
         """
-        ends: dict[str, int] = {}
-        for topic, queue_id in self.store.queues():
-            if topic in topics:
-                ends[topic] = max(ends.get(topic, 0), self.store.covered_end(topic, queue_id))
-        away = [topic for topic in topics if topic not in ends]
+        found = {topic for topic, _ in self.store.queues() if topic in topics}
+        away = [topic for topic in topics if topic not in found]
         await saved(
             partial(self.store.deletion.note_deleted, away, log_end, self.in_thread),
             "deletion of topics without queues",
         )
-        await delete_queues(self.store, [topic for topic, end in ends.items() if end <= log_end], self.in_thread)
+        # Looked at one by one: messages of a topic that was made again may come while others are deleted.
+        await delete_queues(self.store, filter(partial(self._ends_below, log_end), sorted(found)), self.in_thread)
+
+    def _ends_below(self, log_end: int, topic: str) -> bool:
+        """Return whether every message of a topic lies below an offset of the log."""
+        return all(
+            self.store.covered_end(name, queue_id) <= log_end for name, queue_id in self.store.queues() if name == topic
+        )
 
     def timed(self, message: OutgoingMessage) -> OutgoingMessage:
         """Return a message with a time of delivery as it is stored until then.

@@ -99,6 +99,10 @@ class Tables(Protocol):
     def log_end(self) -> int:
         """The offset after the last message that was copied."""
 
+    @property
+    def shown_end(self) -> int:
+        """The offset after the last message that readers may see."""
+
     def lacks_filler(self, log_end: int) -> bool:
         """Return whether the log may lack only the filler that ends a file of its master's log, which comes later."""
 
@@ -128,8 +132,11 @@ class TableRounds:
         self._around = around
         self._master = master
         self._failures: dict[str, str] = {}
-        self._gone: dict[str, None] = {}
-        """Topics that the master deleted: the log may be behind, so messages of such a topic may still come."""
+        self._gone: dict[str, int | None] = {}
+        """Topics that the master deleted, with the end of its log after that, None until the master tells it.
+
+        Messages of such a topic may still come below this end.
+        """
         self._consumers: ConsumerOffsetTable | None = None
         self._levels: Mapping[int, int] | None = None
         """The offsets that this round was told; None if it was told nothing."""
@@ -223,7 +230,7 @@ class TableRounds:
 
     async def _copy_topics(self, master: Address) -> None:
         # Messages below are older than the table, so a topic that is not in the table was deleted after them.
-        log_end = self._tables.log_end
+        log_end, shown_end = self._tables.log_end, self._tables.shown_end
         pages: Pages[TopicConfig] = Pages(self._tables.topics.data_version)
         while pages.needs_more:
             header = GetAllTopicConfigRequest(
@@ -233,10 +240,15 @@ class TableRounds:
             table: TopicConfigTable = await self._around.off_reactor(partial(TopicConfigTable.parse, answer.body))
             total = parse_header(GetAllTopicConfigResponse, answer.ext_fields).total_topic_num
             pages.add(table.configs, table.data_version, total)
-        if pages.version is not None and pages.is_whole and not pages.is_known:
+        if not (pages.is_known or pages.is_whole):
+            return  # which topics exist now is not known
+        is_followed = self._topics_of == master
+        if not is_followed:  # another master may never have learnt of a topic that has messages
+            self._gone.clear()
+        if not pages.is_known and pages.version is not None:
             gone = self._tables.topics.follow(TopicConfigTable(pages.configs, pages.version))
             log.info("topics are those of the master", topics=len(pages.configs), gone=len(gone))
-            if self._topics_of == master:  # another master may never have learnt of a topic that has messages
+            if is_followed:
                 self._gone.update(dict.fromkeys(gone))
             await self._tables.forget_topics(gone)
         self._topics_of = master
@@ -246,6 +258,8 @@ class TableRounds:
             del self._gone[next(iter(self._gone))]
         if self._gone:
             await self._tables.delete_queues_below(self._gone, log_end)
+        for topic in [topic for topic, end in self._gone.items() if end is not None and end <= shown_end]:
+            del self._gone[topic]
 
     async def _copy_groups(self, master: Address) -> None:
         pages: Pages[SubscriptionGroupConfig] = Pages(self._tables.groups.data_version)
@@ -292,6 +306,8 @@ class TableRounds:
         except (KeyError, ValueError):
             raise GatewayError("the master does not tell where its log begins") from None
         self.log_end, self.log_end_at_ms = max(end, 0), self._around.clock_ms()
+        for topic in [topic for topic, gone_end in self._gone.items() if gone_end is None]:
+            self._gone[topic] = self.log_end
         self.log_begin = max(begin, 0)  # upstream says -1 as long as the log is empty
         if (role := table.get(ROLE, "")) != BrokerRole.SLAVE:  # a former master tells that it is one now
             self.master_role = role

@@ -11,7 +11,7 @@ from twisted.internet.defer import ensureDeferred
 
 from gateway.broker.takeover import CopyMark
 from gateway.remoting.pending import CallFailed
-from gateway.replication.slave.rounds import TableRounds
+from gateway.replication.slave.rounds import TAKE_AGAIN_MS, TAKE_S, TableRounds
 from gateway.settings import Address
 from gateway.tests.broker.whole_broker import WholeBroker
 from gateway.tests.replication.around import surroundings
@@ -40,10 +40,11 @@ class Pair:
         self.address: Address | None = MASTER
         self.answer: Callable[[int, RemotingCommand], RemotingCommand] = lambda _, answer: answer
         self._peer = self.master.connect()
-        self.rounds = TableRounds(self.slave.parts, surroundings(call=self._call), lambda: self.address)
+        self._around = surroundings(call=self._call)
+        self.rounds = TableRounds(self.slave.parts, self._around, lambda: self.address)
 
     async def _call(self, address: Address, code: int, header: Header | None, /) -> RemotingCommand:
-        assert address == MASTER
+        assert address == self.address
         self.asked.append(code)
         return self.answer(code, self.master.ask(self._peer, code, header))
 
@@ -51,6 +52,9 @@ class Pair:
         """Copy every table once."""
         ended: list[object] = []
         ensureDeferred(self.rounds.round()).addCallback(ended.append)
+        self.slave.turn()
+        for _ in range(round(TAKE_S * 1_000 / TAKE_AGAIN_MS) + 1 if not ended else 0):
+            self._around.reactor.advance(TAKE_AGAIN_MS / 1_000)
         self.slave.turn()
         assert ended == [None]
 
@@ -202,6 +206,76 @@ def test_queues_of_a_topic_that_a_new_master_never_had_stay(pair: Pair) -> None:
         pair.round()
         assert pair.slave.parts.topics.get("unknown") is None
         assert ("unknown", 0) in pair.slave.parts.store.queues()
+
+
+def deleted_at_master(pair: Pair, topic: str) -> WholeBroker:
+    """Let the master delete a topic, whose messages may come to the slave's shorter log; return the slave."""
+    pair.master.parts.topics.put(TopicConfig(topic, 1, 1, 6))
+    for _ in range(3):
+        pair.master.send(pair.master.connect(), topic)
+    pair.round()
+    pair.master.parts.topics.delete(topic)
+    pair.round()
+    return pair.slave
+
+
+def arrive(slave: WholeBroker, topic: str) -> None:
+    """Store a message as if it came from the master: the table of topics stays as it is."""
+    slave.parts.topics.ensure(topic, 1, 6)
+    slave.send(slave.connect(), topic)
+    slave.parts.topics.delete(topic)
+
+
+def test_a_deletion_is_noted_until_the_log_has_what_the_master_had_then(pair: Pair) -> None:
+    slave = deleted_at_master(pair, "gone")
+    noted = slave.parts.store.deletion.deleted_topics.offsets
+    arrive(slave, "gone")
+    pair.round()
+    assert ("gone", 0) not in slave.parts.store.queues()
+    assert 0 < noted["gone"] == slave.parts.log_end < pair.master.parts.log_end
+    while slave.parts.log_end < pair.master.parts.log_end:
+        arrive(slave, "gone")
+    pair.round()
+    assert ("gone", 0) not in slave.parts.store.queues()
+    end = slave.parts.log_end
+    assert noted["gone"] == end
+    arrive(slave, "another")
+    pair.round()
+    assert noted["gone"] == end
+
+
+def test_a_new_master_keeps_the_queues_of_a_topic_that_the_former_one_deleted(pair: Pair) -> None:
+    slave = deleted_at_master(pair, "gone")
+    pair.address = Address("192.0.2.8", 10911)
+    arrive(slave, "gone")
+    pair.round()
+    assert ("gone", 0) in slave.parts.store.queues()
+
+
+def test_a_table_that_is_not_whole_deletes_no_queues(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    slave = deleted_at_master(pair, "gone")
+    pair.master.parts.topics.put(TopicConfig("gone", 1, 1, 6))
+    arrive(slave, "gone")
+    monkeypatch.setattr("gateway.replication.slave.rounds.PAGE_NAMES", 1)
+    monkeypatch.setattr("gateway.replication.slave.pages.MAX_PAGES", 1)
+    pair.round()
+    assert ("gone", 0) in slave.parts.store.queues()
+
+
+def test_messages_of_a_topic_that_is_made_again_stay_if_they_come_while_its_old_queues_are_deleted(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slave = deleted_at_master(pair, "gone")
+    arrive(slave, "gone")
+    honest = slave.parts.store.deletion.note_deleted
+
+    def late(topics: Any, *more: Any) -> None:
+        arrive(slave, "gone")
+        honest(topics, *more)
+
+    monkeypatch.setattr(slave.parts.store.deletion, "note_deleted", late)
+    pair.round()
+    assert ("gone", 0) in slave.parts.store.queues()
 
 
 def test_a_table_that_changes_between_its_pages_is_copied_as_it_is_in_the_end(
