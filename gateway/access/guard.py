@@ -54,6 +54,7 @@ _NOBODYS_KEY: Final = SigningKey(b"nobody's key")
 
 
 CHANGES: Final = Action.CREATE | Action.UPDATE | Action.DELETE
+_NO_CHANGES: Final = (~CHANGES).value
 ROUTINE: Final = frozenset(
     {
         *(RequestCode.REGISTER_BROKER, RequestCode.UNREGISTER_BROKER, RequestCode.BROKER_HEARTBEAT),
@@ -428,7 +429,7 @@ def _no_client(_channel: Channel) -> str:
 
 def is_change(need: Need) -> bool:
     """Return whether only a change needs this."""
-    return not need.actions & ~CHANGES
+    return not need.actions.value & _NO_CHANGES
 
 
 def fields_of(command: RemotingCommand) -> Mapping[str, str]:

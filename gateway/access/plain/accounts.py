@@ -25,8 +25,11 @@ SHORTEST_KEY: Final = 7
 MAX_HOSTS: Final = 10_000
 """The number of hosts whose white list entry is remembered; then all are forgotten."""
 
-_MESSAGES = Action.PUB | Action.SUB
-_LOOKS = Action.GET | Action.LIST
+_MESSAGES = (Action.PUB | Action.SUB).value
+_LOOKS = (Action.GET | Action.LIST).value
+_SUB, _PUB = Action.SUB.value, Action.PUB.value
+_MASKS = {word: actions.value for word, actions in WORDS.items()}
+"""The actions that a permission word gives, as bits: heartbeats have thousands of needs, and bits cost less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,18 +59,18 @@ class PlainAccount:
         """Decide whether the account has one of the needed actions."""
         if self.is_admin and not self.entries:
             return Ruling(True, "admin: true")
-        wanted = need.actions & _MESSAGES
+        wanted = need.actions.value & _MESSAGES
         if not wanted or need.kind is Kind.CLUSTER:
             if self.is_admin:
                 return Ruling(True, "admin: true")
-            if need.kind is Kind.CLUSTER or not need.actions & _LOOKS:
+            if need.kind is Kind.CLUSTER or not need.actions.value & _LOOKS:
                 return Ruling(False, "admin: false")
             wanted = _MESSAGES
         if need.kind is Kind.GROUP:
             return self._of_group(need.name, wanted)
         if need.name.startswith(RETRY_TOPIC_PREFIX):
-            return self._of_group(need.name.removeprefix(RETRY_TOPIC_PREFIX), Action.SUB)
-        if need.name == TRACE_TOPIC and Action.PUB in wanted:
+            return self._of_group(need.name.removeprefix(RETRY_TOPIC_PREFIX), _SUB)
+        if need.name == TRACE_TOPIC and wanted & _PUB:
             return Ruling(True, f"every account may send to {TRACE_TOPIC}")
         word = self.entries.get(need.name)
         if word is None and needs_own_name(need):
@@ -76,15 +79,15 @@ class PlainAccount:
             return _ruling(wanted, self.default_topic, f"defaultTopicPerm: {self.default_topic}")
         return _ruling(wanted, word, f"topicPerms: {need.name}={word}")
 
-    def _of_group(self, group: str, wanted: Action) -> Ruling:
+    def _of_group(self, group: str, wanted: int) -> Ruling:
         word = self.entries.get(RETRY_TOPIC_PREFIX + group)
         if word is None:
             return _ruling(wanted, self.default_group, f"defaultGroupPerm: {self.default_group}")
         return _ruling(wanted, word, f"groupPerms: {group}={word}")
 
 
-def _ruling(wanted: Action, word: str, rule: str) -> Ruling:
-    return Ruling(bool(wanted & WORDS[word]), rule)
+def _ruling(wanted: int, word: str, rule: str) -> Ruling:
+    return Ruling(bool(wanted & _MASKS[word]), rule)
 
 
 class PlainAccounts:

@@ -25,6 +25,7 @@ W = TypeVar("W", bound=StrEnum)
 
 NO_MATCH = "no matched policies"
 """The rule of a refusal that no entry caused, in upstream's words."""
+_UNMATCHED = Ruling(False, NO_MATCH)
 EVERY = "All"
 ACTIONS = {word.lower(): word for word in (EVERY, *(str(action.name).capitalize() for action in Action))}
 """The words of actions by their form in small letters."""
@@ -96,33 +97,38 @@ class PolicyEntry:
         return f"{self.resource} {self.decision} {','.join(self.actions)}{sources}"
 
 
-_Masked = tuple[int, PolicyEntry]
+_Masked = tuple[int, PolicyEntry, Ruling]
+"""The mask of an entry's actions, the entry, and its ruling."""
 
 
 class Ranked:
     """The entries of one policy, found by resource: the cost does not grow with their number."""
 
-    def __init__(self, entries: Sequence[PolicyEntry]) -> None:
+    def __init__(self, policy: PolicyType, entries: Sequence[PolicyEntry]) -> None:
         self._literal: dict[tuple[str, str], list[_Masked]] = {}
-        self._prefixed: dict[tuple[str, str], list[_Masked]] = {}
         self._any: dict[str, list[_Masked]] = {}
+        prefixed: dict[tuple[str, int], dict[str, list[_Masked]]] = {}
         for entry in sorted(entries, key=lambda entry: entry.decision is PolicyDecision.ALLOW):
             kind, name, pattern = entry.resource.kind, entry.resource.name, entry.resource.pattern
             if pattern is Pattern.ANY:
                 found = self._any.setdefault(kind, [])
+            elif pattern is Pattern.LITERAL:
+                found = self._literal.setdefault((kind, name), [])
             else:
-                table = self._literal if pattern is Pattern.LITERAL else self._prefixed
-                found = table.setdefault((kind, name), [])
-            found.append((entry.mask, entry))
-        self._lengths = sorted({len(name) for _, name in self._prefixed}, reverse=True)
+                found = prefixed.setdefault((kind, len(name)), {}).setdefault(name, [])
+            found.append((entry.mask, entry, Ruling(entry.decision is PolicyDecision.ALLOW, f"{policy} {entry}")))
+        self._prefixed: dict[str, list[tuple[int, dict[str, list[_Masked]]]]] = {}
+        """By kind: the lengths of prefixes, the longest first, each with its prefixes."""
+        for kind, length in sorted(prefixed, reverse=True):
+            self._prefixed.setdefault(kind, []).append((length, prefixed[kind, length]))
 
-    def best(self, need: Need, host: str) -> PolicyEntry | None:
-        """Return the entry that decides about a need, None if no entry fits."""
+    def best(self, need: Need, host: str) -> Ruling | None:
+        """Return the ruling of the entry that decides about a need, None if no entry fits."""
         wanted = need.actions.value
         for entries in self._covering(need):
-            for mask, entry in entries:
+            for mask, entry, ruling in entries:
                 if mask & wanted and entry.holds_from(host):
-                    return entry
+                    return ruling
         return None
 
     def _covering(self, need: Need) -> Iterator[Sequence[_Masked]]:
@@ -131,20 +137,21 @@ class Ranked:
         yield self._literal.get((kind, name), ())
         if needs_own_name(need):
             return
-        for length in self._lengths:
-            if length <= len(name):
-                yield self._prefixed.get((kind, name[:length]), ())
+        for length, prefixes in self._prefixed.get(kind, ()):
+            found = prefixes.get(name[:length])
+            if found is not None:
+                yield found
         yield self._any.get(kind, ())
         yield self._any.get("", ())
 
 
-def judged(policies: Sequence[tuple[PolicyType, Ranked]], need: Need, host: str) -> Ruling:
+def judged(policies: Sequence[Ranked], need: Need, host: str) -> Ruling:
     """Decide about a need; the first policy with an entry that fits decides."""
-    for kind, ranked in policies:
-        entry = ranked.best(need, host)
-        if entry is not None:
-            return Ruling(entry.decision is PolicyDecision.ALLOW, f"{kind} {entry}")
-    return Ruling(False, NO_MATCH)
+    for ranked in policies:
+        ruling = ranked.best(need, host)
+        if ruling is not None:
+            return ruling
+    return _UNMATCHED
 
 
 def word_of(words: type[W], text: str) -> W | None:

@@ -71,8 +71,8 @@ class User:
         return judged(self._ranked, need, host)
 
     @cached_property
-    def _ranked(self) -> list[tuple[PolicyType, Ranked]]:
-        return [(kind, Ranked(self.policies[kind])) for kind in PolicyType if kind in self.policies]
+    def _ranked(self) -> list[Ranked]:
+        return [Ranked(kind, self.policies[kind]) for kind in PolicyType if kind in self.policies]
 
     def with_policies(self, policies: Mapping[PolicyType, tuple[PolicyEntry, ...]]) -> User:
         """Return the user with other policies; a policy without entries is left out."""
