@@ -233,27 +233,36 @@ class Revival:
         limit = group.retry_max_times if group is not None else 0
         if self._dead_letters and message.reconsume_times >= limit:
             return self._dead_letter(point, message)
-        topic, queue_id = self._retry_queue(point)
-        return _stored_again(message, topic, queue_id, _popped_properties(point, message, topic))
+        topic = self._retry_topic(point)
+        properties, names_group = _popped_properties(point, message, topic)
+        if not names_group:  # in the older form nobody could tell whose the message is
+            topic = pop_retry_topic(_origin_topic(point), point.group, RETRY_V2)
+        return _stored_again(message, topic, self._retry_queue(point, topic), properties)
 
-    def _retry_queue(self, point: CheckPoint) -> tuple[str, int]:
-        """Return the retry topic and its queue; make the topic if it does not exist."""
-        topic, config = point.topic, self._topics.get(point.topic)
-        if not topic.startswith(RETRY_TOPIC_PREFIX):
+    def _retry_topic(self, point: CheckPoint) -> str:
+        topic = point.topic
+        if topic.startswith(RETRY_TOPIC_PREFIX):
+            return topic
+        form = RETRY_V2 if is_of_another(self._groups, topic, point.group) else self._form
+        return pop_retry_topic(topic, point.group, form)
+
+    def _retry_queue(self, point: CheckPoint, topic: str) -> int:
+        """Return the queue of a retry topic; make the topic if it does not exist."""
+        config = self._topics.get(point.topic)
+        if topic != point.topic:
             queues = config.read_queue_nums if self._separate_queues and config is not None else 1
-            form = RETRY_V2 if is_of_another(self._groups, topic, point.group) else self._form
-            topic = pop_retry_topic(topic, point.group, form)
             config = self._topics.ensure_readable(topic, queues, Permission.READ_WRITE)
         count = 1 if config is None or not self._separate_queues else max(1, config.read_queue_nums)
         queue_id = point.queue_id % count  # one made without separate queues has fewer
         if self._offsets.query(point.group, topic, queue_id) < 0:
             self._offsets.keep(point.group, topic, queue_id, 0)
-        return topic, queue_id
+        return queue_id
 
     def _dead_letter(self, point: CheckPoint, message: StoredMessage) -> OutgoingMessage:
         topic = dead_letter_topic(point.group)
         if topic_name_fault(topic) is not None:
-            return _stored_again(message, *self._retry_queue(point), message.properties)
+            topic = self._retry_topic(point)
+            return _stored_again(message, topic, self._retry_queue(point, topic), message.properties)
         self._topics.ensure_readable(topic, 1, Permission.READ_WRITE)
         properties = dict(message.property_map)
         properties.setdefault(PropertyName.DLQ_ORIGIN_TOPIC, _origin_topic(point))
@@ -271,8 +280,10 @@ def _origin_topic(point: CheckPoint) -> str:
     return point.topic
 
 
-def _popped_properties(point: CheckPoint, message: StoredMessage, topic: str) -> bytes:
+def _popped_properties(point: CheckPoint, message: StoredMessage, topic: str) -> tuple[bytes, bool]:
     """Return the properties of a message for a retry topic, with what says whose pop it comes again to.
+
+    :return: the properties, and whether they name the group: very long ones have no room for it.
 
     An application may have sent a message on with the properties that the message got in another retry topic.
     RETRY_TOPIC tells in ``%RETRY%group_topic`` that the group ``group_topic`` gave the message back, so it does not
@@ -288,8 +299,8 @@ def _popped_properties(point: CheckPoint, message: StoredMessage, topic: str) ->
     pairs = {PropertyName.FIRST_POP_TIME: str(point.popped_at_ms), PropertyName.ORIGIN_GROUP: group}
     for name, value in pairs.items():
         if name not in known and len(raw) + len(value) < MAX_PROPERTIES:
-            raw = append_properties(raw, ((name, value),))
-    return raw
+            raw, known = append_properties(raw, ((name, value),)), {**known, name: value}
+    return raw, PropertyName.ORIGIN_GROUP in known
 
 
 def _stored_again(message: StoredMessage, topic: str, queue_id: int, properties: bytes) -> OutgoingMessage:

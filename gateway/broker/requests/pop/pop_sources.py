@@ -13,7 +13,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from gateway.broker.desk import Desk
-from gateway.delivery.pop.receipts import NORMAL, RETRY_V1, RETRY_V2, is_of_another, pop_retry_topic
+from gateway.delivery.pop.receipts import NORMAL, RETRY_V1, RETRY_V2, pop_retry_topic
 from gateway.errors import RequestRefused
 from gateway.metadata.attributes import has_batch_queues, priority_factor
 from gateway.metadata.groups import Groups
@@ -137,11 +137,11 @@ class PopSources:
 
     def _retries(self, topic: str, group: str, chance: int) -> list[Place]:
         settings = self._settings
-        forms = [RETRY_V2 if settings.enable_retry_topic_v2 else RETRY_V1]
-        if settings.enable_retry_topic_v2 and settings.retrieve_message_from_pop_retry_topic_v1:
+        forms = [RETRY_V2]
+        if not settings.enable_retry_topic_v2:
+            forms.insert(0, RETRY_V1)
+        elif settings.retrieve_message_from_pop_retry_topic_v1:
             forms.insert(chance % 2, RETRY_V1)
-        if RETRY_V2 not in forms and is_of_another(self._groups, topic, group):
-            forms.append(RETRY_V2)
         return places_of(self._topics, topic, group, forms)
 
     def _within(

@@ -150,3 +150,24 @@ def test_two_groups_whose_pops_share_a_retry_topic_get_what_each_popped(tmp_path
         again += pop(broker, client, topic=topic, consumer_group=group)
         assert bodies(again) == [f"of {group}".encode()]
     broker.stop()
+
+
+@pytest.mark.parametrize("is_there", [False, True], ids=["the group comes later", "the group is there"])
+@pytest.mark.parametrize("length", [32_570, 32_600])
+def test_a_message_without_room_for_the_name_of_its_group_comes_again_only_to_who_popped_it(
+    tmp_path: Path, length: int, is_there: bool
+) -> None:
+    broker = WholeBroker(tmp_path / "store")
+    client = filled(broker, "mine", properties=f"k\x01{'v' * length}\x02")
+    if is_there:
+        broker.parts.groups.find(OTHER)
+    for times in range(3):
+        (message,) = pop(broker, client, invisible_time=1_000)
+        assert (message.record.body, message.record.reconsume_times) == (b"mine", times)
+        broker.wait(3)
+    given_back(broker, client)
+    header = pulling(consumer_group=OTHER, topic=RETRY_TOPIC, sys_flag=PullFlag.SUBSCRIPTION)
+    answer = broker.ask(client, RequestCode.PULL_MESSAGE, header)
+    assert [message.body for message in parse_records(answer.body)] == [b"of the other group"]
+    assert bodies(pop(broker, client)) == [b"mine"]
+    broker.stop()
