@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from gateway.errors import RequestRefused
-from gateway.metadata.names import POP_RETRY_SEPARATOR, RETRY_TOPIC_PREFIX
+from gateway.metadata.names import MAX_GROUP_CHARACTERS, POP_RETRY_SEPARATOR, RETRY_TOPIC_PREFIX
 from gateway.remoting.declared import Action, Kind, Named, Need, Right
 from gateway.remoting.dispatch import Request
 from wire.message.light_queues import lite_names
@@ -97,6 +97,19 @@ def reading_needs(message: StoredMessage) -> list[Need]:
     if popper:
         return consumer_needs(popper, [message.topic], actions, is_popped=True)
     return topic_needs(message.topic, actions)
+
+
+def readable_poppers(request: Request, topic: str) -> frozenset[str] | None:
+    """Return the groups whose popped messages the sender may read in ``%RETRY%group_topic``; None for all of them."""
+    rest = topic.removeprefix(RETRY_TOPIC_PREFIX)
+    if request.caller is None or POP_RETRY_SEPARATOR in rest:
+        return None
+    if len(topic) > MAX_GROUP_CHARACTERS:  # there is no such topic
+        return frozenset()
+    groups = [rest[:at] for at in range(1, len(rest) - 1) if rest[at] == "_"]
+    may, actions = request.caller.may, Action.SUB | Action.GET
+    found = [group for group in groups if all(map(may, consumer_needs(group, [topic], actions, is_popped=True)))]
+    return None if found == groups else frozenset(found)
 
 
 def _popper(message: StoredMessage) -> str:

@@ -16,18 +16,17 @@ from msgspec.structs import replace
 
 from gateway.access.needs import judge_again
 from gateway.broker.desk import Desk
-from gateway.delivery.filters.given_back import only_given_back
+from gateway.broker.requests.shared_retries import readable
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter, is_tag_type, tag_filter
 from gateway.delivery.filters.posted import posted_filter
 from gateway.delivery.filters.record_filter import Work
 from gateway.delivery.filters.subscribed import check_expression_type
 from gateway.delivery.filters.turns import READ_STEPS
 from gateway.delivery.long_poll import LONGEST_HOLD_MS, HeldPull
-from gateway.delivery.retry import retry_topic
 from gateway.delivery.suggestion import memory_bytes, near_bytes, suggested_broker
 from gateway.errors import RequestRefused
 from gateway.in_thread import Failed
-from gateway.metadata.names import RETRY_TOPIC_PREFIX, TRANSACTION_GROUP
+from gateway.metadata.names import TRANSACTION_GROUP
 from gateway.remoting.declared import SUB, OnSlave, needs, on_group, on_topic
 from gateway.remoting.dispatch import Dispatch, Request, answer_failures, wait_for_room
 from gateway.store.reading.get_result import GetResult, GetStatus
@@ -401,8 +400,7 @@ class PullMessage:
             accepts = self._subscribed_filter(header, subscription)
         if not self._settings.enable_property_filter:
             check_expression_type(expression_type)
-        is_own = header.topic.startswith(RETRY_TOPIC_PREFIX) and header.topic == retry_topic(header.consumer_group)
-        return only_given_back(accepts) if is_own else accepts
+        return readable(request, header.topic, header.consumer_group, accepts)
 
     def _check_allowed(self, request: Request, header: PullMessageRequest) -> SubscriptionGroupConfig:
         """Refuse a pull unless its group may read the queue.

@@ -10,6 +10,8 @@ import msgspec
 
 from gateway.access.needs import reading_needs
 from gateway.broker.desk import DeskRequests
+from gateway.broker.requests.shared_retries import readable
+from gateway.delivery.filters.message_filter import MessageFilter
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import GET, SERVED, SUB, Size, needs, on_topic
 from gateway.remoting.dispatch import Answer, Request
@@ -52,8 +54,9 @@ class QueryMessages(DeskRequests):
         wanted = self._desk.settings.default_query_max_num if header.unique_key_query else header.max_num
         count = max(1, min(wanted, self._desk.settings.max_msgs_num_batch))
         channel = request.channel
+        accepts = readable(request, header.topic)
         found = await self._desk.cold_reads.result(
-            lambda: _NOTHING if channel.closed else self._found(header, count), channel, is_long=True
+            lambda: _NOTHING if channel.closed else self._found(header, count, accepts), channel, is_long=True
         )
         if not found.records:
             raise RequestRefused(
@@ -93,7 +96,7 @@ class QueryMessages(DeskRequests):
             request.require_of_message(offset, *(need for message in messages for need in reading_needs(message)))
         return Answer(body=bytes(record))
 
-    def _found(self, header: QueryMessageRequest, count: int) -> Found:
+    def _found(self, header: QueryMessageRequest, count: int, accepts: MessageFilter) -> Found:
         """Return the records that the query finds; runs in a thread."""
         messages = self._desk.store.query_by_key(
             header.topic, header.key, count, header.begin_timestamp, header.end_timestamp, _kind(header)
@@ -101,6 +104,8 @@ class QueryMessages(DeskRequests):
         records: list[bytes] = []
         size = last_stored_at_ms = last_offset = 0
         for message in messages:
+            if accepts.by_properties is not None and not accepts.by_properties.matches(message.property_map):
+                continue
             record = self._desk.store.record_at(message.commit_log_offset, message.total_size)
             if record is None or not (message.has_body or _is_intact(record)):
                 continue

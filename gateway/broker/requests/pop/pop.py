@@ -17,6 +17,7 @@ from gateway.broker.desk import Desk, DeskRequests
 from gateway.broker.requests.pop.pop_ack import check_invisible
 from gateway.broker.requests.pop.pop_sources import PopSources, check_pop_place, has_changed
 from gateway.broker.requests.pop.pop_taking import Pop, PopTaking, Taken
+from gateway.broker.requests.shared_retries import readable
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter, is_tag_type
 from gateway.delivery.filters.posted import posted_filter
 from gateway.delivery.filters.subscribed import check_expression_type
@@ -100,14 +101,14 @@ class PopMessage(DeskRequests):
         if now_ms - born_ms - header.poll_time > LATE_MS:
             self._found_nothing(request, ResponseCode.POLLING_TIMEOUT, "the poll time was over when the pop arrived")
             return
-        accepts = self._checked(header)
+        accepts = self._checked(request, header)
         # A client whose clock is ahead does not wait longer than it asked for.
         deadline_ms = min(born_ms, now_ms) + longest_wait_ms(header.poll_time)
         self._start(Pop(request, header, accepts, deadline_ms, now_ms))
 
     # -- checks ---------------------------------------------------------------------------------------------
 
-    def _checked(self, header: PopMessageRequest) -> MessageFilter:
+    def _checked(self, request: Request, header: PopMessageRequest) -> MessageFilter:
         if not 1 <= header.max_msg_nums <= MAX_MESSAGES:
             raise RequestRefused(
                 ResponseCode.INVALID_PARAMETER,
@@ -118,7 +119,8 @@ class PopMessage(DeskRequests):
         check_pop_place(self._desk, header.topic, header.queue_id, header.consumer_group)
         if not self._settings.enable_property_filter:
             check_expression_type(header.exp_type)
-        return posted_filter(header.exp, header.exp_type, self._turns) if header.exp else EVERYTHING
+        accepts = posted_filter(header.exp, header.exp_type, self._turns) if header.exp else EVERYTHING
+        return readable(request, header.topic, header.consumer_group, accepts)
 
     # -- taking ---------------------------------------------------------------------------------------------
 
@@ -336,7 +338,7 @@ class PopMessage(DeskRequests):
                 self._wake_another(pop)
             return
         judge_again(request, pop.header.consumer_group, pop.header.topic, partial(self._wake_another, pop))
-        accepts = self._checked(pop.header)  # the topic may be gone
+        accepts = self._checked(request, pop.header)  # the topic may be gone
         wait_ms = longest_wait_ms(pop.header.poll_time)
         deadline_ms = min(pop.deadline_ms, now_ms + wait_ms)  # the clock may be set back
         self._start(Pop(request, pop.header, accepts, deadline_ms, now_ms))

@@ -14,13 +14,13 @@ from typing import Final, NamedTuple
 from gateway.access.needs import judge_again
 from gateway.broker.desk import Desk
 from gateway.broker.requests.pop.pop_sources import Source, Watched
-from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
-from gateway.delivery.filters.posted import posted_filter
+from gateway.broker.requests.shared_retries import popped_again
+from gateway.delivery.filters.message_filter import MessageFilter
 from gateway.delivery.filters.record_filter import Work
 from gateway.delivery.filters.turns import READ_STEPS
 from gateway.delivery.pop.order import OrderInfo
 from gateway.delivery.pop.positions import Key
-from gateway.delivery.pop.receipts import NORMAL, RETRY_V1, is_of_another
+from gateway.delivery.pop.receipts import NORMAL
 from gateway.delivery.pop.revive_log import state_of
 from gateway.errors import RequestRefused
 from gateway.in_thread import Failed
@@ -31,7 +31,6 @@ from gateway.telemetry.logs import EventLog
 from wire.disk.revive_log import StateRecord
 from wire.headers.pop import PopMessageRequest
 from wire.message.light_queues import LIGHT_QUEUE_PREFIX
-from wire.message.properties import PropertyName
 from wire.message.record_fields import queue_offset_at, total_size_at
 
 log = EventLog("pop")
@@ -234,7 +233,7 @@ class PopTaking:
 
     def _read(self, pop: Pop, source: Source, key: Key, offset: int) -> bool:
         store, (topic, queue_id, retry, _) = self._store, source
-        accepts = pop.accepts if retry == NORMAL else self._accepted_again(pop, retry)
+        accepts = pop.accepts if retry == NORMAL else self._accepts_again(pop, topic)
         wanted = Wanted(accepts.accepts_code, accepts.choose_within(pop.work))
         count, size = (
             pop.header.max_msg_nums - pop.count,
@@ -276,21 +275,8 @@ class PopTaking:
             return True
         return False
 
-    def _accepted_again(self, pop: Pop, retry: str) -> MessageFilter:
-        """Return the filter for a retry topic: its messages passed the filter of the pop, unless a group shares it.
-
-        Pops of ``a_b`` for ``group``, and of ``b`` for ``group_a``, share one, too. Before 5.5 a message that came
-        again to a pop did not name the group.
-        """
-        topic, group = pop.header.topic, pop.header.consumer_group
-        if retry != RETRY_V1:
-            return EVERYTHING
-        is_own = f"{PropertyName.ORIGIN_GROUP} = '{group}'"
-        if is_of_another(self._groups, topic, group):
-            return posted_filter(is_own, "SQL92", self._turns)
-        if "_" not in group and "_" not in topic:
-            return EVERYTHING
-        return posted_filter(f"{is_own} OR {PropertyName.ORIGIN_GROUP} IS NULL", "SQL92", self._turns)
+    def _accepts_again(self, pop: Pop, retry_topic: str) -> MessageFilter:
+        return popped_again(self._groups, self._turns, pop.header.topic, pop.header.consumer_group, retry_topic)
 
     def _have_read(self, pop: Pop, source: Source, key: Key, offset: int, result: GetResult) -> None:
         next_offset = result.next_begin_offset

@@ -7,7 +7,7 @@ their end, and a look at the other queues takes turns with other work. Upstream:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 from typing import NamedTuple, TypeAlias
@@ -19,10 +19,13 @@ from gateway.broker.desk import DeskRequests
 from gateway.broker.requests.pop.pop import LATE_MS
 from gateway.broker.requests.pop.pop_sources import Watched, check_pop_place, has_changed, is_wide, places_of
 from gateway.broker.requests.pop.pop_taking import LOOK_STEPS, LOOKS
+from gateway.broker.requests.shared_retries import popped_again, readable
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter, is_tag_type
 from gateway.delivery.filters.posted import posted_filter
+from gateway.delivery.filters.record_filter import Work
+from gateway.delivery.filters.turns import READ_STEPS
 from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop, longest_wait_ms
-from gateway.delivery.pop.receipts import NORMAL, RETRY_V1, RETRY_V2, is_of_another
+from gateway.delivery.pop.receipts import NORMAL, RETRY_V1, RETRY_V2
 from gateway.errors import RequestRefused
 from gateway.metadata.unread_queues import Unread, marked
 from gateway.remoting.declared import CLUSTER_UPDATE, GET, SUB, Size, needs, on_group, on_topic
@@ -247,9 +250,12 @@ class PopWaiting(DeskRequests):
                 f"the broker's maxMsgNums is limited to {MAX_MESSAGES}, {header.max_msg_nums} are asked for",
             )
         begins = await self._begins(request, header)
+        accepts = {begin.topic: self._filter_of(request, header, begin.topic) for begin in begins}
+        work = Work(READ_STEPS)
         results, rest = await self._desk.cold_reads.result(
-            lambda: self._peeked(begins, header.max_msg_nums), request.channel, is_long=True
+            lambda: self._peeked(begins, accepts, work, header.max_msg_nums), request.channel, is_long=True
         )
+        self._desk.filter_turns.spend_read(work)
         terms = PopMessageResponse(pop_time=self._desk.clock(), rest_num=rest)
         if not results:
             return Answer(ResponseCode.PULL_NOT_FOUND, terms, remark=GetStatus.NO_MESSAGE_IN_QUEUE.name)
@@ -272,9 +278,8 @@ class PopWaiting(DeskRequests):
 
         All such queues are returned; if there are very many queues, only the first ones.
         """
-        topic, group = header.topic, header.consumer_group
-        older = () if is_of_another(self._desk.groups, topic, group) else (RETRY_V1,)
-        look = self._look_through(topic, group, header.queue_id, (NORMAL, *older, RETRY_V2))
+        forms = NORMAL, RETRY_V1, RETRY_V2
+        look = self._look_through(header.topic, header.consumer_group, header.queue_id, forms)
         look.begin_in_the_middle(self._desk.random_below)
         begins: list[_Begin] = []
         for begin in self._unread_in(look):
@@ -289,13 +294,22 @@ class PopWaiting(DeskRequests):
                 await turn
         return begins
 
-    def _peeked(self, begins: list[_Begin], count: int) -> tuple[list[GetResult], int]:
+    def _filter_of(self, request: Request, header: PeekMessageRequest, topic: str) -> MessageFilter:
+        if topic == header.topic:
+            return readable(request, topic, header.consumer_group)
+        desk = self._desk
+        return popped_again(desk.groups, desk.filter_turns, header.topic, header.consumer_group, topic)
+
+    def _peeked(
+        self, begins: list[_Begin], accepts: Mapping[str, MessageFilter], work: Work, count: int
+    ) -> tuple[list[GetResult], int]:
         results: list[GetResult] = []
         rest, left = 0, self._desk.settings.max_transfer_bytes_on_message_in_memory
         for topic, queue_id, offset in begins:
             next_offset = offset
             if count > 0 and left > 0:
-                result = self._desk.store.get_messages(topic, queue_id, offset, count, left)
+                wanted = accepts[topic].wanted_within(work)
+                result = self._desk.store.get_messages(topic, queue_id, offset, count, left, wanted)
                 if result.status is GetStatus.FOUND:
                     results.append(result)
                     count -= result.count

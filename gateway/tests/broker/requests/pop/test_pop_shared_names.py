@@ -171,3 +171,19 @@ def test_a_message_without_room_for_the_name_of_its_group_comes_again_only_to_wh
     assert [message.body for message in parse_records(answer.body)] == [b"of the other group"]
     assert bodies(pop(broker, client)) == [b"mine"]
     broker.stop()
+
+
+def test_a_look_at_a_shared_retry_topic_shows_only_what_the_group_popped(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store")
+    client = filled(broker, "of group", topic="a_b")
+    broker.send(client, "b", b"of group_a")
+    places = {"group": "a_b", "group_a": "b"}
+    for group, topic in places.items():
+        assert len(pop(broker, client, topic=topic, consumer_group=group, invisible_time=1_000)) == 1
+    broker.wait(3)
+    assert len(broker.messages("%RETRY%group_a_b")) == 2
+    for group, topic in places.items():
+        peeking = PeekMessageRequest(consumer_group=group, topic=topic, queue_id=-1, max_msg_nums=32)
+        answer = broker.ask(client, RequestCode.PEEK_MESSAGE, peeking)
+        assert [message.body for message in parse_records(answer.body)] == [f"of {group}".encode()]
+    broker.stop()
