@@ -8,6 +8,7 @@ log, and finds transactions, timer messages and pops. The start takes less than 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from secrets import token_hex
 from typing import NamedTuple, Protocol
 
 from twisted.internet.defer import Deferred, DeferredLock
@@ -89,6 +90,8 @@ class BrokerLife:
         self._changing = DeferredLock()
         self._ports: BrokerPorts | None = None
         self._stops = False
+        self.process = token_hex(8)
+        """A name of this process, by which a restart in the middle of a change is seen."""
         self.changes = 0
         """The number of changes of the role that ended, also of those that failed."""
         self.broker = make(settings)

@@ -106,21 +106,27 @@ class Group(NamedTuple):
         :raises GatewayError: the broker is not reached, refused the change, or came back in another role.
         """
         from gateway.cli.broker_call import BrokerUnreachable
+        from wire.bodies.tools.failover import ReplicaState
         from wire.codes import RequestCode
         from wire.headers.admin import ChangeRoleRequest
 
         header = ChangeRoleRequest(broker_name=state.broker_name, broker_role=role, broker_id=broker_id, **more)
         with self.at(address).calling() as call:
             try:
-                call.ask(RequestCode.GATEWAY_CHANGE_ROLE, header)
+                answer = call.ask(RequestCode.GATEWAY_CHANGE_ROLE, header)
             except BrokerUnreachable as error:
                 raise RoleUnclear(f"{address} may be {role} or not: {error}") from error
+        taken = ReplicaState.parse(answer) if answer else state  # earlier builds answer nothing
         try:
-            found = self.wait(address, lambda now: now.changes > state.changes and not now.is_changing)
+            found = self.wait(
+                address,
+                lambda now: (now.process != taken.process or now.changes > taken.changes) and not now.is_changing,
+            )
         except GatewayError as error:
             raise RoleUnclear(f"{address} took the order to be {role}, and is not back: {error}") from error
         if (found.role, found.broker_id) != (role, broker_id):
-            raise GatewayError(f"{address} stayed {found.role} with id {found.broker_id}; its log says why")
+            restarted = "" if found.process == taken.process else "was restarted meanwhile, and "
+            raise GatewayError(f"{address} {restarted}stayed {found.role} with id {found.broker_id}; its log says why")
         return found
 
     def wait(

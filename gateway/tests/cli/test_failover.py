@@ -16,6 +16,7 @@ from gateway.cli.main import cli
 from gateway.cli.tls_options import TlsOptions
 from gateway.errors import GatewayError
 from wire.bodies.tools.failover import ReplicaState
+from wire.codes import RequestCode
 
 MASTER, SLAVE, OTHER = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.3:10911"
 
@@ -142,6 +143,32 @@ def test_an_order_without_an_answer_is_unclear(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(AskedBroker, "calling", lambda _self: Unheard())
     with pytest.raises(RoleUnclear, match=r"10\.0\.0\.2:10911 may be SYNC_MASTER or not: the broker did not answer"):
         Group("10.0.0.9:9876", TlsOptions()).change(SLAVE, state("SLAVE", 1), "SYNC_MASTER", 0)
+
+
+class Restarted(Unheard):
+    """A broker whose process took the order, and was then killed and started again."""
+
+    def __init__(self, found: ReplicaState) -> None:
+        self._taken = replace(state("SLAVE", 1), process="first", changes=7)
+        self._found = replace(found, process="second")
+
+    def ask(self, *asked: object) -> bytes:
+        return (self._taken if asked[0] == RequestCode.GATEWAY_CHANGE_ROLE else self._found).build()
+
+
+@pytest.mark.parametrize("before", [state("SLAVE", 1), replace(state("SLAVE", 1), process="first")])
+def test_a_process_that_was_restarted_after_an_order_is_what_it_says_it_is(
+    monkeypatch: pytest.MonkeyPatch, before: ReplicaState
+) -> None:
+    monkeypatch.setattr(Group.wait, "__defaults__", (0.0,))
+    group = Group("10.0.0.9:9876", TlsOptions())
+    broker = Restarted(state("SYNC_MASTER", 0))
+    monkeypatch.setattr(AskedBroker, "calling", lambda _self: broker)
+    assert group.change(SLAVE, before, "SYNC_MASTER", 0).role == "SYNC_MASTER"
+    broker = Restarted(state("SLAVE", 1))
+    with pytest.raises(GatewayError, match="was restarted meanwhile, and stayed SLAVE with id 1") as caught:
+        group.change(SLAVE, before, "SYNC_MASTER", 0)
+    assert not isinstance(caught.value, RoleUnclear)
 
 
 def lost(

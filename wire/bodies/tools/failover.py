@@ -11,7 +11,8 @@ class ReplicaState(Body, kw_only=True):
     ``durable_end`` is where the log ends on disk, ``visible_end`` where it ends for consumers. A slave knows where the
     master's log ended when it said so last (``master_log_end``), how long ago that was (``master_log_end_age_ms``), and
     how long ago all tables were copied (``tables_age_ms``). ``master_role`` is the role that the master named last,
-    empty if it named none. ``changes`` counts changes of the role since the start, also those that failed.
+    empty if it named none. ``changes`` counts changes of the role since the start, also those that failed. Another
+    ``process`` means that the broker was restarted.
     """
 
     broker_name: str
@@ -29,3 +30,4 @@ class ReplicaState(Body, kw_only=True):
     tables_age_ms: int | None = None
     master_log_end_age_ms: int | None = None
     master_role: str = ""
+    process: str = ""

@@ -41,11 +41,14 @@ class Failover(DeskRequests):
     @answers(RequestCode.GATEWAY_REPLICA_STATE, None, CLUSTER_GET, slave=SERVED)
     def state(self, _request: Request, _header: None) -> Answer:
         """Answer with role and log of this broker."""
+        return Answer(body=self._state().build())
+
+    def _state(self) -> ReplicaState:
         desk, settings, store = self._desk, self._desk.settings, self._desk.store
         known = None if desk.slave is None else desk.slave.known()
         copying = None if desk.slave is None else desk.slave.state().copying
         end = store.max_commit_log_offset
-        state = ReplicaState(
+        return ReplicaState(
             broker_name=settings.broker_name,
             cluster=settings.broker_cluster_name,
             role=settings.broker_role.value,
@@ -61,12 +64,12 @@ class Failover(DeskRequests):
             tables_age_ms=None if known is None else self._age_ms(known.copied_at_ms),
             master_log_end_age_ms=None if known is None else self._age_ms(known.said_at_ms),
             master_role="" if known is None else known.role,
+            process="" if desk.life is None else desk.life.process,
         )
-        return Answer(body=state.build())
 
     @answers(RequestCode.GATEWAY_CHANGE_ROLE, ChangeRoleRequest, ADMIN_UPDATE, slave=SERVED)
     async def change_role(self, _request: Request, header: ChangeRoleRequest) -> Answer:
-        """Answer, then stop the broker and start it in the other role, which also holds after a restart."""
+        """Answer with the state, then stop the broker and start it in the other role, which holds after a restart."""
         desk = self._desk
         life, role = self._changeable(header)
         asked_ms = desk.steady_ms()
@@ -87,7 +90,7 @@ class Failover(DeskRequests):
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the log ends at {end} and not at {header.log_end}")
         prepare = partial(_prepare, desk.settings, role, header.broker_id)
         desk.soon(lambda: _begin(life, role, header.broker_id, prepare))
-        return Answer()
+        return Answer(body=self._state().build())
 
     @answers(RequestCode.GATEWAY_ENTER_REPLICA, EnterReplicaRequest, ADMIN_UPDATE)
     def enter(self, request: Request, header: EnterReplicaRequest) -> Answer:

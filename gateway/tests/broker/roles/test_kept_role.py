@@ -49,9 +49,13 @@ def test_a_request_changes_the_role_and_keeps_it(tmp_path: Path) -> None:
     living = Living(tmp_path)
     living.send(b"one")
     end = state(living).log_end
-    assert change(living, "SLAVE", 2, log_end=end).code == ResponseCode.SUCCESS
+    taken = change(living, "SLAVE", 2, log_end=end)
+    assert taken.code == ResponseCode.SUCCESS
     living.machine.turn()
     found = state(living)
+    told = ReplicaState.parse(taken.body)
+    assert (told.process, told.changes) == (living.life.process, 0)
+    assert found.process == told.process, "the process is the same"
     assert (found.role, found.broker_id, found.changes, found.log_end) == ("SLAVE", 2, 1, end)
     assert ordered_role(small_settings(tmp_path)) == RoleAndId(SLAVE, 2)
     assert change(living, "SYNC_MASTER", 0).code == ResponseCode.SUCCESS
