@@ -96,6 +96,16 @@ class ReplicatedLog(Protocol):
         """Return whole records from ``start`` on; blocks."""
 
 
+class StoredBatch(Protocol):
+    """Records that were written to the log at once; ``LogBatch`` is one."""
+
+    start: int
+    """The offset of the first record."""
+
+    def content(self, limit: int) -> bytes | None:
+        """Return the bytes; None if they are in several files, or more than ``limit``."""
+
+
 class SlavePort(Factory):
     """Admits slaves, and keeps their connections.
 
@@ -185,9 +195,15 @@ class SlavePort(Factory):
         """Return whether senders wait for the slave of a connection."""
         return line.broker_id is not None and self._copies.is_in_sync(line.reported_end, self._log.durable_end)
 
-    def follow(self) -> None:
-        """Send what the log has now to every slave."""
+    def follow(self, batch: StoredBatch | None = None) -> None:
+        """Send what the log has now to every slave.
+
+        :param batch: what was stored last: a slave that lacks nothing else gets it without a read of the log.
+        """
+        content = None if batch is None else batch.content(self._settings.ha_transfer_batch_bytes)
         for line in list(self._lines):
+            if batch is not None and content is not None:
+                line.pass_on(batch.start, content)
             line.follow()
 
     # -- connections ----------------------------------------------------------------------------------------

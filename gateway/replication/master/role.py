@@ -16,6 +16,7 @@ from gateway.replication.master.stage import ReplicatedStage
 from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings import Address, Settings
 from gateway.store.durability.surroundings import BatchObserver
+from gateway.store.log.log_batch import LogBatch
 from gateway.store.message_store import MessageStore
 from gateway.telemetry.logs import EventLog
 from wire.bodies.tools.statistics import ReplicaConnection, ReplicationState
@@ -91,7 +92,8 @@ class Master:
         if self._group is not None:
             self._refuse("members", self._group.refusal)
             self._reported()
-            self._moved()
+            if self._port is not None:
+                self._port.follow()
 
     def begin(self, store: MessageStore, tail: HiddenTail, show: Show, *, takes_over: bool) -> None:
         """Hide what the store found on the disk and is not known to be replicated; blocks.
@@ -201,9 +203,9 @@ class Master:
         assert self._store is not None, "serve is called first"
         return await compared(self._store, self._around, peer, place)
 
-    def _moved(self) -> None:
+    def _moved(self, batch: LogBatch) -> None:
         if self._port is not None:
-            self._port.follow()
+            self._port.follow(batch)
 
     def _lags(self, reason: str | None) -> None:
         self._refuse("bytes", reason)

@@ -195,9 +195,14 @@ class SlaveLine(TwistedProtocol):
         self.sent_end = self._talk.start_of(first, log_begin)
         self.follow()
 
+    def pass_on(self, start: int, content: bytes) -> None:
+        """Send durable records from ``start`` on, if the slave lacks just these and nothing limits its pace."""
+        if self._may_send and self.sent_end == start and self._owner.most_in_second is None:
+            self._send(content)
+
     def follow(self) -> None:
         """Send what the log has and the slave lacks, as far as the connection takes it, or news without bytes."""
-        if not self.sends or self._is_paused or self._is_reading or self.is_closed:
+        if not self._may_send:
             return
         durable_end = self._owner.durable_end()
         if self.sent_end < durable_end:
@@ -242,6 +247,10 @@ class SlaveLine(TwistedProtocol):
         transport.unregisterProducer()
         transport.loseConnection()
 
+    @property
+    def _may_send(self) -> bool:
+        return self.sends and not (self._is_paused or self._is_reading or self.is_closed)
+
     # -- out ------------------------------------------------------------------------------------------------
 
     def _read(self, result: bytes | Failed | None) -> None:
@@ -253,18 +262,21 @@ class SlaveLine(TwistedProtocol):
         elif result is None:
             self.close(f"the log no longer has the bytes at {self.sent_end}: empty the slave and copy anew")
         elif result:
-            position = 0
-            while position < len(result):
-                head, count = self._talk.head(self.sent_end, len(result) - position)
-                self.sent_end += count
-                self._write(head + result[position : position + count])
-                position += count
+            self._send(result)
             if self._owner.most_in_second is not None:
                 self._pace.sent(len(result))
             if self._owner.hurries or self.sent_end < self._read_to:
                 self.follow()
             else:
                 self._owner.follow_later(0)  # what was stored meanwhile goes with what comes next
+
+    def _send(self, records: bytes) -> None:
+        position = 0
+        while position < len(records):
+            head, count = self._talk.head(self.sent_end, len(records) - position)
+            self.sent_end += count
+            self._write(head + records[position : position + count])
+            position += count
 
     def _reply(self) -> None:
         if self._is_admitted and not self.is_closed and (reply := self._talk.reply()):

@@ -36,7 +36,7 @@ class ReplicatedStage:
     """The observer between the disk and ``Publication``.
 
     :param after: the observer that gets the batches which are replicated.
-    :param moved: called after every batch that is on disk here.
+    :param moved: called with every batch that is on disk here.
     :param lags: called with the reason why messages have to be refused, or None when they need not be any more.
     """
 
@@ -47,7 +47,7 @@ class ReplicatedStage:
         settings: ReplicationSettings,
         around: ReplicationSurroundings,
         *,
-        moved: Callable[[], None],
+        moved: Callable[[LogBatch], None],
         lags: Callable[[str | None], None],
     ) -> None:
         self._pass_on = after.stored
@@ -113,7 +113,7 @@ class ReplicatedStage:
         if self._copies.counts_alone:
             self.reported()
         self._judge_lag()
-        self._moved()
+        self._moved(batch)
 
     def reported(self) -> None:
         """Pass on the batches that enough slaves have by now."""

@@ -90,6 +90,10 @@ class LogBatch:
         """The number of bytes of the log that the batch covers, fillers included."""
         return self.end - self.start
 
+    def content(self, limit: int) -> bytes | None:
+        """Return the bytes of a sealed batch; None if they are in several files, or more than ``limit``."""
+        return None if len(self.writes) != 1 or self.size > limit else b"".join(self.buffers)
+
     @property
     def has_its_files(self) -> bool:
         """True if the write only takes memory of the system: no file has to be made or opened."""

@@ -418,6 +418,59 @@ def test_what_is_stored_while_the_log_is_read_waits_a_moment_if_nobody_waits_for
     assert sum(at_once) + sum(len(stretch.body) for stretch in slave.received()) == 40
 
 
+class Batch:
+    """The records that a log has from an offset on, in one file or not."""
+
+    def __init__(self, log: Log, start: int) -> None:
+        self.start = start
+        self._content = log.data[start:]
+
+    def content(self, limit: int) -> bytes | None:
+        return self._content if len(self._content) <= limit else None
+
+
+@pytest.mark.parametrize(
+    ("lacks", "stored", "limit", "reads"),
+    [
+        pytest.param(0, 2, {}, 0, id="only the batch"),
+        pytest.param(1, 2, {}, 1, id="a record before"),
+        pytest.param(0, 6, {}, 2, id="a batch too large"),
+        pytest.param(
+            0, 2, {"ha_flow_control_enable": True, "max_ha_transfer_bytes_in_second": 90}, 1, id="a limited pace"
+        ),
+    ],
+)
+def test_a_slave_that_lacks_the_newest_batch_alone_gets_it_without_a_read_of_the_log(
+    lacks: int, stored: int, limit: dict[str, Any], reads: int
+) -> None:
+    master = Master(**limit)
+    slave = master.joined()
+    read, seen = master.log.log_bytes, []
+
+    def count(start: int, limit: int) -> bytes | None:
+        seen.append(start)
+        return read(start, limit)
+
+    master.log.log_bytes = count  # type: ignore[method-assign]
+    master.log.data = b"".join(b"%010d" % number for number in range(lacks + stored))
+    slave.received()
+    master.port.follow(Batch(master.log, lacks * 10))
+    assert body(slave.received()) == master.log.data
+    assert len(seen) == reads
+
+
+def test_a_slave_whose_connection_is_full_gets_the_newest_batch_later_and_once() -> None:
+    master = Master()
+    slave = master.joined()
+    slave.received()
+    slave.line.pauseProducing()
+    master.log.data += RECORD
+    master.port.follow(Batch(master.log, 0))
+    assert body(slave.received()) == b""
+    slave.line.resumeProducing()
+    assert body(slave.received()) == RECORD
+
+
 @pytest.mark.parametrize("hurries", [True, False])
 def test_a_slave_that_lacks_much_gets_it_without_a_pause(hurries: bool) -> None:
     master = Master()

@@ -13,6 +13,7 @@ from gateway.replication.master.stage import ReplicatedStage
 from gateway.settings import Settings
 from gateway.settings.replication import BrokerRole
 from gateway.store.durability.surroundings import BatchObserver
+from gateway.store.log.log_batch import LogBatch
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutStatus, WaitFor
 from gateway.telemetry.metrics import Registry
@@ -36,6 +37,8 @@ class Replicated:
         self.told: list[tuple[str, PutStatus]] = []
         self.listened: list[PutStatus] = []
         self.moved = 0
+        self.files: list[int] = []
+        """The number of files of each batch."""
         self.registry = Registry()
         self.store: MessageStore = opened(
             directory,
@@ -64,8 +67,11 @@ class Replicated:
         )
         return self.stage
 
-    def _moved(self) -> None:
+    def _moved(self, batch: LogBatch) -> None:
         self.moved += 1
+        content = batch.content(1 << 20)
+        self.files.append(len(batch.writes))
+        assert content == (self.store.log_bytes(batch.start, 1 << 20) if self.files[-1] == 1 else None)
 
     def send(self, body: str, wait_for: WaitFor = WaitFor.DISK_OR_TIMEOUT) -> None:
         self.store.append(message(body.encode()), lambda result: self.told.append((body, result.status)), wait_for)
@@ -97,6 +103,13 @@ def test_a_message_is_seen_and_answered_ok_once_the_slave_has_it(replicated: Rep
     assert (replicated.told, replicated.seen) == ([("one", OK)], ["one"])
     replicated.clock.advance(10 * TIMEOUT_S)
     assert len(replicated.told) == 1
+
+
+def test_the_bytes_of_a_batch_are_those_on_disk_unless_they_are_in_two_files(replicated: Replicated) -> None:
+    while 2 not in replicated.files:
+        replicated.send("x" * 100)
+    assert 1 in replicated.files
+    assert replicated.moved < 10_000
 
 
 @pytest.mark.parametrize("wait_for", WAITS)
