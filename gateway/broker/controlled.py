@@ -28,6 +28,7 @@ from gateway.remoting.dispatch import Dispatch
 from gateway.replication.auto_switch.group import FoundLog, MasterOfGroup, SlaveOfGroup
 from gateway.replication.auto_switch.master_side import MasterSide
 from gateway.replication.auto_switch.slave_side import SlaveSide
+from gateway.replication.controlled.asked_file import AskedFile
 from gateway.replication.controlled.controllers import Controllers
 from gateway.replication.controlled.identity import IdentityFiles
 from gateway.replication.controlled.machine import GroupView, HeldRole
@@ -127,6 +128,7 @@ class ControlledBrokerService:
         )
         root = settings.store_path_root_dir
         self._epoch_file = EpochFile(root)
+        self._asked_file = AskedFile(root)
         self._member = ControllerMember(
             settings,
             self._controllers,
@@ -200,6 +202,10 @@ class ControlledBrokerService:
         if self._service is not None:
             self._service.members_changed()
 
+    def keep_asked(self, members: frozenset[int], set_epoch: int) -> None:
+        """Implement ``ControlledBroker.keep_asked``."""
+        self._asked_file.keep(members, set_epoch)
+
     async def take(self, role: HeldRole, own_id: int, view: GroupView) -> None:
         """Implement ``ControlledBroker.take``."""
         cut_at, self._cut_at = self._cut_at, None
@@ -259,12 +265,18 @@ class ControlledBrokerService:
         return int(self._reactor.seconds() * 1_000)
 
     def _make_members(self, own_id: int, epoch: int, view: GroupView, found: FoundLog) -> CountedMembers:
-        if self._led is None or self._led[0] != epoch:
+        before, now_ms = self._led, self._now_ms()
+        if before is None or before[0] != epoch:
             max_behind_ms = self._settings.ha_max_time_slave_not_catchup_ms
-            self._led = epoch, InSyncMembers(own_id, max_behind_ms=max_behind_ms)
-        self._in_sync = members = self._led[1]
+            members = InSyncMembers(own_id, max_behind_ms=max_behind_ms)
+            self._led = epoch, members
+        else:
+            members = before[1]
+        self._in_sync = members
         members.begin(*found)
-        members.tell(view.sync_state_set, view.set_epoch, self._now_ms())
+        members.tell(view.sync_state_set, view.set_epoch, now_ms)
+        if before is None:  # this process has asked nothing yet, but the one before may have
+            members.doubt(self._asked_file.doubted(view.set_epoch), now_ms)
         return CountedMembers(members, self._member.slaves_changed)
 
     def _ask_for_cut(self, offset: int) -> None:

@@ -73,6 +73,13 @@ class ControlledBroker(Protocol):
     def set_changed(self) -> None:
         """Note that ``in_sync`` counts other members now."""
 
+    def keep_asked(self, members: frozenset[int], set_epoch: int) -> None:
+        """Write down that the controller may take a set, before it is asked; blocks.
+
+        :param set_epoch: the epoch of the set before.
+        :raises OSError: it cannot be written.
+        """
+
     async def take(self, role: HeldRole, own_id: int, view: GroupView) -> None:
         """Stop what runs, and serve in a role; return when clients may connect.
 
@@ -297,7 +304,9 @@ class ControllerMember:
 
     async def _alter(self, in_sync: InSyncMembers, asked: AskedSet) -> None:
         in_sync.ask(asked.members, self._now_ms())
-        changed = await self._controllers.alter(self.state, asked)
+        changed = None
+        if await self._is_asked_kept(in_sync, asked):
+            changed = await self._controllers.alter(self.state, asked)
         if changed is None:
             in_sync.lose()
             self._reactor.callLater(RETRY_MS / 1_000, self._may_alter)
@@ -308,6 +317,17 @@ class ControllerMember:
         in_sync.answer(members, set_epoch, self._now_ms())
         self._broker.set_changed()
         self._feed(SetChanged(members, set_epoch))
+
+    async def _is_asked_kept(self, in_sync: InSyncMembers, asked: AskedSet) -> bool:
+        """Return whether a restart would know the members that the question may add."""
+        if in_sync.doubted <= in_sync.told:
+            return True
+        try:
+            await thread_result(self._in_thread, partial(self._broker.keep_asked, in_sync.doubted, asked.set_epoch))
+        except OSError as error:
+            log.error("no member can be added", reason=error.strerror or str(error), file=str(error.filename))
+            return False
+        return True
 
     def _may_alter(self) -> None:
         self._is_altering = False

@@ -3,8 +3,9 @@
 The controller keeps the set, and elects only its members. The master asks the controller to change it. As long as the
 answer is not known, the members of both sets count: the controller may have taken either. A set in doubt, because an
 answer was lost, counts until the controller names a set with a later epoch, or names any set so long after the
-question that the question can no longer be carried out. So nothing that was answered is missing at a member that may
-be elected. All offsets are offsets of the commit log; times are in milliseconds and never run backwards.
+question that the question can no longer be carried out; ``asked_file`` keeps the doubt over a restart. So nothing that
+was answered is missing at a member that may be elected. All offsets are offsets of the commit log; times are in
+milliseconds and never run backwards.
 """
 
 from __future__ import annotations
@@ -82,8 +83,13 @@ class InSyncMembers:
 
     def ask(self, members: frozenset[int], now_ms: int) -> None:
         """Note that the controller is asked to take a set."""
+        self.doubt(members, now_ms)
+        self._asked_at_ms = now_ms
+
+    def doubt(self, members: frozenset[int], now_ms: int) -> None:
+        """Note a set that the controller may take: it is asked now, or was before this process started."""
         self.doubted |= members
-        self._asked_at_ms = self._doubted_at_ms = now_ms
+        self._doubted_at_ms = now_ms
 
     def answer(self, members: frozenset[int], set_epoch: int, now_ms: int) -> None:
         """Note that the controller took the set that it was asked to take."""

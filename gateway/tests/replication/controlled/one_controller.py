@@ -7,6 +7,7 @@ answers, and forgets nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from gateway.remoting.pending import CallTimeout, ChannelClosed
@@ -43,6 +44,8 @@ class OneController:
         self.set: set[int] = set()
         self.leader = ADDRESS
         self.loses_answers = False
+        self.late: list[Callable[[], Said]] | None = None
+        """The questions about the set that are on their way, where they take long; their answers are lost."""
         self.answers_only: tuple[RequestCode, Said] | None = None
 
     def die(self, broker_id: int) -> None:
@@ -90,6 +93,12 @@ class OneController:
         return 0, ReplicaInfoResponse(**four), self._body()
 
     def controller_alter_sync_state_set(self, header: Any, body: bytes) -> Said:
+        if self.late is not None:
+            self.late.append(partial(self._alter, header, body))
+            raise CallTimeout("no answer")
+        return self._alter(header, body)
+
+    def _alter(self, header: Any, body: bytes) -> Said:
         wanted = SyncStateSet.parse(body)
         if header.master_broker_id != self.master:
             return ResponseCode.CONTROLLER_INVALID_MASTER, None, b""

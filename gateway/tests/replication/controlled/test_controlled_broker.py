@@ -16,6 +16,7 @@ from gateway.in_thread import in_this_thread
 from gateway.replication.auto_switch.group import FoundLog
 from gateway.replication.controlled.machine import GroupView, HeldRole
 from gateway.replication.controlled.place import PlaceInGroup
+from gateway.replication.controlled.sync_set import DOUBT_MS
 from gateway.settings import Settings
 from gateway.settings.replication import BrokerRole
 from gateway.store.recovery.log_cut import LogCut
@@ -96,6 +97,13 @@ class World:
         running = [service for service in Service.made if service.is_running]
         of_line = [one for one in running if one.settings.listen_port == 10_911 + 10 * number]
         assert all(one.group.notice("10.0.0.9", header, body) for one in of_line)
+
+    def kill(self, number: int) -> None:
+        """Kill the process of a broker; the controller does not notice."""
+        self.lines[number].is_cut = True
+        for service in running():
+            if service.settings.listen_port == 10_911 + 10 * number:
+                service.is_running = False
 
     def passed(self, seconds: float) -> None:
         self.reactor.pump([0.25] * round(seconds * 4))
@@ -220,10 +228,16 @@ def test_a_start_without_a_controller_goes_on_and_the_role_comes_later(world: Wo
     assert world.lines[0].is_cut
 
 
+def members_of_master() -> Any:
+    """Return the members of the running master, as its start makes them for an empty log."""
+    [master] = [service for service in running() if service.settings.broker_id == 0]
+    lead: Any = master.group.lead
+    return lead._group.make_members(FoundLog(0, 0, 0))
+
+
 def joined_by_2(world: World) -> Any:
     """Let the second member join the set with 700 bytes of log, and return the members."""
-    lead: Any = Service.made[0].group.lead
-    members = lead._group.make_members(FoundLog(0, 0, 0))
+    members = members_of_master()
     members.connect(2, 700, 700, 0)
     world.passed(1)
     assert world.controller.set == {1, 2}
@@ -266,3 +280,28 @@ def test_a_member_that_lacks_what_was_confirmed_before_a_fence_does_not_join_aft
     members.report(3, 700, 700, 0)
     world.passed(1)
     assert world.controller.set == {1, 3}
+
+
+@pytest.mark.parametrize(("is_carried_out", "confirmed"), [(True, 0), (False, 700)])
+def test_who_may_be_added_by_a_question_from_before_a_restart_counts_as_long_as_it_may_be_carried_out(
+    world: World, is_carried_out: bool, confirmed: int
+) -> None:
+    world.broker("1")
+    world.passed(2)
+    world.broker("2")
+    world.passed(2)
+    controller = world.controller
+    controller.late = []
+    members_of_master().connect(2, 700, 700, 0)
+    world.passed(0.5)
+    [question] = controller.late
+    world.kill(0)
+    world.broker("1")
+    world.passed(1)
+    again = members_of_master()
+    assert (controller.epoch, again.confirmed(700)) == (1, 0)
+    if is_carried_out:
+        question()
+        assert controller.set == {1, 2}
+    world.passed(DOUBT_MS / 1_000 + 1)
+    assert again.confirmed(700) == confirmed

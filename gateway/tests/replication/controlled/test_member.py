@@ -29,12 +29,19 @@ class StandIn:
         self.roles: list[HeldRole | None] = []
         self.end = 0
         self.fails = self.changes = 0
+        self.asked: list[tuple[set[int], int]] = []
+        self.keeps = True
 
     def ends(self) -> LogEnds:
         return LogEnds(0, self.end, self.end)
 
     def set_changed(self) -> None:
         self.changes += 1
+
+    def keep_asked(self, members: frozenset[int], set_epoch: int) -> None:
+        if not self.keeps:
+            raise OSError(28, "No space left on device", "syncStateSetAsked")
+        self.asked.append((set(members), set_epoch))
 
     async def take(self, role: HeldRole, own_id: int, view: GroupView) -> None:
         if self.fails:
@@ -191,6 +198,27 @@ def test_a_lost_answer_about_the_set_keeps_both_sets(tmp_path: Path, clock: Cloc
     controller.loses_answers = False
     passed(clock, 5)
     assert (in_sync.told, in_sync.doubted) == (frozenset({1, 2}), frozenset())
+
+
+def test_a_member_is_added_only_once_it_is_on_disk_that_it_may_be(
+    tmp_path: Path, clock: Clock, controller: OneController
+) -> None:
+    one = Node(controller, tmp_path / "1", clock, 10911)
+    Node(controller, tmp_path / "2", clock, 10921)
+    passed(clock, 2)
+    in_sync = one.broker.in_sync
+    assert in_sync is not None
+    one.broker.keeps = False
+    in_sync.connect(2, 0, 0, 0)
+    passed(clock, 2)
+    assert (controller.set, set(in_sync.counting)) == ({1}, {1, 2})
+    one.broker.keeps = True
+    before = controller.set_epoch
+    passed(clock, 5)
+    assert (controller.set, one.broker.asked) == ({1, 2}, [({1, 2}, before)])
+    in_sync.leave(2)
+    passed(clock, 2)
+    assert (controller.set, len(one.broker.asked)) == ({1}, 1), "a smaller set needs no note"
 
 
 def test_a_failed_first_role_ends_the_start(tmp_path: Path, clock: Clock, controller: OneController) -> None:
