@@ -592,20 +592,24 @@ class BrokerParts:
 
         :raises RequestRefused: SYSTEM_ERROR: a deletion is not on disk.
         """
-        found = {topic for topic, _ in self.store.queues() if topic in topics}
-        away = [topic for topic in topics if topic not in found]
+        ends = self._ends_of(topics)
+        away = [topic for topic in topics if topic not in ends]
         await saved(
             partial(self.store.deletion.note_deleted, away, log_end, self.in_thread),
             "deletion of topics without queues",
         )
-        # Looked at one by one: messages of a topic that was made again may come while others are deleted.
-        await delete_queues(self.store, filter(partial(self._ends_below, log_end), sorted(found)), self.in_thread)
+        old = [topic for topic, end in ends.items() if end <= log_end]
+        # Looked at once more, one by one: messages of a topic that was made again may come while others are deleted.
+        still_old = (topic for topic in old if self._ends_of([topic]).get(topic, 0) <= log_end)
+        await delete_queues(self.store, still_old, self.in_thread)
 
-    def _ends_below(self, log_end: int, topic: str) -> bool:
-        """Return whether every message of a topic lies below an offset of the log."""
-        return all(
-            self.store.covered_end(name, queue_id) <= log_end for name, queue_id in self.store.queues() if name == topic
-        )
+    def _ends_of(self, topics: Collection[str]) -> dict[str, int]:
+        """Return the offset of the log after the last message of each of these topics that has queues."""
+        ends: dict[str, int] = {}
+        for topic, queue_id in self.store.queues():
+            if topic in topics:
+                ends[topic] = max(ends.get(topic, 0), self.store.covered_end(topic, queue_id))
+        return ends
 
     def timed(self, message: OutgoingMessage) -> OutgoingMessage:
         """Return a message with a time of delivery as it is stored until then.
