@@ -200,8 +200,9 @@ class SlavePort(Factory):
 
         :param batch: what was stored last: a slave that lacks nothing else gets it without a read of the log.
         """
-        content = None if batch is None else batch.content(self._settings.ha_transfer_batch_bytes)
-        for line in list(self._lines):
+        lines = list(self._lines)
+        content = batch.content(self._settings.ha_transfer_batch_bytes) if batch is not None and lines else None
+        for line in lines:
             if batch is not None and content is not None:
                 line.pass_on(batch.start, content)
             line.follow()

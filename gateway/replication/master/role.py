@@ -92,8 +92,7 @@ class Master:
         if self._group is not None:
             self._refuse("members", self._group.refusal)
             self._reported()
-            if self._port is not None:
-                self._port.follow()
+            self._moved()
 
     def begin(self, store: MessageStore, tail: HiddenTail, show: Show, *, takes_over: bool) -> None:
         """Hide what the store found on the disk and is not known to be replicated; blocks.
@@ -203,7 +202,7 @@ class Master:
         assert self._store is not None, "serve is called first"
         return await compared(self._store, self._around, peer, place)
 
-    def _moved(self, batch: LogBatch) -> None:
+    def _moved(self, batch: LogBatch | None = None) -> None:
         if self._port is not None:
             self._port.follow(batch)
 
