@@ -20,6 +20,8 @@ from wire.message.flags import PullFlag
 from wire.message.record import parse_records
 
 OTHER = "group_orders"
+TOPICS = {"group": "a_b", "group_a": "b"}
+"""The topics that two groups pop from, whose messages come again in one retry topic."""
 
 
 def given_back(broker: WholeBroker, client: Peer, properties: str | None = None) -> None:
@@ -134,18 +136,22 @@ def test_a_topic_is_deleted_without_what_another_group_gave_back(tmp_path: Path)
     broker.stop()
 
 
-def test_two_groups_whose_pops_share_a_retry_topic_get_what_each_popped(tmp_path: Path) -> None:
-    broker = WholeBroker(tmp_path / "store")
+def popped_by_two(broker: WholeBroker) -> Peer:
+    """Let two groups pop a message each, which comes again to the retry topic that they share."""
     client = filled(broker, "of group", topic="a_b")
     broker.send(client, "b", b"of group_a")
-    places = {"group": "a_b", "group_a": "b"}
-    for group, topic in places.items():
-        assert bodies(pop(broker, client, topic=topic, consumer_group=group, invisible_time=1_000)) == [
-            f"of {group}".encode()
-        ]
+    for group, topic in TOPICS.items():
+        popped = pop(broker, client, topic=topic, consumer_group=group, invisible_time=1_000)
+        assert bodies(popped) == [f"of {group}".encode()]
     broker.wait(3)
     assert len(broker.messages("%RETRY%group_a_b")) == 2
-    for group, topic in places.items():
+    return client
+
+
+def test_two_groups_whose_pops_share_a_retry_topic_get_what_each_popped(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store")
+    client = popped_by_two(broker)
+    for group, topic in TOPICS.items():
         again = pop(broker, client, topic=topic, consumer_group=group)
         again += pop(broker, client, topic=topic, consumer_group=group)
         assert bodies(again) == [f"of {group}".encode()]
@@ -175,14 +181,8 @@ def test_a_message_without_room_for_the_name_of_its_group_comes_again_only_to_wh
 
 def test_a_look_at_a_shared_retry_topic_shows_only_what_the_group_popped(tmp_path: Path) -> None:
     broker = WholeBroker(tmp_path / "store")
-    client = filled(broker, "of group", topic="a_b")
-    broker.send(client, "b", b"of group_a")
-    places = {"group": "a_b", "group_a": "b"}
-    for group, topic in places.items():
-        assert len(pop(broker, client, topic=topic, consumer_group=group, invisible_time=1_000)) == 1
-    broker.wait(3)
-    assert len(broker.messages("%RETRY%group_a_b")) == 2
-    for group, topic in places.items():
+    client = popped_by_two(broker)
+    for group, topic in TOPICS.items():
         peeking = PeekMessageRequest(consumer_group=group, topic=topic, queue_id=-1, max_msg_nums=32)
         answer = broker.ask(client, RequestCode.PEEK_MESSAGE, peeking)
         assert [message.body for message in parse_records(answer.body)] == [f"of {group}".encode()]
