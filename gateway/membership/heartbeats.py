@@ -12,7 +12,7 @@ from gateway.membership.clients import Clients, ConnectedClient
 from gateway.membership.consumers import Consumers
 from gateway.membership.producers import Producers
 from gateway.metadata.groups import Groups
-from gateway.metadata.names import RETRY_TOPIC_PREFIX, group_name_fault
+from gateway.metadata.names import RETRY_TOPIC_PREFIX, group_name_fault, has_retry_topic
 from gateway.metadata.topics import Topics
 from gateway.remoting.channel import Channel
 from gateway.telemetry.logs import EventLog, Repeats
@@ -128,7 +128,7 @@ class Heartbeats:
 
     def _ensure_retry_topic(self, consumer: ConsumerData, config: SubscriptionGroupConfig, host: str) -> None:
         """Create the group's retry topic, in which failed messages wait, and to which its consumers need a route."""
-        if config.retry_queue_nums <= 0 or self._topics.is_copy:
+        if config.retry_queue_nums <= 0 or self._topics.is_copy or not has_retry_topic(consumer.group):
             return
         self._topics.ensure(
             RETRY_TOPIC_PREFIX + consumer.group,

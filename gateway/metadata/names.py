@@ -102,6 +102,11 @@ def check_group_name(group: str) -> None:
         raise RequestRefused(ResponseCode.INVALID_PARAMETER, fault)
 
 
+def has_retry_topic(group: str) -> bool:
+    """Return whether a group with a valid name can have a retry topic: the name of that is seven characters longer."""
+    return len(RETRY_TOPIC_PREFIX) + len(group) <= MAX_GROUP_CHARACTERS
+
+
 def check_movable(group: str) -> None:
     """Check that requests may move a group's offsets; only the broker moves the offsets of the transactions.
 

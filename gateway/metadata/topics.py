@@ -160,8 +160,11 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
     def ensure_readable(self, topic: str, queue_nums: int, perm: int, *, topic_sys_flag: int = 0) -> TopicConfig:
         """Return the topic like ``ensure``, if consumers can read a queue of the topic.
 
-        :raises RequestRefused: SYSTEM_ERROR, the topic has no read queue; SYSTEM_BUSY, the limit of topics is reached.
+        :raises RequestRefused: SYSTEM_ERROR, the topic has no read queue; SYSTEM_BUSY, the limit of topics is reached;
+            INVALID_PARAMETER, no topic may have this name, as one that is made from a very long group's.
         """
+        if topic not in self._table:
+            names.check_topic_name(topic)
         config = self.ensure(topic, queue_nums, perm, topic_sys_flag=topic_sys_flag)
         if config.read_queue_nums <= 0:
             raise RequestRefused(

@@ -35,6 +35,15 @@ def test_the_retry_topic_follows_the_groups_settings(members: Members) -> None:
     assert members.topics.get("%RETRY%none") is None
 
 
+def test_a_group_with_a_very_long_name_goes_without_a_retry_topic(members: Members) -> None:
+    longest = "g" * 248
+    members.client("c1").consumes(longest, "t")
+    members.client("c2").consumes(longest + "g", "t")
+    assert members.consumers.names() == [longest, longest + "g"]
+    assert members.topics.get(f"%RETRY%{longest}") is not None
+    assert members.topics.get(f"%RETRY%{longest}g") is None
+
+
 def test_groups_that_may_not_exist_are_left_out_and_the_others_go_on(tmp_path: Path) -> None:
     members = Members(tmp_path, auto_create_subscription_group=False)
     members.groups.put(SubscriptionGroupConfig("known"))

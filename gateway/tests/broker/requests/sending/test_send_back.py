@@ -65,6 +65,21 @@ def test_topic_and_first_id_survive_a_second_failure(failing: Failing) -> None:
     assert (properties["RETRY_TOPIC"], properties["ORIGIN_MESSAGE_ID"]) == ("orders", failing.message_id)
 
 
+@pytest.mark.parametrize(("characters", "level"), [(249, 1), (252, -1)], ids=["retry", "dead letter"])
+def test_a_group_whose_name_leaves_no_room_for_its_topic_is_told_so_and_holds_up_nobody(
+    failing: Failing, characters: int, level: int
+) -> None:
+    group = "g" * characters
+    failing.broker.parts.groups.put(SubscriptionGroupConfig(group))
+    answer = failing.send_back(group=group, delay_level=level)
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert answer.remark is not None
+    assert "255" in answer.remark
+    failing.send_back(delay_level=1)
+    failing.broker.wait(1.5)
+    assert len(failing.broker.messages("%RETRY%group")) == 1
+
+
 @pytest.mark.parametrize(
     ("level", "queue_id"), [(0, 2), (1, 0), (4, 3), (99, 3)], ids=["usual", "first", "last", "beyond"]
 )
