@@ -2,7 +2,8 @@
 
 Each level has its own queue in the schedule topic, in the order of due times. So only the first message of a level has
 to be read. A released message is appended to its real topic. The level's offset moves on after the message is stored,
-and the offset is saved after the message is on disk.
+and the offset is saved after the message is on disk. A message that can never be stored is given up, so that those
+behind it are not held up.
 
 Upstream: ``ScheduleMessageService``, without its polling: a level sleeps until its first message is due or, if it is
 empty, until a message arrives. If many messages are due at the same moment, several turns of the reactor release them,
@@ -31,11 +32,12 @@ from gateway.schedule.redirect import (
     the_same_queue,
 )
 from gateway.store.message_store import MessageStore
-from gateway.store.put_result import PutResult
+from gateway.store.put_result import PutResult, PutStatus
 from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
 from wire.errors import RecordError
-from wire.message.record import StoredMessage, parse_record
+from wire.message.properties import PropertyName, build_properties
+from wire.message.record import OutgoingMessage, StoredMessage, parse_record, restated
 from wire.message.record_fields import queue_offset_at
 
 log = EventLog("schedule")
@@ -74,6 +76,7 @@ class _Level:
     """The progress of one level."""
 
     __slots__ = (
+        "ahead",
         "busy",
         "call",
         "damaged_at",
@@ -91,6 +94,8 @@ class _Level:
         self.level = level
         self.queue_id = schedule_queue_id(level)
         self.offset = 0
+        self.ahead: frozenset[int] = frozenset()
+        """The offsets above ``offset`` whose messages were stored while one before them was not: at most one look."""
         self.unflushed: deque[tuple[int, int]] = deque()
         """The end in the commit log, and the level's offset before, of each release that may not be on disk yet."""
         self.damaged_at = -1
@@ -107,16 +112,17 @@ class _Level:
 
 
 class _Release:
-    """Due messages of a level on their way, in order."""
+    """Due messages of a level on their way, in order, without those that were stored before (``stored``)."""
 
-    __slots__ = ("_due", "end", "has_failed", "left", "log_end", "pending")
+    __slots__ = ("_due", "end", "has_failed", "left", "log_end", "pending", "stored")
 
-    def __init__(self, due: list[StoredMessage]) -> None:
-        self._due = due
-        self.left = self.pending = len(due)
+    def __init__(self, due: list[StoredMessage], stored: frozenset[int]) -> None:
+        self._due = [message for message in due if message.queue_offset not in stored] if stored else due
+        self.left = self.pending = len(self._due)
         """The number of messages not appended yet (``left``), and not stored yet (``pending``)."""
         self.end = due[-1].queue_offset + 1
         """The level's next offset after all messages are stored."""
+        self.stored = set(stored)
         self.has_failed = False
         self.log_end = 0
 
@@ -418,7 +424,7 @@ class DelayService:
     def _release(self, level: _Level, due: list[StoredMessage]) -> None:
         """Append all due messages in order; the offset moves past the last message that is stored."""
         level.busy = True
-        self._append_next(level, _Release(due))
+        self._append_next(level, _Release(due, level.ahead))
 
     def _append_next(self, level: _Level, release: _Release) -> None:
         """Append as many messages of a release as one turn has time for."""
@@ -446,11 +452,25 @@ class DelayService:
             self._released(level, release)
 
     def _stored(self, level: _Level, release: _Release, queue_offset: int, result: PutResult) -> None:
+        status, message = result.status, result.message
+        if status is PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED:
+            log.error("delayed message goes to no light queue", delay_level=level.level, offset=queue_offset)
+            self._store.append(_without_light_queues(message), partial(self._stored, level, release, queue_offset))
+            return
         release.pending -= 1
-        if result.status.is_stored:
+        if status.is_stored:
+            release.stored.add(queue_offset)
             release.log_end = max(release.log_end, result.commit_log_offset + result.size)
+        elif status.is_final:
+            log.error(
+                "delayed message given up",
+                delay_level=level.level,
+                offset=queue_offset,
+                topic=message.topic,
+                status=status.name,
+            )
         else:
-            log.error("release failed", delay_level=level.level, offset=queue_offset, status=result.status.name)
+            log.error("release failed", delay_level=level.level, offset=queue_offset, status=status.name)
             release.end = min(release.end, queue_offset)
             release.has_failed = True
         if not release.pending:
@@ -463,8 +483,16 @@ class DelayService:
         if release.log_end > self._store.flushed_offset:
             level.unflushed.append((release.log_end, level.offset))
         level.offset = release.end
+        level.ahead = frozenset(offset for offset in release.stored if offset > release.end)
         if self._running:
             self._sleep(level, RETRY_MS if release.has_failed else level.next_due_ms - self._clock())
+
+
+def _without_light_queues(message: OutgoingMessage) -> OutgoingMessage:
+    """Return a message that only its topic shows: its light queues would be one too many."""
+    properties = dict(message.property_map)
+    del properties[PropertyName.INNER_MULTI_DISPATCH]
+    return restated(message, message.topic, message.queue_id, build_properties(properties), properties)
 
 
 def _cancel(level: _Level) -> None:

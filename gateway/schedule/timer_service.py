@@ -25,7 +25,7 @@ from gateway.schedule.timer_recovery import TimerRecovery, waiting_of
 from gateway.schedule.timer_schedule import Opened, Opening, TimerSchedule, WaitingTimer, gather
 from gateway.settings.timer import TimerSettings
 from gateway.store.message_store import MessageStore
-from gateway.store.put_result import Dispatched, PutResult, PutStatus
+from gateway.store.put_result import Dispatched, PutResult
 from gateway.telemetry.logs import EventLog
 from wire.disk.timer_log import TimerKind
 from wire.message.properties import PropertyName
@@ -43,8 +43,6 @@ IN_FLIGHT = 4_096
 RETRY_MS = 10_000
 """The milliseconds until a failed read or store is tried again, as for delay levels."""
 LONGEST_SLEEP_MS = 60_000
-NEVER = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
-"""The results after which another attempt would fail in the same way."""
 
 
 class TimerService:
@@ -384,7 +382,7 @@ class TimerService:
             self._schedule.done(timer, result.commit_log_offset + result.size)
             self.delivered += 1
             self._retry_told = False
-        elif result.status in NEVER:
+        elif result.status.is_final:
             self._in_flight -= 1
             log.error("timer message given up", offset=timer.commit_log_offset, status=result.status.name)
             self._schedule.done(timer, 0)

@@ -48,6 +48,16 @@ class PutStatus(Enum):
     UNKNOWN_ERROR = "UNKNOWN_ERROR"
 
     @property
+    def is_final(self) -> bool:
+        """True if no later attempt would store the message either."""
+        return self is PutStatus.MESSAGE_ILLEGAL or self is PutStatus.PROPERTIES_SIZE_EXCEEDED
+
+    @property
+    def is_of_message(self) -> bool:
+        """True if the message is the reason for a refusal, so that others may be stored meanwhile."""
+        return self.is_final or self is PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
+
+    @property
     def is_stored(self) -> bool:
         """True if the message is in the log, though perhaps not as durably as asked for."""
         return (

@@ -63,7 +63,6 @@ _STOOD_FOR: Final = frozenset({State.NONE, State.REPLACED})
 
 MAX_WITHOUT_COPY: Final = 10_000
 """The number of outcomes without a copy that are remembered, so that a repeat is not answered with success."""
-ONE_MESSAGE_ILLEGAL = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
 
 
 class Decision:
@@ -393,7 +392,7 @@ class Settling:
             unstored, self._unstored = self._unstored, []
             for decision in unstored:
                 self._gather(decision)
-        elif op.status in ONE_MESSAGE_ILLEGAL and len(batch) > 1:
+        elif op.status.is_of_message and len(batch) > 1:
             # One message cannot be stored. Each decision is appended alone, so that the others are stored.
             for decision in batch:
                 self._append([decision])

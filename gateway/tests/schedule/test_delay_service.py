@@ -267,6 +267,61 @@ def test_a_message_that_cannot_be_stored_is_tried_again_later(
     assert delays.delivered() == [b"a", b"b"]
 
 
+def test_messages_behind_one_that_cannot_be_stored_now_come_once(
+    delays: Delays, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, refused = delays.store.append, {b"b", b"e"}
+
+    def refuse(message: OutgoingMessage, on_stored: Callable[[PutResult], None]) -> None:
+        if message.body in refused:
+            on_stored(PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, message))
+        else:
+            real(message, on_stored)
+
+    for body in (b"a", b"b", b"c"):
+        delays.delay(body, 1)
+    delays.wait(0.5)
+    for body in (b"d", b"e", b"f"):
+        delays.delay(body, 1)
+    monkeypatch.setattr(delays.store, "append", refuse)
+    delays.wait(2 * RETRY_MS / 1000)
+    refused.discard(b"b")
+    delays.wait(2 * RETRY_MS / 1000)
+    assert delays.service.offsets() == {1: 4}
+    refused.clear()
+    delays.wait(RETRY_MS / 1000)
+    assert sorted(delays.delivered()) == [b"a", b"b", b"c", b"d", b"e", b"f"]
+    assert delays.service.offsets() == {1: 6}
+
+
+def test_a_message_that_no_topic_can_take_is_given_up_and_the_others_come(
+    delays: Delays, caplog: pytest.LogCaptureFixture
+) -> None:
+    delays.delay(b"first", 1)
+    delays.put(redirect_delayed(delays.message("t" * 256, b"never", {"DELAY": "1"}), LEVELS))
+    delays.delay(b"next", 1)
+    with caplog.at_level(logging.ERROR, "gateway"):
+        delays.wait(3 * RETRY_MS / 1000)
+    assert delays.delivered() == [b"first", b"next"]
+    assert [record.message for record in caplog.records] == ["delayed message given up"]
+    assert delays.service.offsets() == {1: 3}
+
+
+def test_a_message_for_one_light_queue_too_many_comes_in_its_topic(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings: dict[str, Any] = {"enable_lmq": True, "enable_multi_dispatch": True, "max_lmq_consume_queue_num": 1}
+    delays = Delays(tmp_path / "store", **settings)
+    delays.service.start()
+    delays.delay(b"full", 1, INNER_MULTI_DISPATCH="%LMQ%a")
+    delays.delay(b"over", 1, INNER_MULTI_DISPATCH="%LMQ%b")
+    delays.delay(b"next", 1)
+    with caplog.at_level(logging.ERROR, "gateway"):
+        delays.wait(3 * RETRY_MS / 1000)
+    assert sorted(delays.delivered()) == [b"full", b"next", b"over"]
+    assert [record.message for record in caplog.records] == ["delayed message goes to no light queue"]
+
+
 @pytest.mark.parametrize(
     "properties",
     [

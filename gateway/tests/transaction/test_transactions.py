@@ -261,15 +261,24 @@ def test_t7_properties_near_their_limit_are_checked_and_given_up_like_others(wor
     assert len(world.log.messages(CHECK_MAX_TOPIC)) == 1
 
 
-def test_t7_an_outcome_that_cannot_be_stored_does_not_hold_up_its_batch(world: World) -> None:
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (PutStatus.MESSAGE_ILLEGAL, ResponseCode.MESSAGE_ILLEGAL),
+        (PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED, ResponseCode.SYSTEM_ERROR),
+    ],
+)
+def test_t7_an_outcome_that_cannot_be_stored_does_not_hold_up_its_batch(
+    world: World, status: PutStatus, code: ResponseCode
+) -> None:
     halves = [world.send(key) for key in ("k0", "bad", "k2")]
-    world.log.refuses = lambda message: PutStatus.MESSAGE_ILLEGAL if message.body == b"body of bad" else None
+    world.log.refuses = lambda message: status if message.body == b"body of bad" else None
     for half in halves:
         world.end(half, COMMIT, turn=False)
     world.turn()
     assert world.finals() == ["k0", "k2"]
     codes = sorted(answer.code for answer in world.stranger.answers)
-    assert codes == [ResponseCode.SUCCESS, ResponseCode.SUCCESS, ResponseCode.MESSAGE_ILLEGAL]
+    assert codes == [ResponseCode.SUCCESS, ResponseCode.SUCCESS, code]
     assert world.tables.outcomes.state(halves[1].queue_offset) is State.PENDING
 
 
