@@ -16,6 +16,7 @@ from gateway.metadata.names import NOT_ALLOWED_SEND_TOPICS, WHEEL_TIMER_TOPIC, t
 from gateway.schedule.redirect import MAX_QUEUE_ID_DIGITS, TIMER_PROPERTIES
 from gateway.settings.timer import TimerSettings
 from wire.codes import ResponseCode
+from wire.message.light_queues import room_for_offsets
 from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, build_properties
 from wire.message.recall_handle import RecallHandle
 from wire.message.record import OutgoingMessage, StoredMessage, restated
@@ -212,7 +213,7 @@ def _again(
 ) -> OutgoingMessage:
     properties = {**kept, **added}
     raw = build_properties(properties)
-    if len(raw) > MAX_PROPERTIES_BYTES:  # rather without what says when than not at all
+    if len(raw) > MAX_PROPERTIES_BYTES - room_for_offsets(kept):  # rather without what says when than not at all
         properties = dict(kept)
         raw = build_properties(properties)
     again = restated(waiting, topic, queue_id, raw, properties)

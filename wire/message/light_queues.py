@@ -25,6 +25,8 @@ UNDISPATCHED_TOPICS: Final = ("%RETRY%", "rmq_sys_", "RMQ_SYS_TRANS_", "SCHEDULE
 Such messages come to their own topic later, or were there before. Copies of a message keep the offsets of the original,
 so readers of the log need these prefixes too.
 """
+OFFSET_BYTES: Final = 20
+"""The most bytes of an offset in a light queue, with its separator."""
 MAX_NAME_CHARACTERS: Final = 255
 """The most characters of a name, which is also a file's name; upstream has no limit of its own."""
 
@@ -41,6 +43,16 @@ def wanted_queues(properties: Mapping[str, str]) -> list[str]:
     """Return the queues that a message's producer named, in order."""
     names = properties.get(PropertyName.INNER_MULTI_DISPATCH)
     return names.split(SEPARATOR) if names else []
+
+
+def room_for_offsets(properties: Mapping[str, str]) -> int:
+    """Return the most bytes that the offsets of a waiting message take as a property once it comes to its topic.
+
+    The result is 0 if the message names no light queues, or if messages of its topic are in no light queue.
+    """
+    to_topic = properties.get(PropertyName.REAL_TOPIC, "")
+    names = [] if to_topic.startswith(UNDISPATCHED_TOPICS) else wanted_queues(properties)
+    return len(PropertyName.INNER_MULTI_QUEUE_OFFSET) + 2 + OFFSET_BYTES * len(names) if names else 0
 
 
 def light_places(topic: str, properties: Mapping[str, str]) -> list[tuple[str, int]]:

@@ -296,6 +296,8 @@ def _popped_properties(point: CheckPoint, message: StoredMessage, topic: str) ->
     if others:
         known = {name: value for name, value in known.items() if name not in others}
         raw = build_properties(known)
+        if len(raw) > MAX_PROPERTIES_BYTES:  # text that is not UTF-8 takes more bytes when it is written again
+            return message.properties, False
     pairs = {PropertyName.FIRST_POP_TIME: str(point.popped_at_ms), PropertyName.ORIGIN_GROUP: group}
     for name, value in pairs.items():
         if name not in known and len(raw) + len(value) < MAX_PROPERTIES:

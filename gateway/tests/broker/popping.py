@@ -47,9 +47,10 @@ class Popped:
 
     def __init__(self, record: StoredMessage, fields: Mapping[str, str]) -> None:
         self.record = record
-        start = infos(fields["startOffsetInfo"]).get(("0", str(record.queue_id)))
+        retry = {topic: kind for kind, topic in TOPICS.items()}.get(record.topic, "0")
+        start = infos(fields["startOffsetInfo"]).get((retry, str(record.queue_id)))
         made = (
-            f"{start} {fields['popTime']} {fields['invisibleTime']} {fields['reviveQid']} 0 broker-a "
+            f"{start} {fields['popTime']} {fields['invisibleTime']} {fields['reviveQid']} {retry} broker-a "
             f"{record.queue_id} {record.queue_offset}"
         )
         self.receipt = record.property_map.get("POP_CK", made)

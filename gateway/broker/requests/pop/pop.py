@@ -8,7 +8,7 @@ thread, and other pops skip the queue meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -42,7 +42,7 @@ from wire.disk.revive_log import MAX_MESSAGES, CheckPointRecord, ReviveRecord
 from wire.frame import build_frame_head
 from wire.headers.declare import build_header, read_header
 from wire.headers.pop import PopMessageRequest, PopMessageResponse
-from wire.message.properties import PropertyName, append_properties
+from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, append_properties
 from wire.message.record import build_record, parse_records, restated
 
 MAX_ATTEMPT_CHARACTERS: Final = 255
@@ -263,8 +263,14 @@ class PopMessage(DeskRequests):
         response = pop.request.command.response(ResponseCode.SUCCESS, GetStatus.FOUND.name, build_header(header))
         pop.request.send_parts([build_frame_head(response, size), *parts])
 
-    def _renamed(self, pop: Pop, taken: Taken, revive_queue_id: int) -> Iterator[bytes]:
-        """Yield messages of a retry topic under the client's own topic, each with its receipt."""
+    def _renamed(self, pop: Pop, taken: Taken, revive_queue_id: int) -> list[bytes]:
+        """Return messages of a retry topic under the client's own topic, each with its receipt.
+
+        If a message has no room for its receipt, all of them stay as they are stored, as with
+        ``popResponseReturnActualRetryTopic``: clients make the receipts from the texts of the answer, and show their
+        own topic anyway. Apache RocketMQ 5.5 leaves such a message out of every answer.
+        """
+        renamed: list[bytes] = []
         for message in parse_records(b"".join(taken.parts)):
             raw = message.properties
             if PropertyName.POP_CK not in message.property_map:
@@ -279,8 +285,11 @@ class PopMessage(DeskRequests):
                     message.queue_offset,
                 )
                 raw = append_properties(raw, {PropertyName.POP_CK: build_receipt(receipt)})
-            renamed = restated(message, pop.header.topic, message.queue_id, raw, message.property_map)
-            yield build_record(renamed, message.queue_offset, message.commit_log_offset, message.stored_at_ms)
+                if len(raw) > MAX_PROPERTIES_BYTES:
+                    return taken.parts
+            again = restated(message, pop.header.topic, message.queue_id, raw, message.property_map)
+            renamed.append(build_record(again, message.queue_offset, message.commit_log_offset, message.stored_at_ms))
+        return renamed
 
     # -- nothing found --------------------------------------------------------------------------------------
 

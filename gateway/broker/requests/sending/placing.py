@@ -25,8 +25,14 @@ from gateway.transaction.records.half_messages import refuse_reason
 from wire.bodies.topics import TopicConfig
 from wire.codes import ResponseCode
 from wire.message.flags import Permission
-from wire.message.light_queues import MAX_NAME_CHARACTERS, is_light_queue, lite_queue, wanted_queues
-from wire.message.properties import PropertyName, build_properties
+from wire.message.light_queues import (
+    MAX_NAME_CHARACTERS,
+    is_light_queue,
+    lite_queue,
+    room_for_offsets,
+    wanted_queues,
+)
+from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, build_properties
 from wire.message.record import OutgoingMessage
 
 MAX_LIGHT_QUEUES: Final = 1024
@@ -68,6 +74,22 @@ def check_light_queues(request: Request, properties: Mapping[str, str]) -> None:
         for name in names:
             if is_light_queue(name):
                 request.require(*topic_needs(name, PUB))
+
+
+def check_room_for_offsets(waiting: OutgoingMessage) -> None:
+    """Refuse a waiting message that could not come to its topic: there it gets its offsets in its light queues.
+
+    Such a message of a delay level would hold up all later ones of its level.
+
+    :raises RequestRefused: MESSAGE_ILLEGAL: its properties have no room for the offsets.
+    """
+    room = room_for_offsets(waiting.property_map)
+    if room and len(waiting.properties) + room > MAX_PROPERTIES_BYTES:
+        raise RequestRefused(
+            ResponseCode.MESSAGE_ILLEGAL,
+            f"the message properties take {len(waiting.properties)} bytes, and {room} more for the offsets in its "
+            f"light queues: they are over {MAX_PROPERTIES_BYTES} bytes",
+        )
 
 
 def refuse_order(topic: TopicConfig, name: str, broker_permission: int) -> None:

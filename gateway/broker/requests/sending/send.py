@@ -19,6 +19,7 @@ from gateway.broker.requests.sending.batches import Batches
 from gateway.broker.requests.sending.placing import (
     StoredIn,
     check_light_queues,
+    check_room_for_offsets,
     place_of,
     put_by_priority,
     put_into_lite_topic,
@@ -57,6 +58,7 @@ from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
 from wire.message.batch import INNER_BATCH
 from wire.message.digits import write_decimal
 from wire.message.flags import Permission, SysFlag
+from wire.message.light_queues import UNDISPATCHED_TOPICS
 from wire.message.message_id import build_offset_message_id, write_offset_message_id
 from wire.message.properties import PropertyName, append_properties, parse_properties
 from wire.message.record import NO_PROPERTIES, OutgoingMessage
@@ -284,10 +286,14 @@ class SendMessage:
     def _waiting(self, message: OutgoingMessage, place: StoredIn) -> OutgoingMessage:
         """Return a message in the form in which a place other than its topic stores it."""
         if place is _HALF_TOPIC:
-            return self._transactions.half_of(message)
-        if place is _SCHEDULE_TOPIC:
-            return redirect_delayed(message, self._levels)
-        return self._timed(message)
+            waiting = self._transactions.half_of(message)
+        elif place is _SCHEDULE_TOPIC:
+            waiting = redirect_delayed(message, self._levels)
+        else:
+            waiting = self._timed(message)
+        if self._fills_light_queues and waiting.topic.startswith(UNDISPATCHED_TOPICS):
+            check_room_for_offsets(waiting)
+        return waiting
 
     def _retry(self, request: Request, message: OutgoingMessage) -> None:
         """Leave a message in the retry topic to which its client sent it, or redirect it to the dead letters."""

@@ -109,7 +109,7 @@ class GroupPops:
         if answer.code != ResponseCode.SUCCESS:
             raise broker_error(answer.code, answer.remark, address)
         try:
-            messages = self._messages(answer, queue.broker_name, loop.time() + hidden)
+            messages = self._messages(answer, queue, loop.time() + hidden)
         except RemoteError as error:
             raise ProtocolError(address, f"its answer to a pop cannot be read: {error}") from error
         wanted = [message for message in messages if subscription.accepts(message.tags or None)]
@@ -171,7 +171,8 @@ class GroupPops:
             "offset": int(receipt.queue_offset),
         }
 
-    def _messages(self, answer: RemotingCommand, broker_name: str, until: float) -> list[PoppedMessage]:
+    def _messages(self, answer: RemotingCommand, queue: MessageQueue, until: float) -> list[PoppedMessage]:
+        broker_name = queue.broker_name
         receipts = PopReceipts(read_header(PopMessageResponse, answer), broker_name)
         namespace = self.instance.settings.namespace
         messages: list[PoppedMessage] = []
@@ -182,6 +183,8 @@ class GroupPops:
             else:
                 kind = _retry_kind(record.topic, self._group)
                 receipt = receipts.next_receipt(kind, record.queue_id, record.queue_offset)
+            if record.topic == receipt.real_topic(queue.topic, self._group):
+                record.topic = queue.topic  # a broker leaves the retry topic where it has no room for the receipt
             messages.append(PoppedMessage(record, broker_name, receipt, until, namespace))
         return messages
 

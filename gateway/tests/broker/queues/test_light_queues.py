@@ -14,7 +14,11 @@ from wire.codes import RequestCode, ResponseCode
 from wire.headers.offsets import QueryConsumerOffsetRequest, UpdateConsumerOffsetRequest
 from wire.message.batch import BatchPart, build_batch
 from wire.message.flags import PullFlag
+from wire.message.light_queues import OFFSET_BYTES
+from wire.message.properties import MAX_PROPERTIES_BYTES
 from wire.message.record import parse_records
+
+WAITING = ("SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer", "RMQ_SYS_TRANS_HALF_TOPIC")
 
 
 @pytest.fixture
@@ -97,6 +101,37 @@ def test_a_delayed_message_comes_to_its_light_queues_with_its_own(broker: WholeB
     assert bodies(broker, "%LMQ%x") == []
     broker.wait(2)
     assert bodies(broker, "orders") == bodies(broker, "%LMQ%x") == [b"a"]
+
+
+def room_left(broker: WholeBroker, further: dict[str, str]) -> int:
+    """Return how many bytes the properties of a waiting message that names a light queue have left."""
+    assert send(broker, b"short", "%LMQ%x", k="v", **further) == ResponseCode.SUCCESS
+    waiting = max(len(message.properties) for topic in WAITING for message in broker.messages(topic))
+    return MAX_PROPERTIES_BYTES - waiting
+
+
+@pytest.mark.parametrize("further", [{"DELAY": "1"}, {"TIMER_DELAY_MS": "1000"}])
+def test_a_waiting_message_without_room_for_its_offsets_is_refused(
+    broker: WholeBroker, further: dict[str, str]
+) -> None:
+    left = room_left(broker, further)
+    answer = broker.send(
+        broker.connect(), properties={"INNER_MULTI_DISPATCH": "%LMQ%x", "k": "v" * (left + 1), **further}
+    )
+    assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+    assert "light queues" in (answer.remark or "")
+    room = len("INNER_MULTI_QUEUE_OFFSET") + 2 + OFFSET_BYTES
+    assert send(broker, b"long", "%LMQ%x", k="v" * (left + 1 - room), **further) == ResponseCode.SUCCESS
+    assert send(broker, b"after", "%LMQ%x", **further) == ResponseCode.SUCCESS
+    broker.wait(5)
+    assert bodies(broker, "%LMQ%x") == [b"short", b"long", b"after"]
+
+
+def test_a_half_message_without_room_for_its_offsets_is_refused(broker: WholeBroker) -> None:
+    further = {"TRAN_MSG": "true", "PGROUP": "producers"}
+    left = room_left(broker, further)
+    assert send(broker, b"a", "%LMQ%x", k="v" * (left + 1), **further) == ResponseCode.MESSAGE_ILLEGAL
+    assert send(broker, b"a", "%LMQ%x", k="v" * (left - 50), **further) == ResponseCode.SUCCESS
 
 
 def test_more_light_queues_than_allowed_are_refused(tmp_path: Path) -> None:

@@ -36,8 +36,8 @@ def settings(broker: ConsumingBroker, **changes: Any) -> SimpleSettings:
     return SimpleSettings(**given)
 
 
-def record(offset: int, body: bytes, **properties: str) -> bytes:
-    message = OutgoingMessage("t", 2, 0, 0, 1, HOST, HOST, 0, 0, body, build_properties(properties))
+def record(offset: int, body: bytes, topic: str = "t", **properties: str) -> bytes:
+    message = OutgoingMessage(topic, 2, 0, 0, 1, HOST, HOST, 0, 0, body, build_properties(properties))
     return build_record(message, offset, offset, 2)
 
 
@@ -101,6 +101,26 @@ def test_a_redelivered_message_is_acknowledged_at_its_retry_topic() -> None:
                 await consumer.ack(message)
             ack = parse_header(AckMessageRequest, broker.asked(RequestCode.ACK_MESSAGE)[0].ext_fields)
             assert (ack.topic, ack.queue_id, ack.offset, ack.extra_info) == ("%RETRY%g_t", 0, 4, receipt)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(("retry", "mark"), [("1", "_"), ("2", "+")])
+def test_a_message_under_the_name_of_its_retry_topic_shows_its_own_topic(retry: str, mark: str) -> None:
+    async def scenario() -> None:
+        given = record(4, b"a", topic=f"%RETRY%g{mark}t")
+        starts, offsets = f"{retry} 2 4", f"{retry} 2 4"
+        async with ConsumingBroker() as broker:
+            broker.on(
+                RequestCode.POP_MESSAGE, once(lambda request: popped(request, given, starts=starts, offsets=offsets))
+            )
+            broker.answer(RequestCode.ACK_MESSAGE, 0)
+            async with SimpleConsumer("g", settings(broker), subscriptions={"t": "*"}) as consumer:
+                (message,) = await consumer.receive(timeout=5)
+                assert message.topic == "t"
+                await consumer.ack(message)
+            ack = parse_header(AckMessageRequest, broker.asked(RequestCode.ACK_MESSAGE)[0].ext_fields)
+            assert (ack.topic, ack.extra_info) == (f"%RETRY%g{mark}t", f"4 1000 60000 3 {retry} broker-a 2 4")
 
     run(scenario())
 
