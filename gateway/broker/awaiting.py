@@ -36,15 +36,18 @@ def not_on_disk(what: str, failure: object) -> RequestRefused:
     )
 
 
-async def delete_queues(store: MessageStore, topics: Iterable[str], in_thread: InThread) -> None:
+async def delete_queues(
+    store: MessageStore, topics: Iterable[str], in_thread: InThread, log_end: int | None = None
+) -> None:
     """Delete the queues of topics; return when these deletions, and all earlier ones, are on disk.
 
+    :param log_end: the offset of the log below which the messages of the topics are gone, if it is known.
     :raises RequestRefused: SYSTEM_ERROR: a deletion is not on disk; the other topics are deleted all the same.
     """
     refused: RequestRefused | None = None
     for topic in topics:
         waiting: Deferred[BaseException | None] = Deferred()
-        store.delete_topic(topic, in_thread, waiting.callback)
+        store.delete_topic(topic, in_thread, waiting.callback, log_end=log_end)
         failure = await waiting
         if failure is not None:
             refused = RequestRefused(

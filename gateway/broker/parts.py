@@ -601,7 +601,7 @@ class BrokerParts:
         old = [topic for topic, end in ends.items() if end <= log_end]
         # Looked at once more, one by one: messages of a topic that was made again may come while others are deleted.
         still_old = (topic for topic in old if self._ends_of([topic]).get(topic, 0) <= log_end)
-        await delete_queues(self.store, still_old, self.in_thread)
+        await delete_queues(self.store, still_old, self.in_thread, log_end)
 
     def _ends_of(self, topics: Collection[str]) -> dict[str, int]:
         """Return the offset of the log after the last message of each of these topics that has queues."""

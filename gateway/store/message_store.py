@@ -684,14 +684,28 @@ class MessageStore:
                 self._publication.catch_up()
                 self._admission.space_is(no_space or self._publication.refusal)
 
-    def delete_topic(self, topic: str, in_thread: InThread = in_this_thread, done: Deleted | None = None) -> None:
+    def delete_topic(
+        self,
+        topic: str,
+        in_thread: InThread = in_this_thread,
+        done: Deleted | None = None,
+        *,
+        log_end: int | None = None,
+    ) -> None:
         """Delete the queues of a topic; its messages stay in the log until they expire.
+
+        The deletion counts for all messages that are stored, also for those that a stage holds: they were sent before
+        it, their queues are gone, and they would come back alone at the next start. It does not count for messages on
+        their way to the disk: if the disk has no room for them, messages of a topic made again take their place.
 
         :param in_thread: runs the blocking parts; with the default the call blocks.
         :param done: called with None when the queues are gone for good, or with the error that kept them.
+        :param log_end: the offset of the log below which the topic's messages are gone, if it is known.
         :raises OSError: the queues could not be deleted, and ``done`` is None.
         """
-        self.deletion.delete_topic(topic, in_thread, _raise_failure if done is None else done)
+        if log_end is None:
+            log_end = max(self._log.visible_end, self._group.stored_end)
+        self.deletion.delete_topic(topic, log_end, in_thread, _raise_failure if done is None else done)
 
 
 def _made_files(

@@ -256,16 +256,18 @@ class Deletion:
 
     # --- deleted topics ------------------------------------------------------------------------------------------
 
-    def delete_topic(self, topic: str, in_thread: InThread, done: Deleted) -> None:
+    def delete_topic(self, topic: str, log_end: int, in_thread: InThread, done: Deleted) -> None:
         """Delete the queues of a topic; ``done`` is called when the deletion is on disk. Call on the reactor's thread.
 
         The queues' directory is moved away at once, so that the topic can be made again while the old files go. After a
         crash before ``done``, either the whole topic is back, or the next start has finished its deletion.
 
         Deletions that did not reach the disk before are finished as well, or ``done`` gets the error that keeps them.
+
+        :param log_end: the offset of the log below which the topic's messages are gone.
         """
         before = self.deleted_topics.offsets.get(topic)
-        log_end = max(self._log.visible_end, before or 0)  # a slave notes also what is not visible yet
+        log_end = max(log_end, before or 0)  # a slave may have noted more
         # Noted also without a queue: messages that wait for their time or their outcome may name the topic.
         if before != log_end or any(queue.topic == topic for queue in self._queues):
             # Noted before the queues go: a flush without these queues then saves the note.

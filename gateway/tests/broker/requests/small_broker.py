@@ -100,7 +100,7 @@ class StandInStore:
     def queues(self) -> Iterable[tuple[str, int]]:
         return self.kept
 
-    def delete_topic(self, topic: str, in_thread: Any, done: Any) -> None:
+    def delete_topic(self, topic: str, in_thread: Any, done: Any, *, log_end: int | None = None) -> None:
         for key in [key for key in self.kept if key[0] == topic]:
             del self.kept[key]
         in_thread(self.failing, done)

@@ -11,7 +11,7 @@ from gateway.settings.store import StoreSettings
 from gateway.store.durability.surroundings import BatchObserver
 from gateway.store.log.log_batch import LogBatch
 from gateway.store.put_result import PutStatus, WaitFor
-from gateway.tests.store.small_store import ASYNC, SMALL, Disk, Executor, later_by, message, opened, read_all
+from gateway.tests.store.small_store import ASYNC, SMALL, Disk, Executor, killed, later_by, message, opened, read_all
 
 OK = PutStatus.PUT_OK
 WAITS = list(WaitFor)
@@ -145,3 +145,40 @@ def test_a_stop_while_the_stage_holds_a_batch_is_no_clean_stop_and_the_next_star
     store = opened(tmp_path, settings)
     assert [found.body for found in read_all(store)] == [b"held"]
     store.close()
+
+
+@pytest.mark.parametrize("settings", MODES)
+@pytest.mark.parametrize("is_shown", [False, True], ids=["still held", "shown later"])
+def test_messages_that_the_stage_holds_go_with_their_topic_and_those_of_a_topic_made_again_stay(
+    tmp_path: Path, settings: StoreSettings, is_shown: bool
+) -> None:
+    gated = Gated(tmp_path / "store", settings)
+    gated.send("shown")
+    gated.executor.run()
+    gated.gates[0].let_pass()
+    gated.send("held")
+    gated.executor.run()
+    gated.store.delete_topic("T")
+    gated.send("new")
+    gated.executor.run()
+    if is_shown:
+        gated.gates[0].let_pass()
+        assert gated.seen == ["new"]
+    again = opened(killed(tmp_path / "store"), settings)
+    assert [found.body for found in read_all(again)] == [b"new"]
+    again.close()
+
+
+@pytest.mark.parametrize("settings", MODES)
+def test_a_topic_of_which_the_stage_holds_everything_does_not_come_back(
+    tmp_path: Path, settings: StoreSettings
+) -> None:
+    gated = Gated(tmp_path / "store", settings)
+    gated.send("held")
+    gated.executor.run()
+    gated.store.delete_topic("T")
+    gated.gates[0].let_pass()
+    assert list(gated.store.queues()) == []
+    again = opened(killed(tmp_path / "store"), settings)
+    assert list(again.queues()) == []
+    again.close()
