@@ -128,10 +128,13 @@ class Heartbeats:
 
     def _ensure_retry_topic(self, consumer: ConsumerData, config: SubscriptionGroupConfig, host: str) -> None:
         """Create the group's retry topic, in which failed messages wait, and to which its consumers need a route."""
+        topic = RETRY_TOPIC_PREFIX + consumer.group
         if config.retry_queue_nums <= 0 or self._topics.is_copy or not has_retry_topic(consumer.group):
             return
+        if self._topics.get(topic) is not None:
+            return
         self._topics.ensure(
-            RETRY_TOPIC_PREFIX + consumer.group,
+            topic,
             config.retry_queue_nums,
             Permission.READ_WRITE,
             topic_sys_flag=TopicFlag.UNIT_SUBSCRIPTION if consumer.unit_mode else 0,

@@ -412,9 +412,9 @@ def _reader(hint: Any) -> _Read:
         (inner,) = (argument for argument in arguments if argument is not types.NoneType)
         return _reader(inner)
     if origin in (tuple, Sequence):
-        return _list_reader(_reader(arguments[0]), tuple)
+        return _list_reader(arguments[0], tuple)
     if origin is frozenset:
-        return _list_reader(_reader(arguments[0]), frozenset)
+        return _list_reader(arguments[0], frozenset)
     if origin in (dict, Mapping):
         return _map_reader(_key_reader(arguments[0]), _reader(arguments[1]))
     if isinstance(hint, type) and issubclass(hint, JsonObject):
@@ -422,13 +422,24 @@ def _reader(hint: Any) -> _Read:
     raise TypeError(f"a body cannot hold {hint}")
 
 
-def _list_reader(read: _Read, collection: Callable[[list[Any]], Any]) -> _Read:
+def _list_reader(hint: Any, collection: Callable[[list[Any]], Any]) -> _Read:
+    read = _reader(hint)
+
     def read_list(value: Any) -> Any:
         if not isinstance(value, list):
             raise _MismatchError("an array")
+        if _are_all(hint, value):
+            return collection(value)
         return collection([read(item) for item in value if item is not None])
 
     return read_list
+
+
+def _are_all(kind: Any, items: list[Any]) -> bool:
+    """Return whether items are texts or 64-bit integers, as they should be: a heartbeat may list a million of them."""
+    if kind not in (str, int) or {*map(type, items)} != {kind}:
+        return False
+    return kind is str or (min(items) >= MIN_LONG and max(items) <= MAX_LONG)
 
 
 def _sharing_reader(read: _Read, default: Any) -> _Read:

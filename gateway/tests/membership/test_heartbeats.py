@@ -9,9 +9,11 @@ import pytest
 from gateway.errors import RequestRefused
 from gateway.membership.heartbeats import MAX_GROUPS_PER_HEARTBEAT
 from gateway.tests.membership.connected import Members, consumer
+from gateway.tests.metadata.saved.test_write_behind import HeldThread
 from wire.bodies.heartbeat import HeartbeatData
 from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.bodies.topics import TopicConfig
+from wire.disk.config_json import GroupsFile
 
 
 @pytest.fixture
@@ -147,3 +149,15 @@ class TestSecondVersion:
         client.beats(self.FULL)
         client.beats(HeartbeatData("c1", consumers=(consumer("g"),), without_sub=True))
         assert members.consumers.subscription("g", "t") is None
+
+
+def test_a_first_heartbeat_of_a_thousand_groups_writes_each_table_twice(tmp_path: Path) -> None:
+    """The second write has all changes that came during the first one."""
+    thread = HeldThread()
+    members = Members(tmp_path, in_thread=thread)
+    groups = [consumer(f"g{number}", "t") for number in range(MAX_GROUPS_PER_HEARTBEAT)]
+    members.client("c1").beats(HeartbeatData("c1", consumers=groups))
+    for _ in range(4):  # two of the groups, two of their retry topics
+        thread.run_one()
+    assert not thread.waiting
+    assert len(GroupsFile.parse((tmp_path / "groups.json").read_bytes()).configs) == MAX_GROUPS_PER_HEARTBEAT

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from wire.bodies.subscriptions import SubscriptionData
 from wire.errors import BodyError
 from wire.tests.bodies.consumers.test_subscriptions import subscriptions
 from wire.tests.bodies.strategies import assert_comes_back, int32s, texts
+from wire.tests.bodies.test_fastjson import calls_during
 from wire.tests.message.strategies import QUICK
 
 # As fastjson 1.2.83 writes it when two groups share a subscription object.
@@ -113,3 +116,19 @@ def test_a_damaged_heartbeat_is_read_or_a_body_error(at: int, inserted: bytes, r
 def test_a_heartbeat_without_its_parts_is_refused(text: bytes, reason: str) -> None:
     with pytest.raises(BodyError, match=reason):
         HeartbeatData.parse(text)
+
+
+@pytest.mark.parametrize("items", ["0123456789", list(range(10))], ids=["tags", "codes"])
+def test_tags_and_codes_are_read_together(items: Sequence[object]) -> None:
+    """Two MiB have room for a million of them, and nothing else happens while they are read."""
+
+    def calls(count: int) -> int:
+        member = {"topic": "t", "tagsSet" if isinstance(items, str) else "codeSet": [*items] * count}
+        return calls_during(lambda: SubscriptionData.from_json(member))
+
+    assert calls(100) == calls(1)
+
+
+def test_a_code_that_is_too_large_is_refused_also_in_a_long_list() -> None:
+    with pytest.raises(BodyError, match="is not a 64-bit integer"):
+        SubscriptionData.from_json({"topic": "t", "codeSet": [0, 1 << 63, -1]})
