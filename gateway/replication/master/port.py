@@ -306,17 +306,13 @@ class SlavePort(Factory):
         most = usual if limit is None else min(limit, usual)
         self._around.in_thread(lambda: self._log.log_bytes(start, most), done)
 
-    def follow_later(self, seconds: float) -> None:
+    def follow_later(self, seconds: float = 0) -> None:
         """Implement ``Owner.follow_later``."""
         wait_s, waiting = max(seconds, LEAST_WAIT_S), self._next_follow
         if waiting is None or not waiting.active():
             self._next_follow = self._reactor.callLater(wait_s, self.follow)
         elif waiting.getTime() > self.seconds() + wait_s:
             waiting.reset(wait_s)
-
-    def follow_soon(self) -> None:
-        """Send what the log has in a moment: so that the commits of a moment cost slaves one sync of their disk."""
-        self.follow_later(LEAST_WAIT_S)
 
     # -- admission ------------------------------------------------------------------------------------------
 

@@ -76,7 +76,7 @@ class Master:
         self._refuse("bytes", self._refusals.get("bytes"))
         port.hurries = self._stage is not None
         if not port.hurries:
-            store.listen(lambda _: port.follow_soon())
+            store.listen(lambda _: port.follow_later())
         if self._group is not None:
             port.make_talk = self._group.lead(store, self._settings.mapped_file_size_commit_log)
             self.members_changed()

@@ -59,8 +59,11 @@ class Owner(Protocol):
         :param limit: the most bytes, unless one record is longer; None for the usual number.
         """
 
-    def follow_later(self, seconds: float) -> None:
-        """Call ``follow`` of each connection after a while."""
+    def follow_later(self, seconds: float = 0) -> None:
+        """Call ``follow`` of each connection after a while, at the earliest in a moment.
+
+        So the commits of a moment cost slaves one sync of their disk.
+        """
 
     @property
     def hurries(self) -> bool:
@@ -268,7 +271,7 @@ class SlaveLine(TwistedProtocol):
             if self._owner.hurries or self.sent_end < self._read_to:
                 self.follow()
             else:
-                self._owner.follow_later(0)  # what was stored meanwhile goes with what comes next
+                self._owner.follow_later()  # what was stored meanwhile goes with what comes next
 
     def _send(self, records: bytes) -> None:
         position = 0

@@ -390,7 +390,7 @@ def test_a_slave_for_which_nobody_waits_gets_the_commits_of_a_moment_at_once() -
     slave.received()
     for _ in range(3):
         master.log.data += RECORD
-        master.port.follow_soon()
+        master.port.follow_later()
         assert slave.received() == []
     master.reactor.advance(LEAST_WAIT_S)
     assert [len(stretch.body) for stretch in slave.received()] == [30]
@@ -490,7 +490,7 @@ def test_a_slave_that_waits_for_its_next_second_holds_up_no_other() -> None:
     master.append(1)
     assert [len(body(slave.received())) for slave in (waiting, other)] == [20, 10]
     master.log.data += RECORD
-    master.port.follow_soon()
+    master.port.follow_later()
     master.reactor.advance(LEAST_WAIT_S)
     assert [len(body(slave.received())) for slave in (waiting, other)] == [0, 10]
 
