@@ -573,6 +573,11 @@ class BrokerParts:
         return self.store.max_commit_log_offset
 
     @property
+    def kept_end(self) -> int:
+        """The end of the log that a power failure leaves; with ASYNC_FLUSH, which promises none, ``log_end``."""
+        return self.store.durable_end if self.settings.sync_flush else self.log_end
+
+    @property
     def shown_end(self) -> int:
         """The offset after the last message that readers may see."""
         return self.store.shown_end

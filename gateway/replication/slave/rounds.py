@@ -2,7 +2,8 @@
 
 A round asks whether the broker is a master, then for one table after the other. A table is copied whole or not at all.
 Offsets count only when the log here has all that the master's log had when they were told: an offset may lie behind a
-pop whose record is not here yet, and a promoted slave would pass over the popped messages.
+pop whose record is not here yet, and a promoted slave would pass over the popped messages. With SYNC_FLUSH the log has
+it on disk: offsets are saved at any time, and a power failure must not leave them ahead of the log.
 Topics and groups are copied if their versions differ; the answers about other tables have no version that rises with
 each change. A master that cannot be asked, or one of whose answers cannot be used, is asked again in the next round,
 with one log line for all failures.
@@ -98,6 +99,10 @@ class Tables(Protocol):
     @property
     def log_end(self) -> int:
         """The offset after the last message that was copied."""
+
+    @property
+    def kept_end(self) -> int:
+        """The end of the log that a power failure leaves; with ASYNC_FLUSH, which promises none, ``log_end``."""
 
     @property
     def shown_end(self) -> int:
@@ -324,10 +329,11 @@ class TableRounds:
         told, seconds = self._waiting, self._around.reactor.seconds
         if told is None:
             return
-        begin, ends_s = self._tables.log_end, seconds() + TAKE_S
-        while waits and self._tables.log_end < told.log_end:
+        tables = self._tables
+        begin, ends_s = tables.log_end, seconds() + TAKE_S
+        while waits and tables.kept_end < told.log_end:
             if seconds() >= ends_s:
-                if self._tables.log_end == begin and self._tables.lacks_filler(told.log_end):
+                if begin == tables.log_end == tables.kept_end and tables.lacks_filler(told.log_end):
                     break
                 return
             passed: Deferred[None] = Deferred()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 
 from gateway.broker.takeover import CopyMark
+from gateway.in_thread import in_this_thread
 from gateway.remoting.pending import CallFailed
 from gateway.replication.slave.rounds import TAKE_AGAIN_MS, TAKE_S, TableRounds
 from gateway.settings import Address
-from gateway.tests.broker.whole_broker import WholeBroker
+from gateway.tests.broker.whole_broker import WholeBroker, sending
+from gateway.tests.metadata.saved.test_write_behind import HeldThread
 from gateway.tests.replication.around import surroundings
 from wire.bodies.pop import MessageRequestMode
 from wire.bodies.subscriptions import SubscriptionGroupConfig
@@ -404,6 +407,41 @@ def test_offsets_are_taken_though_the_delay_levels_cannot_be_copied(pair: Pair) 
     assert not pair.rounds.is_complete
     assert pair.slave.parts.offsets.all() == pair.master.parts.offsets.all()
     assert dict(pair.slave.parts.delays.offsets()) == levels
+
+
+def test_a_power_failure_leaves_a_slave_no_offsets_ahead_of_its_log(pair: Pair, tmp_path: Path) -> None:
+    master, slave = pair.master, pair.slave
+    for broker in (master, slave):
+        broker.send(broker.connect())
+    pair.round()
+    held = HeldThread()
+    slave.in_log_thread = held
+    master.send(master.connect())
+    slave.ask_all(slave.connect(), Code.SEND_MESSAGE, sending(), b"hello")
+    assert slave.parts.log_end == master.parts.log_end > slave.parts.store.durable_end
+    master.parts.offsets.commit("group", "orders", 0, 2)
+    pair.round()
+    slave.parts.offsets.persist()
+    left = after_power_failure(slave, tmp_path / "left")
+    assert len(left.messages("orders")) == 1
+    assert left.parts.offsets.query("group", "orders", 0) <= 1
+    left.stop()
+    while held.waiting:
+        held.run_one()
+        slave.turn()
+    pair.round()
+    assert slave.parts.offsets.query("group", "orders", 0) == 2
+    slave.in_log_thread = in_this_thread
+
+
+def after_power_failure(broker: WholeBroker, to: Path) -> WholeBroker:
+    """Start from a copy of the directory in which the log ends where it was synced last."""
+    end = broker.parts.store.durable_end
+    shutil.copytree(broker.directory, to)
+    log = to / "commitlog" / "00000000000000000000"
+    content = log.read_bytes()
+    log.write_bytes(content[:end] + bytes(len(content) - end))
+    return WholeBroker(to, broker.clock())
 
 
 def test_offsets_do_not_count_by_where_the_masters_log_ended_in_an_earlier_round(pair: Pair) -> None:
