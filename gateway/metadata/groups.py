@@ -80,19 +80,18 @@ class Groups(NamedConfigs[GroupsFile, SubscriptionGroupConfig]):
             return SubscriptionGroupConfig(group_name=group)
         return config
 
-    def find(self, group: str, maker: str = CLIENTS, *, is_lost: bool = False) -> SubscriptionGroupConfig | None:
+    def find(self, group: str, maker: str = CLIENTS) -> SubscriptionGroupConfig | None:
         """Return the group; create it with the defaults if that is allowed (autoCreateSubscriptionGroup).
 
         Return None for a group that may not be created, or if no group may have this name. A slave creates no group,
         and returns what its master would create.
 
         :param maker: the same as in ``put_all``.
-        :param is_lost: True if the group existed and the table lost it: the group is created in any case.
         """
         config = self.get(group)
         if config is not None:
             return config
-        if not (is_lost or self._settings.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)):
+        if not (self._settings.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)):
             return None
         if group_name_fault(group) is not None:
             return None
@@ -101,6 +100,26 @@ class Groups(NamedConfigs[GroupsFile, SubscriptionGroupConfig]):
             return config
         self.put_all([config], maker)
         log.info("subscription group created", group=group)
+        return config
+
+    def adopt(self, group: str) -> SubscriptionGroupConfig | None:
+        """Make a group that has messages in the log and is not in ``subscriptionGroup.json``, and return it.
+
+        The promotion of a slave that copied the table before leaves such a group. The group is made with the defaults,
+        also beyond the limit, and if clients may make none. An existing group stays as it is. Return None, and log a
+        line, if no group may have this name.
+        """
+        config = self.get(group)
+        if config is not None:
+            return config
+        fault = group_name_fault(group)
+        if fault is not None:
+            log.warning("messages without a group left alone", group=group, reason=fault)
+            return None
+        log.warning("group restored from its messages", group=group)
+        config = SubscriptionGroupConfig(group_name=group)
+        self._take_over({group: config}, self._version, self._extra)
+        self._changed()
         return config
 
     def forbidden(self) -> Mapping[str, Mapping[str, int]]:

@@ -70,7 +70,8 @@ class Pops:
         The file of ordered pops is not read in a takeover: it may be one of an earlier time as a master. It is written
         at once in a takeover, and when Apache RocketMQ wrote it: records of the log that it knows count no more.
         A group that is missing is made again, in a takeover or if groups may be made by clients: a kill, or the
-        promotion of a slave, came before its table had the group. Without the group its messages would be dropped.
+        promotion of a slave, came before its table had the group. Without the group its messages would be dropped, so a
+        takeover makes the group also beyond the limit of groups.
 
         :raises GatewayError: the file of ordered pops cannot be read.
         :raises OSError: the file of ordered pops cannot be written.
@@ -83,9 +84,10 @@ class Pops:
             self._order_file.replace()
         if records:
             log.info("popped messages found", records=records, open=len(self.check_points))
+        make = self._groups.adopt if takes_over else self._groups.find
         for group in sorted({point.group for point in self.check_points}):
             try:
-                self._groups.find(group, is_lost=takes_over)
+                make(group)
             except RequestRefused as refusal:
                 log.warning("group of popped messages not made again", group=group, reason=str(refusal))
 

@@ -56,6 +56,17 @@ def test_without_leave_only_groups_of_the_system_are_created(open_groups: Open) 
 @pytest.mark.parametrize("name", ["", "../../x", "a@b", "g" * 256])
 def test_a_group_of_an_illegal_name_does_not_exist(open_groups: Open, name: str) -> None:
     assert open_groups().find(name) is None
+    assert open_groups().adopt(name) is None
+
+
+def test_a_group_that_has_messages_is_made_also_beyond_the_limit(open_groups: Open) -> None:
+    groups = open_groups(auto_create=False, max_groups=1)
+    groups.put(SubscriptionGroupConfig("other", retry_max_times=3))
+    assert groups.adopt("g") == groups.get("g") == SubscriptionGroupConfig("g")
+    assert groups.adopt("other") == SubscriptionGroupConfig("other", retry_max_times=3)
+    with pytest.raises(RequestRefused, match="the limit"):
+        groups.put(SubscriptionGroupConfig("another"))
+    assert sorted(open_groups(max_groups=1).table()) == ["g", "other"]
 
 
 def test_the_system_groups_exist_after_start_and_cannot_be_deleted(open_groups: Open) -> None:

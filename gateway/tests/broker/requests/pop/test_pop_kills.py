@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gateway.broker.takeover import CopyMark
+from gateway.metadata.groups import SYSTEM_GROUPS, Groups
 from gateway.settings.store import FlushDiskType
 from gateway.tests.broker.popping import POP, ack, bodies, filled, pop, popping, reset
 from gateway.tests.broker.whole_broker import WholeBroker
@@ -106,6 +107,22 @@ def test_popped_messages_come_again_though_the_table_of_groups_was_behind_the_lo
     promoted = _promoted(broker, tmp_path / "promoted", auto_create_subscription_group=creates)
     promoted.wait(11)  # nobody asks, and so makes the group
     assert bodies(pop(promoted, promoted.connect())) == [b"a", b"b"]
+
+
+def test_popped_messages_come_again_though_the_table_of_groups_is_full(
+    broker: WholeBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = filled(broker, "a", "b")
+    pop(broker, client)
+    limits = Groups.__init__.__kwdefaults__
+    assert limits is not None
+    monkeypatch.setitem(limits, "max_groups", len(SYSTEM_GROUPS))
+    promoted = _promoted(broker, tmp_path / "promoted")
+    promoted.wait(11)
+    assert bodies(pop(promoted, promoted.connect())) == [b"a", b"b"]
+    again = promoted.restart()
+    assert again.parts.groups.get("group") is not None
+    again.stop()
 
 
 def test_messages_popped_in_order_wait_for_a_group_that_the_table_lacks(broker: WholeBroker, tmp_path: Path) -> None:
