@@ -111,7 +111,7 @@ _SYNC = (
     Workload("timer", {"timed": 8, "append": 1, "tick": 9, "save_timers": 3, **_COMMON}, ROLLING, steps=110),
     Workload(
         "timer-reopen",
-        {"timed": 8, "tick": 9, "save_timers": 2, "reopen": 2, **_COMMON},
+        {"timed": 8, "tick": 4, "save_timers": 1, "reopen": 6, "reopen_late": 2, **_COMMON},
         ROLLING,
         steps=110,
     ),

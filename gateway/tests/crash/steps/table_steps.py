@@ -129,3 +129,8 @@ class TableSteps(Steps):
         self._stage.fact(lambda ledger: ledger.topics.save(topics))
         self._stage.fact(lambda ledger: ledger.groups.save(groups))
         self._stage.begin()
+
+    def reopen_late(self) -> None:
+        """Stop a process that stood still for seconds: nothing looked at the time before the stop."""
+        self._stage.let_pass(self._random.choice((1_000, 2_000, 3_000)))
+        self.reopen()
