@@ -118,8 +118,7 @@ class Groups(NamedConfigs[GroupsFile, SubscriptionGroupConfig]):
             return None
         log.warning("group restored from its messages", group=group)
         config = SubscriptionGroupConfig(group_name=group)
-        self._take_over({group: config}, self._version, self._extra)
-        self._changed()
+        self._make_missing([config])
         return config
 
     def forbidden(self) -> Mapping[str, Mapping[str, int]]:
@@ -184,8 +183,8 @@ class Groups(NamedConfigs[GroupsFile, SubscriptionGroupConfig]):
         return gone
 
     def create_system_groups(self) -> None:
-        """Make the missing system groups; existing ones stay as they are."""
-        self.put_all([SubscriptionGroupConfig(group_name=name) for name in SYSTEM_GROUPS if name not in self._table])
+        """Make the missing system groups, also in a full table; existing ones stay as they are."""
+        self._make_missing(SubscriptionGroupConfig(group_name=name) for name in SYSTEM_GROUPS)
 
     def _restore(self, content: GroupsFile) -> None:
         self._take_over(content.configs, content.data_version, content.extra)

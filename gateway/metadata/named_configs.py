@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -163,6 +163,13 @@ class NamedConfigs(SavedTable[Content], Generic[Content, Config]):
             self._place(name, config)
         self._version = version
         self._extra = extra
+
+    def _make_missing(self, configs: Iterable[Config]) -> None:
+        """Make those of these names that are missing, as one change, also beyond the limits."""
+        missing = {self._name_of(config): config for config in configs if self._name_of(config) not in self._table}
+        if missing:
+            self._take_over(missing, self._version, self._extra)
+            self._changed()
 
     def _follow(self, configs: Mapping[str, Config], version: DataVersion) -> list[str]:
         """Become the table of a master, with its version; return the names that are gone.

@@ -257,8 +257,7 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
         least = 1 if is_a_groups else self._settings.default_topic_queue_nums
         queues = min(max(queue_count, least), MAX_QUEUES)
         config = TopicConfig(topic, queues, queues, Permission.READ_WRITE)
-        self._take_over({topic: config}, self._version, self._extra)
-        self._changed()
+        self._make_missing([config])
         return config
 
     def delete(self, topic: str) -> bool:
@@ -290,13 +289,11 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
         self._changed(structs.replace(next_version(self._version, self._clock_ms()), state_version=state_version))
 
     def create_system_topics(self) -> None:
-        """Make the missing system topics; existing ones stay as they are."""
-        missing = [
+        """Make the missing system topics, also in a full table; existing ones stay as they are."""
+        self._make_missing(
             TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm)
             for name, (queues, perm) in _system_topics(self._settings).items()
-            if name not in self._table
-        ]
-        self.put_all(missing)
+        )
 
     def _check_sizes(self, fresh: list[TopicConfig]) -> None:
         counted = [config for config in fresh if not self.is_system(config.topic_name)]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import RequestRefused
-from gateway.metadata.groups import Groups
+from gateway.metadata.groups import SYSTEM_GROUPS, Groups
 from gateway.settings import BrokerSettings
 from wire.bodies.fastjson import parse_json
 from wire.bodies.subscriptions import SubscriptionGroupConfig, SubscriptionGroupTable
@@ -91,6 +91,13 @@ def test_a_group_is_changed_and_deleted_for_good(open_groups: Open) -> None:
     assert groups.delete("g")
     assert not groups.delete("g")
     assert open_groups().get("g") is None
+
+
+def test_system_groups_are_made_in_a_full_table_so_that_the_broker_starts(open_groups: Open) -> None:
+    groups = open_groups(max_groups=1)
+    groups.put(SubscriptionGroupConfig("g"))
+    groups.create_system_groups()
+    assert sorted(groups.table()) == sorted(["g", *SYSTEM_GROUPS])
 
 
 def test_the_limit_of_groups_holds(open_groups: Open) -> None:

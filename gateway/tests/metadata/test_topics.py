@@ -79,6 +79,17 @@ def test_the_system_topics_are_those_that_apache_makes(open_topics: Open) -> Non
     }
 
 
+def test_system_topics_are_made_in_a_full_table_so_that_the_broker_starts(open_topics: Open) -> None:
+    topics = open_topics(max_topics=1)
+    topics.put(TopicConfig("t"))
+    topics.create_system_topics()
+    assert topics.get("t") is not None
+    assert topics.get("SCHEDULE_TOPIC_XXXX") is not None
+    version = topics.data_version
+    topics.create_system_topics()
+    assert topics.data_version == version
+
+
 def test_switches_decide_about_the_default_the_trace_and_the_cluster_topic(open_topics: Open) -> None:
     topics = open_topics(
         auto_create_topic_enable=False,
