@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from twisted.internet.epollreactor import EPollReactor
 from twisted.internet.main import CONNECTION_DONE, CONNECTION_LOST
-from twisted.internet.tcp import Port, Server
+from twisted.internet.tcp import Client, Port, Server
 from twisted.python import log
 
 from gateway.reactor.deputy import Deputy
@@ -35,6 +35,8 @@ EXPECTED_WITHIN_S: Final = 0.001
 _LONGEST_S: Final = 3600.0
 """Seconds beyond any timer of a server; longer times go through Twisted's code, which knows the limit of epoll."""
 _READABLE: Final = int(EPOLLIN)
+_READ_AT_ONCE: Final = (Server, Client)
+"""The kinds of connections that are read without Twisted's extra work: accepted ones, and those made from here."""
 MOST_ACCEPTS: Final = 16
 """The number of connections that a port accepts in one turn.
 
@@ -150,7 +152,7 @@ class QuickEpollReactor(EPollReactor, QuickReactor):
                 if fd == self._calls_only.fileno():
                     self._calls_only.poll(0, 1)  # the bell has been heard
                 continue  # or closed by one of the others
-            if event == _READABLE and type(selectable) is Server and selectable.connected:
+            if event == _READABLE and type(selectable) in _READ_AT_ONCE and selectable.connected:
                 self._read(selectable)
             elif selectable is self.waker:
                 selectable.doRead()
@@ -178,7 +180,7 @@ class QuickEpollReactor(EPollReactor, QuickReactor):
         finally:
             self._is_waiting = self._is_woken = False
 
-    def _read(self, connection: Server) -> None:
+    def _read(self, connection: Server | Client) -> None:
         """Do in one step what Twisted's ``doRead`` does."""
         why: BaseException | None = None
         try:

@@ -20,6 +20,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from gateway.in_thread import Failed
+from gateway.replication.at_once import write_at_once
 from gateway.replication.master.pace import Pace
 from gateway.replication.master.talk import SlaveTalk
 from gateway.replication.master.verdicts import fault_of_later, plain_host
@@ -286,9 +287,8 @@ class SlaveLine(TwistedProtocol):
             self._write(reply)
 
     def _write(self, data: bytes) -> None:
-        transport: Any = self.transport
         self.sent_at_s = self._owner.seconds()
-        transport.write(data)
+        write_at_once(self.transport, data)
 
     def pauseProducing(self) -> None:  # noqa: N802 (Twisted's name)
         """Read nothing more: the connection has not taken yet what was sent."""

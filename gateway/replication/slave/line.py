@@ -14,6 +14,7 @@ from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 
 from gateway.remoting.tls.makers import LinkMaker
+from gateway.replication.at_once import write_at_once
 from gateway.replication.sealed import SealedLine
 from gateway.replication.slave.intake import Intake
 from gateway.replication.slave.talk import Heard, MasterTalk
@@ -174,9 +175,8 @@ class MasterLine(TwistedProtocol):
     def report(self) -> None:
         """Send the durable end of the log, if the master knows already that this is a copy of its log."""
         if self._reports and not self.is_closed:
-            transport: Any = self.transport
             self.reported_at_s, self._reported_end = self._owner.seconds(), self._owner.report_end()
-            transport.write(self._talk.report(self._reported_end))
+            write_at_once(self.transport, self._talk.report(self._reported_end))
 
     @property
     def owes_report(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from twisted.internet.protocol import Protocol, ServerFactory, connectionDone
+from twisted.internet.protocol import ClientFactory, Protocol, ServerFactory, connectionDone
 from twisted.python import log
 from twisted.python.failure import Failure
 
@@ -86,6 +86,22 @@ def test_bytes_reach_their_protocol(listening: Listening) -> None:
         listening.run_until(lambda: listening.seen == ["1"])
         other.sendall(b"2")
         listening.run_until(lambda: listening.seen == ["1", "2"])
+
+
+def test_a_connection_made_from_here_is_read_as_quickly(listening: Listening, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    factory: Any = ClientFactory.forProtocol(lambda: Recorder(made))
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        connector: Any = listening.reactor.connectTCP("127.0.0.1", other.getsockname()[1], factory)
+        listening.run_until(lambda: connector.state == "connected")
+        peer, _ = other.accept()
+    with peer:
+        peer.sendall(b"1")
+        listening.run_until(lambda: made == ["1"])
+        monkeypatch.setattr(log, "callWithLogger", None)
+        peer.sendall(b"2")
+        listening.run_until(lambda: made == ["1", "2"])
+    listening.run_until(lambda: made == ["1", "2", "ConnectionDone"])
 
 
 def test_the_end_of_a_connection_is_told(listening: Listening) -> None:
