@@ -145,7 +145,8 @@ class MessageStore:
         self.listen, self.when_idle = self._publication.listen, self._publication.when_idle
         self.flush_due, self.flush_log = self._flushing.flush_due, self._flushing.flush_log
         self.message_at = files.log.message_at
-        self.walk_from, self.query_by_key = self._dispatched_log.walk_from, self._indexing.find
+        self.walk_from = self._dispatched_log.walk_from
+        self.query_by_key, self.each_with_key = self._indexing.find, self._indexing.each
         self.mend_queue = QueueMending(files.log, files.queues, self._dispatch, files.deleted_topics, paths).mend
         figures.watch(files.log, state.progress, state.admission)
 

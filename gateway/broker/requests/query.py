@@ -97,9 +97,12 @@ class QueryMessages(DeskRequests):
         return Answer(body=bytes(record))
 
     def _found(self, header: QueryMessageRequest, count: int, accepts: MessageFilter) -> Found:
-        """Return the records that the query finds; runs in a thread."""
-        messages = self._desk.store.query_by_key(
-            header.topic, header.key, count, header.begin_timestamp, header.end_timestamp, _kind(header)
+        """Return the records that the query finds; runs in a thread.
+
+        Messages that the asking client may not see do not count: others have their places.
+        """
+        messages = self._desk.store.each_with_key(
+            header.topic, header.key, header.begin_timestamp, header.end_timestamp, _kind(header)
         )
         records: list[bytes] = []
         size = last_stored_at_ms = last_offset = 0
@@ -115,6 +118,8 @@ class QueryMessages(DeskRequests):
             records.append(bytes(record))
             last_stored_at_ms = max(last_stored_at_ms, message.stored_at_ms)
             last_offset = max(last_offset, message.commit_log_offset)
+            if len(records) >= count:
+                break
         # The newest are found first; clients are used to the order of the log (DefaultMessageStore.queryMessage sorts).
         return Found(b"".join(reversed(records)), last_stored_at_ms, last_offset)
 

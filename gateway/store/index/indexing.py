@@ -8,6 +8,7 @@ Entries are made in slices between the reactor's turns, so that no request waits
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from gateway.in_thread import Soon
 from gateway.store.disk.mapped_file import MappedFile
@@ -75,7 +76,12 @@ class Indexing:
 
         Any thread may call. The bodies of large messages are not read.
         """
-        found: list[StoredMessage] = []
+        return list(islice(self.each(topic, key, begin_ms, end_ms, kind), max_count))
+
+    def each(
+        self, topic: str, key: str, begin_ms: int, end_ms: int, kind: KeyKind = KeyKind.ANY
+    ) -> Iterator[StoredMessage]:
+        """Yield the messages of ``find`` one by one, the newest first, for who counts only some of them; blocks."""
         for offset in self._index.find(topic, kind.indexed(key), begin_ms, end_ms):
             message = head_at(self._log, offset, MappedFile.read)
             if (
@@ -84,10 +90,7 @@ class Indexing:
                 and begin_ms <= message.stored_at_ms <= end_ms
                 and kind.matches(message, key)
             ):
-                found.append(message)
-                if len(found) >= max_count:
-                    break
-        return found
+                yield message
 
 
 class DispatchedLog:

@@ -154,7 +154,8 @@ class PopWaiting(DeskRequests):
         for begin in self._unread_in(look):
             if begin is not None:
                 key = (begin.topic, header.consumer_group, begin.queue_id)
-                if not (header.order and self._desk.pops.orders.is_closed(key, header.attempt_id, now_ms)):
+                is_closed = header.order and self._desk.pops.orders.is_closed(key, header.attempt_id, now_ms)
+                if not is_closed and self._may_give(header, begin):
                     request.answer(ResponseCode.SUCCESS, NotificationResponse(has_msg=True))
                     return
             elif self._desk.filter_turns.is_spent:
@@ -165,6 +166,24 @@ class PopWaiting(DeskRequests):
             self._look_later(waits, self._look_at(header))
         else:
             self._hold(waits)
+
+    def _may_give(self, header: NotificationRequest, begin: _Begin) -> bool:
+        """Return whether a pop may give a message of a queue: not if all of a shared retry topic belong to others.
+
+        Messages that are not in memory are not looked at.
+        """
+        desk = self._desk
+        accepts = popped_again(desk.groups, desk.filter_turns, header.topic, header.consumer_group, begin.topic)
+        if accepts.by_properties is None:
+            return True
+        work = Work(READ_STEPS)
+        most = desk.settings.max_transfer_bytes_on_message_in_memory
+        wanted = accepts.wanted_within(work)
+        result = desk.store.get_messages_now(begin.topic, begin.queue_id, begin.offset, 1, most, wanted)
+        desk.filter_turns.spend_read(work)
+        if result is None or result.status is not GetStatus.NO_MATCHED_MESSAGE:
+            return True
+        return result.next_begin_offset < result.max_offset
 
     def _look_later(self, waits: _Waits, look: _Look) -> None:
         request = waits.request
@@ -310,10 +329,11 @@ class PopWaiting(DeskRequests):
             if count > 0 and left > 0:
                 wanted = accepts[topic].wanted_within(work)
                 result = self._desk.store.get_messages(topic, queue_id, offset, count, left, wanted)
+                if result.status is not GetStatus.MESSAGE_DAMAGED:
+                    next_offset = result.next_begin_offset  # what was passed over is not for this group
                 if result.status is GetStatus.FOUND:
                     results.append(result)
                     count -= result.count
                     left -= result.total_bytes
-                    next_offset = result.next_begin_offset
             rest += max(0, self._desk.store.max_offset(topic, queue_id) - next_offset)
         return results, rest

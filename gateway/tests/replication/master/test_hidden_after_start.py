@@ -24,7 +24,7 @@ from wire.bodies.tools.statistics import ReplicationState
 from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.offsets import GetMaxOffsetRequest
-from wire.headers.pop import NotificationRequest
+from wire.headers.pop import NotificationRequest, PeekMessageRequest
 from wire.headers.pull import QueryMessageRequest, ViewMessageRequest
 from wire.message.flags import PullFlag, SysFlag
 from wire.message.record import StoredMessage, build_blank, parse_record, parse_records
@@ -124,6 +124,29 @@ def test_no_request_shows_what_is_hidden(again: SyncMaster) -> None:
     again.report()
     assert again.ask(peer, RequestCode.QUERY_MESSAGE, query).body.count(b"UNIQ_KEY") == 2
     assert again.ask(peer, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=place)).code == OK
+
+
+def test_a_query_for_one_message_finds_the_newest_that_is_shown(again: SyncMaster) -> None:
+    peer = again.connect()
+    query = QueryMessageRequest(topic="orders", key="key", max_num=1, begin_timestamp=0, end_timestamp=1 << 60)
+    assert [message.body for message in parse_records(again.ask(peer, RequestCode.QUERY_MESSAGE, query).body)] == [
+        b"one"
+    ]
+    again.report()
+    assert [message.body for message in parse_records(again.ask(peer, RequestCode.QUERY_MESSAGE, query).body)] == [
+        b"two"
+    ]
+
+
+def test_a_look_and_a_notification_do_not_count_what_is_hidden(again: SyncMaster) -> None:
+    peer = again.connect()
+    noticing = NotificationRequest(consumer_group="group", topic="orders", queue_id=-1, poll_time=0, born_time=0)
+    peeking = PeekMessageRequest(consumer_group="group", topic="orders", queue_id=-1, max_msg_nums=1)
+    assert again.ask(peer, RequestCode.PEEK_MESSAGE, peeking).ext_fields["restNum"] == "0"
+    again.ask(peer, POP, popping())
+    assert again.ask(peer, RequestCode.NOTIFICATION, noticing).ext_fields["hasMsg"] == "false"
+    again.report()
+    assert again.ask(peer, RequestCode.PEEK_MESSAGE, peeking).code == OK
 
 
 def waiting(broker: SyncMaster, *offsets: int) -> Peer:

@@ -13,7 +13,7 @@ from gateway.tests.broker.popping import RETRY_TOPIC, ack, bodies, filled, pop
 from gateway.tests.broker.whole_broker import WholeBroker, pulling
 from gateway.tests.remoting.conversation import Peer
 from wire.codes import RequestCode, ResponseCode
-from wire.headers.pop import PeekMessageRequest
+from wire.headers.pop import NotificationRequest, PeekMessageRequest
 from wire.headers.send import ConsumerSendMsgBackRequest
 from wire.headers.topics import DeleteTopicRequest
 from wire.message.flags import PullFlag
@@ -186,4 +186,21 @@ def test_a_look_at_a_shared_retry_topic_shows_only_what_the_group_popped(tmp_pat
         peeking = PeekMessageRequest(consumer_group=group, topic=topic, queue_id=-1, max_msg_nums=32)
         answer = broker.ask(client, RequestCode.PEEK_MESSAGE, peeking)
         assert [message.body for message in parse_records(answer.body)] == [f"of {group}".encode()]
+    broker.stop()
+
+
+def test_messages_that_another_group_gave_back_are_not_counted(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store")
+    client = filled(broker, "mine")
+    given_back(broker, client)
+    peeking = PeekMessageRequest(consumer_group="group", topic="orders", queue_id=-1, max_msg_nums=32)
+    answer = broker.ask(client, RequestCode.PEEK_MESSAGE, peeking)
+    assert [message.body for message in parse_records(answer.body)] == [b"mine"]
+    assert answer.ext_fields["restNum"] == "0"
+    noticing = NotificationRequest(consumer_group="group", topic="orders", queue_id=-1, poll_time=0, born_time=0)
+    assert broker.ask(client, RequestCode.NOTIFICATION, noticing).ext_fields["hasMsg"] == "true"
+    assert bodies(pop(broker, client, max_msg_nums=1, invisible_time=1_000)) == [b"mine"]
+    assert broker.ask(client, RequestCode.NOTIFICATION, noticing).ext_fields["hasMsg"] == "false"
+    broker.wait(3)
+    assert broker.ask(client, RequestCode.NOTIFICATION, noticing).ext_fields["hasMsg"] == "true"
     broker.stop()
