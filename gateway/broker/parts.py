@@ -611,8 +611,8 @@ class BrokerParts:
     def _ends_of(self, topics: Collection[str]) -> dict[str, int]:
         """Return the offset of the log after the last message of each of these topics that has queues."""
         ends: dict[str, int] = {}
-        for topic, queue_id in self.store.queues():
-            if topic in topics:
+        for topic in topics:
+            for queue_id in self.store.queues_of(topic):
                 ends[topic] = max(ends.get(topic, 0), self.store.covered_end(topic, queue_id))
         return ends
 

@@ -575,6 +575,14 @@ class MessageStore:
         """Return topic and queue id of every queue that ever got a message."""
         return iter(list(self._queues.by_name))
 
+    def queues_of(self, topic: str) -> list[int]:
+        """Return the ids of a topic's queues that ever got a message, without a look at the queues of others."""
+        return [queue.queue_id for queue in self._queues.of_topic(topic)]
+
+    def retry_topics(self) -> list[str]:
+        """Return the retry topics that have or had queues."""
+        return self._queues.retry_topics()
+
     # --- figures -------------------------------------------------------------------------------------------------
 
     @property

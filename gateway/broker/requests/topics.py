@@ -113,8 +113,7 @@ class TopicRequests(DeskRequests):
         The offsets of their groups are deleted already. A start makes a topic of queues without one, so queues of no
         topic wait for a deletion.
         """
-        on_disk = dict.fromkeys(topic for topic, _ in self._desk.store.queues())
-        retries = [topic for topic in on_disk if is_pop_retry_topic(topic, deleted)]
+        retries = [topic for topic in self._desk.store.retry_topics() if is_pop_retry_topic(topic, deleted)]
         return [topic for topic in (deleted, *retries) if self._desk.topics.is_gone(topic)]
 
     @answers_in_turns(RequestCode.GET_ALL_TOPIC_CONFIG, GetAllTopicConfigRequest, CLUSTER_GET, Size.LIST, slave=SERVED)

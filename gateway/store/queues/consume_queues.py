@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from gateway.settings.store import StoreSettings
 from gateway.store.disk.files import FileLayer
@@ -21,6 +21,12 @@ from wire.disk.queue_extension import ExtensionUnit
 
 ExtendedMessage: TypeAlias = tuple[int, int, ExtensionUnit]
 """The message's offset in the log, its size in bytes, and the data that the queue's extension keeps of it."""
+
+
+RETRY_PREFIX: Final = "%RETRY%"
+"""The first characters of retry topics, which are deleted with the topics whose messages come again there."""
+MANY_IDS: Final = 1 << 62
+"""The end of the ids of a topic that has a queue with a negative id."""
 
 
 class ConsumeQueues:
@@ -39,6 +45,8 @@ class ConsumeQueues:
         )
         self.by_name: dict[tuple[str, int], ConsumeQueue] = {}
         self.find = self.by_name.get
+        self._id_ends: dict[str, int] = {}  # for each topic the end of its queue ids, of which few are free
+        self._retry_topics: dict[str, None] = {}
         self._last_topic = ""
         # Dictionaries without values instead of sets: their order, and so the state after a crash, is reproducible.
         self._holding: dict[ConsumeQueue, None] = {}
@@ -68,7 +76,29 @@ class ConsumeQueues:
             topic = self._last_topic if topic == self._last_topic else topic
             self._last_topic = topic
             queue = self.by_name[topic, queue_id] = ConsumeQueue(self._shared, topic, queue_id)
+            self._note_id(topic, queue_id)
         return queue
+
+    def _note_id(self, topic: str, queue_id: int) -> None:
+        """Note that a topic has a queue, so that its queues are found without a look at all others."""
+        known = self._id_ends.get(topic, 0)
+        if not known and topic.startswith(RETRY_PREFIX):
+            self._retry_topics[topic] = None
+        end = queue_id + 1 if queue_id >= 0 else MANY_IDS
+        if end > known:
+            self._id_ends[topic] = end
+
+    def of_topic(self, topic: str) -> list[ConsumeQueue]:
+        """Return the queues of a topic, at the cost of the topic: there may be a million others."""
+        end = self._id_ends.get(topic, 0)
+        if end > len(self.by_name):  # a strange directory has strange ids
+            return [queue for queue in self if queue.topic == topic]
+        found = [self.by_name.get((topic, queue_id)) for queue_id in range(end)]
+        return [queue for queue in found if queue is not None]
+
+    def retry_topics(self) -> list[str]:
+        """Return the retry topics that have or had queues."""
+        return list(self._retry_topics)
 
     def add(self, queue: ConsumeQueue, first_offset: int, units: bytes) -> None:
         """Show units of new messages, unless they are shown already; ``write_held`` writes them."""
@@ -222,6 +252,7 @@ class ConsumeQueues:
                 if known[7] == next(files_ns) != NOT_THERE:
                     queue = by_name[topic, known[0]] = ConsumeQueue(shared, topic, known[0])
                     queue.restore(known)
+                    self._note_id(topic, known[0])
                 else:
                     others.append(str(known[0]))
             if directory_ns == known_ns != NOT_THERE:
@@ -330,14 +361,16 @@ class ConsumeQueues:
         """
         with self._detaching, self._held_lock:
             away = move()
-            for name in [name for name in self.by_name if name[0] == topic]:
-                queue = self.by_name.pop(name)
+            for queue in self.of_topic(topic):
+                del self.by_name[queue.topic, queue.queue_id]
                 with self._lock:
                     for start in queue.starts:
                         self._dirty.pop((queue, start), None)
                     self._new_directories.discard(queue.directory)
                     self._found.pop(queue, None)
                 queue.let_go()
+            self._id_ends.pop(topic, None)
+            self._retry_topics.pop(topic, None)
         return away
 
     def take_expired(self) -> list[Path]:

@@ -269,7 +269,7 @@ class Deletion:
         before = self.deleted_topics.offsets.get(topic)
         log_end = max(log_end, before or 0)  # a slave may have noted more
         # Noted also without a queue: messages that wait for their time or their outcome may name the topic.
-        if before != log_end or any(queue.topic == topic for queue in self._queues):
+        if before != log_end or self._queues.of_topic(topic):
             # Noted before the queues go: a flush without these queues then saves the note.
             self.deleted_topics.note(topic, log_end)
             try:

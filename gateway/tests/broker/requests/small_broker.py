@@ -97,6 +97,9 @@ class StandInStore:
     def durable_max_offset(self, topic: str, queue_id: int) -> int:
         return self.max_offset(topic, queue_id) - self.not_durable
 
+    def retry_topics(self) -> list[str]:
+        return list(dict.fromkeys(topic for topic, _ in self.kept if topic.startswith("%RETRY%")))
+
     def queues(self) -> Iterable[tuple[str, int]]:
         return self.kept
 

@@ -674,3 +674,42 @@ def test_several_topics_are_deleted_at_the_same_time(tmp_path: Path) -> None:
     executor.run()
     assert list((tmp_path / "deleted").iterdir()) == []
     assert list(store.queues()) == []
+
+
+class Unwalked(dict[tuple[str, int], ConsumeQueue]):
+    """A table of queues that must not be walked through: it may have a million entries."""
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        raise AssertionError("a deletion looks at the queues of other topics")
+
+    values = items = keys = __iter__  # type: ignore[assignment]
+
+
+def test_a_deletion_looks_only_at_the_queues_of_its_topic(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    for topic, queue_id in (("T", 0), ("T", 3), ("U", 0), ("%RETRY%g+T", 0)):
+        put(store, message(b"x", topic=topic, queue_id=queue_id))
+    store.close()
+    store = opened(tmp_path)
+    put(store, message(b"x", topic="T", queue_id=1))
+    queues = store._queues
+    table = queues.by_name
+    queues.by_name = Unwalked(table)
+    assert store.queues_of("T") == [0, 1, 3]
+    assert store.retry_topics() == ["%RETRY%g+T"]
+    for topic in ("T", "%RETRY%g+T", "unknown"):
+        store.delete_topic(topic)
+    assert (store.retry_topics(), store.queues_of("T")) == ([], [])
+    queues.by_name = dict(dict.items(queues.by_name))
+    assert list(store.queues()) == [("U", 0)]
+
+
+@pytest.mark.parametrize("queue_id", [-7, 2**31 - 1])
+def test_a_topic_with_strange_queue_ids_is_deleted_as_a_whole(tmp_path: Path, queue_id: int) -> None:
+    store = opened(tmp_path)
+    for topic in ("T", "U"):
+        store._queues.make(topic, queue_id)
+        store._queues.make(topic, 0)
+    assert sorted(store.queues_of("T")) == sorted([queue_id, 0])
+    store.delete_topic("T")
+    assert sorted(store.queues()) == sorted([("U", queue_id), ("U", 0)])
