@@ -104,6 +104,7 @@ class Guard:
         self._refused = refused
         self._changed = changed
         self._callers: dict[tuple[str, str], KnownCaller] = {}
+        self._noting: tuple[object, ...] = ()
         self._noted = 0
         self.client_of: Callable[[Channel], str] = _no_client
         """A function that returns the client id that a connection gave; a broker sets it."""
@@ -205,6 +206,9 @@ class Guard:
 
     def note(self, request: Request, name: str, resource: str, actions: Action, rule: str) -> None:
         """Write a refusal to the log, and tell of it; beyond ``MAX_NOTED`` of one request, only tell how many."""
+        about = request.channel.remote, request.command.opaque, request.command.code
+        if about != self._noting:  # a request that waited is judged again between others
+            self._noting, self._noted = about, 0
         self._noted += 1
         if self._noted > MAX_NOTED:
             if self._refused is not None:

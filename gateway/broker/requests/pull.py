@@ -188,8 +188,9 @@ class PullMessage:
             return
         most = min(settings.max_transfer_count_on_message_in_memory, settings.pull_batch_max_message_count)
         count, size = self._most(header, most, settings.max_transfer_bytes_on_message_in_memory)
-        work = None if accepts.by_properties is None else Work(READ_STEPS)
-        result = self._store.get_messages_now(topic, queue_id, offset, count, size, accepts.wanted_within(work))
+        allowed = readable(request, topic, header.consumer_group, accepts)  # rights may change while a pull waits
+        work = None if allowed.by_properties is None else Work(READ_STEPS)
+        result = self._store.get_messages_now(topic, queue_id, offset, count, size, allowed.wanted_within(work))
         if work is not None:
             self._turns.spend_read(work)
         if result is None:
@@ -246,8 +247,9 @@ class PullMessage:
     def _cold_read(self, request: Request, header: PullMessageRequest, accepts: MessageFilter, may_hold: bool) -> None:
         work = Work(READ_STEPS)
         done = partial(self._cold_answer, request, header, accepts, work, may_hold)
+        allowed = readable(request, header.topic, header.consumer_group, accepts)
         self._cold_reads.read(
-            partial(self._read_cold, request, header, accepts, work),
+            partial(self._read_cold, request, header, allowed, work),
             partial(self._timed, header, self._clock(), done),
             request.channel,
         )
@@ -328,7 +330,8 @@ class PullMessage:
         deadline_ms = self._clock() + hold_ms
         characters = request.command.header_characters
         request.command.let_go()
-        held = HeldPull(header.queue_offset, accepts, deadline_ms, resume, request.channel, characters)
+        wakes = readable(request, header.topic, header.consumer_group, accepts)
+        held = HeldPull(header.queue_offset, wakes, deadline_ms, resume, request.channel, characters)
         return self._held.hold(header.topic, header.queue_id, held)
 
     def _short(self, header: PullMessageRequest) -> PullMessageRequest:
@@ -400,7 +403,7 @@ class PullMessage:
             accepts = self._subscribed_filter(header, subscription)
         if not self._settings.enable_property_filter:
             check_expression_type(expression_type)
-        return readable(request, header.topic, header.consumer_group, accepts)
+        return accepts
 
     def _check_allowed(self, request: Request, header: PullMessageRequest) -> SubscriptionGroupConfig:
         """Refuse a pull unless its group may read the queue.

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.access.guard import Guard
 from gateway.remoting.declared import GET, SUB, Kind, Need
 from gateway.tests.access.accounts import FakeAccount, everything, guard_of
 from gateway.tests.access.test_guard import asked, broker_with, send_to
@@ -66,9 +67,14 @@ def keyed(text: bytes, topic: str) -> RemotingCommand:
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[WholeBroker]:
+def guard() -> Guard:
+    return guard_of(ADMIN, CURIOUS, OWNER, ALL_BUT_THE_TOPIC)
+
+
+@pytest.fixture
+def broker(tmp_path: Path, guard: Guard) -> Iterator[WholeBroker]:
     """A broker with a message of both kinds in the shared retry topic."""
-    broker = broker_with(tmp_path, guard_of(ADMIN, CURIOUS, OWNER, ALL_BUT_THE_TOPIC))
+    broker = broker_with(tmp_path, guard)
     peer = broker.connect()
     assert asked(peer, keyed(b"popped", "t"), ADMIN).code == ResponseCode.SUCCESS
     command = RemotingCommand(
@@ -114,3 +120,18 @@ def test_who_has_the_rights_of_both_reads_both(broker: WholeBroker, way: str, ac
 @pytest.mark.parametrize("way", ["pull", "lite pull", "peek", "pop"])
 def test_the_group_itself_gets_only_its_own_even_if_the_account_may_read_more(broker: WholeBroker, way: str) -> None:
     assert read(broker, broker.connect(), WAYS[way], "g_t", OWNER) == [b"given back"]
+
+
+def test_a_held_pull_reads_what_its_account_may_read_when_a_message_comes(broker: WholeBroker, guard: Guard) -> None:
+    consumer, admin = broker.connect(), broker.connect()
+    flags = PullFlag.SUBSCRIPTION | PullFlag.SUSPEND
+    header = pulling(offset=2, consumer_group="h", topic=SHARED, sys_flag=flags)
+    consumer.send(OWNER.sign(RemotingCommand(RequestCode.PULL_MESSAGE, ext_fields=build_header(header))))
+    broker.turn()
+    assert consumer.received() == []
+    guard._accounts.accounts["owner"] = FakeAccount("owner", *CURIOUS._allowed)  # type: ignore[attr-defined]
+    popped = build_header(popping(consumer_group="g", topic="t", invisible_time=1_000))
+    assert asked(admin, RemotingCommand(RequestCode.POP_MESSAGE, ext_fields=popped), ADMIN).code == ResponseCode.SUCCESS
+    broker.wait(3)
+    assert [message.body for message in broker.messages(SHARED)][2:] == [b"popped"]
+    assert [answer.body for answer in consumer.received()] in ([], [b""])

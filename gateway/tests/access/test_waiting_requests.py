@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from gateway.access.guard import Guard
+from gateway.access.audit import Told
+from gateway.access.guard import MAX_NOTED, MORE, Guard
 from gateway.delivery.filters.turns import TURN_STEPS
 from gateway.remoting.declared import SUB, Kind, Need
 from gateway.tests.access.accounts import FakeAccount, guard_of
@@ -157,4 +159,27 @@ def test_a_pop_that_waited_for_a_turn_and_then_until_its_peer_reads_is_judged_on
     consumer.transport.empty()
     broker.wait(1)
     assert [answer.code for answer in consumer.received()] == [0, ResponseCode.NO_PERMISSION]
+    broker.stop()
+
+
+def test_a_refused_pull_that_was_held_is_noted_by_itself_after_a_request_with_many_refusals(tmp_path: Path) -> None:
+    told: list[Told] = []
+    account = FakeAccount("shop", *RIGHTS)
+    guard = guard_of(ADMIN, account, told=told)
+    broker = broker_with(tmp_path, guard)
+    consumer, other = broker.connect(), broker.connect()
+    assert asked(other, send_to("orders"), ADMIN).code == ResponseCode.SUCCESS
+    code = RequestCode.PULL_MESSAGE
+    consumer.send(account.sign(RemotingCommand(code, opaque=5, ext_fields=build_header(HELD[code]))))
+    broker.turn()
+    queues = [{"topic": f"t{number}", "brokerName": "b", "queueId": 0} for number in range(2 * MAX_NOTED)]
+    body = json.dumps({"consumerGroup": "group", "clientId": "c", "mqSet": queues}).encode()
+    asked(other, RemotingCommand(RequestCode.LOCK_BATCH_MQ, body=body), account)
+    assert told[-1].rule == MORE
+    guard._accounts.accounts["shop"] = FakeAccount("shop", RIGHTS[1])  # type: ignore[attr-defined]
+    broker.parts.held.wake_topic("orders")
+    broker.wait(1)
+    (answer,) = consumer.received()
+    assert answer.code == ResponseCode.NO_PERMISSION
+    assert (told[-1].code, told[-1].resource) == (code, "Topic:orders")
     broker.stop()
