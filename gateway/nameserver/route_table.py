@@ -37,6 +37,11 @@ The broker has missed four registrations by then.
 """
 MOST_BYTES_PER_TOPIC = 200
 """The bytes of the index for each topic above which the index is copied: a dict that empties keeps its size."""
+MAX_BROKERS_PER_NAME = 64
+"""The most brokers of one name: a master, which always has a place, and its slaves. Real groups have two to five.
+
+All of them are in the route of each topic of the name.
+"""
 MAX_KNOWN_QUEUES = 1_024
 """The most combinations of queues and permissions that are remembered for one broker, so that its topics share them."""
 
@@ -120,6 +125,12 @@ class _BrokerGroup:
 
     def __post_init__(self) -> None:
         self.alone = {self.name: self}
+
+    def has_room(self, broker_id: int) -> bool:
+        """Return whether a broker may be at this id; a master has always room."""
+        if broker_id == MASTER_ID or broker_id in self.addresses:
+            return True
+        return len(self.addresses) + (MASTER_ID not in self.addresses) < MAX_BROKERS_PER_NAME
 
     def wipe(self) -> int:
         """Take the write permission from all topics registered until now; return how many there are."""
@@ -281,9 +292,9 @@ class RouteTable:
 
     # What clients ask
 
-    def brokers_of(self, topic: str) -> int:
-        """Return how many brokers serve a topic."""
-        return len(self._serving(topic))
+    def addresses_of(self, topic: str) -> int:
+        """Return how many addresses the route of a topic has: of masters and of slaves."""
+        return sum(len(group.addresses) for group in self._serving(topic))
 
     def route(self, topic: str, reached_at: str) -> TopicRouteData | None:
         """Return the queues and brokers of a topic, or None if no known broker serves the topic."""
@@ -418,6 +429,11 @@ class RouteTable:
             return (
                 f"register broker failed: {len(topics)} topics in one registration, "
                 f"the limit is {settings.registration_topics_limit} (gateway.registrationTopicsLimit)"
+            )
+        if group is not None and not group.has_room(registration.broker_id):
+            return (
+                f"register broker failed: {MAX_BROKERS_PER_NAME - 1} slaves of {group.name} are registered, the limit "
+                "(the last place of a name is its master's)"
             )
         if not known and (reason := self._no_broker_more(registration.channel_id)) is not None:
             return reason
@@ -561,6 +577,8 @@ class RouteTable:
         """
         group, address = self._groups.get(displaced.broker_name), displaced.address
         if group is None or address in self._live or group.addresses.get(displaced.broker_id, address) != address:
+            return False
+        if not group.has_room(displaced.broker_id):
             return False
         group.cluster = displaced.cluster
         group.addresses[displaced.broker_id] = address

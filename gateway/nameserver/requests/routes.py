@@ -25,7 +25,7 @@ from wire.codes import RequestCode, ResponseCode
 from wire.headers.name_server import GetRouteInfoRequest
 
 BROKERS_AT_ONCE = 500
-"""The most brokers of a route that is written in one turn; 500 brokers take 10 ms."""
+"""The most brokers, masters and slaves, of a route that is written in one turn; 500 brokers take 10 ms."""
 STANDARD_JSON_VERSION = 401
 """V4_9_4: clients of this or a later version get keys in quotes, older ones fastjson's plain form (``MQVersion``)."""
 
@@ -54,7 +54,7 @@ class RouteRequests(Requests):
         """Answer with the queues and brokers of a topic."""
         if self._settings.need_wait_for_service and self._clock_ms() < self._ready_at_ms:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "name server not ready")
-        if self._routes.brokers_of(header.topic) <= BROKERS_AT_ONCE:
+        if self._routes.addresses_of(header.topic) <= BROKERS_AT_ONCE:
             route, standard = self._found(request, header)
             return Answer(body=route.build(standard=standard))
         return self.turns.run(self._long_route(request, header), request.channel)

@@ -15,7 +15,12 @@ from msgspec import structs
 
 from gateway.nameserver.addresses import AutoAddress
 from gateway.nameserver.displaced import MAX_BEHIND
-from gateway.nameserver.route_table import DEFAULT_BROKER_TIMEOUT_MS, Registration, RouteTable
+from gateway.nameserver.route_table import (
+    DEFAULT_BROKER_TIMEOUT_MS,
+    MAX_BROKERS_PER_NAME,
+    Registration,
+    RouteTable,
+)
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work, finish
 from gateway.settings.name_server import NameServerSettings
 from gateway.tests.nameserver.registrations import SYSTEM_TOPICS, registration, slave, topics
@@ -206,6 +211,31 @@ def test_brokers_of_one_connection_have_a_limit() -> None:
     assert "1 brokers are registered over this connection" in (table.register(other, 0).refusal or "")
     assert table.register(registration(channel_id=7, counter=2), 0).refusal is None
     assert table.register(structs.replace(other, channel_id=8), 0).refusal is None
+
+
+def test_slaves_of_one_name_have_a_limit() -> None:
+    """A stranger's would all be in the route of each topic of the name."""
+    slaves = [slave(broker_id=number) for number in range(1, MAX_BROKERS_PER_NAME)]
+    table = table_of(*slaves)
+    one_more = slave(broker_id=MAX_BROKERS_PER_NAME)
+    assert "63 slaves of broker-a are registered" in (table.register(one_more, 0).refusal or "")
+    for there in (registration("orders"), slaves[5], registration(counter=2)):
+        assert table.register(there, 0).refusal is None
+    assert "63 slaves of broker-a are registered" in (table.register(one_more, 0).refusal or "")
+    assert len(route_of(table, "orders").broker_datas[0].broker_addrs) == MAX_BROKERS_PER_NAME
+    table.unregister("broker-a", 1, slaves[0].address)
+    assert table.register(one_more, 0).refusal is None
+
+
+def test_a_displaced_slave_does_not_come_back_beyond_the_limit() -> None:
+    table = table_of(registration(), *(slave(broker_id=number) for number in range(1, MAX_BROKERS_PER_NAME)))
+    stranger = slave(broker_id=MAX_BROKERS_PER_NAME, channel_id=2)
+    assert table.register(structs.replace(stranger, broker_id=5), 0).is_new
+    assert table.register(structs.replace(stranger, broker_name="elsewhere", channel_id=3), 0).is_new
+    assert table.unregister("broker-a", 5, stranger.address)
+    assert table.register(slave(broker_id=MAX_BROKERS_PER_NAME + 1), 0).is_new
+    table.channel_closed(3)
+    assert len(table.group_addresses(CLUSTER, "broker-a", HERE)) == MAX_BROKERS_PER_NAME
 
 
 def test_topics_times_brokers_have_a_limit() -> None:

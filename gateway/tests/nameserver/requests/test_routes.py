@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.nameserver.requests.routes import BROKERS_AT_ONCE
+from gateway.tests.nameserver.registrations import registration
 from gateway.tests.nameserver.running import RunningNameServer, register
 from gateway.tests.remoting.conversation import outcome
 from wire.bodies.route import ClusterInfo, TopicRouteData
@@ -31,6 +33,20 @@ def test_the_form_of_a_route_is_what_the_client_can_read(
     assert (b'"brokerAddrs":{0:"192.0.2.1:10911"}' in body) is not standard
     if standard:
         assert json.loads(body)["queueDatas"][0]["brokerName"] == "broker-a"
+
+
+def test_a_route_with_many_slaves_is_written_in_turns(tmp_path: Path) -> None:
+    server = RunningNameServer(tmp_path)
+    for number in range(BROKERS_AT_ONCE + 1):
+        name, broker_id = f"broker-{number // 50}", number % 50
+        told = registration("orders", broker_name=name, broker_id=broker_id, address=f"10.0.0.{number}:10911")
+        assert server.service.routes.register(told, server.now_ms).refusal is None
+    peer = server.connect()
+    assert peer.ask_all(ROUTE, GetRouteInfoRequest(topic="orders")) == []
+    server.advance(0)
+    (answer,) = peer.received()
+    brokers = TopicRouteData.parse(answer.body).broker_datas
+    assert sum(len(broker.broker_addrs) for broker in brokers) == BROKERS_AT_ONCE + 1
 
 
 def test_a_topic_without_route_is_refused_in_upstreams_words(tmp_path: Path) -> None:
