@@ -29,6 +29,12 @@ TICK_MS = 250
 RESUME_STEPS = 250
 """The steps of a pull that is resumed, in addition to its filter's: one turn has steps for 240 pulls."""
 
+FREE_STEPS = 100
+"""The steps that the tags of one queue's messages may cost beyond those of a turn: most queues have few pulls."""
+
+LOOKS_PER_STEP = 8
+"""The pulls that are looked at for one step; asking a filter for a tag is one step, too."""
+
 LOOK_TICKS = 20
 """The ticks between two searches for pulls of closed connections, while the limit of held pulls is reached.
 
@@ -168,14 +174,8 @@ class HeldPulls:
             if waiting is None:
                 continue
             sleeping = [pull for pull in waiting if not pull.woken]
-            for message in arrivals.each() if sleeping else ():
-                woken = [pull for pull in sleeping if _wakes(pull, message, self._turns)]
-                if woken:
-                    ready.extend(woken)
-                    touched.add(key)
-                    sleeping = [pull for pull in sleeping if not pull.woken]
-                    if not sleeping:
-                        break
+            if sleeping and _choose(sleeping, arrivals, ready, self._turns):
+                touched.add(key)
         self._resume(ready, touched)
 
     def wake(self, topic: str, queue_id: int) -> None:
@@ -275,15 +275,64 @@ class HeldPulls:
             self._texts.give_back(owner, pull.characters)
 
 
-def _wakes(pull: HeldPull, message: Arrival, turns: FilterTurns) -> bool:
-    """Return whether the pull waits for this message, and mark the pull as woken if so."""
-    if pull.woken or message.queue_offset < pull.next_offset:
-        return False
-    accepts = pull.accepts
-    if accepts.accepts_code is not None and not accepts.accepts_code(message.tags_code):
-        return False
-    by_properties = accepts.by_properties
-    if by_properties is not None and not turns.may_match(by_properties, message.message.property_map):
-        return False
-    pull.woken = True
-    return True
+def _choose(sleeping: list[HeldPull], arrivals: Arrivals, ready: list[HeldPull], turns: FilterTurns) -> bool:
+    """Mark the pulls that one of these messages wakes; return whether there are any.
+
+    A pull for which tags alone decide is asked once for each tags code. Questions cost steps. If a turn has no steps
+    left, all are woken, and look for messages themselves.
+    """
+    before = len(ready)
+    codes: set[int] = set()
+    steps = 0
+    by_code: list[HeldPull] = []
+    by_message: list[HeldPull] = []
+    for message in arrivals.each():
+        if not codes:  # the first message
+            for pull in sleeping:
+                decided = pull.accepts.by_properties is None and pull.next_offset <= message.queue_offset
+                (by_code if decided else by_message).append(pull)
+        if by_message:
+            by_message, more = _asked(by_message, message, ready, turns, pays=steps >= FREE_STEPS)
+            steps += more
+        if message.tags_code not in codes:
+            codes.add(message.tags_code)
+            by_code, more = _asked(by_code, message, ready, turns, pays=steps >= FREE_STEPS)
+            steps += more
+        if not by_code and not by_message:
+            break
+    return len(ready) > before
+
+
+def _asked(
+    pulls: list[HeldPull], message: Arrival, ready: list[HeldPull], turns: FilterTurns, *, pays: bool
+) -> tuple[list[HeldPull], int]:
+    """Mark the pulls that a message wakes; return those that sleep on, and how many steps it took.
+
+    :param pays: whether all pulls are woken if the turn has no steps left.
+    """
+    if pays and turns.is_spent:
+        for pull in pulls:
+            pull.woken = True
+        ready.extend(pulls)
+        return [], 0
+    left: list[HeldPull] = []
+    last: Callable[[int], bool] | None = None
+    is_wanted = True
+    steps = len(pulls) // LOOKS_PER_STEP
+    for pull in pulls:
+        accepts = pull.accepts
+        by_code = accepts.accepts_code
+        if by_code is not None and by_code is not last:  # neighbours often have the same filter
+            last, is_wanted = by_code, by_code(message.tags_code)
+            steps += 1
+        if message.queue_offset < pull.next_offset or (by_code is not None and not is_wanted):
+            left.append(pull)
+            continue
+        by_properties = accepts.by_properties
+        if by_properties is not None and not turns.may_match(by_properties, message.message.property_map):
+            left.append(pull)
+            continue
+        pull.woken = True
+        ready.append(pull)
+    turns.spend(steps)
+    return left, steps

@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import pytest
 
-from gateway.delivery.filters.message_filter import EVERYTHING
+from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.turns import TURN_STEPS
 from gateway.delivery.long_poll import LOOK_TICKS, RESUME_STEPS, HeldPull, HeldPulls
-from gateway.tests.delivery.arrivals import Clock, Message
+from gateway.tests.delivery.arrivals import Clock, Message, Neighbours
 from gateway.tests.delivery.reactor_turns import ReactorTurns
 
 AT_ONCE = TURN_STEPS // RESUME_STEPS
@@ -34,6 +34,17 @@ class Crowd:
     def pass_time(self) -> None:
         self.clock.now_ms += 61_000
         self.held.tick()
+
+
+class Tag:
+    """A filter that no tag passes, and that counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, code: int) -> bool:
+        self.count += 1
+        return False
 
 
 OPERATIONS: dict[str, Callable[[Crowd], None]] = {
@@ -127,3 +138,45 @@ def test_pulls_of_closed_connections_take_no_places_for_long() -> None:
     crowd.held.arrived([Message()])
     assert crowd.resumed == [("held", 1)] * 2
     assert len(crowd.held) == 0
+
+
+def hold_tagged(crowd: Crowd, number: int, tag: Tag) -> None:
+    resume = partial(crowd.resumed.append, ("one", number))
+    assert crowd.held.hold("orders", 0, HeldPull(7, MessageFilter(tag), crowd.clock() + 60_000, resume, "one"))
+
+
+def test_the_tags_of_a_large_batch_are_not_compared_with_those_of_all_who_wait() -> None:
+    crowd, tags = Crowd(), [Tag() for _ in range(100)]
+    for number, tag in enumerate(tags):
+        hold_tagged(crowd, number, tag)
+    batch = [Message(queue_offset=7 + at, tags_code=at) for at in range(2_000)]
+    crowd.held.arrived([Neighbours(batch)])
+    assert sum(tag.count for tag in tags) <= TURN_STEPS
+    while not crowd.turns.is_over:
+        crowd.turns.end()
+    assert len(crowd.resumed) == 100, "they look by themselves"
+
+
+def test_a_batch_of_one_tag_is_compared_once_with_each_who_waits() -> None:
+    crowd, tags = Crowd(), [Tag() for _ in range(100)]
+    for number, tag in enumerate(tags):
+        hold_tagged(crowd, number, tag)
+    crowd.held.arrived([Neighbours([Message(queue_offset=7 + at, tags_code=5) for at in range(2_000)])])
+    assert [tag.count for tag in tags] == [1] * 100
+    assert crowd.resumed == []
+
+
+def test_neighbours_who_wait_for_the_same_tag_are_compared_as_one() -> None:
+    crowd, tag = Crowd(), Tag()
+    for number in range(1_000):
+        hold_tagged(crowd, number, tag)
+    crowd.held.arrived([Message()])
+    assert tag.count == 1
+
+
+def test_few_who_wait_for_other_tags_sleep_on_in_a_turn_without_steps() -> None:
+    crowd, tag = Crowd(), Tag()
+    hold_tagged(crowd, 0, tag)
+    crowd.turns.use_up()
+    crowd.held.arrived([Message()])
+    assert (crowd.resumed, tag.count) == ([], 1)
