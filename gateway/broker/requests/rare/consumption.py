@@ -134,12 +134,19 @@ class Consumption(DeskRequests):
         UpdateGroupForbiddenRequest,
         needs(on_group(UPDATE, "group"), on_topic(UPDATE)),
     )
-    async def forbidden(self, _request: Request, header: UpdateGroupForbiddenRequest) -> Answer:
-        """Forbid or allow a group to read a topic, if ``readable`` is given; answer with the rule in force."""
+    async def forbidden(self, request: Request, header: UpdateGroupForbiddenRequest) -> Answer:
+        """Forbid or allow a group to read a topic, if ``readable`` is given; answer with the rule in force.
+
+        Group and topic exist: a group is made as by its first pull, and counts as made for the asking host.
+        """
         if header.readable is not None:
             if header.readable is False:
                 check_group_name(header.group)
                 self._existing(header.topic)
+                if self._desk.groups.find(header.group, request.channel.remote[0]) is None:
+                    raise RequestRefused(
+                        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {header.group}"
+                    )
             self._desk.groups.set_readable(header.group, header.topic, header.readable)
             await saved(self._desk.groups.persist, f"what group {header.group} may read")
         readable = self._desk.groups.may_read(header.group, header.topic)

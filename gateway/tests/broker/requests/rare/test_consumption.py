@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker, pulling
 from wire.bodies.message_queue import MessageQueue
 from wire.bodies.subscriptions import GroupForbidden, QuerySubscriptionAnswer, SubscriptionGroupTable
 from wire.bodies.tools.statistics import ConsumeStatsList, ConsumeTimeSpans, QueueTimeSpan
+from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.admin import GetConsumeStatsInBrokerRequest
 from wire.headers.groups import UpdateGroupForbiddenRequest
@@ -102,3 +106,14 @@ def test_only_topics_that_exist_can_be_forbidden(broker: WholeBroker) -> None:
     header = UpdateGroupForbiddenRequest(group="group", topic="none", readable=False)
     answer = broker.ask(broker.connect(), RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, header)
     assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_only_a_group_that_exists_is_forbidden_a_topic(tmp_path: Path, made: bool) -> None:
+    broker = WholeBroker(tmp_path / "store", auto_create_subscription_group=made)
+    broker.parts.topics.put(TopicConfig("orders"))
+    header = UpdateGroupForbiddenRequest(group="nobody", topic="orders", readable=False)
+    answer = broker.ask(broker.connect(), RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, header)
+    assert answer.code == (ResponseCode.SUCCESS if made else ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+    assert (broker.parts.groups.get("nobody") is not None) is made
+    assert broker.parts.groups.may_read("nobody", "orders") is not made
