@@ -144,10 +144,14 @@ class Transactions:
     def half_of(self, message: OutgoingMessage) -> OutgoingMessage:
         """Make the half message that is stored instead of a transactional message.
 
-        :raises RequestRefused: SERVICE_NOT_AVAILABLE, because too many half messages wait for a failing state store.
+        :raises RequestRefused: SERVICE_NOT_AVAILABLE, because too many half messages wait for a failing state store;
+            SYSTEM_BUSY, because too many producer groups have half messages without an outcome.
         """
         if self._follower is not None and (reason := self._follower.refusal) is not None:
             raise RequestRefused(ResponseCode.SERVICE_NOT_AVAILABLE, reason)
+        group = message.property_map.get(PropertyName.PGROUP, "")
+        if (reason := self.tables.turns.admit(group, message.born_host, self._clock_ms())) is not None:
+            raise RequestRefused(ResponseCode.SYSTEM_BUSY, reason)
         return half_of(message)
 
     @property

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.errors import RequestRefused
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.tests.transaction.world import COMMIT, ROLLBACK, TRANSACTIONS, UNKNOWN, World
@@ -203,6 +204,18 @@ def test_t5_nothing_is_counted_without_a_producer_and_checks_begin_when_one_conn
     world.wait(1.5)
     assert [header.tran_state_table_offset for header, _ in producer.checks] == [half.queue_offset]
     assert world.transactions.pending.checks(half.queue_offset) == 1
+
+
+def test_a_new_group_beyond_the_limit_is_refused_and_the_others_go_on(make_world: MakeWorld) -> None:
+    world = make_world(limits=TransactionLimits(open_groups=4))
+    halves = [world.send(f"k{number}", f"g{number}", admit=True) for number in range(3)]
+    with pytest.raises(RequestRefused, match="the limit is 4") as refused:
+        world.send("k3", "g3", admit=True)
+    assert refused.value.code == ResponseCode.SYSTEM_BUSY
+    world.send("k4", "g2", admit=True)
+    world.end(halves[0], COMMIT, group="g0")
+    world.send("k5", "g3", admit=True)
+    assert world.half_count() == 5
 
 
 def test_t5_nothing_is_counted_during_the_immunity_time(world: World) -> None:

@@ -228,12 +228,14 @@ class World:
         topic: str = "orders",
         properties: Mapping[str, str] | None = None,
         body: bytes | None = None,
+        *,
+        admit: bool = False,
     ) -> PutResult:
-        """A producer sends a half message."""
+        """A producer sends a half message; ``admit`` lets the broker refuse it."""
         results: list[PutResult] = []
         message = self.message(key, group, topic, properties)
         message.body = message.body if body is None else body
-        self.log.append(half_of(message), results.append)
+        self.log.append(self.transactions.half_of(message) if admit else half_of(message), results.append)
         if self.log.holds:
             self.log.release()
         return results[0]

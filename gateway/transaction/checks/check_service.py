@@ -60,6 +60,8 @@ MAX_CHECKS_A_TURN = 100
 """The largest number of records that are read at once. ``half_reader.MAX_READ_BYTES`` also limits such a batch."""
 MAX_DISCARDS_A_TURN = 100
 MAX_PRODUCERS_TRIED = 8
+MAX_LOOKS_FOR_PRODUCERS: Final = 2_000
+"""The most parked groups for which a producer is looked for in one turn, once a second: a millisecond."""
 
 # Every check needs these, and to look up an attribute of an enumeration takes as long as a call.
 _PENDING: Final = State.PENDING
@@ -122,7 +124,7 @@ class CheckService:
         work = CheckWork(
             is_any_pending=self._tables.pending.count > 0,
             is_turn_waiting=turns.is_waiting,
-            is_watching=bool(turns.in_flight or turns.parked()),
+            is_watching=bool(turns.in_flight or turns.is_any_parked),
             due_in_ms=None if next_ms is None else next_ms - now_ms,
         )
         wait_ms = next_wake_ms(self._phase, work)
@@ -217,7 +219,7 @@ class CheckService:
             self._send_checks(now_ms)
 
     def _unpark(self) -> None:
-        for group in self._tables.turns.parked():
+        for group in self._tables.turns.parked(MAX_LOOKS_FOR_PRODUCERS):
             if self._producers.pick(group.name) is not None:
                 self._tables.turns.unpark(group)
 

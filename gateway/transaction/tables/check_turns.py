@@ -6,6 +6,8 @@ soon holds one place and leaves the other places to the rest.
 
 A group without a live producer is parked: the group takes no turn and loses nothing. A group that often answers without
 an outcome is asked at longer intervals (``ProducerGroup.patience``). Pure; times are arguments.
+
+The groups have a limit, of which each host has a share, because a client may name another group in each half message.
 """
 
 # Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
@@ -13,7 +15,20 @@ an outcome is asked at longer intervals (``ProducerGroup.patience``). Pure; time
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
+from typing import Final
 
+from gateway.shares import Shares
+from gateway.transaction.limits import MAX_OPEN_GROUPS
+from wire.message.message_id import HOST_V4_BYTES, unpack_host
+
+ADMITTED_MS: Final = 60_000
+"""The time for which a group that was admitted keeps its place, until its first half message is visible.
+
+The half message may never come: the disk is full, or nothing is written.
+"""
+NOBODY: Final = b""
+"""The maker of groups that no host has made: they were found by a start, or an operator resumed a half message."""
 FIRST_WINDOW = 16
 PATIENCE = ((64, 4), (16, 2))
 """Pairs of a number of answers in a row without an outcome, and the number of usual intervals until the next check.
@@ -25,15 +40,29 @@ Asking at full speed would help neither a group whose database is down nor its b
 class ProducerGroup:
     """One group with open half messages. A plain class for speed, because it changes with every check.
 
+    ``maker`` is the packed host, without its port, whose half message was the group's first one.
     ``open`` counts the group's half messages without outcome, and ``ready`` has those that are due now. ``in_flight``
     counts the checks that were sent and not answered, and ``held`` the places for checks about to be sent. ``unknowns``
     counts the answers without an outcome since the last answer with an outcome.
     """
 
-    __slots__ = ("held", "in_flight", "name", "number", "open", "parked", "queued", "ready", "unknowns", "window")
+    __slots__ = (
+        "held",
+        "in_flight",
+        "maker",
+        "name",
+        "number",
+        "open",
+        "parked",
+        "queued",
+        "ready",
+        "unknowns",
+        "window",
+    )
 
-    def __init__(self, name: str, number: int) -> None:
+    def __init__(self, name: str, number: int, maker: bytes = NOBODY) -> None:
         self.name = name
+        self.maker = maker
         self.number = number
         self.open = 0
         self.ready: deque[int] = deque()
@@ -63,9 +92,10 @@ class CheckTurns:
 
     :param max_in_flight: the largest number of checks in flight, over all groups.
     :param answer_timeout_ms: the longest time for which a check counts as in flight.
+    :param max_groups: the most groups with open half messages that ``admit`` lets come.
     """
 
-    def __init__(self, *, max_in_flight: int, answer_timeout_ms: int) -> None:
+    def __init__(self, *, max_in_flight: int, answer_timeout_ms: int, max_groups: int = MAX_OPEN_GROUPS) -> None:
         self._max_in_flight = max_in_flight
         self._answer_timeout_ms = answer_timeout_ms
         self._numbers: dict[str, int] = {}
@@ -75,8 +105,34 @@ class CheckTurns:
         self._in_flight: dict[int, tuple[int, ProducerGroup]] = {}
         self._parked: dict[int, ProducerGroup] = {}
         self._held = 0
+        self._makers: Shares[bytes] = Shares(max_groups)
+        self._admitted: dict[str, bytes] = {}
+        self._admitted_before: dict[str, bytes] = {}
+        self._admitted_since_ms = 0
 
     # -- groups ---------------------------------------------------------------------------------------------
+
+    def admit(self, name: str, born_host: bytes, now_ms: int) -> str | None:
+        """Keep a place for a group that gets its first open half message soon.
+
+        :param born_host: the packed address of the client that sent the half message.
+        :return: the reason, as a sentence, why the group gets no place; None if it has one.
+        """
+        if name in self._numbers or name in self._admitted or name in self._admitted_before:
+            return None
+        if now_ms - self._admitted_since_ms >= ADMITTED_MS:
+            for maker in self._admitted_before.values():
+                self._makers.give_back(maker)
+            self._admitted_before = self._admitted
+            self._admitted = {}
+            self._admitted_since_ms = now_ms
+        host = _host_of(born_host)
+        if not self._makers.take(host):
+            return self._makers.refusal(
+                host, f"producer groups with open half messages, made by {unpack_host(born_host)[0]}"
+            )
+        self._admitted[name] = host
+        return None
 
     def join(self, name: str) -> int:
         """Count one more open half message of a group; return the group's number."""
@@ -88,7 +144,13 @@ class CheckTurns:
         if number is None:
             number = self._numbers[name] = self._next_number
             self._next_number += 1
-            self._groups[number] = ProducerGroup(name, number)
+            maker = self._admitted.pop(name, None)
+            if maker is None:
+                maker = self._admitted_before.pop(name, None)
+            if maker is None:
+                maker = NOBODY
+                self._makers.add(maker)
+            self._groups[number] = ProducerGroup(name, number, maker)
         self._groups[number].open += count
         return number
 
@@ -101,6 +163,7 @@ class CheckTurns:
             del self._groups[number]
             del self._numbers[group.name]
             self._parked.pop(number, None)
+            self._makers.give_back(group.maker)
             group.ready.clear()
 
     def name(self, number: int) -> str:
@@ -124,9 +187,19 @@ class CheckTurns:
         """The number of groups with open half messages."""
         return len(self._groups)
 
-    def parked(self) -> list[ProducerGroup]:
-        """Return the groups that wait for a producer to connect."""
-        return list(self._parked.values())
+    @property
+    def is_any_parked(self) -> bool:
+        """True if a group waits for a producer to connect."""
+        return bool(self._parked)
+
+    def parked(self, most: int) -> list[ProducerGroup]:
+        """Return up to ``most`` of the groups that wait for a producer to connect, others at the next call."""
+        parked = self._parked
+        groups = list(islice(parked.values(), most))
+        if len(groups) < len(parked):
+            for group in groups:
+                parked[group.number] = parked.pop(group.number)
+        return groups
 
     # -- turns ----------------------------------------------------------------------------------------------
 
@@ -229,3 +302,8 @@ class CheckTurns:
         if group.ready and not group.queued and not group.parked and group.has_room:
             group.queued = True
             self._round.append(group)
+
+
+def _host_of(born_host: bytes) -> bytes:
+    """Return a packed host without its port; of an IPv6 address 64 bits, because one peer has many of these."""
+    return born_host[:4] if len(born_host) == HOST_V4_BYTES else born_host[:8]

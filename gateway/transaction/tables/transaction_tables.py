@@ -75,7 +75,9 @@ class TransactionTables:
         self.outcomes = Outcomes(limits.remembered_outcomes)
         self.pending = Pending()
         self.turns = CheckTurns(
-            max_in_flight=settings.checks_in_flight, answer_timeout_ms=limits.check_answer_timeout_ms
+            max_in_flight=settings.checks_in_flight,
+            answer_timeout_ms=limits.check_answer_timeout_ms,
+            max_groups=limits.open_groups,
         )
         self.due_times = DueTimes()
         self.recent = RecentHalves(settings.recent_half_bytes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,12 @@ import pytest
 
 from gateway.in_thread import in_this_thread
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
+from gateway.remoting.declared import Need
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.tests.transaction.world import COMMIT, TRANSACTIONS, UNKNOWN, Producer, World
 from gateway.transaction.checks.check_journal import RECORD_BYTES
-from gateway.transaction.checks.check_service import GATHER_MS
+from gateway.transaction.checks.check_service import GATHER_MS, MAX_LOOKS_FOR_PRODUCERS
+from gateway.transaction.needs import Asked
 from gateway.transaction.records.half_messages import DISCARD_REASON, half_of
 from gateway.transaction.states import State
 from wire.codes import RequestCode, ResponseCode
@@ -70,6 +72,30 @@ def test_a_group_without_producer_waits_for_days_and_is_given_up_with_its_reason
     assert world.transactions.pending.count == 0
     reasons = {message.property_map[DISCARD_REASON] for message in world.log.messages(CHECK_MAX_TOPIC)}
     assert reasons == {"older than 1 hours without an outcome"}
+
+
+def test_each_second_a_producer_is_looked_for_in_a_limited_number_of_groups(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client may name another group in each half message, and none of them has a producer."""
+    count = MAX_LOOKS_FOR_PRODUCERS + 500
+    for number in range(count):
+        world.send(f"k{number}", f"g{number}")
+    world.clock.advance(1_000)
+    for _ in range(100):
+        world.clock.advance(0.01)
+    looks: list[str] = []
+    pick = world.producers.pick
+
+    def noted(group: str, exclude: Container[Asked] = (), needs: Sequence[Need] = ()) -> Producer | None:
+        looks.append(group)
+        return pick(group, exclude, needs)
+
+    monkeypatch.setattr(world.producers, "pick", noted)
+    world.wait(1)
+    assert 0 < len(looks) <= MAX_LOOKS_FOR_PRODUCERS
+    world.wait(1)
+    assert len(set(looks)) == count
 
 
 def test_only_so_many_checks_are_in_flight_and_answers_make_room(world: World) -> None:

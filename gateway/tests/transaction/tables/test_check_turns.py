@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from gateway.transaction.tables.check_turns import FIRST_WINDOW, CheckTurns
+from gateway.transaction.tables.check_turns import ADMITTED_MS, FIRST_WINDOW, CheckTurns
+
+HOST, OTHER = bytes([10, 0, 0, 1, 0, 0, 0, 9]), bytes([10, 0, 0, 2, 0, 0, 0, 9])
 
 
 def turns_of(*groups: tuple[str, int], max_in_flight: int = 100) -> CheckTurns:
@@ -62,12 +64,63 @@ def test_a_parked_group_waits_and_keeps_its_order() -> None:
     assert turn is not None
     turns.park(*turn)
     assert send_all(turns) == [("b", 2)]
-    [group] = turns.parked()
+    [group] = turns.parked(9)
     turns.push(group.number, 9)
     assert turns.next_turn() is None
     turns.unpark(group)
-    assert turns.parked() == []
+    assert turns.parked(9) == []
+    assert not turns.is_any_parked
     assert send_all(turns) == [("a", 0), ("a", 1), ("a", 9)]
+
+
+def test_parked_groups_are_looked_at_in_turn() -> None:
+    turns = turns_of(("a", 1), ("b", 1), ("c", 1))
+    while (turn := turns.next_turn()) is not None:
+        turns.park(*turn)
+    looks = [[group.name for group in turns.parked(2)] for _ in range(3)]
+    assert looks == [["a", "b"], ["c", "a"], ["b", "c"]]
+
+
+def test_groups_with_open_half_messages_have_a_limit_of_which_a_host_has_a_share() -> None:
+    turns = CheckTurns(max_in_flight=9, answer_timeout_ms=1_000, max_groups=20)
+    numbers = []
+    for number in range(15):
+        assert turns.admit(f"g{number}", HOST, ADMITTED_MS) is None
+        numbers.append(turns.join(f"g{number}"))
+    refusal = turns.admit("one more", HOST, ADMITTED_MS)
+    assert refusal is not None
+    assert "made by 10.0.0.1: 15, of all: 15, the limit is 20" in refusal
+    assert turns.admit("g3", HOST, ADMITTED_MS) is None, "it has its place"
+    assert turns.admit("honest", OTHER, ADMITTED_MS) is None
+    turns.leave(numbers[0], 0)
+    assert turns.admit("one more", HOST, ADMITTED_MS) is None
+    assert turns.group_count == 14
+
+
+def test_the_many_addresses_of_one_peer_have_one_share() -> None:
+    turns = CheckTurns(max_in_flight=9, answer_timeout_ms=1_000, max_groups=20)
+    hosts = [bytes([32, 1, *[0] * 6, *[number] * 8, 0, 0, 0, 9]) for number in range(16)]
+    assert [turns.admit(f"g{number}", host, 0) is None for number, host in enumerate(hosts)] == [True] * 15 + [False]
+
+
+def test_a_group_whose_half_message_never_came_gives_its_place_back() -> None:
+    turns = CheckTurns(max_in_flight=9, answer_timeout_ms=1_000, max_groups=20)
+    for number in range(15):
+        assert turns.admit(f"g{number}", HOST, 0) is None
+    turns.join("g0")
+    assert turns.admit("late", HOST, ADMITTED_MS) is not None
+    assert turns.admit("late", HOST, 2 * ADMITTED_MS) is None
+    assert turns.group_count == 1
+
+
+def test_groups_that_a_start_finds_come_beyond_the_limit_and_leave_no_room() -> None:
+    turns = CheckTurns(max_in_flight=9, answer_timeout_ms=1_000, max_groups=3)
+    numbers = [turns.join_many(f"g{number}", 1) for number in range(5)]
+    assert turns.admit("new", HOST, 0) is not None
+    assert turns.admit("g4", HOST, 0) is None
+    for number in numbers[1:]:
+        turns.leave(number, 0)
+    assert turns.admit("new", HOST, 0) is None
 
 
 def test_an_answer_that_nobody_waits_for_changes_nothing() -> None:
