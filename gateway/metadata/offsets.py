@@ -11,7 +11,7 @@ change of ``enableLmq``: the file with the later version is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
@@ -243,10 +243,11 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         start = f"{topic}{SEPARATOR}"
         return sorted(key[len(start) :] for key in self._table if key.startswith(start))
 
-    def pairs(self) -> list[tuple[str, str]]:
-        """Return every pair of a group and a topic in which the group has offsets."""
-        parts = (key.partition(SEPARATOR) for key in self._table)
-        return [(group, topic) for topic, _, group in parts]
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Yield every pair of a group and a topic in which the group has offsets; the table may change meanwhile."""
+        for key in list(self._table):
+            topic, _, group = key.partition(SEPARATOR)
+            yield group, topic
 
     def follow(self, master: Mapping[str, Mapping[int, int]], applied_end: int = NOT_KNOWN) -> None:
         """Become the table of a master, in the form of ``all``; an offset may be lower than before.

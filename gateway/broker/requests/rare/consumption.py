@@ -98,8 +98,7 @@ class Consumption(DeskRequests):
     @answers(RequestCode.GET_BROKER_CONSUME_STATS, GetConsumeStatsInBrokerRequest, CLUSTER_GET, Size.LIST, slave=SERVED)
     async def all_groups(self, request: Request, header: GetConsumeStatsInBrokerRequest) -> Answer:
         """Answer with every group's progress in each topic; with ``is_order`` only in ordered topics."""
-        pairs = self._consumed(header.is_order)
-        check_rows(ALL_PROGRESS, sum(config.write_queue_nums for _, config in pairs))
+        pairs = await self._desk.turns.run(self._consumed(header.is_order), request.channel)
         progress = _Progress()
         for some in _batches(pairs):
             told = await self._desk.cold_reads.result(
@@ -154,19 +153,33 @@ class Consumption(DeskRequests):
 
     # -- figures --------------------------------------------------------------------------------------------
 
-    def _consumed(self, ordered_only: bool) -> list[tuple[str, TopicConfig]]:
+    def _consumed(self, ordered_only: bool) -> Work[list[tuple[str, TopicConfig]]]:
         """Return every group with each topic in which it has offsets, sorted by name.
 
         Topics to which a connected group no longer subscribes are left out.
+
+        :raises RequestRefused: SYSTEM_ERROR: the topics have too many queues for one answer.
         """
-        known, pairs = self._desk.groups.table(), []
-        for group, topic in sorted(self._desk.offsets.pairs()):
+        known, of_group = self._desk.groups.table(), dict[str, list[TopicConfig]]()
+        for number, (group, topic) in enumerate(self._desk.offsets.pairs(), 1):
             config = self._desk.topics.get(topic)
-            if group not in known or config is None or (ordered_only and not config.order):
-                continue
+            if group in known and config is not None and (config.order or not ordered_only):
+                of_group.setdefault(group, []).append(config)
+            if number % ENTRIES_PER_TURN == 0:
+                yield
+        pairs: list[tuple[str, TopicConfig]] = []
+        looked_at = queues = 0
+        for group in sorted(of_group):
             connected = self._desk.consumers.group(group)
-            if connected is None or not connected.subscriptions or topic in connected.subscriptions:
-                pairs.append((group, config))
+            subscribed = connected.subscriptions if connected is not None else {}  # unpacked once for each group
+            configs = [one for one in of_group[group] if not subscribed or one.topic_name in subscribed]
+            pairs += [(group, config) for config in sorted(configs, key=lambda config: config.topic_name)]
+            queues += sum(config.write_queue_nums for config in configs)
+            check_rows(ALL_PROGRESS, queues)
+            looked_at += 1 + len(of_group[group]) + len(subscribed)
+            if looked_at >= ENTRIES_PER_TURN:
+                looked_at = 0
+                yield
         return pairs
 
     def _by_group(self, pairs: list[tuple[str, TopicConfig]], tables: list[str]) -> Work[PreparedText]:

@@ -14,7 +14,7 @@ from gateway.remoting.declared import GET, SERVED, Size, needs, on_group, on_top
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import list_text
 from gateway.remoting.requests import answers, answers_in_turns
-from gateway.remoting.turns import Work
+from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from wire.bodies.fastjson import PreparedText
 from wire.bodies.message_queue import MessageQueue
 from wire.bodies.tools.statistics import ConsumeStats, GroupList, OffsetWrapper, TopicOffset, TopicStatsTable
@@ -58,21 +58,11 @@ class StatisticsRequests(DeskRequests):
         Size.LIST,
         slave=SERVED,
     )
-    async def consume_stats(self, _request: Request, header: GetConsumeStatsRequest) -> Answer:
+    async def consume_stats(self, request: Request, header: GetConsumeStatsRequest) -> Answer:
         """Answer with a group's progress in each queue of the requested topics, or of all topics it consumes."""
         group = header.consumer_group
-        connected = self._desk.consumers.group(group)
-        places: list[tuple[str, int]] = []
-        per_second = 0.0
-        for topic in self._stats_topics(header):
-            config = self._desk.topics.get(topic)
-            if config is None:
-                continue
-            if connected is not None and connected.subscriptions and topic not in connected.subscriptions:
-                continue
-            check_rows(f"progress of group {group}", len(places) + config.read_queue_nums)
-            places.extend((topic, queue_id) for queue_id in range(config.read_queue_nums))
-            per_second += self._desk.flows.given_per_second(topic, group)
+        work = self._places(group, self._stats_topics(header))
+        places, per_second = await self._desk.turns.run(work, request.channel)
         text = await rows_text(
             f"progress of group {group}",
             self._desk.cold_reads,
@@ -107,6 +97,22 @@ class StatisticsRequests(DeskRequests):
         """Answer with the topics in which a group has offsets."""
         text = yield from list_text(f"topics of group {header.group}", self._desk.offsets.topics_of(header.group))
         return Answer(body=TopicList(text).build())
+
+    def _places(self, group: str, topics: list[str]) -> Work[tuple[list[tuple[str, int]], float]]:
+        """Return the queues of those topics that a group consumes, and the messages that it gets in a second."""
+        connected = self._desk.consumers.group(group)
+        subscribed = connected.subscriptions if connected is not None else {}  # unpacked here, not for each topic
+        places: list[tuple[str, int]] = []
+        per_second = 0.0
+        for number, topic in enumerate(topics, 1):
+            config = self._desk.topics.get(topic)
+            if config is not None and (not subscribed or topic in subscribed):
+                check_rows(f"progress of group {group}", len(places) + config.read_queue_nums)
+                places.extend((topic, queue_id) for queue_id in range(config.read_queue_nums))
+                per_second += self._desk.flows.given_per_second(topic, group)
+            if number % ENTRIES_PER_TURN == 0:
+                yield
+        return places, per_second
 
     def _stats_topics(self, header: GetConsumeStatsRequest) -> list[str]:
         listed = list(dict.fromkeys(topic for topic in (header.topic_list or "").split(";") if topic))
