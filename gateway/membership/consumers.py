@@ -50,6 +50,15 @@ _pack = msgspec.msgpack.encode
 _unpack = msgspec.msgpack.Decoder(tuple[SubscriptionData, ...]).decode
 
 
+class _Subscribed(msgspec.Struct, frozen=True):
+    """The part of a packed subscription that names its topic, which is its first member."""
+
+    topic: str
+
+
+_unpack_topics = msgspec.msgpack.Decoder(tuple[_Subscribed, ...]).decode
+
+
 class ConsumerGroup:
     """One connected group. A plain class for speed: heartbeats change it, and pulls read it.
 
@@ -109,7 +118,10 @@ class ConsumerGroup:
 
     def reads(self, topic: str) -> bool:
         """Return whether the group subscribes to a topic."""
-        return topic.encode() in self._packed and topic in self.subscriptions
+        if self._open is not None:
+            return topic in self._open
+        begin = _pack(_Subscribed(topic))[1:]  # without the number of members
+        return begin in self._packed and any(one.topic == topic for one in _unpack_topics(self._packed))
 
     def client_ids(self) -> list[str]:
         """Return each client id once, even if a client that reconnected still has its old connection."""

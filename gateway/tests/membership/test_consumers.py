@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import RequestRefused
+from gateway.membership import consumers
 from gateway.membership.consumers import MAX_SUBSCRIPTIONS_PER_GROUP, ConsumerGroup
 from gateway.membership.kept_subscriptions import MAX_CLIENT_SUBSCRIPTION_BYTES, KeptSubscriptions
 from gateway.shares import Shares
@@ -267,3 +268,30 @@ def test_of_each_topic_listed_last_the_newest_version_holds(heartbeats: list[dic
         assert group.subscriptions.keys() == listed.keys()
         model = {topic: max(version, model.get(topic, version)) for topic, version in listed.items()}
     assert {topic: known.sub_version for topic, known in group.subscriptions.items()} == model
+
+
+@pytest.mark.parametrize("topic", ["t7", "TAG", "subVersion", "*", "SQL92", "topic", "\x81", "t"])
+def test_whether_a_group_reads_a_topic_is_found_without_its_subscriptions(
+    topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The topic ``TAG`` let all groups unpack all of their subscriptions in one piece."""
+    group = ConsumerGroup("g")
+    group.subscriptions = {
+        name: SubscriptionData(name, "a || TAG", frozenset({"TAG"}), frozenset({1}), 5, "SQL92")
+        for name in ("t7", "t70")
+    }
+    unpacked: list[str] = []
+    names = consumers._unpack_topics
+
+    def everything(_packed: bytes) -> tuple[SubscriptionData, ...]:
+        unpacked.append("everything")
+        return ()
+
+    def topics(packed: bytes) -> tuple[consumers._Subscribed, ...]:
+        unpacked.append("topics")
+        return names(packed)
+
+    monkeypatch.setattr(consumers, "_unpack", everything)
+    monkeypatch.setattr(consumers, "_unpack_topics", topics)
+    assert group.reads(topic) == (topic == "t7")
+    assert unpacked == (["topics"] if topic == "t7" else [])
