@@ -29,7 +29,7 @@ from gateway.broker.requests.sending.placing import (
     refuse_system_topic,
 )
 from gateway.broker.requests.sending.put_answers import ANSWER_OF, refused_answer, wait_for
-from gateway.broker.requests.sending.stored_properties import StoredProperties, unique_keys
+from gateway.broker.requests.sending.stored_properties import StoredProperties, check_text, unique_keys
 from gateway.delivery.retry import (
     after_client_retry,
     dead_letter_topic,
@@ -138,6 +138,7 @@ class SendMessage:
                 message = self._outgoing(request, plain)
                 topic = self._checked(request, message)
                 if plain.batch:
+                    check_text(plain.properties or "")
                     check = None
                     if self._fills_light_queues or self._settings.enable_topic_message_type_check:
                         check = partial(self._check_one_of_batch, request, message.topic)
@@ -163,6 +164,7 @@ class SendMessage:
         """
         message = self._outgoing(request, header)
         self._checked(request, message)
+        check_text(header.properties or "")
         raw = append_properties((header.properties or "").encode("utf-8", "replace"), self._answer_ext)
         message.properties, message.property_map = raw, parse_properties(raw)
         if self._fills_light_queues:

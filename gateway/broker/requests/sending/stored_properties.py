@@ -16,9 +16,13 @@ from typing import Final
 
 from gateway.broker.announcing.store_hosts import LOOPBACK
 from gateway.broker.requests.sending.placing import PLACING, StoredIn
+from gateway.broker.requests.sending.put_answers import STATUS_REMARKS
 from gateway.clock import Milliseconds
+from gateway.errors import RequestRefused
 from gateway.settings import Settings
+from gateway.store.put_result import PutStatus
 from gateway.transaction.records.half_messages import refuse_reason
+from wire.codes import ResponseCode
 from wire.message.message_id import UniqueKeys, pack_host
 from wire.message.properties import PropertyName, append_properties, build_properties, parse_properties
 from wire.message.record import OutgoingMessage
@@ -28,11 +32,25 @@ MAX_KNOWN: Final = 256
 """The number of endings that are remembered; all of them are forgotten when one more comes."""
 MAX_ENDING_CHARACTERS: Final = 512
 """The largest number of characters of an ending that is remembered."""
+MAX_TEXT_CHARACTERS: Final = 65_536
+"""The largest number of characters of the properties in a header; a longer string is refused before it is parsed.
+
+A string may be longer than the store's limit, because the broker leaves out values that are its own.
+"""
 
 HALF_MARK: Final = "TRAN_MSG\x01true\x02"
 """The text before the unique key of a half message."""
 
 _UNIQ_KEY: Final = PropertyName.UNIQ_KEY
+
+
+def check_text(text: str) -> None:
+    """Refuse properties that are far longer than any message may have: parsing 13 MB of them takes two seconds.
+
+    :raises RequestRefused: MESSAGE_ILLEGAL, as for properties that the store refuses.
+    """
+    if len(text) > MAX_TEXT_CHARACTERS:
+        raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, STATUS_REMARKS[PutStatus.PROPERTIES_SIZE_EXCEEDED])
 
 
 class PlainProperties:
@@ -152,7 +170,11 @@ class StoredProperties:
         )
 
     def give(self, message: OutgoingMessage, text: str) -> StoredIn | None:
-        """Give a message the properties of a string; return its place, or None if the place has to be found."""
+        """Give a message the properties of a string; return its place, or None if the place has to be found.
+
+        :raises RequestRefused: MESSAGE_ILLEGAL: the string is far too long.
+        """
+        check_text(text)
         properties, place = self._plain.of(text), _ITS_TOPIC
         if properties is None and not self._settings.reject_transaction_message:
             properties, place = self._half.of(text), _HALF_TOPIC
