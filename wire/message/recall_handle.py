@@ -14,6 +14,7 @@ from wire.errors import FieldError
 
 # On the wire: never change.
 VERSION = "v1"
+_SPACES = 4
 
 
 class RecallHandle(NamedTuple):
@@ -37,7 +38,7 @@ def parse_recall_handle(handle: str) -> RecallHandle:
     try:
         raw = handle.rstrip("=").translate(_STANDARD).encode("ascii")
         text = base64.b64decode(raw + b"=" * (-len(raw) % 4), validate=True).decode()
-        version, topic, broker_name, timestamp, unique_key = text.split(" ")
+        version, topic, broker_name, timestamp, unique_key = text.split(" ", _SPACES + 1)
     except (binascii.Error, ValueError) as error:
         raise FieldError("recall handle", "recallHandle", handle, "the handle of a timer message") from error
     if version != VERSION:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import tracemalloc
 from contextlib import suppress
 
 import pytest
@@ -54,3 +55,14 @@ def test_what_is_no_handle_is_refused(text: str) -> None:
 def test_any_text_is_a_handle_or_a_field_error(text: str) -> None:
     with suppress(FieldError):
         assert parse_recall_handle(text).build()
+
+
+def test_megabytes_of_spaces_are_not_split_into_a_million_words() -> None:
+    text = base64.b64encode(b" " * 999_999).decode()
+    tracemalloc.start()
+    try:
+        with pytest.raises(FieldError, match="recallHandle"):
+            parse_recall_handle(text)
+        assert tracemalloc.get_traced_memory()[1] < 6 << 20, "the text a few times, and no list of its words"
+    finally:
+        tracemalloc.stop()

@@ -7,6 +7,7 @@ from typing import Any
 from gateway.access.needs import topic_needs
 from gateway.broker.awaiting import saved
 from gateway.broker.desk import DeskRequests
+from gateway.broker.requests.listed import listed
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_group_name, check_movable
 from gateway.metadata.offsets import SEPARATOR
@@ -59,7 +60,7 @@ class GroupOffsets(DeskRequests):
         Groups in ``filter_groups`` (separated by commas) do not count. Offsets whose messages are deleted do not count
         either.
         """
-        left_out = frozenset((header.filter_groups or "").split(","))
+        left_out = frozenset(listed(header.filter_groups, ",", "filterGroups"))
         groups = [group for group in self._desk.offsets.groups_of(header.topic) if group not in left_out]
         lowest = await self._desk.turns.run(self._lowest(header.topic, groups), request.channel)
         for queue_id, offset in self._desk.offsets.of_topic(header.compare_group, header.topic).items():

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.broker.desk import Desk, DeskRequests
+from gateway.broker.requests.listed import listed
 from gateway.broker.requests.queue_rows import check_rows, row_text, rows_text
 from gateway.errors import RequestRefused
 from gateway.remoting.declared import GET, SERVED, Size, needs, on_group, on_topic
@@ -115,9 +116,9 @@ class StatisticsRequests(DeskRequests):
         return places, per_second
 
     def _stats_topics(self, header: GetConsumeStatsRequest) -> list[str]:
-        listed = list(dict.fromkeys(topic for topic in (header.topic_list or "").split(";") if topic))
-        if listed:
-            return listed
+        topics = listed(header.topic_list, ";", "topicList")
+        if topics:
+            return list(dict.fromkeys(topics))
         return [header.topic] if header.topic else self._desk.offsets.topics_of(header.consumer_group)
 
     def _queue(self, topic: str, queue_id: int) -> MessageQueue:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.broker.requests.listed import MAX_LISTED
 from gateway.broker.requests.queue_rows import MAX_ROWS, ROWS_PER_PIECE
 from gateway.membership import consumers
 from gateway.remoting.turns import ENTRIES_PER_TURN
@@ -21,6 +22,30 @@ from wire.headers.admin import GetConsumeStatsInBrokerRequest
 from wire.headers.declare import parse_header
 from wire.headers.groups import GetAllSubscriptionGroupRequest, GetAllSubscriptionGroupResponse
 from wire.headers.topics import GetAllTopicConfigRequest, GetAllTopicConfigResponse, GetConsumeStatsRequest
+
+LISTS = {
+    RequestCode.GET_CONSUME_STATS: ("topicList", ";", {"consumerGroup": "group"}),
+    RequestCode.QUERY_CORRECTION_OFFSET: ("filterGroups", ",", {"compareGroup": "group", "topic": "orders"}),
+}
+
+
+@pytest.mark.parametrize("code", LISTS)
+@pytest.mark.parametrize("name", ["t", ""])
+def test_a_field_that_lists_too_many_names_is_refused_in_words(
+    broker: WholeBroker, code: RequestCode, name: str
+) -> None:
+    """A list of 8 MB was split, made a set and looked up in one piece, which took more than a second."""
+    field, separator, others = LISTS[code]
+    client = broker.connect()
+    broker.send(client)
+    most = broker.ask(client, code, fields={**others, field: separator.join([name] * MAX_LISTED)})
+    assert most.code == ResponseCode.SUCCESS
+    answer = broker.ask(client, code, fields={**others, field: separator.join([name] * (MAX_LISTED + 1))})
+    assert (answer.code, answer.remark) == (
+        ResponseCode.INVALID_PARAMETER,
+        f"{field} lists more than {MAX_LISTED} names, the limit; ask with several requests",
+    )
+
 
 ONE_GROUP = {
     RequestCode.GET_BROKER_CONSUME_STATS: {"isOrder": "false"},
@@ -96,7 +121,7 @@ def test_progress_in_more_queues_than_a_frame_holds_is_refused_before_they_are_r
 
 def test_a_topic_that_is_named_many_times_is_looked_at_once(broker: WholeBroker) -> None:
     (topic,) = wide_topics(broker, 1, 40)
-    header = GetConsumeStatsRequest(consumer_group="group", topic_list=";".join([topic] * 20_000))
+    header = GetConsumeStatsRequest(consumer_group="group", topic_list=";".join([topic] * MAX_LISTED))
     answer = broker.ask(broker.connect(), RequestCode.GET_CONSUME_STATS, header)
     assert len(ConsumeStats.parse(answer.body).offset_table) == 40
 

@@ -7,7 +7,7 @@ address of a white list needs an admin's signature as well, so that no address a
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -16,6 +16,7 @@ from gateway.access.guard import fields_of
 from gateway.access.private_disk import NameNotOnDiskError
 from gateway.broker.awaiting import not_on_disk
 from gateway.broker.desk import DeskRequests
+from gateway.broker.requests.listed import listed
 from gateway.errors import RequestRefused
 from gateway.reactor.thread_result import thread_result
 from gateway.remoting.declared import ADMIN, SERVED
@@ -42,6 +43,9 @@ log = EventLog("access")
 OFF = "aclEnable=false: this broker has no accounts of ACL 1.0"
 NO_SECRETS = "secret keys are not shown, as since Apache RocketMQ 4.9.8; look into the broker's plain_acl.yml"
 
+MAX_WHITE_LIST: Final = 262_144
+"""The most characters of a white list in a request."""
+
 
 class PlainAccountRequests(DeskRequests):
     """Requests about accounts and white lists of ACL 1.0; a change is on disk before it is answered."""
@@ -60,8 +64,8 @@ class PlainAccountRequests(DeskRequests):
             is_admin=header.admin,
             default_topic=header.default_topic_perm or None,
             default_group=header.default_group_perm or None,
-            topics=_entries(header.topic_perms),
-            groups=_entries(header.group_perms),
+            topics=_entries(header.topic_perms, "topicPerms"),
+            groups=_entries(header.group_perms, "groupPerms"),
         )
         return await self._change(request, access, change, failed)
 
@@ -81,6 +85,8 @@ class PlainAccountRequests(DeskRequests):
         access = self._plain(failed)
         from gateway.access.plain.changes import WhiteListChange, patterns_in
 
+        if len(header.global_white_addrs) > MAX_WHITE_LIST:
+            raise RequestRefused(failed, f"globalWhiteAddrs has more than {MAX_WHITE_LIST} characters, the limit")
         patterns = patterns_in(header.global_white_addrs)
         if not patterns:
             raise RequestRefused(failed, "no address is given")
@@ -141,9 +147,9 @@ class PlainAccountRequests(DeskRequests):
         return Answer()
 
 
-def _entries(text: str | None) -> tuple[str, ...] | None:
+def _entries(text: str | None, field: str) -> tuple[str, ...] | None:
     """Return the entries of a list with commas; None if nothing is given."""
-    return tuple(part.strip() for part in (text or "").split(",") if part.strip()) or None
+    return tuple(part.strip() for part in listed(text, ",", field) if part.strip()) or None
 
 
 def _admin(request: Request, access: PlainAccess, code: ResponseCode) -> str:

@@ -19,7 +19,8 @@ from gateway.access.plain.files import PlainFiles
 from gateway.access.plain.plain_access import PlainAccess
 from gateway.access.private_disk import PrivateDisk
 from gateway.access.refusals import PlainRefusals
-from gateway.broker.requests.rare.accounts.plain_accounts import NO_SECRETS, OFF
+from gateway.broker.requests.listed import MAX_LISTED
+from gateway.broker.requests.rare.accounts.plain_accounts import MAX_WHITE_LIST, NO_SECRETS, OFF
 from gateway.in_thread import in_this_thread
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker
 from wire.bodies.heartbeat import HeartbeatData
@@ -136,6 +137,22 @@ def test_a_white_list_is_set_in_the_file_that_is_named(broker: WholeBroker, acce
         answer = ask(broker, Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, wrong)
         assert answer.code == 211
         assert reason in (answer.remark or "")
+
+
+def test_lists_of_megabytes_are_refused_before_they_are_split(broker: WholeBroker, access: PlainAccess) -> None:
+    many = ",".join(["a=PUB"] * (MAX_LISTED + 1))
+    for header in (
+        UpdateAccountRequest(access_key="shopshop", topic_perms=many),
+        UpdateAccountRequest(access_key="shopshop", group_perms=many),
+    ):
+        answer = ask(broker, Code.UPDATE_AND_CREATE_ACL_CONFIG, header)
+        assert (answer.code, "lists more than 10000 names" in (answer.remark or "")) == (
+            ResponseCode.INVALID_PARAMETER,
+            True,
+        )
+    white = UpdateWhiteListRequest(global_white_addrs="10.0.0.1," * (MAX_WHITE_LIST // 9 + 1))
+    answer = ask(broker, Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, white)
+    assert (answer.code, answer.remark) == (211, "globalWhiteAddrs has more than 262144 characters, the limit")
 
 
 def test_the_versions_of_all_files_are_shown(broker: WholeBroker, access: PlainAccess) -> None:
