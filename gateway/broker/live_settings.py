@@ -68,14 +68,23 @@ class LiveSettings:
         self._changed()
 
 
-def _read(key: str, text: str) -> tuple[Declaration, Any]:
-    """Return the declaration and the value of an entry."""
+def declared(key: str) -> Declaration:
+    """Return the declaration of a setting.
+
+    :raises RequestRefused: INVALID_PARAMETER for an unknown setting; NO_PERMISSION for one that must not change.
+    """
     if key in NEVER:
         raise RequestRefused(ResponseCode.NO_PERMISSION, f"{key} cannot be changed by a request")
     declaration = declarations(Settings).get(key)
     if declaration is None:
         what = "has no effect in this broker" if key in apache_keys() else "is no setting"
         raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"{key} {what}")
+    return declaration
+
+
+def _read(key: str, text: str) -> tuple[Declaration, Any]:
+    """Return the declaration and the value of an entry."""
+    declaration = declared(key)
     try:
         return declaration, declaration.read(text)
     except ValueError as error:

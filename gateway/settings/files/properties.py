@@ -41,10 +41,16 @@ def parse_properties_file(content: bytes, name: str) -> list[PropertyLine]:
 
     :raises SettingsError: the file is too long, or an entry is wrong; the error names ``name`` and the line.
     """
-    if len(content) > MAX_FILE_BYTES:
-        raise SettingsError(f"{name}: {len(content)} bytes is too long, limit {MAX_FILE_BYTES}")
+    return list(properties_of(content, name, MAX_FILE_BYTES))
+
+
+def properties_of(content: bytes, name: str, limit: int) -> Iterator[PropertyLine]:
+    """Yield the entries in order, each when it is read; raises the errors of ``parse_properties_file``."""
+    if len(content) > limit:
+        raise SettingsError(f"{name}: {len(content)} bytes is too long, limit {limit}")
     text = content.decode("utf-8-sig", "surrogateescape")
-    return [_parse_entry(line, number, name) for number, line in _logical_lines(text)]
+    for number, line in _logical_lines(text):
+        yield _parse_entry(line, number, name)
 
 
 def escape_property(key: str, value: str) -> str:

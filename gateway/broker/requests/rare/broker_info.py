@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from shutil import disk_usage
+from typing import Final
 from uuid import uuid4
 
 import msgspec
@@ -16,6 +17,7 @@ from twisted.internet.defer import DeferredLock
 
 from gateway.broker.cold_reads import TOOLS
 from gateway.broker.desk import Desk, DeskRequests
+from gateway.broker.live_settings import declared
 from gateway.errors import RequestRefused, SettingsError
 from gateway.metadata.names import SCHEDULE_TOPIC
 from gateway.metadata.saved.json_file import JsonFile
@@ -24,7 +26,7 @@ from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.requests import answers
 from gateway.schedule.redirect import schedule_queue_id
 from gateway.settings.declare import declarations
-from gateway.settings.files.properties import escape_property, parse_properties_file
+from gateway.settings.files.properties import escape_property, properties_of
 from gateway.settings.tree import Settings
 from wire.bodies.tools.statistics import KVTable
 from wire.bodies.topics import DataVersion
@@ -32,6 +34,8 @@ from wire.codes import SERVER_VERSION, RequestCode, ResponseCode
 from wire.errors import BodyError
 from wire.headers.admin import GetBrokerConfigResponse
 
+MAX_CONFIG_BYTES: Final = 65_536
+"""The largest body of a request that changes settings, in bytes."""
 QUEUE_CAPACITIES = {"send": 10_000, "pull": 100_000, "litePull": 100_000, "query": 20_000, "ack": 100_000}
 """The default capacities of the queues of upstream's thread pools: tools divide by these numbers."""
 VERSION_TEXT = "V5_5_0"
@@ -54,13 +58,16 @@ class BrokerInfo(DeskRequests):
     def update_config(self, request: Request, _header: None) -> Answer:
         """Change settings that may change while the broker runs: all settings of the request, or none.
 
-        The body is properties text.
+        The body is properties text, which is read as far as its first unknown setting.
         """
+        wanted: dict[str, str] = {}
         try:
-            entries = parse_properties_file(request.command.body, "the request")
+            for entry in properties_of(request.command.body, "the request", MAX_CONFIG_BYTES):
+                declared(entry.key)
+                wanted[entry.key] = entry.value
         except SettingsError as error:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(error)) from error
-        self._desk.live.change({entry.key: entry.value for entry in entries})
+        self._desk.live.change(wanted)
         return Answer()
 
     @answers(RequestCode.GET_BROKER_CONFIG, None, CLUSTER_GET, slave=SERVED)
