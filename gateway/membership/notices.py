@@ -79,16 +79,22 @@ class MemberNotices:
 
     def _tell_all(self) -> Work[None]:
         told = 0
-        while self._changed:
-            group = self._changed.popleft()
-            group.waits_to_tell = False
-            group.told_ms = self._clock_ms()
-            for channel in list(group.members):
-                if not channel.closed:
-                    self._notify(channel, group.name)
-                told += 1
-                if told % ENTRIES_PER_TURN == 0:
-                    yield
+        try:
+            while self._changed:
+                group = self._changed.popleft()
+                group.waits_to_tell = False
+                group.told_ms = self._clock_ms()
+                for channel in list(group.members):
+                    if not channel.closed:
+                        self._notify(channel, group.name)
+                    told += 1
+                    if told % ENTRIES_PER_TURN == 0:
+                        yield
+        except Exception:
+            self._telling = bool(self._changed)
+            if self._telling:  # the other groups are notified in another turn
+                self._soon(self._begin)
+            raise
         self._telling = False
 
 

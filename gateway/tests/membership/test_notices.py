@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
+import pytest
+
 from gateway.membership.consumers import ConsumerGroup
 from gateway.membership.notices import LONGEST_PAUSE_MS, PROMPT_MEMBERS, MemberNotices
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
@@ -19,7 +21,7 @@ class OpenChannel:
 
     def __init__(self) -> None:
         self.told = 0
-        self.closed = False
+        self.closed = self.is_broken = False
 
 
 class Room:
@@ -56,7 +58,10 @@ class Room:
 
     @staticmethod
     def _notify(channel: Channel, _group: str) -> None:
-        cast("OpenChannel", channel).told += 1
+        member = cast("OpenChannel", channel)
+        if member.is_broken:
+            raise OSError("broken")
+        member.told += 1
 
 
 def group_of(members: int, name: str = "g") -> ConsumerGroup:
@@ -149,3 +154,22 @@ def test_closed_members_are_left_out() -> None:
     room.notices.tell(group)
     room.turn()
     assert told(group) == [0, 1]
+
+
+def test_a_member_that_cannot_be_notified_keeps_no_other_group_from_it() -> None:
+    """No group of the broker was notified again."""
+    room, broken, group = Room(), group_of(1, "broken"), group_of(3)
+    for channel in broken.members:
+        cast("OpenChannel", channel).is_broken = True
+    room.notices.tell(broken)
+    room.notices.tell(group)
+    with pytest.raises(OSError, match="broken"):
+        room.turn()
+    room.turn()
+    assert told(group) == [1, 1, 1]
+    room.notices.tell(broken)
+    with pytest.raises(OSError, match="broken"):
+        room.turn()
+    room.notices.tell(group)
+    room.turn()
+    assert told(group) == [2, 2, 2]
