@@ -93,10 +93,12 @@ class MemberResets:
                 waiting.offset = 0
                 waiting.told.clear()
 
-    def forget(self, group: str) -> None:
-        """Forget all waiting notifications for members of a group."""
-        for key in [key for key in self.waiting if key[0] == group]:
+    def forget(self, group: str) -> bool:
+        """Forget all waiting notifications for members of a group; return whether there were any."""
+        keys = [key for key in self.waiting if key[0] == group]
+        for key in keys:
             del self.waiting[key]
+        return bool(keys)
 
     def rows(self) -> list[Row]:
         """Return everything as rows of the file."""

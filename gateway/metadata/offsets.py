@@ -25,6 +25,7 @@ from gateway.metadata.member_resets import MemberResets, Row
 from gateway.metadata.saved.config_disk import ConfigDisk
 from gateway.metadata.saved.json_file import JsonFile
 from gateway.metadata.saved.saved_table import FILE_DEPTH, KnownTexts, SavedTable, next_version
+from gateway.metadata.saved.write_behind import Saved
 from gateway.metadata.unread_queues import UnreadQueues
 from gateway.shares import Shares
 from wire.bodies.topics import DataVersion
@@ -163,6 +164,14 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         """
         if not self.commit(group, topic, queue_id, offset):
             self.reset(group, topic, queue_id, offset)
+        self._writer.owe()
+
+    def persist_owed(self, saved: Saved) -> None:
+        """Do ``persist``, but write nothing if only commits came since the last write.
+
+        Whoever deletes what does not exist must not have the whole table written each time.
+        """
+        self._writer.save_owed(saved)
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         """Return the offset that a queue was reset to, once.
@@ -290,6 +299,7 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
             group with the client ids of its members, one for each connection.
         :param queue_count: the number of queues that the topic had.
         """
+        self._writer.owe()
         read = [(group, queue_id) for group in self.groups_of(topic) for queue_id in self.of_topic(group, topic)]
         self.remove_topic(topic)
         self.member_resets.begin_anew(topic)
@@ -311,8 +321,9 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         self._remove([key for key in self._table if key.endswith(end) and key.partition(SEPARATOR)[2] == group])
         for key in [key for key in self.resets if key[0] == group]:
             del self.resets[key]
-        self.member_resets.forget(group)
-        self._writer.touch()
+            self._writer.owe()
+        if self.member_resets.forget(group):
+            self._writer.owe()
 
     def load(self) -> None:
         """Read the last saved offsets; blocks, so call this only before the broker serves.
@@ -360,4 +371,4 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
                 for queue_id in queues:
                     self.resets.pop((group, topic, queue_id), None)
         if keys:
-            self._writer.touch()
+            self._writer.owe()

@@ -54,7 +54,7 @@ class GroupRequests(DeskRequests):
         self._desk.groups.delete(header.group_name)
         if header.clean_offset or header.remove_offset:
             self._desk.offsets.remove_group(header.group_name)
-            await saved(self._desk.offsets.persist, f"deletion of the offsets of group {header.group_name}")
+            await saved(self._desk.offsets.persist_owed, f"deletion of the offsets of group {header.group_name}")
         await saved(self._desk.groups.persist, f"deletion of group {header.group_name}")
         return Answer()
 

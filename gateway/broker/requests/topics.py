@@ -103,7 +103,7 @@ class TopicRequests(DeskRequests):
         for topic in gone.copy():
             gone += await self._desk.forget_topic(topic)
         await delete_queues(self._desk.store, gone, self._desk.in_thread)
-        await saved(self._desk.offsets.persist, f"deletion of the offsets of topic {header.topic}")
+        await saved(self._desk.offsets.persist_owed, f"deletion of the offsets of topic {header.topic}")
         await saved(self._desk.topics.persist, f"deletion of topic {header.topic}")
         return Answer()
 

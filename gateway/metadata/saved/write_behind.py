@@ -38,6 +38,8 @@ class WriteBehind:
         self._waiting: list[Saved] = []
         self._riding: list[Saved] = []
         self.dirty = False
+        self.owed = False
+        """True if a change is unwritten whose request waits for the disk; others follow every few seconds."""
         self.failure: str | None = None
         """The reason why the last write did not reach the disk; None if the write reached the disk."""
 
@@ -60,6 +62,19 @@ class WriteBehind:
             else:
                 saved(None)
 
+    def save_owed(self, saved: Saved) -> None:
+        """Do ``save`` if something is owed; otherwise only wait for the write under way."""
+        if self.owed:
+            self.save(saved)
+        elif self._writing:
+            self._riding.append(saved)
+        else:
+            saved(None)
+
+    def owe(self) -> None:
+        """Note a change whose request waits for the disk."""
+        self.dirty = self.owed = True
+
     def save_now(self) -> None:
         """Write all changes and wait for the write: for the end of the process.
 
@@ -68,14 +83,14 @@ class WriteBehind:
         if self.dirty or self._writing:
             self._sequence += 1
             self._file.write(_text(self._snapshot()), self._sequence)
-            self.dirty = False
+            self.dirty = self.owed = False
 
     def _start(self) -> None:
         content = self._snapshot()
         self._sequence += 1
         sequence = self._sequence
         self._riding, self._waiting = self._waiting, []
-        self._writing, self._again, self.dirty = True, False, False
+        self._writing, self._again, self.dirty, self.owed = True, False, False, False
         self._in_thread(lambda: self._file.write(_text(content), sequence), self._written)
 
     def _written(self, result: object) -> None:
@@ -83,7 +98,7 @@ class WriteBehind:
         self._writing = False
         self.failure = None if failure is None else str(failure)
         if failure is not None:
-            self.dirty = True
+            self.owe()
             # A full or failing disk is told in one line; a traceback is for what should not happen.
             known = isinstance(failure, OSError)
             log.error(

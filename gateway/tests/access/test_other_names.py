@@ -67,6 +67,7 @@ def test_a_list_of_topics_changes_the_retry_topic_of_a_group_only_for_who_may_cr
 def test_offsets_of_all_topics_are_copied_only_by_who_may_change_them_in_each(tmp_path: Path) -> None:
     broker, peer = broker_of(tmp_path)
     offsets = broker.parts.offsets
+    broker.parts.groups.find("mine")
     offsets.commit("ahead", "orders", 0, 7)
     offsets.commit("ahead", "%RETRY%ahead", 0, 1)
     cloning = {"srcGroup": "ahead", "destGroup": "mine", "topic": "", "offline": "true"}

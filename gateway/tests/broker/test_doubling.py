@@ -49,7 +49,7 @@ class World:
         retries = [f"{RETRY_TOPIC_PREFIX}{group}" for group in (GROUP, *self.groups)]
         narrow = [TopicConfig(name, 1, 1) for name in (*names, *retries, SHARED)]
         parts.topics.put_all([*narrow, TopicConfig(WIDE, size, size)])
-        parts.groups.put_all([SubscriptionGroupConfig(name) for name in (GROUP, *self.groups)])
+        parts.groups.put_all([SubscriptionGroupConfig(name) for name in (GROUP, "copy", *self.groups)])
         for topic, group in zip(names, self.groups, strict=True):
             parts.offsets.keep(GROUP, topic, 0, 1)
             parts.offsets.keep(group, SHARED, 0, 1)

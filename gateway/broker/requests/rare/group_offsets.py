@@ -98,12 +98,16 @@ class GroupOffsets(DeskRequests):
     async def clone(self, request: Request, header: CloneGroupOffsetRequest) -> Answer:
         """Copy a group's offsets in a topic, or in all its topics, to another group.
 
-        The other group keeps its offsets in queues in which the first group has none.
+        The other group has to exist, as for a commit. It keeps its offsets in queues in which the first group has none.
         """
         check_group_name(header.dest_group)
         check_movable(header.dest_group)
         if SEPARATOR in header.dest_group:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"a group's name holds no {SEPARATOR}")
+        if self._desk.groups.get(header.dest_group) is None:
+            raise RequestRefused(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{header.dest_group}] does not exist"
+            )
         topics = [header.topic] if header.topic else self._desk.offsets.topics_of(header.src_group)
         online = self._desk.consumers.group(header.src_group)
         if not header.offline and online is not None:
@@ -114,7 +118,7 @@ class GroupOffsets(DeskRequests):
         await self._desk.turns.run(
             self._copied(header.src_group, header.dest_group, topics), request.channel, goes_on=True
         )
-        await saved(self._desk.offsets.persist, f"copy of the offsets of group {header.src_group}")
+        await saved(self._desk.offsets.persist_owed, f"copy of the offsets of group {header.src_group}")
         return Answer()
 
     def _copied(self, source: str, target: str, topics: list[str]) -> Work[None]:

@@ -118,6 +118,21 @@ def test_a_deleted_topic_takes_its_messages_and_offsets_along(broker: SmallBroke
     assert peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, fields={"topic": "t"}).code == ResponseCode.SUCCESS
 
 
+def test_the_deletion_of_a_topic_that_does_not_exist_writes_no_offsets(broker: SmallBroker) -> None:
+    """Any client may ask for it, beside commits that change the table all the time."""
+    broker.offsets.commit("g", "t", 0, 1)
+    peer = broker.connect()
+    versions: list[int] = []
+    for topic in ("missing", "missing", "t"):
+        if topic == "t":
+            create(broker, "t")
+        broker.offsets.commit("other", "other", 0, len(versions))
+        assert peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, fields={"topic": topic}).code == ResponseCode.SUCCESS
+        versions.append(broker.offsets.data_version.counter)
+    assert versions == [0, 0, 1], "one more with each write"
+    assert not broker.offsets.dirty
+
+
 @pytest.mark.parametrize("topic", ["RMQ_SYS_TRANS_OP_HALF_TOPIC", "TBW102", "", "../../x"])
 def test_system_topics_and_illegal_names_are_not_deleted(broker: SmallBroker, topic: str) -> None:
     before = dict(broker.topics.table())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.in_thread import in_this_thread
+from gateway.in_thread import Failed, in_this_thread
 from gateway.metadata.saved.json_file import JsonFile
 from gateway.metadata.saved.write_behind import WriteBehind
 
@@ -130,3 +130,29 @@ def test_a_large_table_is_made_into_text_in_the_thread(tmp_path: Path) -> None:
     assert made == []
     thread.run_one()
     assert (tmp_path / "table.json").read_bytes() == b"large"
+
+
+def test_what_nobody_waits_for_is_not_written_for_one_who_owes_nothing(table: Table) -> None:
+    told: list[object] = []
+    table.writer.touch()
+    table.writer.save_owed(told.append)
+    assert (table.thread.waiting, told) == ([], [None])
+    table.writer.owe()
+    table.writer.save_owed(told.append)
+    assert told == [None]
+    table.writer.touch()  # meanwhile
+    table.writer.save_owed(told.append)
+    table.thread.run_one()
+    assert (table.thread.waiting, told) == ([], [None, None, None])
+    assert table.writer.dirty
+
+
+def test_an_owed_change_that_could_not_be_written_is_still_owed(table: Table) -> None:
+    told: list[object] = []
+    table.writer.owe()
+    table.writer.save_owed(told.append)
+    _, done = table.thread.waiting.pop()
+    done(Failed(OSError(28, "No space left on device")))
+    table.writer.save_owed(told.append)
+    table.thread.run_one()
+    assert [type(failure) for failure in told] == [OSError, type(None)]

@@ -68,6 +68,17 @@ def test_a_deleted_group_loses_its_offsets_only_when_asked(broker: SmallBroker, 
     assert broker.offsets.query("g", "t", 0) == left
 
 
+def test_the_deletion_of_a_group_that_does_not_exist_writes_no_offsets(broker: SmallBroker) -> None:
+    broker.offsets.commit("g", "t", 0, 1)
+    versions: list[int] = []
+    for group in ("missing", "missing", "g"):
+        broker.offsets.commit("other", "other", 0, len(versions))
+        fields = {"groupName": group, "cleanOffset": "true"}
+        assert broker.connect().ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields=fields).code == ResponseCode.SUCCESS
+        versions.append(broker.offsets.data_version.counter)
+    assert versions == [0, 0, 1], "one more with each write"
+
+
 def test_a_system_group_is_not_deleted(broker: SmallBroker) -> None:
     answer = broker.connect().ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields={"groupName": "CID_RMQ_SYS_TRANS"})
     assert answer.code == ResponseCode.INVALID_PARAMETER

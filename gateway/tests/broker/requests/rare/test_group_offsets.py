@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gateway.broker.requests.rare.group_offsets import NO_CORRECTION
 from gateway.tests.broker.whole_broker import WholeBroker
+from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.bodies.tools.statistics import ConsumerOffsetTable, CorrectionOffsets
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.config_json import DelayOffsetsFile
@@ -13,6 +16,12 @@ from wire.headers.offsets import CloneGroupOffsetRequest, QueryCorrectionOffsetR
 def clone(broker: WholeBroker, topic: str | None = "orders", dest: str = "copy", offline: bool = False) -> int:
     header = CloneGroupOffsetRequest(src_group="group", dest_group=dest, topic=topic, offline=offline)
     return broker.ask(broker.connect(), RequestCode.CLONE_GROUP_OFFSET, header).code
+
+
+@pytest.fixture(autouse=True)
+def copy(broker: WholeBroker) -> None:
+    """The group that gets the offsets."""
+    broker.parts.groups.put(SubscriptionGroupConfig(group_name="copy"))
 
 
 def test_a_group_begins_where_another_one_is(broker: WholeBroker) -> None:
@@ -32,6 +41,14 @@ def test_what_an_online_group_no_longer_subscribes_is_copied_only_when_asked(bro
     assert broker.parts.offsets.of_topic("copy", "other") == {}
     clone(broker, topic="other", offline=True)
     assert broker.parts.offsets.of_topic("copy", "other") == {0: 9}
+
+
+def test_a_group_that_does_not_exist_gets_no_offsets(broker: WholeBroker) -> None:
+    """As for a commit: groups have a limit, and offsets of made-up groups would take the room of others."""
+    broker.parts.offsets.commit("group", "orders", 0, 2)
+    assert clone(broker, dest="made-up") == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+    assert broker.parts.offsets.groups_of("orders") == ["group"]
+    assert broker.parts.groups.get("made-up") is None
 
 
 def test_a_name_that_no_group_may_have_gets_no_offsets(broker: WholeBroker) -> None:
