@@ -107,9 +107,9 @@ def _timer_jobs(parts: BrokerParts) -> list[Job]:
     return [Job(name="timer files", interval_ms=parts.settings.timer_flush_interval_ms, run=save)]
 
 
-def _scan_members(parts: BrokerParts) -> None:
-    parts.heartbeats.close_silent()
+def _scan_members(parts: BrokerParts) -> Deferred[None]:
     parts.locks.forget_run_out()
+    return parts.turns.begin(parts.heartbeats.close_silent())
 
 
 def _persist_offsets(parts: BrokerParts) -> None:

@@ -125,7 +125,3 @@ class Clients:
         del named[client.channel]
         if not named:
             del self._by_id[client.client_id]
-
-    def silent_since(self, moment_ms: int) -> list[ConnectedClient]:
-        """Return the clients whose last heartbeat came before a moment, given in epoch milliseconds."""
-        return [client for client in self._by_channel.values() if client.last_heartbeat_ms < moment_ms]

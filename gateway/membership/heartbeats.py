@@ -15,6 +15,7 @@ from gateway.metadata.groups import Groups
 from gateway.metadata.names import RETRY_TOPIC_PREFIX, group_name_fault, has_retry_topic
 from gateway.metadata.topics import Topics
 from gateway.remoting.channel import Channel
+from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from gateway.telemetry.logs import EventLog, Repeats
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
 from wire.bodies.subscriptions import SubscriptionGroupConfig
@@ -98,16 +99,24 @@ class Heartbeats:
             self._producers.leave(client)
             self._consumers.leave(client)
 
-    def close_silent(self) -> None:
+    def close_silent(self) -> Work[None]:
         """Close connections without heartbeats, and drop groups that heartbeats no longer name; called every 10 s."""
         moment_ms = self._clock_ms() - self._expired_after_ms
-        for client in self._clients.silent_since(moment_ms):
-            log.warning("client sent no heartbeat for too long", client=client.client_id, remote=client.address)
-            self.channel_closed(client.channel)
-            client.channel.close(f"no heartbeat for {self._expired_after_ms} ms (channelExpiredTimeout)")
+        looked_at = 0
         for client in self._clients:
-            self._producers.forget_stale(client, moment_ms)
-            self._consumers.forget_stale(client, moment_ms)
+            if self._clients.get(client.channel) is not client:  # closed meanwhile
+                continue
+            looked_at += 1 + len(client.producer_groups) + len(client.consumer_groups)
+            if client.last_heartbeat_ms < moment_ms:
+                log.warning("client sent no heartbeat for too long", client=client.client_id, remote=client.address)
+                self.channel_closed(client.channel)
+                client.channel.close(f"no heartbeat for {self._expired_after_ms} ms (channelExpiredTimeout)")
+            else:
+                self._producers.forget_stale(client, moment_ms)
+                self._consumers.forget_stale(client, moment_ms)
+            if looked_at >= ENTRIES_PER_TURN:
+                looked_at = 0
+                yield
 
     def _consumer(self, client: ConnectedClient, consumer: ConsumerData, data: HeartbeatData, now_ms: int) -> bool:
         if not self._has_legal_name(consumer.group, client):

@@ -257,7 +257,7 @@ def _end_all(world: World) -> None:
 
 def _fall_silent(world: World) -> None:
     world.broker.reactor.rightNow += SILENCE_S
-    world.broker.parts.heartbeats.close_silent()
+    world.broker.parts.turns.begin(world.broker.parts.heartbeats.close_silent())
     world.settle()
     assert world.broker.parts.consumers.client_ids(GROUP) == []
 

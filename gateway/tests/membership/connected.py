@@ -14,6 +14,7 @@ from gateway.membership.producers import Producers
 from gateway.metadata.groups import Groups
 from gateway.metadata.topics import Topics
 from gateway.remoting.channel import Channel
+from gateway.remoting.turns import finish
 from gateway.settings import BrokerSettings
 from gateway.shares import Shares
 from gateway.tests.membership.subscriptions import subscription
@@ -66,7 +67,7 @@ class Members:
     def pass_time(self, milliseconds: int) -> None:
         """Let time pass and look for silent clients, as the broker does every 10 s."""
         self.now_ms += milliseconds
-        self.heartbeats.close_silent()
+        finish(self.heartbeats.close_silent())
 
 
 class Member:

@@ -20,15 +20,12 @@ def test_a_connection_has_one_client_and_the_last_heartbeat_describes_it() -> No
     assert (clients.id_of(channel), clients.id_of(Conversation().connect().channel)) == ("c1b", "")
 
 
-def test_silent_clients_are_those_whose_last_heartbeat_is_before_a_moment() -> None:
-    server = Conversation()
+def test_a_client_leaves_once() -> None:
     clients = Clients()
-    old, _ = clients.seen(server.connect().channel, "old", 0, 513, 1_000)
-    clients.seen(server.connect().channel, "young", 0, 513, 2_000)
-    assert clients.silent_since(2_000) == [old]
-    assert clients.remove(old.channel) is old
-    assert clients.remove(old.channel) is None
-    assert clients.get(old.channel) is None
+    client, _ = clients.seen(Conversation().connect().channel, "c", 0, 513, 1_000)
+    assert clients.remove(client.channel) is client
+    assert clients.remove(client.channel) is None
+    assert clients.get(client.channel) is None
 
 
 def test_a_producer_is_found_by_the_client_id_that_it_has_now() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.errors import RequestRefused
 from gateway.membership.heartbeats import MAX_GROUPS_PER_HEARTBEAT
+from gateway.remoting.turns import ENTRIES_PER_TURN, finish
 from gateway.tests.membership.connected import Members, consumer
 from gateway.tests.metadata.saved.test_write_behind import HeldThread
 from wire.bodies.heartbeat import HeartbeatData
@@ -87,6 +88,26 @@ def test_a_group_that_heartbeats_no_longer_name_is_left_after_the_same_time(memb
     assert members.producers.groups() == ["kept"]
     assert members.consumers.names() == []
     assert not client.channel.closed
+
+
+@pytest.mark.parametrize("is_silent", [True, False])
+def test_many_groups_that_no_heartbeat_names_are_left_in_turns(members: Members, is_silent: bool) -> None:
+    """Nine hundred thousand members that left their groups at once took 0.9 s in one piece."""
+    clients = [members.client(f"c{number}") for number in range(3)]
+    for client in clients:
+        client.produces(*(f"p{number}" for number in range(ENTRIES_PER_TURN - 1)))
+    gone = members.client("gone")
+    gone.produces("p0")
+    members.now_ms += 120_001
+    for client in [] if is_silent else clients:
+        client.produces("other")
+    work = members.heartbeats.close_silent()
+    for left in (2, 1, 0):
+        next(work)
+        assert sum("p1" in client.producer_groups for client in members.heartbeats.clients) == left
+        gone.peer.leave()
+    finish(work)
+    assert members.producers.groups() == ([] if is_silent else ["other"])
 
 
 def test_a_goodbye_of_a_client_nobody_knows_is_no_error(members: Members) -> None:
