@@ -11,7 +11,7 @@ change of ``enableLmq``: the file with the later version is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 MAX_OFFSETS = 2_000_000
 """The number of kept offsets: groups times the queues they consume. One group gets a share of them."""
+PAIRS_PER_TURN = 10_000
+"""The pairs of topic and group that one step of a search looks at, about a millisecond."""
 NOT_KNOWN = -1
 APPLIED_END = "gatewayAppliedEnd"
 """The name of ``applied_end`` in the file; Apache brokers drop it. Never change: it is on disk."""
@@ -236,16 +238,35 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         """Return every offset: ``topic@group`` to queue to offset; a view that changes with the table."""
         return MappingProxyType(self._table)
 
+    def copy(self) -> dict[str, dict[int, int]]:
+        """Return ``all`` as a table of its own, whose queues change with this table all the same."""
+        return self._table.copy()
+
     @property
     def data_version(self) -> DataVersion:
         """The version of the table, which rises with every write of the file."""
         return self._version
 
-    def topics_of(self, group: str) -> list[str]:
-        """Return the topics in which a group has offsets, sorted."""
+    def topics_of(self, group: str) -> Generator[None, None, list[str]]:
+        """Return the topics in which a group has offsets when the search begins, sorted; in steps, as a ``Work``."""
         end = f"{SEPARATOR}{group}"
-        found = (key.partition(SEPARATOR) for key in self._table if key.endswith(end))
-        return sorted(topic for topic, _, owner in found if owner == group)
+        keys, found = list(self._table), []
+        for first in range(0, len(keys), PAIRS_PER_TURN):
+            if first:
+                yield
+            found += [key for key in keys[first : first + PAIRS_PER_TURN] if key.endswith(end)]
+        parts = (key.partition(SEPARATOR) for key in found)
+        return sorted(topic for topic, _, owner in parts if owner == group)
+
+    def find_groups(self, topic: str) -> Generator[None, None, list[str]]:
+        """Do ``groups_of`` in steps, as a ``Work``, for the moment when the search begins."""
+        start = f"{topic}{SEPARATOR}"
+        keys, found = list(self._table), []
+        for first in range(0, len(keys), PAIRS_PER_TURN):
+            if first:
+                yield
+            found += [key[len(start) :] for key in keys[first : first + PAIRS_PER_TURN] if key.startswith(start)]
+        return sorted(found)
 
     def groups_of(self, topic: str) -> list[str]:
         """Return the groups that have offsets in a topic, sorted."""
@@ -282,11 +303,12 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
 
     def remove_topic(self, topic: str) -> None:
         """Forget every group's offsets in a topic."""
-        self.remove_topics((topic,))
+        self._remove([f"{topic}{SEPARATOR}{group}" for group in self.groups_of(topic)])
 
-    def remove_topics(self, topics: Container[str]) -> None:
+    def remove_topics(self, topics: Collection[str]) -> None:
         """Forget every group's offsets in some topics."""
-        self._remove([key for key in self._table if key.partition(SEPARATOR)[0] in topics])
+        if topics:
+            self._remove([key for key in self._table if key.partition(SEPARATOR)[0] in topics])
 
     def forget_topic(self, topic: str, subscribers: Mapping[str, Sequence[str]], queue_count: int) -> None:
         """Forget every group's offsets in a deleted topic, and reset what their consumers remember of the topic.
@@ -300,8 +322,9 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         :param queue_count: the number of queues that the topic had.
         """
         self._writer.owe()
-        read = [(group, queue_id) for group in self.groups_of(topic) for queue_id in self.of_topic(group, topic)]
-        self.remove_topic(topic)
+        groups = self.groups_of(topic)
+        read = [(group, queue_id) for group in groups for queue_id in self.of_topic(group, topic)]
+        self._remove([f"{topic}{SEPARATOR}{group}" for group in groups])
         self.member_resets.begin_anew(topic)
         attached = ((group, queue_id) for group in subscribers for queue_id in range(queue_count))
         room = MAX_RESETS

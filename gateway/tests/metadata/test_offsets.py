@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import RequestRefused
-from gateway.metadata.offsets import MAX_RESETS, ConsumerOffsets
+from gateway.metadata.offsets import MAX_RESETS, PAIRS_PER_TURN, ConsumerOffsets
+from gateway.remoting.turns import finish
 from wire.bodies.fastjson import parse_json
 
 Open = Callable[..., ConsumerOffsets]
@@ -93,13 +94,27 @@ def test_topics_of_a_group_and_groups_of_a_topic_are_found_and_removed(open_offs
     offsets = open_offsets()
     for group, topic in (("g1", "a"), ("g1", "b"), ("g2", "a"), ("g2", "%RETRY%g2")):
         offsets.commit(group, topic, 0, 1)
-    assert offsets.topics_of("g1") == ["a", "b"]
+    assert finish(offsets.topics_of("g1")) == ["a", "b"]
+    assert finish(offsets.find_groups("a")) == ["g1", "g2"]
     assert offsets.groups_of("a") == ["g1", "g2"]
     offsets.remove_topic("a")
     assert offsets.groups_of("a") == []
     offsets.remove_group("g2")
     assert set(offsets.all()) == {"b@g1"}
     assert offsets.dirty
+
+
+def test_all_pairs_are_searched_in_steps_beside_others_that_change_them(open_offsets: Open) -> None:
+    offsets = open_offsets()
+    for number in range(3 * PAIRS_PER_TURN):
+        offsets.keep(f"g{number}", "a", 0, 1)
+    offsets.keep("g1", "b", 0, 1)
+    for search, found in ((offsets.find_groups("b"), ["g1"]), (offsets.topics_of("g1"), ["a", "b"])):
+        next(search)
+        offsets.keep(f"new {found}", "c", 0, 1)
+        next(search)
+        next(search)
+        assert finish(search) == found
 
 
 def test_the_limit_of_offsets_holds_and_known_queues_still_move(open_offsets: Open) -> None:

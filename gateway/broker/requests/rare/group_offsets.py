@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 from gateway.access.needs import topic_needs
@@ -35,9 +36,9 @@ class GroupOffsets(DeskRequests):
     def all_offsets(self, _request: Request, _header: None) -> Work[Answer]:
         """Answer with every offset of every group."""
         offsets = self._desk.offsets
-        table, version, applied_end = dict(offsets.all()), offsets.data_version, offsets.applied_end
+        table, version, applied_end = offsets.copy(), offsets.data_version, offsets.applied_end
         what, advice = "offsets of all groups", "ask for single groups (GET_CONSUME_STATS)"
-        text: Any = yield from table_text(what, ((key, dict(table[key])) for key in sorted(table)), advice=advice)
+        text: Any = yield from table_text(what, ((key, dict(queues)) for key, queues in table.items()), advice=advice)
         return Answer(body=ConsumerOffsetTable(text, version, applied_end).build())
 
     @answers(RequestCode.GET_ALL_DELAY_OFFSET, None, CLUSTER_GET, Size.LIST, slave=SERVED)
@@ -61,19 +62,21 @@ class GroupOffsets(DeskRequests):
         either.
         """
         left_out = frozenset(listed(header.filter_groups, ",", "filterGroups"))
-        groups = [group for group in self._desk.offsets.groups_of(header.topic) if group not in left_out]
-        lowest = await self._desk.turns.run(self._lowest(header.topic, groups), request.channel)
+        lowest = await self._desk.turns.run(self._lowest(header.topic, left_out), request.channel)
         for queue_id, offset in self._desk.offsets.of_topic(header.compare_group, header.topic).items():
             if queue_id in lowest and lowest[queue_id] > offset:
                 lowest[queue_id] = NO_CORRECTION
         return Answer(body=CorrectionOffsets(lowest).build())
 
-    def _lowest(self, topic: str, groups: list[str]) -> Work[dict[int, int]]:
-        """Return the lowest offset of some groups in each queue of a topic."""
+    def _lowest(self, topic: str, left_out: Container[str]) -> Work[dict[int, int]]:
+        """Return the lowest offset of the groups that count in each queue of a topic."""
+        groups = yield from self._desk.offsets.find_groups(topic)
         first: dict[int, int] = {}
         lowest: dict[int, int] = {}
         looked_at = 0
         for group in groups:
+            if group in left_out:
+                continue
             for queue_id, offset in self._desk.offsets.of_topic(group, topic).items():
                 if queue_id not in first:
                     first[queue_id] = self._desk.store.min_offset(topic, queue_id)
@@ -108,7 +111,10 @@ class GroupOffsets(DeskRequests):
             raise RequestRefused(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{header.dest_group}] does not exist"
             )
-        topics = [header.topic] if header.topic else self._desk.offsets.topics_of(header.src_group)
+        if header.topic:
+            topics = [header.topic]
+        else:
+            topics = await self._desk.turns.run(self._desk.offsets.topics_of(header.src_group), request.channel)
         online = self._desk.consumers.group(header.src_group)
         if not header.offline and online is not None:
             topics = [topic for topic in topics if online.subscription(topic) is not None]

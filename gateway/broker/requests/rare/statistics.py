@@ -62,8 +62,7 @@ class StatisticsRequests(DeskRequests):
     async def consume_stats(self, request: Request, header: GetConsumeStatsRequest) -> Answer:
         """Answer with a group's progress in each queue of the requested topics, or of all topics it consumes."""
         group = header.consumer_group
-        work = self._places(group, self._stats_topics(header))
-        places, per_second = await self._desk.turns.run(work, request.channel)
+        places, per_second = await self._desk.turns.run(self._places(header), request.channel)
         text = await rows_text(
             f"progress of group {group}",
             self._desk.cold_reads,
@@ -83,7 +82,8 @@ class StatisticsRequests(DeskRequests):
     def groups_of_topic(self, _request: Request, header: QueryTopicConsumeByWhoRequest) -> Work[Answer]:
         """Answer with the groups that subscribe to a topic now, or have offsets in it."""
         topic = header.topic
-        groups = {*self._desk.consumers.groups_of_topic(topic), *self._desk.offsets.groups_of(topic)}
+        committed = yield from self._desk.offsets.find_groups(topic)
+        groups = {*self._desk.consumers.groups_of_topic(topic), *committed}
         text = yield from list_text(f"groups of topic {topic}", sorted(groups))
         return Answer(body=GroupList(text).build())
 
@@ -96,11 +96,14 @@ class StatisticsRequests(DeskRequests):
     )
     def topics_of_group(self, _request: Request, header: QueryTopicsByConsumerRequest) -> Work[Answer]:
         """Answer with the topics in which a group has offsets."""
-        text = yield from list_text(f"topics of group {header.group}", self._desk.offsets.topics_of(header.group))
+        topics = yield from self._desk.offsets.topics_of(header.group)
+        text = yield from list_text(f"topics of group {header.group}", topics)
         return Answer(body=TopicList(text).build())
 
-    def _places(self, group: str, topics: list[str]) -> Work[tuple[list[tuple[str, int]], float]]:
-        """Return the queues of those topics that a group consumes, and the messages that it gets in a second."""
+    def _places(self, header: GetConsumeStatsRequest) -> Work[tuple[list[tuple[str, int]], float]]:
+        """Return the queues of the wanted topics that a group consumes, and the messages that it gets in a second."""
+        group = header.consumer_group
+        topics = yield from self._stats_topics(header)
         connected = self._desk.consumers.group(group)
         subscribed = connected.subscriptions if connected is not None else {}  # unpacked here, not for each topic
         places: list[tuple[str, int]] = []
@@ -115,11 +118,13 @@ class StatisticsRequests(DeskRequests):
                 yield
         return places, per_second
 
-    def _stats_topics(self, header: GetConsumeStatsRequest) -> list[str]:
+    def _stats_topics(self, header: GetConsumeStatsRequest) -> Work[list[str]]:
         topics = listed(header.topic_list, ";", "topicList")
         if topics:
             return list(dict.fromkeys(topics))
-        return [header.topic] if header.topic else self._desk.offsets.topics_of(header.consumer_group)
+        if header.topic:
+            return [header.topic]
+        return (yield from self._desk.offsets.topics_of(header.consumer_group))
 
     def _queue(self, topic: str, queue_id: int) -> MessageQueue:
         return MessageQueue(topic=topic, broker_name=self._broker_name, queue_id=queue_id)

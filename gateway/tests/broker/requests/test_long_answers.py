@@ -11,6 +11,7 @@ import pytest
 from gateway.broker.requests.listed import MAX_LISTED
 from gateway.broker.requests.queue_rows import MAX_ROWS, ROWS_PER_PIECE
 from gateway.membership import consumers
+from gateway.metadata.offsets import PAIRS_PER_TURN
 from gateway.remoting.turns import ENTRIES_PER_TURN
 from gateway.tests.broker.whole_broker import WholeBroker
 from wire.bodies.subscriptions import SubscriptionData, SubscriptionGroupConfig, SubscriptionGroupTable
@@ -95,6 +96,29 @@ def test_offsets_that_no_frame_holds_are_refused_in_words(broker: WholeBroker) -
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert "offsets of all groups: " in str(answer.remark)
     assert "ask for single groups" in str(answer.remark)
+
+
+@pytest.mark.parametrize(
+    ("code", "fields"),
+    [
+        (RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": "orders"}),
+        (RequestCode.QUERY_TOPICS_BY_CONSUMER, {"group": "group"}),
+        (RequestCode.GET_CONSUME_STATS, {"consumerGroup": "group"}),
+        (RequestCode.QUERY_CORRECTION_OFFSET, {"compareGroup": "group", "topic": "orders"}),
+        (RequestCode.CLONE_GROUP_OFFSET, {"srcGroup": "group", "destGroup": "group", "offline": "true"}),
+    ],
+)
+def test_a_search_through_all_offsets_goes_on_in_later_turns(
+    broker: WholeBroker, code: RequestCode, fields: dict[str, str]
+) -> None:
+    for number in range(2 * PAIRS_PER_TURN):
+        broker.parts.offsets.keep(f"group-{number}", "elsewhere", 0, 1)
+    broker.parts.offsets.keep("group", "orders", 0, 1)
+    broker.parts.groups.find("group")
+    peer = broker.connect()
+    assert peer.ask_all(code, fields=fields) == []
+    broker.reactor.advance(0)
+    assert [answer.code for answer in peer.received()] == [ResponseCode.SUCCESS]
 
 
 def wide_topics(broker: WholeBroker, count: int, queues: int) -> list[str]:
