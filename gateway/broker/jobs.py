@@ -14,6 +14,7 @@ from gateway.broker.upkeep.upkeep import Job
 from gateway.delivery.long_poll import TICK_MS
 from gateway.delivery.pop.check_points import TICK_MS as POP_TICK_MS
 from gateway.reactor.thread_result import thread_result
+from gateway.remoting.turns import Work
 
 COMPACT_MS = 1_000
 """Milliseconds between two checks whether old records of the revive topic are still needed."""
@@ -108,8 +109,12 @@ def _timer_jobs(parts: BrokerParts) -> list[Job]:
 
 
 def _scan_members(parts: BrokerParts) -> Deferred[None]:
-    parts.locks.forget_run_out()
-    return parts.turns.begin(parts.heartbeats.close_silent())
+    return parts.turns.begin(_members_scanned(parts))
+
+
+def _members_scanned(parts: BrokerParts) -> Work[None]:
+    yield from parts.heartbeats.close_silent()
+    yield from parts.locks.forget_run_out()
 
 
 def _persist_offsets(parts: BrokerParts) -> None:

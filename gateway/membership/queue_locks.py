@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from gateway.clock import Milliseconds
 from gateway.errors import RequestRefused
+from gateway.remoting.turns import ENTRIES_PER_TURN, Work, finish
 from gateway.shares import Shares
 from wire.bodies.message_queue import MessageQueue
 from wire.codes import ResponseCode
@@ -19,6 +20,8 @@ LOCK_MAX_LIVE_MS = 60_000
 """Milliseconds that a lock lives after its last refresh: upstream's ``rocketmq.broker.rebalance.lockMaxLiveTime``."""
 MAX_LOCKS = 1_000_000
 """The number of locks of all groups. One group gets a share of them."""
+SEARCH_MS = 1_000
+"""Milliseconds between two searches for expired locks by requests that find no room."""
 
 Queue = tuple[str, int]
 """A topic and a queue's number.
@@ -44,6 +47,7 @@ class QueueLocks:
         self._clock_ms = clock_ms
         self._shares: Shares[str] = Shares(max_locks)
         self._groups: dict[str, dict[Queue, _Lock]] = {}
+        self._searched_ms = -SEARCH_MS
 
     def lock(self, group: str, client_id: str, queues: Sequence[MessageQueue]) -> list[MessageQueue]:
         """Lock queues for a client; return the queues that it holds now.
@@ -88,20 +92,28 @@ class QueueLocks:
         now_ms = self._clock_ms()
         return any(not _has_run_out(lock, now_ms) for lock in self._groups.get(group, {}).values())
 
-    def forget_run_out(self) -> None:
+    def forget_run_out(self) -> Work[None]:
         """Free the memory of expired locks; once a minute is enough."""
         now_ms = self._clock_ms()
+        looked_at = 0
         for group, locks in list(self._groups.items()):
-            for queue in [queue for queue, lock in locks.items() if _has_run_out(lock, now_ms)]:
-                del locks[queue]
-                self._shares.give_back(group)
-            if not locks:
+            for queue, lock in list(locks.items()):
+                if _has_run_out(lock, now_ms) and locks.get(queue) is lock:
+                    del locks[queue]
+                    self._shares.give_back(group)
+                looked_at += 1
+                if looked_at % ENTRIES_PER_TURN == 0:
+                    yield
+            if not locks and self._groups.get(group) is locks:
                 del self._groups[group]
 
     def _take(self, group: str) -> None:
         if self._shares.take(group):
             return
-        self.forget_run_out()
+        now_ms = self._clock_ms()
+        if abs(now_ms - self._searched_ms) >= SEARCH_MS:
+            self._searched_ms = now_ms
+            finish(self.forget_run_out())
         if not self._shares.take(group):
             raise RequestRefused(
                 ResponseCode.SYSTEM_BUSY, self._shares.refusal(group, f"queues locked by group {group}")

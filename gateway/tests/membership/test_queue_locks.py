@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from gateway.errors import RequestRefused
-from gateway.membership.queue_locks import LOCK_MAX_LIVE_MS, QueueLocks
+from gateway.membership import queue_locks
+from gateway.membership.queue_locks import LOCK_MAX_LIVE_MS, SEARCH_MS, QueueLocks
+from gateway.remoting.turns import ENTRIES_PER_TURN, finish
 from wire.bodies.message_queue import MessageQueue
 
 QUEUES = [MessageQueue("t", "broker-a", queue_id) for queue_id in range(3)]
@@ -67,6 +69,40 @@ def test_the_limit_counts_living_locks_only() -> None:
     assert locked.locks.lock("g", "c1", QUEUES[2:]) == QUEUES[2:]
 
 
+def test_requests_that_find_no_room_do_not_each_look_at_all_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request beyond a million locks looked at all of them, and so did the next one."""
+    locked, looked_at = Locked(max_locks=20), list[int]()
+
+    def counted(lock: queue_locks._Lock, now_ms: int) -> bool:
+        looked_at.append(now_ms)
+        return now_ms - lock.refreshed_ms > LOCK_MAX_LIVE_MS
+
+    many = [MessageQueue("t", "broker-a", queue_id) for queue_id in range(20)]
+    with pytest.raises(RequestRefused):
+        locked.locks.lock("g", "c1", many)
+    monkeypatch.setattr(queue_locks, "_has_run_out", counted)
+    for _ in range(50):
+        with pytest.raises(RequestRefused):
+            locked.locks.lock("g", "c1", many[-1:])
+    assert looked_at == []
+    locked.now_ms += SEARCH_MS
+    with pytest.raises(RequestRefused):
+        locked.locks.lock("g", "c1", many[-1:])
+    assert 10 <= len(looked_at) <= 20
+
+
+def test_expired_locks_are_forgotten_in_turns_and_refreshed_ones_stay() -> None:
+    locked = Locked(max_locks=10 * ENTRIES_PER_TURN)
+    queues = [MessageQueue("t", "broker-a", queue_id) for queue_id in range(2 * ENTRIES_PER_TURN)]
+    locked.locks.lock("g", "c1", queues)
+    locked.now_ms += LOCK_MAX_LIVE_MS + 1
+    work = locked.locks.forget_run_out()
+    next(work)
+    locked.locks.lock("g", "c2", queues[:1] + queues[-1:])
+    finish(work)
+    assert locked.locks.lock("g", "c3", queues[:2] + queues[-2:]) == [queues[1], queues[-2]]
+
+
 class LocksAgainstModel(RuleBasedStateMachine):
     """A model of locks: a queue has at most one living owner, whatever clients do and whenever memory is freed."""
 
@@ -102,7 +138,7 @@ class LocksAgainstModel(RuleBasedStateMachine):
 
     @rule()
     def forget(self) -> None:
-        self.locked.locks.forget_run_out()
+        finish(self.locked.locks.forget_run_out())
 
 
 TestLocksAgainstModel = LocksAgainstModel.TestCase
