@@ -245,7 +245,6 @@ class BrokerParts:
             clock_ms=clock,
             expired_after_ms=settings.channel_expired_timeout_ms,
         )
-        self.held = HeldPulls(clock, self.filter_turns, settings.held_pulls_limit, settings.held_pulls_per_connection)
         host = self.store_hosts.own
         tables = BrokerTables(self.topics, self.groups, self.offsets)
         delivery = DeliverySurroundings(
@@ -255,6 +254,13 @@ class BrokerParts:
             turns=self.filter_turns,
             in_turns=self.turns.begin,
             store_host=host,
+        )
+        self.held = HeldPulls(
+            clock,
+            self.filter_turns,
+            settings.held_pulls_limit,
+            settings.held_pulls_per_connection,
+            delivery.held_bytes,
         )
         self.pops = Pops(self.store, tables, settings, replace(delivery, in_thread=self._after_flush))
         self.lite = LiteTopics(self.store, tables, self.pops, settings, delivery)

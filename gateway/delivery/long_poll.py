@@ -18,7 +18,7 @@ from gateway.clock import Milliseconds
 from gateway.delivery.deadlines import Deadlines
 from gateway.delivery.filters.message_filter import MessageFilter
 from gateway.delivery.filters.turns import FilterTurns
-from gateway.shares import Shares
+from gateway.delivery.held_bytes import WaitingBytes
 from gateway.store.reading.hidden_queues import ShownQueue
 
 LONGEST_HOLD_MS = 120_000
@@ -36,15 +36,10 @@ LOOKS_PER_STEP = 8
 """The pulls that are looked at for one step; asking a filter for a tag is one step, too."""
 
 LOOK_TICKS = 20
-"""The ticks between two searches for pulls of closed connections, while the limit of held pulls is reached.
+"""The ticks between two searches for pulls of closed connections, and between two while the limit is reached.
 
 Twenty ticks are five seconds, as in upstream.
 """
-
-SHORT_TEXT_CHARACTERS = 1_024
-"""The length of texts up to which a held pull is counted, but its characters are not."""
-MAX_TEXT_CHARACTERS = 64 << 20
-"""The characters of the longer texts (expressions) of all held pulls; a connection gets a share."""
 
 QueueKey = tuple[str, int]
 
@@ -122,18 +117,27 @@ class HeldPulls:
         checks for messages itself in a later turn.
     :param limit: how many pulls may wait; one more is refused and answered at once.
     :param owner_limit: how many pulls of one owner may wait; the owner is the connection.
+    :param held_bytes: counts what all held requests keep.
     """
 
-    def __init__(self, clock: Milliseconds, turns: FilterTurns, limit: int, owner_limit: int | None = None) -> None:
+    def __init__(
+        self,
+        clock: Milliseconds,
+        turns: FilterTurns,
+        limit: int,
+        owner_limit: int | None = None,
+        held_bytes: WaitingBytes | None = None,
+    ) -> None:
         self._turns = turns
         self._limit = limit
         self._owner_limit = limit if owner_limit is None else owner_limit
         self._of_owner: dict[object, int] = {}
-        self._texts: Shares[object] = Shares(MAX_TEXT_CHARACTERS)
+        self._held_bytes = WaitingBytes() if held_bytes is None else held_bytes
         self._by_queue: dict[QueueKey, list[HeldPull]] = {}
         self._deadlines: Deadlines[HeldPull] = Deadlines(clock, TICK_MS)
         self._count = 0
         self._ticks_to_look = 0
+        self._ticks = 0
 
     def __len__(self) -> int:
         return self._count
@@ -146,7 +150,7 @@ class HeldPulls:
         owned = self._of_owner.get(pull.owner, 0)
         if self._count >= self._limit or owned >= self._owner_limit:
             return False
-        if pull.characters > SHORT_TEXT_CHARACTERS and not self._texts.take(pull.owner, pull.characters):
+        if not self._held_bytes.take(pull.owner, pull.accepts, pull.characters):
             return False
         self._of_owner[pull.owner] = owned + 1
         key = (topic, queue_id)
@@ -205,9 +209,12 @@ class HeldPulls:
             self.wake(*queue)
 
     def tick(self) -> None:
-        """Resume the pulls whose time is over; call this every ``TICK_MS``."""
+        """Resume the pulls whose time is over, and drop those of closed connections; call this every ``TICK_MS``."""
         if self._ticks_to_look:
             self._ticks_to_look -= 1
+        self._ticks += 1
+        if self._ticks % LOOK_TICKS == 0:
+            self._forget_closed()
         while expired := self._deadlines.over():
             for pull in expired:
                 pull.woken = True
@@ -242,6 +249,11 @@ class HeldPulls:
 
     def _forget_closed(self) -> None:
         """Drop the pulls of closed connections: they cannot be answered, and other pulls may be held in their place."""
+        for owner in self._of_owner:
+            if getattr(owner, "closed", False):
+                break
+        else:
+            return
         gone = [
             pull
             for waiting in self._by_queue.values()
@@ -271,8 +283,7 @@ class HeldPulls:
             of_owner[owner] = owned
         else:
             del of_owner[owner]
-        if pull.characters > SHORT_TEXT_CHARACTERS:
-            self._texts.give_back(owner, pull.characters)
+        self._held_bytes.give_back(owner, pull.accepts, pull.characters)
 
 
 def _choose(sleeping: list[HeldPull], arrivals: Arrivals, ready: list[HeldPull], turns: FilterTurns) -> bool:

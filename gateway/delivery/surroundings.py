@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from twisted.internet.defer import Deferred
 
 from gateway.clock import Milliseconds
 from gateway.delivery.filters.turns import FilterTurns
+from gateway.delivery.held_bytes import WaitingBytes
 from gateway.in_thread import InThread
 from gateway.metadata.groups import Groups
 from gateway.metadata.offsets import ConsumerOffsets
@@ -42,3 +43,5 @@ class DeliverySurroundings:
     """The function that does long work in pieces, between which other works have their turn."""
     store_host: bytes
     """The broker's packed address, 8 or 20 bytes."""
+    held_bytes: WaitingBytes = field(default_factory=WaitingBytes)
+    """The bytes of all held requests."""

@@ -48,7 +48,7 @@ class MessageFilter:
     :param by_extension: checks the bit map that was stored with a message, before its record is read.
     """
 
-    __slots__ = ("_without_properties", "accepts_code", "accepts_extension", "by_properties")
+    __slots__ = ("__weakref__", "_without_properties", "accepts_code", "accepts_extension", "by_properties")
 
     def __init__(
         self,

@@ -91,6 +91,11 @@ class PropertyCondition:
         """The names of the properties that the condition reads."""
         return self._names
 
+    @property
+    def verdicts(self) -> int:
+        """The number of verdicts that are remembered now."""
+        return len(self._verdicts)
+
     def accepts(self, data: bytes, start: i64, end: i64, work: Work) -> bool:
         """Return whether the property string ``data[start:end]`` meets the condition."""
         marks = self._marks

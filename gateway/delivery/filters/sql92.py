@@ -23,18 +23,24 @@ EXPRESSION_TYPE_SQL92 = "SQL92"
 MAX_CACHED_EXPRESSIONS = 1_000
 """The number of kept expressions, compiled or refused, for pulls that bring their own (upstream keeps 100)."""
 MAX_CACHED_CHARACTERS = 262_144
-"""The characters of all kept expressions; a compiled one takes up to 150 bytes for each character."""
+"""The characters of all kept expressions."""
+BYTES_OF_CHARACTER = 150
+"""The most bytes that a compiled expression takes for each of its characters."""
+BYTES_OF_VERDICT = 160
+"""The bytes of a remembered verdict on a text of 30 bytes."""
 
 
 class Sql92Filter:
     """A compiled expression, for properties and for stored records.
 
     :param conditions: every condition must be true.
+    :param characters: the length of the expression.
     """
 
-    __slots__ = ("_conditions", "_effort", "_names", "_records", "matches")
+    __slots__ = ("_characters", "_conditions", "_effort", "_names", "_records", "matches")
 
-    def __init__(self, conditions: Sequence[PropertyCondition]) -> None:
+    def __init__(self, conditions: Sequence[PropertyCondition], characters: int = 0) -> None:
+        self._characters = characters
         self._conditions = conditions
         all_match = [each.matches for each in conditions]
         self.matches: PropertyFilter = all_match[0] if len(all_match) == 1 else partial(_match_all, all_match)
@@ -46,7 +52,14 @@ class Sql92Filter:
 
     def joined(self, other: Sql92Filter) -> Sql92Filter:
         """Return a filter of the conditions of both."""
-        return Sql92Filter([*self._conditions, *other._conditions])
+        return Sql92Filter([*self._conditions, *other._conditions], self._characters + other._characters)
+
+    @property
+    def kept_bytes(self) -> int:
+        """The most bytes that the filter has in memory now, with what it remembers."""
+        return BYTES_OF_CHARACTER * self._characters + BYTES_OF_VERDICT * sum(
+            each.verdicts for each in self._conditions
+        )
 
     def steps(self, properties: Mapping[str, str]) -> int:
         """Return the most steps that ``matches`` takes for properties."""
@@ -137,7 +150,8 @@ def compile_filter(expression: str) -> Sql92Filter | str:
         [
             PropertyCondition(_matches(each), names(each), Effort(size(each), searches(each)))
             for each in requirements(part)
-        ]
+        ],
+        len(expression),
     )
 
 

@@ -70,7 +70,13 @@ class LiteTopics:
         self._in_thread = surroundings.in_thread
         self._in_turns = surroundings.in_turns
         self.subscriptions = LiteSubscriptions(settings.max_lite_subscription_count)
-        self.held = HeldPops(clock_ms, surroundings.turns, settings.max_pop_polling_size, settings.pop_polling_size)
+        self.held = HeldPops(
+            clock_ms,
+            surroundings.turns,
+            settings.max_pop_polling_size,
+            settings.pop_polling_size,
+            held_bytes=surroundings.held_bytes,
+        )
 
     # -- what is ready --------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from gateway.clock import Milliseconds
 from gateway.delivery.deadlines import Deadlines
 from gateway.delivery.filters.message_filter import MessageFilter
 from gateway.delivery.filters.turns import FilterTurns
+from gateway.delivery.held_bytes import WaitingBytes
 from gateway.delivery.long_poll import LONGEST_HOLD_MS, Arrival, Arrivals
 from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
 from gateway.shares import Shares
@@ -28,6 +29,8 @@ TICK_MS = 100
 ANY_QUEUE = -1
 RESUME_STEPS = 250
 """The steps of a request that is resumed, in addition to its filter's: one turn has steps for 240 requests."""
+LOOK_TICKS = 50
+"""The ticks between two searches for requests of closed connections: five seconds."""
 TAG_STEPS = 1
 """The steps of one check of a message's tag."""
 
@@ -71,7 +74,7 @@ class HeldPop:
     :param retries: whether messages that are delivered again wake the request, too.
     """
 
-    __slots__ = ("accepts", "channel", "deadline_ms", "key", "resume", "retries", "tick", "woken")
+    __slots__ = ("accepts", "channel", "deadline_ms", "key", "resume", "retries", "text_bytes", "tick", "woken")
 
     def __init__(
         self,
@@ -88,6 +91,8 @@ class HeldPop:
         self.channel = channel
         self.resume = resume
         self.retries = retries
+        self.text_bytes = 0
+        """The bytes of the texts that the request keeps in memory; set before it is held."""
         self.tick = 0
         self.woken = False
 
@@ -105,11 +110,20 @@ class HeldPops:
     :param limit: how many requests may wait; a group gets a share.
     :param queue_limit: how many requests may wait for one topic, group and queue.
     :param wakes_all: True if a message wakes every request that waits for it, not one of each group.
+    :param held_bytes: counts what all held requests keep.
     """
 
     def __init__(
-        self, clock: Milliseconds, turns: FilterTurns, limit: int, queue_limit: int, *, wakes_all: bool = False
+        self,
+        clock: Milliseconds,
+        turns: FilterTurns,
+        limit: int,
+        queue_limit: int,
+        *,
+        wakes_all: bool = False,
+        held_bytes: WaitingBytes | None = None,
     ) -> None:
+        self._held_bytes = WaitingBytes() if held_bytes is None else held_bytes
         self._turns = turns
         self._clock = clock
         self._shares: Shares[str] = Shares(limit)
@@ -121,6 +135,7 @@ class HeldPops:
         self._owners_at: dict[str, dict[Owner, None]] = {}  # by retry topic
         self._deadlines: Deadlines[HeldPop] = Deadlines(clock, TICK_MS)
         self._gone: list[HeldPop] = []  # found closed, to be let go
+        self._ticks = 0
 
     def __len__(self) -> int:
         return self._shares.used
@@ -136,6 +151,8 @@ class HeldPops:
         waiting = self._waiting.get(pop.key)
         topic, group, queue_id = pop.key
         if not self._shares.has_room(group) or (waiting is not None and len(waiting) >= self._queue_limit):
+            return Held.FULL
+        if not self._held_bytes.take(pop.channel, pop.accepts, pop.text_bytes):
             return Held.FULL
         self._shares.add(group)
         if waiting is None:
@@ -210,11 +227,20 @@ class HeldPops:
         return bool(ready)
 
     def tick(self) -> None:
-        """End requests whose time is over; call this every ``TICK_MS``."""
+        """End requests whose time is over, and drop those of closed connections; call this every ``TICK_MS``."""
+        self._ticks += 1
+        if self._ticks % LOOK_TICKS == 0:
+            self._forget_closed()
         while expired := self._deadlines.over():
             for pop in expired:
                 pop.woken = True
             self._resume(expired, is_over=True)
+
+    def _forget_closed(self) -> None:
+        gone = [pop for waiting in self._waiting.values() for pop in waiting if pop.channel.closed and not pop.woken]
+        for pop in gone:
+            pop.woken = True
+            self._let_go(pop)
 
     def end_all(self) -> None:
         """End every request, for a broker that stops."""
@@ -311,6 +337,7 @@ class HeldPops:
     def _let_go(self, pop: HeldPop) -> None:
         topic, group, queue_id = pop.key
         self._shares.give_back(group)
+        self._held_bytes.give_back(pop.channel, pop.accepts, pop.text_bytes)
         self._deadlines.remove(pop)
         waiting = self._waiting[pop.key]
         del waiting[pop]

@@ -46,10 +46,10 @@ class Pops:
         self.check_points = CheckPoints(limit=settings.pop_check_points_limit)
         self.orders = OrderTable()
         self.positions = Positions(offsets)
-        self.held = HeldPops(clock_ms, turns, settings.max_pop_polling_size, settings.pop_polling_size)
-        self.notified = HeldPops(
-            clock_ms, turns, settings.max_pop_polling_size, settings.pop_polling_size, wakes_all=True
-        )
+        most, most_of_queue = settings.max_pop_polling_size, settings.pop_polling_size
+        held_bytes = surroundings.held_bytes
+        self.held = HeldPops(clock_ms, turns, most, most_of_queue, held_bytes=held_bytes)
+        self.notified = HeldPops(clock_ms, turns, most, most_of_queue, wakes_all=True, held_bytes=held_bytes)
         self.revive_log = ReviveLog(store, offsets, self.check_points, self.orders, settings, surroundings)
         self.revival = Revival(store, tables, self.check_points, self.revive_log, settings, surroundings)
         self._store = store

@@ -10,6 +10,7 @@ that may be wanted; one pass over the bytes of the sizes shows that all units le
 from __future__ import annotations
 
 from collections.abc import Callable
+from sys import getsizeof
 from typing import Final
 
 from gateway.store.queues.extended_units import AcceptsCode, AcceptsExtension
@@ -49,6 +50,8 @@ ALL_WANTED: Final = Wanted()
 """The filters that let every message through."""
 
 
+CODE_BYTES = 32
+"""The bytes of a number in memory."""
 RARE = 8
 """The rarity of wanted units: they are examined alone if at most one unit in this many may be wanted."""
 
@@ -64,10 +67,10 @@ class WantedCodes:
     :param codes: signed 32-bit numbers, as the hashes of tags are.
     """
 
-    __slots__ = ("_codes", "_marks")
+    __slots__ = ("_marks", "codes")
 
     def __init__(self, codes: frozenset[int]) -> None:
-        self._codes = codes
+        self.codes = codes
         marks = bytearray(256)
         for code in codes:
             marks[code & 0xFF] = 1
@@ -75,7 +78,12 @@ class WantedCodes:
 
     def __call__(self, code: int) -> bool:
         """Return whether a message with this code is wanted."""
-        return code in self._codes
+        return code in self.codes
+
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes of the codes in memory: a set's table, and an object for each number."""
+        return getsizeof(self.codes) + CODE_BYTES * len(self.codes)
 
     def rare_in(self, units: bytes) -> list[int] | None:
         """Return the numbers of the units that may be wanted, in order; None if these units are not rare."""

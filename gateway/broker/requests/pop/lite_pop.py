@@ -204,6 +204,7 @@ class PopLite(DeskRequests):
         resume = partial(self._resume, request, header, pop.deadline_ms)
         request.command.body = b""
         held = HeldPop(key, EVERYTHING, pop.deadline_ms, request.channel, resume, retries=False)
+        held.text_bytes = request.command.header_characters
         outcome = self._desk.lite.held.hold(held)
         if outcome is Held.FULL:
             self._found_nothing(request, header, ResponseCode.POLLING_FULL, "too many pops are held")

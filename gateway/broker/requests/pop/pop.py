@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from sys import getsizeof
 from typing import Final
 
 from gateway.access.needs import judge_again
@@ -301,6 +302,7 @@ class PopMessage(DeskRequests):
         key = (header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE))
         resume = partial(self._resume, pop)
         held = HeldPop(key, pop.accepts, pop.deadline_ms, request.channel, resume, retries=not header.order)
+        held.text_bytes = getsizeof(header.exp or "")
         request.command.let_go()
         outcome = self._held.hold(held)
         if outcome is Held.FULL:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
+from sys import getsizeof
 from typing import NamedTuple, TypeAlias
 
 from twisted.internet.defer import Deferred
@@ -207,10 +208,10 @@ class PopWaiting(DeskRequests):
 
         notified = self._desk.pops.notified
         key = (header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE))
+        held = HeldPop(key, waits.accepts, waits.deadline_ms, request.channel, resume, retries=not header.order)
+        held.text_bytes = getsizeof(header.exp or "") + getsizeof(header.attempt_id or "")
         request.command.let_go()
-        outcome = notified.hold(
-            HeldPop(key, waits.accepts, waits.deadline_ms, request.channel, resume, retries=not header.order)
-        )
+        outcome = notified.hold(held)
         if outcome is not Held.YES:
             full = outcome is Held.FULL
             request.answer(ResponseCode.SUCCESS, NotificationResponse(polling_full=full))

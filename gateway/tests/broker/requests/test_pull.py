@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gateway.delivery.long_poll import SHORT_TEXT_CHARACTERS
+from gateway.delivery.held_bytes import SHORT_BYTES
 from gateway.in_thread import Failed
 from gateway.remoting.dispatch import Request
 from gateway.store.disk.files import FileLayer
@@ -383,7 +383,7 @@ def test_a_held_pull_keeps_no_body(broker: WholeBroker) -> None:
     assert broker.ask_all(client, PULL, pulling(1, sys_flag=SUSPEND), b"x" * 1_000_000) == []
     (held,) = next(iter(broker.parts.held._by_queue.values()))
     assert held.resume.request.command.body == b""  # type: ignore[attr-defined]
-    assert held.characters < SHORT_TEXT_CHARACTERS
+    assert held.characters < SHORT_BYTES
 
 
 def test_a_held_pull_takes_less_than_a_kilobyte(broker: WholeBroker) -> None:

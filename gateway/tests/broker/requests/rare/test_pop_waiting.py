@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
+from sys import getsizeof
 from typing import Any
 
 import pytest
 
+from gateway.shares import Shares
 from gateway.tests.broker.popping import POP, ack, filled, pop, popping
 from gateway.tests.broker.whole_broker import WholeBroker
 from wire.codes import RequestCode, ResponseCode
@@ -79,6 +82,31 @@ def test_too_many_who_wait_are_told_so(tmp_path: Path) -> None:
     assert told(broker.ask(other, NOTIFICATION, asking(poll_time=5_000)).ext_fields) == ("false", "true")
     assert broker.ask_all(client, POP, popping(poll_time=5_000)) == []
     assert broker.ask(other, POP, popping(poll_time=5_000)).code == ResponseCode.POLLING_FULL
+
+
+def test_what_long_expressions_take_is_counted_over_pops_and_questions_also_if_they_wait_again(
+    broker: WholeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, expression = filled(broker, "a"), "||".join(f"tag{number}" for number in range(2_000))
+    text_bytes = getsizeof(expression)
+    pop(broker, client, invisible_time=300_000)
+    used: list[int] = []
+    counted = broker.parts.pops.held._held_bytes
+    for request, header in ((POP, popping), (NOTIFICATION, asking)):
+        for _ in range(2):
+            assert broker.ask_all(client, request, header(poll_time=60_000, exp=expression, exp_type="TAG")) == []
+            used.append(counted.used)
+    first, *added = (after - before for before, after in pairwise([0, *used]))
+    assert added == [text_bytes, *[text_bytes + getsizeof("")] * 2]
+    assert text_bytes + 64_000 < first < text_bytes + 300_000, "the filter counts once"
+    broker.parts.pops.held.wake("orders", "group")  # it looks, and waits again
+    assert counted.used == used[-1]
+    broker.wait(61)
+    assert (len(client.received()), counted.used) == (4, 0)
+    monkeypatch.setattr(counted, "_shares", Shares(text_bytes))
+    answer = broker.ask(client, NOTIFICATION, asking(poll_time=5_000, exp=expression))
+    assert told(answer.ext_fields) == ("false", "true")
+    assert broker.ask(client, POP, popping(poll_time=5_000, exp=expression)).code == ResponseCode.POLLING_FULL
 
 
 def test_a_question_that_came_too_late_is_not_held(broker: WholeBroker) -> None:
