@@ -141,7 +141,8 @@ class Place:
             broker.parts.topics.ensure(topic, 4, 6)
             broker.send(peer, topic, queue_id=1)
         broker.parts.groups.delete("group_orders")  # the send to its retry topic made it
-        broker.parts.groups.put(SubscriptionGroupConfig("group"))
+        for group in ("group", "other"):
+            broker.parts.groups.put(SubscriptionGroupConfig(group))
         broker.parts.offsets.commit("group", "orders", 1, 1)
         half = {"TRAN_MSG": "true", "PGROUP": "g", "UNIQ_KEY": "k"}
         assert broker.send(peer, "halves", properties=half, producer_group="g").code == ResponseCode.SUCCESS
