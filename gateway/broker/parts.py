@@ -275,6 +275,11 @@ class BrokerParts:
         )
         has_timers = settings.timer_wheel_enable and self.slave is None
         self.timers = self._make_timers(files) if has_timers else None
+        self.registry.watch(
+            "rocketmq_gateway_delayed_messages_given_up",
+            "Delayed and timer messages that their topic can never take, since the start",
+            lambda: self.delays.given_up + (0 if self.timers is None else self.timers.given_up),
+        )
         self.throughput = Throughput(self._totals, clock, _day_of)
         self.store.deletion.keep_from = self._oldest_pending if self.slave is None else self.slave.keep_from
         self.store.deletion.reserved_bytes = self._tables_bytes

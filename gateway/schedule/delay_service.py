@@ -3,7 +3,7 @@
 Each level has its own queue in the schedule topic, in the order of due times. So only the first message of a level has
 to be read. A released message is appended to its real topic. The level's offset moves on after the message is stored,
 and the offset is saved after the message is on disk. A message that can never be stored is given up, so that those
-behind it are not held up.
+behind it are not held up: a retry goes to the dead letters of its group, and of any other message a log line is left.
 
 Upstream: ``ScheduleMessageService``, without its polling: a level sleeps until its first message is due or, if it is
 empty, until a message arrives. If many messages are due at the same moment, several turns of the reactor release them,
@@ -26,6 +26,7 @@ from gateway.metadata.names import SCHEDULE_TOPIC
 from gateway.schedule.redirect import (
     DelayLevels,
     DeliveryQueue,
+    dead_letter,
     delay_level_of_queue,
     released,
     schedule_queue_id,
@@ -147,6 +148,7 @@ class DelayService:
     :param reactor: used for its clock only.
     :param in_thread: runs the reads that may wait for the disk.
     :param delivery_queue: returns the queue for a message, and makes a topic that is missing.
+    :ivar given_up: how many messages neither their topic nor dead letters took since the start.
     """
 
     def __init__(
@@ -172,6 +174,7 @@ class DelayService:
         self._steps: deque[Callable[[], None]] = deque()
         """The steps that wait for the next turn or a later turn: at most one for each level."""
         self._running = False
+        self.given_up = 0
 
     def resume_from(self, offsets: Mapping[int, int]) -> None:
         """Continue where an earlier run ended, before the start.
@@ -457,18 +460,19 @@ class DelayService:
             log.error("delayed message goes to no light queue", delay_level=level.level, offset=queue_offset)
             self._store.append(_without_light_queues(message), partial(self._stored, level, release, queue_offset))
             return
+        letter = dead_letter(message) if status.is_final else None
+        if letter is not None:
+            _log_final("delayed retry goes to the dead letters", level, queue_offset, result)
+            letter.queue_id = self._delivery_queue(letter.topic, 0, self._store.stored_end)
+            self._store.append(letter, partial(self._stored, level, release, queue_offset))
+            return
         release.pending -= 1
         if status.is_stored:
             release.stored.add(queue_offset)
             release.log_end = max(release.log_end, result.commit_log_offset + result.size)
         elif status.is_final:
-            log.error(
-                "delayed message given up",
-                delay_level=level.level,
-                offset=queue_offset,
-                topic=message.topic,
-                status=status.name,
-            )
+            _log_final("delayed message given up", level, queue_offset, result)
+            self.given_up += 1
         else:
             log.error("release failed", delay_level=level.level, offset=queue_offset, status=status.name)
             release.end = min(release.end, queue_offset)
@@ -486,6 +490,18 @@ class DelayService:
         level.ahead = frozenset(offset for offset in release.stored if offset > release.end)
         if self._running:
             self._sleep(level, RETRY_MS if release.has_failed else level.next_due_ms - self._clock())
+
+
+def _log_final(event: str, level: _Level, queue_offset: int, result: PutResult) -> None:
+    """Log what becomes of a message that its topic can never take; its waiting copy can still be read at its offset."""
+    log.error(
+        event,
+        delay_level=level.level,
+        offset=queue_offset,
+        topic=result.topic,
+        message_id=result.message.property_map.get(PropertyName.UNIQ_KEY, ""),
+        status=result.status.name,
+    )
 
 
 def _without_light_queues(message: OutgoingMessage) -> OutgoingMessage:

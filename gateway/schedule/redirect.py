@@ -13,7 +13,13 @@ from typing import TypeAlias
 import msgspec
 
 from gateway.errors import GatewayError
-from gateway.metadata.names import HALF_TOPIC, SCHEDULE_TOPIC
+from gateway.metadata.names import (
+    DEAD_LETTER_TOPIC_PREFIX,
+    HALF_TOPIC,
+    RETRY_TOPIC_PREFIX,
+    SCHEDULE_TOPIC,
+    topic_name_fault,
+)
 from wire.message.properties import PropertyName, build_properties
 from wire.message.record import OutgoingMessage, StoredMessage, restated
 
@@ -127,3 +133,18 @@ def released(waiting: StoredMessage) -> OutgoingMessage | None:
     if not topic or topic == HALF_TOPIC or not queue_id.isdecimal() or len(queue_id) > MAX_QUEUE_ID_DIGITS:
         return None
     return restated(waiting, topic, int(queue_id), waiting.properties, properties)
+
+
+def dead_letter(refused: OutgoingMessage) -> OutgoingMessage | None:
+    """Return a released message that its topic can never take, for the dead letters of its group.
+
+    The result is None for a message that is no retry, because no group is known, and if the group's name is too long.
+    A dead letter leaves out the real place and so is smaller than the message that waited.
+    """
+    topic = DEAD_LETTER_TOPIC_PREFIX + refused.topic.removeprefix(RETRY_TOPIC_PREFIX)
+    if not refused.topic.startswith(RETRY_TOPIC_PREFIX) or topic_name_fault(topic) is not None:
+        return None
+    properties = {**refused.property_map, PropertyName.DELAY: "0"}
+    for name in (PropertyName.REAL_TOPIC, PropertyName.REAL_QID):
+        properties.pop(name, None)
+    return restated(refused, topic, 0, build_properties(properties), properties)

@@ -90,6 +90,8 @@ class TimerService:
         """The number of messages delivered since the start."""
         self.entered = 0
         """The number of messages that entered since the start."""
+        self.given_up = 0
+        """The number of messages given up since the start, because their topic can never take them."""
 
     # --- life ----------------------------------------------------------------------------------------------------
 
@@ -384,7 +386,14 @@ class TimerService:
             self._retry_told = False
         elif result.status.is_final:
             self._in_flight -= 1
-            log.error("timer message given up", offset=timer.commit_log_offset, status=result.status.name)
+            self.given_up += 1
+            log.error(
+                "timer message given up",
+                offset=timer.commit_log_offset,
+                topic=result.topic,
+                message_id=result.message.property_map.get(PropertyName.UNIQ_KEY, ""),
+                status=result.status.name,
+            )
             self._schedule.done(timer, 0)
         else:
             if not self._retry_told:

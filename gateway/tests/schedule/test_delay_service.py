@@ -304,7 +304,37 @@ def test_a_message_that_no_topic_can_take_is_given_up_and_the_others_come(
         delays.wait(3 * RETRY_MS / 1000)
     assert delays.delivered() == [b"first", b"next"]
     assert [record.message for record in caplog.records] == ["delayed message given up"]
+    assert delays.service.given_up == 1
     assert delays.service.offsets() == {1: 3}
+
+
+def test_a_retry_that_its_topic_cannot_take_goes_to_the_dead_letters(
+    delays: Delays, caplog: pytest.LogCaptureFixture
+) -> None:
+    group = "g" * 250  # Apache's brokers store delayed retries of such a group; its dead-letter topic is shorter
+    retry = delays.message(f"%RETRY%{group}", b"failed", {"DELAY": "1", "UNIQ_KEY": "K", "RETRY_TOPIC": "orders"}, 3)
+    delays.put(redirect_delayed(retry, LEVELS))
+    delays.delay(b"next", 1)
+    with caplog.at_level(logging.ERROR, "gateway"):
+        delays.wait(3 * RETRY_MS / 1000)
+    found = delays.store.get_messages(f"%DLQ%{group}", 0, 0, 10, 1 << 20)
+    (letter,) = parse_records(b"".join(found.parts))
+    assert (letter.body, letter.property_map) == (b"failed", {"DELAY": "0", "UNIQ_KEY": "K", "RETRY_TOPIC": "orders"})
+    assert delays.delivered() == [b"next"]
+    (line,) = caplog.records
+    assert line.message == "delayed retry goes to the dead letters"
+    facts = vars(line)["facts"]
+    assert (facts["delay_level"], facts["offset"], facts["message_id"]) == (1, 0, "K")
+    assert delays.service.given_up == 0
+    assert delays.service.offsets() == {1: 2}
+
+
+def test_a_retry_for_which_the_dead_letters_have_no_room_is_given_up(delays: Delays) -> None:
+    retry = delays.message("%RETRY%" + "g" * 251, b"failed", {"DELAY": "1"})
+    delays.put(redirect_delayed(retry, LEVELS))
+    delays.wait(3 * RETRY_MS / 1000)
+    assert delays.service.given_up == 1
+    assert delays.service.offsets() == {1: 1}
 
 
 def test_a_message_for_one_light_queue_too_many_comes_in_its_topic(
