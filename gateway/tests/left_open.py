@@ -1,6 +1,7 @@
 """Clean-up of objects that tests leave open as a kill would: freed when the test ends, and nothing is flushed.
 
-A store's lock, its checkpoint and its journals are descriptors that no collector of garbage closes.
+A store's lock, its checkpoint, its journals and its note of what is replicated are descriptors that no collector of
+garbage closes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from gateway.replication.replicated_mark import ReplicatedMark
 from gateway.store.disk.files import FileLayer
 from gateway.store.message_store import MessageStore
 from gateway.transaction.state_stores.table import TableStates
@@ -39,7 +41,11 @@ def given_back() -> Iterator[None]:
 def stores_noted() -> Iterator[None]:
     """Every store of real files that is opened meanwhile may be left open."""
     with pytest.MonkeyPatch.context() as patch:
-        for kind, method, give_back in ((MessageStore, "open", _store), (TableStates, "__init__", _table)):
+        for kind, method, give_back in (
+            (MessageStore, "open", _store),
+            (TableStates, "__init__", _table),
+            (ReplicatedMark, "begin", _mark),
+        ):
             patch.setattr(kind, method, _noting(getattr(kind, method), give_back))
         yield
 
@@ -67,3 +73,8 @@ def _table(states: TableStates) -> None:
         if states._mark_fd >= 0:
             states._files.close(states._mark_fd)
             states._mark_fd = -1
+
+
+def _mark(mark: ReplicatedMark) -> None:
+    if isinstance(mark._files, FileLayer):
+        mark.close()

@@ -178,6 +178,7 @@ def test_the_reactor_expects_what_senders_wait_for(tmp_path: Path, flush: FlushD
         machine.next_call()
     assert [answer.code for answer in answers] == [ResponseCode.SUCCESS]
     assert machine.expected == expected
+    served.stop()
 
 
 class Patient(Expecting):
@@ -217,6 +218,7 @@ def test_the_reactor_waits_for_a_quick_disk_itself_where_processors_are_few(
             machine.next_call()
         assert [answer.code for answer in answers] == [ResponseCode.SUCCESS], number
     assert machine.waits == (2 if waits else 0)
+    served.stop()
 
 
 def test_point_17_a_start_warns_of_an_address_that_clients_are_told_and_nobody_listens_on(
@@ -254,6 +256,7 @@ def test_point_17_a_name_server_elsewhere_is_told_an_address_that_nobody_listens
         served.machine.turn()
     (warning,) = [record.getMessage() for record in caplog.records]
     assert warning.startswith("clients of the name server 192.0.2.100:9876 are told 10.9.9.9, from where we reach it")
+    served.stop()
 
 
 def test_metrics_are_served_when_that_is_asked_for_and_their_port_is_given_back(tmp_path: Path) -> None:
@@ -268,9 +271,11 @@ def test_metrics_are_served_when_that_is_asked_for_and_their_port_is_given_back(
 def test_point_10_a_way_out_for_metrics_that_is_not_there_yet_is_told_and_stops_nothing(
     tmp_path: Path, exporter: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    Served(tmp_path, metrics_exporter_type=MetricsExporter[exporter]).start()
+    served = Served(tmp_path, metrics_exporter_type=MetricsExporter[exporter])
+    served.start()
     [told] = [record for record in caplog.records if record.getMessage().startswith("metrics are not exported")]
     assert told.__dict__["facts"] == {"set": exporter}
+    served.stop()
 
 
 def test_a_port_for_metrics_that_is_in_use_stops_the_start(tmp_path: Path) -> None:

@@ -70,14 +70,22 @@ class Listening:
         return outcomes
 
 
+def give_back(reactor: Any) -> None:
+    """Close what a reactor has open that nobody runs any more."""
+    reactor.runUntilCurrent()  # a port closes in a turn
+    for selectable in [*reactor.removeAll(), reactor.waker]:
+        selectable.connectionLost(connectionDone)
+    os.close(reactor._bell)
+    reactor._calls_only.close()
+    reactor._poller.close()
+
+
 @pytest.fixture
 def listening() -> Iterator[Listening]:
     made = Listening()
     yield made
     made.port.stopListening()
-    for selectable in made.reactor.removeAll():  # type: ignore[no-untyped-call]
-        selectable.connectionLost(connectionDone)
-    made.reactor._poller.close()
+    give_back(made.reactor)
 
 
 def test_bytes_reach_their_protocol(listening: Listening) -> None:
@@ -170,10 +178,8 @@ class Bell(Poll):
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, Bell]]:
     reactor: Any = QuickEpollReactor()
-    poller = reactor._poller
     yield reactor, Bell(reactor, monkeypatch)
-    reactor.waker.connectionLost(None)
-    poller.close()
+    give_back(reactor)
 
 
 def test_a_call_of_a_thread_before_the_wait_keeps_the_reactor_from_waiting(watched: tuple[Any, Bell]) -> None:
@@ -212,6 +218,7 @@ def test_a_call_of_a_thread_between_the_look_and_the_wait_ends_it() -> None:
     reactor.runUntilCurrent()
     assert called == ["in time"]
     assert time.monotonic() - begin_s < DEADLINE_S / 2
+    give_back(reactor)
 
 
 def test_a_call_of_a_thread_during_the_wait_ends_it(watched: tuple[Any, Bell]) -> None:
@@ -249,6 +256,7 @@ def test_calls_of_a_thread_come_however_they_meet_the_waits() -> None:
     thread.join()
     assert came == list(range(calls))
     assert time.monotonic() < deadline_s
+    give_back(reactor)
 
 
 def test_calls_come_in_time_when_the_clock_of_the_machine_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,6 +268,7 @@ def test_calls_come_in_time_when_the_clock_of_the_machine_is_set_back(monkeypatc
     while not called and time.monotonic() < deadline_s:
         reactor.iterate(0.01)
     assert called == ["in time"]
+    give_back(reactor)
 
 
 def test_what_comes_while_a_call_is_expected_is_read_after_it(listening: Listening) -> None:

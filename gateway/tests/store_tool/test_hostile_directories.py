@@ -41,8 +41,12 @@ Makes = Callable[[Path, Path], object]
 
 
 def socket_at(path: Path, _outside: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as made:
-        made.bind(f"/proc/self/fd/{os.open(path.parent, os.O_RDONLY)}/{path.name}")
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(f"/proc/self/fd/{folder}/{path.name}")  # the path itself may be too long for a socket
+    finally:
+        os.close(folder)
 
 
 def hole(path: Path, _outside: Path) -> None:
