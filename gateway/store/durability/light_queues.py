@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from gateway.store.put_result import Places, PutOutcome
 from gateway.store.queues.consume_queue import ConsumeQueue
@@ -22,6 +23,12 @@ from wire.message.light_queues import (
 )
 from wire.message.properties import PropertyName, build_properties
 from wire.message.record import OutgoingMessage
+
+DEAD_LETTERS: Final = "%DLQ%"
+"""The prefix of topics whose messages are put into no light queue.
+
+Apache RocketMQ puts them there, so readers of the log believe the offsets of a dead letter that has some.
+"""
 
 
 class LightQueues:
@@ -41,10 +48,14 @@ class LightQueues:
     def place(self, message: OutgoingMessage, taken: dict[ConsumeQueue, int]) -> Places | None:
         """Write the offsets into a message that names light queues; return its places there.
 
-        Return None if there would be too many light queues.
+        Return None if there would be too many light queues. A dead letter is in no light queue, as the original is in
+        them already; the dead letter loses the original's offsets, which readers of the log would take for its own.
 
         :param taken: the next offset of each queue in which neighbours of the same append took places; updated here.
         """
+        if message.topic.startswith(DEAD_LETTERS):
+            _leave_out_offsets(message)
+            return ()
         if message.topic.startswith(UNDISPATCHED_TOPICS):
             return ()
         places: dict[ConsumeQueue, int] = {}  # a message may name a queue twice
@@ -77,6 +88,14 @@ class LightQueues:
             return None
         self._count += 1
         return self._queues.make(name, LIGHT_QUEUE_ID)
+
+
+def _leave_out_offsets(message: OutgoingMessage) -> None:
+    if PropertyName.INNER_MULTI_QUEUE_OFFSET in message.property_map:
+        properties = dict(message.property_map)
+        del properties[PropertyName.INNER_MULTI_QUEUE_OFFSET]
+        message.properties = build_properties(properties)
+        message.property_map = properties
 
 
 @dataclass(slots=True)

@@ -89,6 +89,24 @@ def test_copies_and_what_a_client_made_up_are_put_into_no_light_queue_again(tmp_
         assert bodies(again) == [b"stored before", b"a"]
 
 
+def test_dead_letters_are_put_into_no_light_queue_and_those_of_an_apache_broker_stay_there(tmp_path: Path) -> None:
+    dead: dict[str, Any] = {"INNER_MULTI_DISPATCH": "%LMQ%x", "INNER_MULTI_QUEUE_OFFSET": "1"}
+    store = opened(tmp_path, LIGHT)
+    put(store, named(b"a", "%LMQ%x"))
+    put(store, message(b"dead", topic="%DLQ%g", **{**dead, "INNER_MULTI_QUEUE_OFFSET": "0"}))
+    assert bodies(store, "%LMQ%x") == [b"a"]
+    (letter,) = read_all(store, "%DLQ%g")
+    assert letter.property_map == {"INNER_MULTI_DISPATCH": "%LMQ%x"}
+    store.close()
+    without = opened(tmp_path)  # it leaves the properties as they come, as those that an Apache broker has written
+    put(without, message(b"apache", topic="%DLQ%g", **dead))
+    without.close()
+    shutil.rmtree(tmp_path / "consumequeue")
+    again = opened(killed(tmp_path, 1), LIGHT)
+    assert bodies(again, "%LMQ%x") == [b"a", b"apache"]
+    assert bodies(again, "%DLQ%g") == [b"dead", b"apache"]
+
+
 def test_a_damaged_unit_is_made_again_and_the_others_are_right(tmp_path: Path) -> None:
     store = opened(tmp_path, LIGHT)
     for body in (b"a", b"b", b"c"):

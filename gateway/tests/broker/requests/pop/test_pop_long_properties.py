@@ -70,3 +70,23 @@ def test_properties_that_are_not_utf_8_come_again_as_they_are(tmp_path: Path) ->
         broker.wait(3)
     assert broker.messages("%RETRY%group+orders")[0].properties.startswith(raw)
     broker.stop()
+
+
+@pytest.mark.parametrize("room", [0, 30])
+def test_a_dead_letter_without_room_for_longer_offsets_in_light_queues_is_kept_all_the_same(
+    tmp_path: Path, room: int
+) -> None:
+    broker = WholeBroker(tmp_path / "store", enable_lmq=True, enable_multi_dispatch=True)
+    named = {"INNER_MULTI_DISPATCH": "%LMQ%x", "UNIQ_KEY": "u"}
+    client = broker.connect()
+    broker.send(client, body=b"probe", properties={**named, "k": "v"})
+    used = len(broker.messages("orders")[0].properties)
+    pop(broker, client)
+    broker.send(client, body=b"a", reconsume_times=99, properties={**named, "k": "v" * (32_768 - room - used)})
+    for number in range(9):
+        broker.send(client, topic="others", body=b"%d" % number, properties=named)
+    assert len(pop(broker, client, invisible_time=1_000)) == 1
+    broker.wait(3)
+    assert [letter.body for letter in broker.messages("%DLQ%group")] == [b"a"]
+    assert len(broker.messages("%LMQ%x")) == 11
+    broker.stop()
