@@ -173,7 +173,7 @@ class Groups(NamedConfigs[GroupsFile, SubscriptionGroupConfig]):
     def follow(self, master: SubscriptionGroupTable) -> list[str]:
         """Become the table of a master, with its version; return the groups that are gone.
 
-        :raises RequestRefused: SYSTEM_BUSY, the master has more groups than fit here; nothing is changed.
+        :raises RequestRefused: SYSTEM_BUSY, the master has more groups than ``MAX_FOLLOWED``; nothing is changed.
         """
         gone = self._follow(master.configs, master.data_version)
         forbidden = {group: dict(topics) for group, topics in master.forbidden_table.items()}

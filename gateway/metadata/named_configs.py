@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from msgspec.structs import replace
 
@@ -23,6 +23,11 @@ NOBODY = ""
 """The maker of names that no client made automatically."""
 CLIENTS = "clients"
 """The maker of names that clients of an unknown host made."""
+MAX_FOLLOWED: Final = 200_000
+"""The names of one table that a slave takes of its master.
+
+A master makes some names beyond its own limit of 100,000: those of the system, and of messages that have no topic.
+"""
 
 
 class Makers:
@@ -36,7 +41,7 @@ class Makers:
     """
 
     def __init__(self, limit: int, what: str) -> None:
-        self._what = what
+        self.what = what
         self._shares: Shares[str] = Shares(limit)
         self._hosts: dict[str, str] = {}
 
@@ -48,10 +53,10 @@ class Makers:
         shares = self._shares
         if host == NOBODY:
             if new and shares.used + new > shares.total:
-                raise RequestRefused(ResponseCode.SYSTEM_BUSY, f"the broker has {shares.total} {self._what}, the limit")
+                raise RequestRefused(ResponseCode.SYSTEM_BUSY, f"the broker has {shares.total} {self.what}, the limit")
         elif not shares.has_room(host, new):
             raise RequestRefused(
-                ResponseCode.SYSTEM_BUSY, shares.refusal(host, f"{self._what} made automatically for {host}")
+                ResponseCode.SYSTEM_BUSY, shares.refusal(host, f"{self.what} made automatically for {host}")
             )
 
     def made(self, name: str, host: str = NOBODY) -> None:
@@ -174,10 +179,14 @@ class NamedConfigs(SavedTable[Content], Generic[Content, Config]):
     def _follow(self, configs: Mapping[str, Config], version: DataVersion) -> list[str]:
         """Become the table of a master, with its version; return the names that are gone.
 
-        :raises RequestRefused: SYSTEM_BUSY, the master has more names than fit here; nothing is changed.
+        :raises RequestRefused: SYSTEM_BUSY, the master has more names than ``MAX_FOLLOWED``; nothing is changed.
         """
+        if len(configs) > MAX_FOLLOWED:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_BUSY,
+                f"the master has {len(configs)} {self._makers.what}, a slave takes {MAX_FOLLOWED} at most",
+            )
         gone = [name for name in self._table if name not in configs]
-        self._makers.check_room(NOBODY, sum(name not in self._table for name in configs) - len(gone))
         for name in gone:
             self._remove(name)
         self._take_over(configs, version, self._extra)

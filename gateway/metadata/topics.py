@@ -279,7 +279,7 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
         """Become the table of a master, with its version; return the topics that are gone.
 
         :raises LayoutError: a topic has more queues than ``MAX_QUEUES``; nothing is changed.
-        :raises RequestRefused: SYSTEM_BUSY, the master has more topics than fit here; nothing is changed.
+        :raises RequestRefused: SYSTEM_BUSY, the master has more topics than ``MAX_FOLLOWED``; nothing is changed.
         """
         _check_queues(master.configs)
         return self._follow(master.configs, master.data_version)

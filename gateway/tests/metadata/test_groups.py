@@ -182,3 +182,23 @@ def test_a_slaves_groups_are_the_masters_with_what_is_forbidden_to_them(open_gro
         assert not table.may_read("g", "t")
         assert table.may_read("old", "t")
         assert table.data_version == version
+
+
+def test_a_slave_takes_its_masters_groups_above_its_own_limit_up_to_another_one(
+    open_groups: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = open_groups(max_groups=2)
+    monkeypatch.setattr("gateway.metadata.named_configs.MAX_FOLLOWED", 4)
+    tables = {
+        count: SubscriptionGroupTable(
+            {name: SubscriptionGroupConfig(name) for name in "abcde"[:count]}, DataVersion(counter=count)
+        )
+        for count in (4, 5)
+    }
+    groups.follow(tables[4])
+    with pytest.raises(RequestRefused, match="the master has 5 subscription groups, a slave takes 4 at most"):
+        groups.follow(tables[5])
+    assert "".join(open_groups(max_groups=2).table()) == "abcd"
+    with pytest.raises(RequestRefused, match="has 2 subscription groups, the limit"):  # once it is the master
+        groups.put(SubscriptionGroupConfig("more"))
+    groups.put(SubscriptionGroupConfig("a", retry_max_times=3))

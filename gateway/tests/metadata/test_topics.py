@@ -309,7 +309,10 @@ def test_a_topic_that_is_made_for_something_else_has_no_more_queues_than_a_topic
     assert open_topics().table()["%RETRY%vast"].write_queue_nums == 65_536
 
 
-def test_a_slaves_topics_are_the_masters_with_their_version_or_stay_as_they_are(open_topics: Open) -> None:
+def test_a_slaves_topics_are_the_masters_with_their_version_or_stay_as_they_are(
+    open_topics: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.metadata.named_configs.MAX_FOLLOWED", 2)
     topics = open_topics(max_topics=2)
     topics.put_all([TopicConfig("old", perm=4), TopicConfig("both", perm=4)])
     version = DataVersion(counter=7, timestamp=5, state_version=2)
@@ -319,7 +322,7 @@ def test_a_slaves_topics_are_the_masters_with_their_version_or_stay_as_they_are(
         version,
     )
     later = DataVersion(counter=8, timestamp=6)
-    with pytest.raises(RequestRefused, match="the limit"):
+    with pytest.raises(RequestRefused, match="the master has 3 topics, a slave takes 2 at most"):
         topics.follow(TopicConfigTable({name: TopicConfig(name) for name in "abc"}, later))
     with pytest.raises(LayoutError, match="readQueueNums"):
         topics.follow(TopicConfigTable({"a": TopicConfig("a", read_queue_nums=1 << 30)}, later))
