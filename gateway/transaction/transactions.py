@@ -149,8 +149,11 @@ class Transactions:
         """
         if self._follower is not None and (reason := self._follower.refusal) is not None:
             raise RequestRefused(ResponseCode.SERVICE_NOT_AVAILABLE, reason)
-        group = message.property_map.get(PropertyName.PGROUP, "")
-        if (reason := self.tables.turns.admit(group, message.born_host, self._clock_ms())) is not None:
+        group, log = message.property_map.get(PropertyName.PGROUP, ""), self._store
+        reason = self.tables.turns.admit(
+            group, message.born_host, self._clock_ms(), log.max_commit_log_offset, log.stored_end
+        )
+        if reason is not None:
             raise RequestRefused(ResponseCode.SYSTEM_BUSY, reason)
         return half_of(message)
 

@@ -218,6 +218,24 @@ def test_a_new_group_beyond_the_limit_is_refused_and_the_others_go_on(make_world
     assert world.half_count() == 5
 
 
+def test_groups_whose_half_messages_stay_hidden_keep_their_places(make_world: MakeWorld) -> None:
+    world = make_world(limits=TransactionLimits(open_groups=4))
+    world.log.holds = True
+    halves: list[PutResult] = []
+    for number in range(3):
+        half = world.transactions.half_of(world.message(f"k{number}", f"g{number}"))
+        world.log.append(half, halves.append)
+    for _ in range(4):
+        world.wait(70)
+        with pytest.raises(RequestRefused, match="the limit is 4"):
+            world.transactions.half_of(world.message("late", "late"))
+    world.log.holds = False
+    world.log.release()
+    assert world.tables.turns.group_count == 3
+    world.end(halves[2], COMMIT, group="g2")
+    world.transactions.half_of(world.message("late", "late"))
+
+
 def test_t5_nothing_is_counted_during_the_immunity_time(world: World) -> None:
     producer = world.connect("g")
     half = world.send("k1", properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": "300"})

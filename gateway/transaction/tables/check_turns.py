@@ -23,9 +23,10 @@ from gateway.transaction.limits import MAX_OPEN_GROUPS
 from wire.message.message_id import HOST_V4_BYTES, unpack_host
 
 ADMITTED_MS: Final = 60_000
-"""The time for which a group that was admitted keeps its place, until its first half message is visible.
+"""The least time for which a group that was admitted keeps its place, until its first half message is visible.
 
-The half message may never come: the disk is full, or nothing is written.
+The half message may never come: the disk is full, or nothing is written. While what was written at that time is hidden,
+because slaves lack it, the group keeps its place.
 """
 NOBODY: Final = b""
 """The maker of groups that no host has made: they were found by a start, or an operator resumed a half message."""
@@ -109,23 +110,27 @@ class CheckTurns:
         self._admitted: dict[str, bytes] = {}
         self._admitted_before: dict[str, bytes] = {}
         self._admitted_since_ms = 0
+        self._admitted_before_end = 0
+        """The log offset before which the half messages of ``_admitted_before`` lie, if they came."""
 
     # -- groups ---------------------------------------------------------------------------------------------
 
-    def admit(self, name: str, born_host: bytes, now_ms: int) -> str | None:
+    def admit(self, name: str, born_host: bytes, now_ms: int, log_end: int = 0, shown_end: int = 0) -> str | None:
         """Keep a place for a group that gets its first open half message soon.
 
         :param born_host: the packed address of the client that sent the half message.
+        :param log_end: the end of the log, and ``shown_end`` the offset up to which its messages are visible.
         :return: the reason, as a sentence, why the group gets no place; None if it has one.
         """
         if name in self._numbers or name in self._admitted or name in self._admitted_before:
             return None
-        if now_ms - self._admitted_since_ms >= ADMITTED_MS:
+        if now_ms - self._admitted_since_ms >= ADMITTED_MS and shown_end >= self._admitted_before_end:
             for maker in self._admitted_before.values():
                 self._makers.give_back(maker)
             self._admitted_before = self._admitted
             self._admitted = {}
             self._admitted_since_ms = now_ms
+            self._admitted_before_end = log_end
         host = _host_of(born_host)
         if not self._makers.take(host):
             return self._makers.refusal(
