@@ -11,6 +11,7 @@ from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import StorePaths
 from gateway.store.durability.checkpoint import MARKS_AT, UNKNOWN, CheckpointFile, Marks
 from gateway.store.index.index import IndexMark
+from gateway.tests.left_open import left_open
 from gateway.tests.store.small_store import LOG_FILE_BYTES, bodies, killed, message, opened, put, small_store
 from wire.disk.checkpoint import StoreCheckpoint
 
@@ -20,6 +21,7 @@ MARKS = Marks(durable=1000, queues=900, index=IndexMark(800, 700, 33))
 def _loaded(root: Path) -> CheckpointFile:
     checkpoint = CheckpointFile(FileLayer(), StorePaths(root))
     checkpoint.load()
+    left_open(checkpoint.close)
     return checkpoint
 
 
