@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from gateway.access.policies.edits import AlreadySoError
 from gateway.access.policies.resources import is_name
 from gateway.access.policies.users import MAX_USERS, User, Users, password_fault
-from gateway.access.policies.users_file import Seen, UsersFile
+from gateway.access.policies.users_file import Seen, TooLargeError, UsersFile
 from gateway.access.private_disk import NameNotOnDiskError, PrivateDisk
 from gateway.errors import GatewayError, RequestRefused
 from gateway.in_thread import Failed, InThread
@@ -82,7 +82,7 @@ class KeptUsers:
         try:
             with self._file.alone():
                 self._add(wanted)
-        except (OSError, NameNotOnDiskError) as error:
+        except (OSError, NameNotOnDiskError, TooLargeError) as error:
             reason = getattr(error, "strerror", None) or error
             raise GatewayError(f"users cannot be written to {self._file.path}: {reason}") from error
 
@@ -190,7 +190,7 @@ class KeptUsers:
         if seen.fault:
             refused = _refused(f"nothing is changed while the file of users cannot be used: {seen.fault}")
             return seen, [Failed(refused)] * len(edits)
-        users, outcomes = seen.users, list[Users | Failed]()
+        users, outcomes, elsewhere = seen.users, list[Users | Failed](), set(self._elsewhere)
         for edit in edits:
             try:
                 users = edit(users)
@@ -208,12 +208,25 @@ class KeptUsers:
         except NameNotOnDiskError as error:
             log.error("users changed, and the name of their file is not on disk", file=self._file.path, reason=error)
             outcomes = [outcome if isinstance(outcome, Failed) else Failed(error) for outcome in outcomes]
+        except TooLargeError as error:
+            if len(edits) == 1:
+                return seen, [Failed(_refused(f"nothing is changed: {error}"))]
+            self._elsewhere = elsewhere
+            return self._changed_one_by_one(seen, edits)
         except OSError as error:
             log.error("users not written", file=self._file.path, reason=str(error))
             refused = _refused(f"nothing is changed: the file of users cannot be written ({error.strerror or error})")
             return seen, [Failed(refused)] * len(edits)
         self._elsewhere -= seen.users.differing(users)
         return written, outcomes
+
+    def _changed_one_by_one(self, seen: Seen, edits: list[Edit]) -> tuple[Seen, list[Users | Failed]]:
+        """Write each change by itself, so that one that makes the file too large refuses no other."""
+        outcomes: list[Users | Failed] = []
+        for edit in edits:
+            seen, (outcome,) = self._changed_alone(seen, [edit])
+            outcomes.append(outcome)
+        return seen, outcomes
 
 
 def _refused(text: str) -> RequestRefused:

@@ -11,14 +11,19 @@ from gateway.access.alone import alone
 from gateway.access.policies.access_file import AccessFileError, build_users, parse_users
 from gateway.access.policies.users import Users
 from gateway.access.private_disk import PrivateDisk
+from gateway.errors import GatewayError
 from gateway.telemetry.logs import EventLog
 
 log = EventLog("access")
 
 MAX_FILE_BYTES: Final = 67_108_864
-"""The largest file of users that is read."""
+"""The largest file of users that is read or written."""
 
 Stamp = tuple[int, int, int, int, int]
+
+
+class TooLargeError(GatewayError):
+    """Users whose file no start would read."""
 
 
 class Seen(NamedTuple):
@@ -75,9 +80,13 @@ class UsersFile:
     def write(self, users: Users) -> Seen:
         """Replace the file, or the file that a link of this name leads to; ``disk.sync_names`` has to follow.
 
+        :raises TooLargeError: the file would be too large to be read again; the old content is still there.
         :raises OSError: the old content is still there.
         """
-        return Seen(users, _stamp(self.disk.replace(self.path, build_users(users))))
+        content = build_users(users)
+        if len(content) > MAX_FILE_BYTES:
+            raise TooLargeError(f"the file of users would have {len(content)} bytes, at most {MAX_FILE_BYTES} are read")
+        return Seen(users, _stamp(self.disk.replace(self.path, content)))
 
     def _unusable(self, before: Seen, stamp: Stamp | None, reason: str) -> Seen:
         """Keep the users; the fault is told if it stayed, because nobody is in the middle of writing the file then."""

@@ -310,6 +310,49 @@ def test_a_full_disk_refuses_a_change_and_nothing_is_different(path: Path) -> No
     assert list(parse_users(path.read_bytes())) == ["root", "bert"]
 
 
+def limit_file(monkeypatch: pytest.MonkeyPatch, users: Users) -> None:
+    """Make the file of these users the largest one that is read."""
+    monkeypatch.setattr("gateway.access.policies.users_file.MAX_FILE_BYTES", len(build_users(users)))
+
+
+def test_a_change_that_makes_the_file_too_large_to_be_read_is_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    largest = Users({"root": ROOT, "anna": User("anna", "abc")})
+    limit_file(monkeypatch, largest)
+    kept = KeptUsers(path, in_this_thread)
+    kept.load([ROOT])
+    outcomes: list[Users | Failed] = []
+    kept.change(create("anna"), outcomes.append)
+    assert outcomes == [largest]
+    kept.change(create("b"), outcomes.append)
+    assert refusal(outcomes[1]).startswith("nothing is changed: the file of users would have ")
+    assert kept.users == largest
+    again = KeptUsers(path, in_this_thread)
+    again.load()
+    assert again.users == largest
+    with pytest.raises(GatewayError, match=r"users cannot be written to .*the file of users would have"):
+        again.load([User("inner", "x", UserType.SUPER)])
+
+
+def test_a_change_that_is_too_large_refuses_no_change_that_came_with_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit_file(monkeypatch, Users({"root": ROOT, "anna": User("anna", "abc")}))
+    threads = Threads()
+    kept = KeptUsers(path, threads)
+    kept.load([ROOT, User("anna", "abc")])
+    outcomes: list[Users | Failed] = []
+    kept.change(create("none"), outcomes.append)
+    for edit in (create("b"), lambda users: delete_user(users, "anna", by_super=True), create("c")):
+        kept.change(edit, outcomes.append)
+    threads.run_one()
+    threads.run_one()
+    assert [isinstance(outcome, Failed) for outcome in outcomes] == [True, True, False, False]
+    assert list(kept.users) == ["root", "c"]
+    assert parse_users(path.read_bytes()) == kept.users
+
+
 def test_a_link_stays_one(path: Path, tmp_path: Path) -> None:
     target = tmp_path / "elsewhere.json"
     path.parent.mkdir()
