@@ -258,9 +258,9 @@ class BrokerParts:
         self.held = HeldPulls(
             clock,
             self.filter_turns,
+            delivery.held_bytes,
             settings.held_pulls_limit,
             settings.held_pulls_per_connection,
-            delivery.held_bytes,
         )
         self.pops = Pops(self.store, tables, settings, replace(delivery, in_thread=self._after_flush))
         self.lite = LiteTopics(self.store, tables, self.pops, settings, delivery)

@@ -1,4 +1,4 @@
-"""The deadlines of held requests: a wheel of ticks.
+"""The deadlines of held requests: a wheel of ticks; and the pace at which requests of closed connections are dropped.
 
 Most held requests are answered long before their deadline, many thousands a second. Such requests leave the wheel at
 once. If such requests stayed until their deadline, they would cost memory and garbage collection for seconds.
@@ -6,9 +6,28 @@ once. If such requests stayed until their deadline, they would cost memory and g
 
 from __future__ import annotations
 
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from gateway.clock import Milliseconds
+
+LOOK_MS: Final = 5_000
+"""The milliseconds between two searches for held requests of closed connections, as in upstream."""
+
+
+class LookPace:
+    """Counts ticks until the next search for requests of closed connections."""
+
+    def __init__(self, tick_ms: int) -> None:
+        self._ticks = LOOK_MS // tick_ms
+        self._left = self._ticks
+
+    def tick(self) -> bool:
+        """Count a tick; return whether to search now."""
+        self._left -= 1
+        if self._left:
+            return False
+        self._left = self._ticks
+        return True
 
 
 class Waits(Protocol):

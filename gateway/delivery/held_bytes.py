@@ -7,6 +7,7 @@ the connection that brought it first.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,6 +32,19 @@ class _HeldFilter:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class TakenBytes:
+    """The bytes that one held request takes; the request keeps this value, and gives it back."""
+
+    owner: object
+    text_bytes: int
+    filters: Sequence[_HeldFilter]
+
+
+NOTHING: Final = TakenBytes(None, 0, ())
+"""The value for most requests: their texts are short and their filters small."""
+
+
 class WaitingBytes:
     """The bytes of all held requests of a broker.
 
@@ -46,35 +60,33 @@ class WaitingBytes:
         """The bytes that are held."""
         return self._shares.used
 
-    def take(self, owner: object, accepts: MessageFilter, text_bytes: int) -> bool:
-        """Count a request that is held; return False, and count nothing, if its connection has too much.
+    def take(self, owner: object, accepts: MessageFilter, text_bytes: int) -> TakenBytes | None:
+        """Count a request that is held; return None, and count nothing, if its connection has too much.
 
         :param text_bytes: the bytes of the texts that the request keeps, beside its filter.
         """
         parts = _parts(accepts)
-        size = text_bytes if text_bytes > SHORT_BYTES else 0
-        size += sum(each for part, each in parts if id(part) not in self._filters)
+        counted = text_bytes if text_bytes > SHORT_BYTES else 0
+        if not parts and not counted:
+            return NOTHING
+        size = counted + sum(each for part, each in parts if id(part) not in self._filters)
         if size and not self._shares.take(owner, size):
-            return False
-        for part, each in parts:
-            known = self._filters.get(id(part))
-            if known is None:
-                self._filters[id(part)] = _HeldFilter(part, owner, 1, each)
-            else:
-                known.count += 1
-        return True
+            return None
+        filters = [self._filters.setdefault(id(part), _HeldFilter(part, owner, 0, each)) for part, each in parts]
+        for held in filters:
+            held.count += 1
+        return TakenBytes(owner, counted, filters)
 
-    def give_back(self, owner: object, accepts: MessageFilter, text_bytes: int) -> None:
-        """Count a request no longer that was taken with the same arguments."""
-        if text_bytes > SHORT_BYTES:
-            self._shares.give_back(owner, text_bytes)
-        for part, _ in _parts(accepts):
-            known = self._filters[id(part)]
-            known.count -= 1
-            if not known.count:
-                del self._filters[id(part)]
-                if known.size:
-                    self._shares.give_back(known.owner, known.size)
+    def give_back(self, taken: TakenBytes) -> None:
+        """Stop counting the bytes that a request took."""
+        if taken.text_bytes:
+            self._shares.give_back(taken.owner, taken.text_bytes)
+        for held in taken.filters:
+            held.count -= 1
+            if not held.count:
+                del self._filters[id(held.part)]
+                if held.size:
+                    self._shares.give_back(held.owner, held.size)
 
 
 def _parts(accepts: MessageFilter) -> list[tuple[object, int]]:

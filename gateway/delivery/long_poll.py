@@ -15,10 +15,10 @@ from functools import partial
 from typing import Protocol
 
 from gateway.clock import Milliseconds
-from gateway.delivery.deadlines import Deadlines
+from gateway.delivery.deadlines import Deadlines, LookPace
 from gateway.delivery.filters.message_filter import MessageFilter
 from gateway.delivery.filters.turns import FilterTurns
-from gateway.delivery.held_bytes import WaitingBytes
+from gateway.delivery.held_bytes import NOTHING, TakenBytes, WaitingBytes
 from gateway.store.reading.hidden_queues import ShownQueue
 
 LONGEST_HOLD_MS = 120_000
@@ -34,12 +34,6 @@ FREE_STEPS = 100
 
 LOOKS_PER_STEP = 8
 """The pulls that are looked at for one step; asking a filter for a tag is one step, too."""
-
-LOOK_TICKS = 20
-"""The ticks between two searches for pulls of closed connections, and between two while the limit is reached.
-
-Twenty ticks are five seconds, as in upstream.
-"""
 
 QueueKey = tuple[str, int]
 
@@ -84,6 +78,7 @@ class HeldPull:
         "next_offset",
         "owner",
         "resume",
+        "taken",
         "tick",
         "woken",
     )
@@ -106,6 +101,7 @@ class HeldPull:
         self.resume = resume
         self.key: QueueKey = ("", 0)
         """The topic and the queue id of the queue for which the pull is held."""
+        self.taken: TakenBytes = NOTHING
         self.tick = 0
         self.woken = False
 
@@ -115,43 +111,46 @@ class HeldPulls:
 
     :param turns: the turns of filters and of resumed pulls. A pull whose filter has no steps left is resumed, and
         checks for messages itself in a later turn.
+    :param held_bytes: counts what all held requests keep.
     :param limit: how many pulls may wait; one more is refused and answered at once.
     :param owner_limit: how many pulls of one owner may wait; the owner is the connection.
-    :param held_bytes: counts what all held requests keep.
     """
 
     def __init__(
         self,
         clock: Milliseconds,
         turns: FilterTurns,
+        held_bytes: WaitingBytes,
         limit: int,
         owner_limit: int | None = None,
-        held_bytes: WaitingBytes | None = None,
     ) -> None:
         self._turns = turns
         self._limit = limit
         self._owner_limit = limit if owner_limit is None else owner_limit
         self._of_owner: dict[object, int] = {}
-        self._held_bytes = WaitingBytes() if held_bytes is None else held_bytes
+        self._held_bytes = held_bytes
         self._by_queue: dict[QueueKey, list[HeldPull]] = {}
         self._deadlines: Deadlines[HeldPull] = Deadlines(clock, TICK_MS)
         self._count = 0
-        self._ticks_to_look = 0
-        self._ticks = 0
+        self._look_pace = LookPace(TICK_MS)
+        self._has_looked = False
+        """True if closed connections were searched for at the limit since the last search at a tick."""
 
     def __len__(self) -> int:
         return self._count
 
     def hold(self, topic: str, queue_id: int, pull: HeldPull) -> bool:
         """Keep a pull until it is woken; return False if a limit is reached."""
-        if self._count >= self._limit and self._ticks_to_look == 0:
-            self._ticks_to_look = LOOK_TICKS
+        if self._count >= self._limit and not self._has_looked:
+            self._has_looked = True
             self._forget_closed()
         owned = self._of_owner.get(pull.owner, 0)
         if self._count >= self._limit or owned >= self._owner_limit:
             return False
-        if not self._held_bytes.take(pull.owner, pull.accepts, pull.characters):
+        taken = self._held_bytes.take(pull.owner, pull.accepts, pull.characters)
+        if taken is None:
             return False
+        pull.taken = taken
         self._of_owner[pull.owner] = owned + 1
         key = (topic, queue_id)
         waiting = self._by_queue.get(key)
@@ -210,10 +209,8 @@ class HeldPulls:
 
     def tick(self) -> None:
         """Resume the pulls whose time is over, and drop those of closed connections; call this every ``TICK_MS``."""
-        if self._ticks_to_look:
-            self._ticks_to_look -= 1
-        self._ticks += 1
-        if self._ticks % LOOK_TICKS == 0:
+        if self._look_pace.tick():
+            self._has_looked = False
             self._forget_closed()
         while expired := self._deadlines.over():
             for pull in expired:
@@ -283,7 +280,7 @@ class HeldPulls:
             of_owner[owner] = owned
         else:
             del of_owner[owner]
-        self._held_bytes.give_back(owner, pull.accepts, pull.characters)
+        self._held_bytes.give_back(pull.taken)
 
 
 def _choose(sleeping: list[HeldPull], arrivals: Arrivals, ready: list[HeldPull], turns: FilterTurns) -> bool:

@@ -73,9 +73,9 @@ class LiteTopics:
         self.held = HeldPops(
             clock_ms,
             surroundings.turns,
+            surroundings.held_bytes,
             settings.max_pop_polling_size,
             settings.pop_polling_size,
-            held_bytes=surroundings.held_bytes,
         )
 
     # -- what is ready --------------------------------------------------------------------------------------

@@ -15,10 +15,10 @@ from functools import partial
 from typing import Protocol
 
 from gateway.clock import Milliseconds
-from gateway.delivery.deadlines import Deadlines
+from gateway.delivery.deadlines import Deadlines, LookPace
 from gateway.delivery.filters.message_filter import MessageFilter
 from gateway.delivery.filters.turns import FilterTurns
-from gateway.delivery.held_bytes import WaitingBytes
+from gateway.delivery.held_bytes import NOTHING, TakenBytes, WaitingBytes
 from gateway.delivery.long_poll import LONGEST_HOLD_MS, Arrival, Arrivals
 from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
 from gateway.shares import Shares
@@ -29,8 +29,6 @@ TICK_MS = 100
 ANY_QUEUE = -1
 RESUME_STEPS = 250
 """The steps of a request that is resumed, in addition to its filter's: one turn has steps for 240 requests."""
-LOOK_TICKS = 50
-"""The ticks between two searches for requests of closed connections: five seconds."""
 TAG_STEPS = 1
 """The steps of one check of a message's tag."""
 
@@ -74,7 +72,18 @@ class HeldPop:
     :param retries: whether messages that are delivered again wake the request, too.
     """
 
-    __slots__ = ("accepts", "channel", "deadline_ms", "key", "resume", "retries", "text_bytes", "tick", "woken")
+    __slots__ = (
+        "accepts",
+        "channel",
+        "deadline_ms",
+        "key",
+        "resume",
+        "retries",
+        "taken",
+        "text_bytes",
+        "tick",
+        "woken",
+    )
 
     def __init__(
         self,
@@ -93,6 +102,7 @@ class HeldPop:
         self.retries = retries
         self.text_bytes = 0
         """The bytes of the texts that the request keeps in memory; set before it is held."""
+        self.taken: TakenBytes = NOTHING
         self.tick = 0
         self.woken = False
 
@@ -107,23 +117,23 @@ class HeldPops:
 
     :param turns: the turns of filters and of resumed requests. A pop whose filter has no steps left is resumed, and
         looks for messages itself in a later turn. If no steps are left, every resumed request waits for a later turn.
+    :param held_bytes: counts what all held requests keep.
     :param limit: how many requests may wait; a group gets a share.
     :param queue_limit: how many requests may wait for one topic, group and queue.
     :param wakes_all: True if a message wakes every request that waits for it, not one of each group.
-    :param held_bytes: counts what all held requests keep.
     """
 
     def __init__(
         self,
         clock: Milliseconds,
         turns: FilterTurns,
+        held_bytes: WaitingBytes,
         limit: int,
         queue_limit: int,
         *,
         wakes_all: bool = False,
-        held_bytes: WaitingBytes | None = None,
     ) -> None:
-        self._held_bytes = WaitingBytes() if held_bytes is None else held_bytes
+        self._held_bytes = held_bytes
         self._turns = turns
         self._clock = clock
         self._shares: Shares[str] = Shares(limit)
@@ -135,7 +145,7 @@ class HeldPops:
         self._owners_at: dict[str, dict[Owner, None]] = {}  # by retry topic
         self._deadlines: Deadlines[HeldPop] = Deadlines(clock, TICK_MS)
         self._gone: list[HeldPop] = []  # found closed, to be let go
-        self._ticks = 0
+        self._look_pace = LookPace(TICK_MS)
 
     def __len__(self) -> int:
         return self._shares.used
@@ -152,8 +162,10 @@ class HeldPops:
         topic, group, queue_id = pop.key
         if not self._shares.has_room(group) or (waiting is not None and len(waiting) >= self._queue_limit):
             return Held.FULL
-        if not self._held_bytes.take(pop.channel, pop.accepts, pop.text_bytes):
+        taken = self._held_bytes.take(pop.channel, pop.accepts, pop.text_bytes)
+        if taken is None:
             return Held.FULL
+        pop.taken = taken
         self._shares.add(group)
         if waiting is None:
             waiting = self._waiting[pop.key] = {}
@@ -228,8 +240,7 @@ class HeldPops:
 
     def tick(self) -> None:
         """End requests whose time is over, and drop those of closed connections; call this every ``TICK_MS``."""
-        self._ticks += 1
-        if self._ticks % LOOK_TICKS == 0:
+        if self._look_pace.tick():
             self._forget_closed()
         while expired := self._deadlines.over():
             for pop in expired:
@@ -337,7 +348,7 @@ class HeldPops:
     def _let_go(self, pop: HeldPop) -> None:
         topic, group, queue_id = pop.key
         self._shares.give_back(group)
-        self._held_bytes.give_back(pop.channel, pop.accepts, pop.text_bytes)
+        self._held_bytes.give_back(pop.taken)
         self._deadlines.remove(pop)
         waiting = self._waiting[pop.key]
         del waiting[pop]

@@ -48,8 +48,8 @@ class Pops:
         self.positions = Positions(offsets)
         most, most_of_queue = settings.max_pop_polling_size, settings.pop_polling_size
         held_bytes = surroundings.held_bytes
-        self.held = HeldPops(clock_ms, turns, most, most_of_queue, held_bytes=held_bytes)
-        self.notified = HeldPops(clock_ms, turns, most, most_of_queue, wakes_all=True, held_bytes=held_bytes)
+        self.held = HeldPops(clock_ms, turns, held_bytes, most, most_of_queue)
+        self.notified = HeldPops(clock_ms, turns, held_bytes, most, most_of_queue, wakes_all=True)
         self.revive_log = ReviveLog(store, offsets, self.check_points, self.orders, settings, surroundings)
         self.revival = Revival(store, tables, self.check_points, self.revive_log, settings, surroundings)
         self._store = store

@@ -7,11 +7,12 @@ import tracemalloc
 
 import pytest
 
+from gateway.delivery.deadlines import LOOK_MS
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter, tag_filter
 from gateway.delivery.filters.posted import posted_filter
 from gateway.delivery.filters.sql92 import compile_filter
 from gateway.delivery.held_bytes import MAX_HELD_BYTES, SHORT_BYTES, WaitingBytes
-from gateway.delivery.long_poll import LOOK_TICKS, HeldPull, HeldPulls
+from gateway.delivery.long_poll import TICK_MS, HeldPull, HeldPulls
 from gateway.delivery.pop import held_pops
 from gateway.delivery.pop.held_pops import Held, HeldPop, HeldPops
 from gateway.tests.delivery.arrivals import Clock
@@ -29,8 +30,8 @@ class Waiting:
 
     def __init__(self) -> None:
         self.clock, self.turns, self.bytes = Clock(), ReactorTurns(), WaitingBytes()
-        self.pulls = HeldPulls(self.clock, self.turns, 100_000, 10_000, self.bytes)
-        self.pops = HeldPops(self.clock, self.turns, 100_000, 10_000, held_bytes=self.bytes)
+        self.pulls = HeldPulls(self.clock, self.turns, self.bytes, 100_000, 10_000)
+        self.pops = HeldPops(self.clock, self.turns, self.bytes, 100_000, 10_000)
 
     def pull(self, accepts: MessageFilter, line: Line) -> bool:
         return self.pulls.hold("orders", 0, HeldPull(7, accepts, self.clock() + 60_000, lambda: None, line))
@@ -129,13 +130,13 @@ def test_what_a_closed_connection_left_is_dropped_soon() -> None:
         assert waiting.pull(codes(1), line)
         assert waiting.pop(codes(2), line) is Held.YES
     gone.closed = True
-    for _ in range(LOOK_TICKS):
+    for _ in range(LOOK_MS // TICK_MS):
         waiting.pulls.tick()
-    for _ in range(held_pops.LOOK_TICKS):
+    for _ in range(LOOK_MS // held_pops.TICK_MS):
         waiting.pops.tick()
     assert (len(waiting.pulls), len(waiting.pops)) == (1, 1)
     stays.closed = True
-    for _ in range(max(LOOK_TICKS, held_pops.LOOK_TICKS)):
+    for _ in range(LOOK_MS // min(TICK_MS, held_pops.TICK_MS)):
         waiting.pulls.tick()
         waiting.pops.tick()
     assert (len(waiting.pulls), len(waiting.pops), waiting.bytes.used) == (0, 0, 0)

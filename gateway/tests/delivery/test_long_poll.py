@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.sql92 import sql92_filter
+from gateway.delivery.held_bytes import WaitingBytes
 from gateway.delivery.long_poll import TICK_MS, HeldPull, HeldPulls
 from gateway.tests.delivery.arrivals import Clock, Message, Neighbours, Sent
 from gateway.tests.delivery.reactor_turns import ReactorTurns
@@ -19,7 +20,7 @@ class Pulls:
     def __init__(self, limit: int = 100, owner_limit: int | None = None) -> None:
         self.clock = Clock()
         self.turns = ReactorTurns()
-        self.held = HeldPulls(self.clock, self.turns, limit, owner_limit)
+        self.held = HeldPulls(self.clock, self.turns, WaitingBytes(), limit, owner_limit)
         self.resumed: list[str] = []
 
     def hold(

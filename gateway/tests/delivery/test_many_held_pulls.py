@@ -8,9 +8,11 @@ from itertools import pairwise
 
 import pytest
 
+from gateway.delivery.deadlines import LOOK_MS
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.turns import TURN_STEPS
-from gateway.delivery.long_poll import LOOK_TICKS, RESUME_STEPS, HeldPull, HeldPulls
+from gateway.delivery.held_bytes import WaitingBytes
+from gateway.delivery.long_poll import RESUME_STEPS, TICK_MS, HeldPull, HeldPulls
 from gateway.tests.delivery.arrivals import Clock, Message, Neighbours
 from gateway.tests.delivery.reactor_turns import ReactorTurns
 
@@ -24,7 +26,7 @@ class Crowd:
     def __init__(self, limit: int = 1_000_000) -> None:
         self.clock = Clock()
         self.turns = ReactorTurns()
-        self.held = HeldPulls(self.clock, self.turns, limit)
+        self.held = HeldPulls(self.clock, self.turns, WaitingBytes(), limit)
         self.resumed: list[tuple[str, int]] = []
 
     def hold(self, number: int, owner: str = "one", queue: int = 0) -> bool:
@@ -131,7 +133,7 @@ def test_pulls_of_closed_connections_take_no_places_for_long() -> None:
     assert [hold(gone), hold(gone), hold(stays), hold(stays)] == [True, True, True, False]
     gone.closed = True
     assert not hold(stays), "it was looked for closed ones a moment ago"
-    for _ in range(LOOK_TICKS):
+    for _ in range(LOOK_MS // TICK_MS):
         crowd.held.tick()
     assert hold(stays)
     assert len(crowd.held) == 2

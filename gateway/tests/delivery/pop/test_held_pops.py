@@ -6,6 +6,7 @@ import weakref
 from dataclasses import dataclass
 
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
+from gateway.delivery.held_bytes import WaitingBytes
 from gateway.delivery.pop.held_pops import TICK_MS, Held, HeldPop, HeldPops
 from gateway.tests.delivery.arrivals import Clock, Message, Neighbours
 from gateway.tests.delivery.reactor_turns import ReactorTurns
@@ -22,7 +23,7 @@ class Pops:
     def __init__(self, limit: int = 100, queue_limit: int = 100, *, wakes_all: bool = False) -> None:
         self.clock = Clock()
         self.turns = ReactorTurns()
-        self.held = HeldPops(self.clock, self.turns, limit, queue_limit, wakes_all=wakes_all)
+        self.held = HeldPops(self.clock, self.turns, WaitingBytes(), limit, queue_limit, wakes_all=wakes_all)
         self.resumed: list[str] = []
 
     def hold(

@@ -12,6 +12,7 @@ import pytest
 
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.turns import TURN_STEPS
+from gateway.delivery.held_bytes import WaitingBytes
 from gateway.delivery.pop.held_pops import RESUME_STEPS, Held, HeldPop, HeldPops
 from gateway.tests.delivery.arrivals import Clock, Message, Neighbours
 from gateway.tests.delivery.reactor_turns import ReactorTurns
@@ -40,7 +41,7 @@ class Crowd:
     def __init__(self, *, wakes_all: bool = False) -> None:
         self.clock = Clock()
         self.turns = ReactorTurns()
-        self.held = HeldPops(self.clock, self.turns, 1_000_000, 10_000, wakes_all=wakes_all)
+        self.held = HeldPops(self.clock, self.turns, WaitingBytes(), 1_000_000, 10_000, wakes_all=wakes_all)
         self.resumed: list[str] = []
 
     def hold(
