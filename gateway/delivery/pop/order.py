@@ -20,12 +20,16 @@ MAX_ORDER_QUEUES: Final = 200_000
 """The number of queues that groups consume in order, each an entry of about 500 bytes; a group gets a share of them."""
 FREES_KEPT: Final = 1_000
 """The number of times kept at which queues become free, besides two for each queue: most are out of date."""
+FREES_MOVED: Final = 2
+"""The number of times that are looked at with each new time, once too many are kept."""
 
 FREES_AT_ONCE: Final = 200
 """The number of times of free queues that are checked in one turn of the reactor."""
 
 Key = tuple[str, str, int]
 """A queue of a group: topic, group, queue id."""
+Free = tuple[int, int, Key]
+"""A time when a queue becomes free: the millisecond, the number of the change that set it, and the queue."""
 
 
 class AckFault(Enum):
@@ -126,7 +130,11 @@ class OrderTable:
         # Keys whose entries are in no frozen table and may be changed; those of others are replaced.
         self._own: set[Key] = set()
         self._shares: Shares[str] = Shares(max_queues)
-        self._frees: list[tuple[int, Key]] = []
+        # Times when queues become free, in two heaps: the times of the former heap that still count move to the other,
+        # a few with each new time. So no call has to search all times for those that are out of date.
+        self._frees: list[Free] = []
+        self._former_frees: list[Free] = []
+        self._noted: dict[Key, int] = {}  # the change of the time that counts
         self.changes = 0
         """A number that rises with every change of the table."""
 
@@ -144,6 +152,7 @@ class OrderTable:
             if self._table.pop(key, None) is not None:
                 self._shares.give_back(key[1])
                 self._own.discard(key)
+                self._noted.pop(key, None)
                 keys = self._by_topic[key[0]]
                 del keys[key]
                 if not keys:
@@ -248,15 +257,24 @@ class OrderTable:
 
         :param most: the number of times to check; not all of them may count.
         """
-        if not self._frees or self._frees[0][0] > now_ms:
-            return None
         free: list[Key] = []
-        while self._frees and self._frees[0][0] <= now_ms and most > 0:
+        heap = self._first_heap()
+        if not heap or heap[0][0] > now_ms:
+            return None
+        while heap and heap[0][0] <= now_ms and most > 0:
             most -= 1
-            _, key = heapq.heappop(self._frees)
-            if key in self._table and not self.is_closed(key, None, now_ms):
-                free.append(key)
+            _, change, key = heapq.heappop(heap)
+            if self._noted.get(key) == change:
+                del self._noted[key]
+                if not self.is_closed(key, None, now_ms):
+                    free.append(key)
+            heap = self._first_heap()
         return free
+
+    def _first_heap(self) -> list[Free]:
+        """Return the heap that has the earliest time."""
+        frees, former = self._frees, self._former_frees
+        return former if former and (not frees or former[0] < frees[0]) else frees
 
     def forget_topic(self, topic: str) -> bool:
         """Forget a deleted topic; return whether any of its queues were consumed in order."""
@@ -280,14 +298,17 @@ class OrderTable:
                 self.put((topic, group, queue_id), OrderInfo.of_entry(entry))
 
     def _note_free(self, key: Key, info: OrderInfo) -> None:
-        free_at_ms = info.free_at_ms()
-        if free_at_ms is not None:
-            heapq.heappush(self._frees, (free_at_ms, key))
-            if len(self._frees) > FREES_KEPT + 2 * len(self._table):
-                self._drop_old_frees()
+        """Note when a queue becomes free; a message may be hidden for longer again and again, so old times are dropped.
 
-    def _drop_old_frees(self) -> None:
-        """Keep one time for each queue: a message may be hidden for longer again and again."""
-        times = ((info.free_at_ms(), key) for key, info in self._table.items())
-        self._frees = [(free_at_ms, key) for free_at_ms, key in times if free_at_ms is not None]
-        heapq.heapify(self._frees)
+        Call this after ``changes`` has risen: the change tells the time that counts from the queue's earlier ones.
+        """
+        free_at_ms = info.free_at_ms()
+        if free_at_ms is None:
+            return
+        self._noted[key] = self.changes
+        heapq.heappush(self._frees, (free_at_ms, self.changes, key))
+        if not self._former_frees and len(self._frees) > FREES_KEPT + 2 * len(self._table):
+            self._former_frees, self._frees = self._frees, []
+        for former in [self._former_frees.pop() for _ in range(min(FREES_MOVED, len(self._former_frees)))]:
+            if self._noted.get(former[2]) == former[1]:  # the last of a heap, so its other times stay a heap
+                heapq.heappush(self._frees, former)

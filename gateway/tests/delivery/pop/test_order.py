@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Callable
+from functools import partial, partialmethod
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.delivery.pop.order import FREES_AT_ONCE, FREES_KEPT, AckFault, Key, OrderInfo, OrderTable, entries_of
+from gateway.delivery.pop.order import (
+    FREES_AT_ONCE,
+    FREES_KEPT,
+    FREES_MOVED,
+    AckFault,
+    Key,
+    OrderInfo,
+    OrderTable,
+    entries_of,
+)
 from wire.disk.config_json import ConsumerOrderInfoFile
 
 KEY = ("orders", "mail", 2)
@@ -54,9 +68,31 @@ def test_hiding_a_message_again_and_again_does_not_fill_the_memory() -> None:
     popped(table, 5, 6)
     for later in range(10_000):
         assert table.change_visible(KEY, 5, NOW, NOW + 100_000 + later) is None
-    assert len(table._frees) <= FREES_KEPT + 2
+    assert len(table._frees) + len(table._former_frees) <= FREES_KEPT + 3
     assert freed(table, NOW + 109_998) == []
     assert freed(table, NOW + 109_999) == [KEY]
+
+
+def test_no_pop_looks_for_the_old_times_of_all_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = [0]
+    free_at_ms, push = OrderInfo.free_at_ms, heapq.heappush
+
+    def counted(*args: Any, does: Callable[..., Any]) -> Any:
+        steps[0] += 1
+        return does(*args)
+
+    monkeypatch.setattr(OrderInfo, "free_at_ms", partialmethod(counted, does=free_at_ms))
+    monkeypatch.setattr(heapq, "heappush", partial(counted, does=push))
+    table = OrderTable()
+    keys = [("orders", "mail", number) for number in range(2 * FREES_KEPT)]
+    for round_number in range(8):
+        for key in keys:
+            table.popped(key, (5,), NOW + round_number, 1_000, None)
+            assert steps[0] <= FREES_MOVED + 2
+            steps[0] = 0
+            assert len(table._frees) + len(table._former_frees) <= FREES_KEPT + 3 * len(keys)
+    assert freed(table, NOW + 1_006) == []
+    assert sorted(freed(table, NOW + 1_007)) == keys
 
 
 def test_an_attempt_made_again_is_not_kept_out_by_itself() -> None:
