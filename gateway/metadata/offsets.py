@@ -11,7 +11,7 @@ change of ``enableLmq``: the file with the later version is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
@@ -118,6 +118,7 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         self._texts = KnownTexts(FILE_DEPTH)
         # Keys whose queues are in no copy of the table and may be changed; those of others are replaced.
         self._own: set[str] = set()
+        self._added = 0  # how often a key was added
         self.resets: dict[tuple[str, str, int], int] = {}
         """The offset of each queue that was reset and whose consumer does not know the offset yet, by group, topic and
         queue id. Saved with the table, because consumers outlive a restart of the broker."""
@@ -213,6 +214,8 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
                     ResponseCode.SYSTEM_BUSY, self._shares.refusal(group, f"consumer offsets of group {group}")
                 )
             self._shares.add(group)
+        if queues is None:
+            self._added += 1
         if queues is None or key not in self._own:
             queues = self._table[key] = {} if queues is None else queues.copy()
             self._own.add(key)
@@ -248,30 +251,37 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         return self._version
 
     def topics_of(self, group: str) -> Generator[None, None, list[str]]:
-        """Return the topics in which a group has offsets when the search begins, sorted; in steps, as a ``Work``."""
+        """Return the topics in which a group has offsets when the search ends, sorted; in steps, as a ``Work``."""
         end = f"{SEPARATOR}{group}"
-        keys, found = list(self._table), []
-        for first in range(0, len(keys), PAIRS_PER_TURN):
-            if first:
-                yield
-            found += [key for key in keys[first : first + PAIRS_PER_TURN] if key.endswith(end)]
-        parts = (key.partition(SEPARATOR) for key in found)
-        return sorted(topic for topic, _, owner in parts if owner == group)
+        pairs = yield from self._find(lambda key: key.endswith(end))
+        return sorted(topic for topic, owner in pairs if owner == group)
 
-    def find_groups(self, topic: str) -> Generator[None, None, list[str]]:
-        """Do ``groups_of`` in steps, as a ``Work``, for the moment when the search begins."""
+    def groups_of(self, topic: str) -> Generator[None, None, list[str]]:
+        """Return the groups that have offsets in a topic when the search ends, sorted; in steps, as a ``Work``."""
         start = f"{topic}{SEPARATOR}"
-        keys, found = list(self._table), []
-        for first in range(0, len(keys), PAIRS_PER_TURN):
-            if first:
-                yield
-            found += [key[len(start) :] for key in keys[first : first + PAIRS_PER_TURN] if key.startswith(start)]
-        return sorted(found)
+        pairs = yield from self._find(lambda key: key.startswith(start))
+        return sorted(group for _, group in pairs)
 
-    def groups_of(self, topic: str) -> list[str]:
-        """Return the groups that have offsets in a topic, sorted."""
-        start = f"{topic}{SEPARATOR}"
-        return sorted(key[len(start) :] for key in self._table if key.startswith(start))
+    def groups_by_topic(self, is_wanted: Callable[[str], bool]) -> Generator[None, None, dict[str, list[str]]]:
+        """Do ``groups_of`` for all topics that are wanted."""
+        pairs = yield from self._find(lambda key: is_wanted(key.partition(SEPARATOR)[0]))
+        groups: dict[str, list[str]] = {}
+        for topic, group in sorted(pairs):
+            groups.setdefault(topic, []).append(group)
+        return groups
+
+    def _find(self, is_wanted: Callable[[str], bool]) -> Generator[None, None, list[tuple[str, str]]]:
+        """Return topic and group of the wanted keys that are in the table when the search ends; in steps."""
+        keys, found = list(self._table), dict[str, None]()
+        while keys:
+            added = self._added
+            for first in range(0, len(keys), PAIRS_PER_TURN):
+                if first:
+                    yield
+                found.update(dict.fromkeys(filter(is_wanted, keys[first : first + PAIRS_PER_TURN])))
+            keys = list(islice(reversed(self._table), self._added - added))  # the newest, which are the last
+        parts = (key.partition(SEPARATOR) for key in found if key in self._table)
+        return [(topic, group) for topic, _, group in parts]
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """Yield every pair of a group and a topic in which the group has offsets; the table may change meanwhile."""
@@ -301,28 +311,21 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         if key in self._table:
             self._remove([key])
 
-    def remove_topic(self, topic: str) -> None:
-        """Forget every group's offsets in a topic."""
-        self._remove([f"{topic}{SEPARATOR}{group}" for group in self.groups_of(topic)])
-
-    def remove_topics(self, topics: Collection[str]) -> None:
-        """Forget every group's offsets in some topics."""
-        if topics:
-            self._remove([key for key in self._table if key.partition(SEPARATOR)[0] in topics])
-
-    def forget_topic(self, topic: str, subscribers: Mapping[str, Sequence[str]], queue_count: int) -> None:
+    def forget_topic(
+        self, topic: str, groups: Sequence[str], subscribers: Mapping[str, Sequence[str]], queue_count: int
+    ) -> None:
         """Forget every group's offsets in a deleted topic, and reset what their consumers remember of the topic.
 
         A topic that is made again with this name has other messages at these offsets. So each group that read the
         topic, or subscribes to it, begins at the start of the new topic. Until its consumers have been notified, the
         offsets that they pull and commit are those of the deleted topic.
 
+        :param groups: all groups that have offsets in the topic.
         :param subscribers: groups with connected consumers, which may have committed nothing yet; for a broadcasting
             group with the client ids of its members, one for each connection.
         :param queue_count: the number of queues that the topic had.
         """
         self._writer.owe()
-        groups = self.groups_of(topic)
         read = [(group, queue_id) for group in groups for queue_id in self.of_topic(group, topic)]
         self._remove([f"{topic}{SEPARATOR}{group}" for group in groups])
         self.member_resets.begin_anew(topic)
@@ -338,10 +341,10 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
             else:
                 self._remember_reset((group, topic, queue_id), 0)
 
-    def remove_group(self, group: str) -> None:
-        """Forget a group's offsets in every topic."""
-        end = f"{SEPARATOR}{group}"
-        self._remove([key for key in self._table if key.endswith(end) and key.partition(SEPARATOR)[2] == group])
+    def remove_group(self, group: str) -> Generator[None, None, None]:
+        """Forget a group's offsets in every topic; the search takes steps, as a ``Work``, and its end forgets all."""
+        topics = yield from self.topics_of(group)
+        self._remove([f"{topic}{SEPARATOR}{group}" for topic in topics])
         for key in [key for key in self.resets if key[0] == group]:
             del self.resets[key]
             self._writer.owe()

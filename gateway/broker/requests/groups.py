@@ -48,12 +48,15 @@ class GroupRequests(DeskRequests):
         return await self._put(request, SubscriptionGroupList.parse(request.command.body).configs)
 
     @answers(RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteSubscriptionGroupRequest, needs(on_group(DELETE, "groupName")))
-    async def delete(self, _request: Request, header: DeleteSubscriptionGroupRequest) -> Answer:
+    async def delete(self, request: Request, header: DeleteSubscriptionGroupRequest) -> Answer:
         """Delete a group, and its offsets if the request asks for that; a missing group is no error."""
         check_group_name(header.group_name)
+        cleans = header.clean_offset or header.remove_offset
+        if cleans:
+            removal = self._desk.offsets.remove_group(header.group_name)
+            await self._desk.turns.run(removal, request.channel, goes_on=True)
         self._desk.groups.delete(header.group_name)
-        if header.clean_offset or header.remove_offset:
-            self._desk.offsets.remove_group(header.group_name)
+        if cleans:
             await saved(self._desk.offsets.persist_owed, f"deletion of the offsets of group {header.group_name}")
         await saved(self._desk.groups.persist, f"deletion of group {header.group_name}")
         return Answer()

@@ -6,6 +6,7 @@ Upstream: ``AdminBrokerProcessor``, version 5.3.3. A change is answered when it 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -36,6 +37,10 @@ from wire.headers.topics import (
 MAX_TOPICS_PER_REQUEST = 10_000
 HIGHEST_PERM = 7
 FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
+
+
+def _belongs(topic: str, *, to: str) -> bool:
+    return topic == to or is_pop_retry_topic(topic, to)
 
 
 class TopicRequests(DeskRequests):
@@ -80,14 +85,16 @@ class TopicRequests(DeskRequests):
         return Answer()
 
     @answers(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest, needs(on_topic(DELETE)))
-    async def delete(self, _request: Request, header: DeleteTopicRequest) -> Answer:
+    async def delete(self, request: Request, header: DeleteTopicRequest) -> Answer:
         """Delete a topic with its messages and every group's offsets; a missing topic is no error.
 
         The pop retry topics that belong to this topic are deleted, too, but none that is another group's.
         """
         check_topic_name(header.topic)
+        search = self._desk.offsets.groups_by_topic(partial(_belongs, to=header.topic))
+        groups_by_topic = await self._desk.turns.run(search, request.channel, goes_on=True)
+        groups = groups_by_topic.get(header.topic, [])
         config = self._desk.topics.get(header.topic)
-        groups = self._desk.offsets.groups_of(header.topic)
         retries = [
             pop_retry_topic(header.topic, group, form)
             for group in groups
@@ -95,10 +102,13 @@ class TopicRequests(DeskRequests):
             if form == RETRY_V2 or not is_of_another(self._desk.groups, header.topic, group)
         ]
         deleted = [topic for topic in (header.topic, *retries) if self._desk.topics.delete(topic)]
-        self._desk.offsets.remove_topics(frozenset(deleted).difference((header.topic,)))
+        for retry in frozenset(deleted).difference((header.topic,)):
+            for group in groups_by_topic.get(retry, ()):
+                self._desk.offsets.remove(group, retry)
         if config is not None and header.topic in deleted:
             queues = max(config.read_queue_nums, config.write_queue_nums)
-            self._desk.offsets.forget_topic(header.topic, self._desk.consumers.readers_of_topic(header.topic), queues)
+            readers = self._desk.consumers.readers_of_topic(header.topic)
+            self._desk.offsets.forget_topic(header.topic, groups, readers, queues)
         gone = list(dict.fromkeys([*deleted, *self._left_behind(header.topic)]))
         for topic in gone.copy():
             gone += await self._desk.forget_topic(topic)

@@ -73,10 +73,10 @@ def test_what_is_committed_while_offsets_are_saved_is_not_in_that_file_but_in_th
     offsets.commit("g", "old", 0, 11)
     offsets.commit("g", "old", 0, 12)
     offsets.commit("g", "new", 0, 1)
-    offsets.remove_group("other")
+    finish(offsets.remove_group("other"))
     assert save() == {"old@g": {"0": 10, "1": 10}}
     offsets.persist()
-    offsets.remove_topic("old")
+    offsets.remove("g", "old")
     offsets.commit("g", "old", 1, 1)
     assert save() == {"new@g": {"0": 1}, "old@g": {"0": 12, "1": 10}}
     offsets.persist()
@@ -95,11 +95,12 @@ def test_topics_of_a_group_and_groups_of_a_topic_are_found_and_removed(open_offs
     for group, topic in (("g1", "a"), ("g1", "b"), ("g2", "a"), ("g2", "%RETRY%g2")):
         offsets.commit(group, topic, 0, 1)
     assert finish(offsets.topics_of("g1")) == ["a", "b"]
-    assert finish(offsets.find_groups("a")) == ["g1", "g2"]
-    assert offsets.groups_of("a") == ["g1", "g2"]
-    offsets.remove_topic("a")
-    assert offsets.groups_of("a") == []
-    offsets.remove_group("g2")
+    assert finish(offsets.groups_of("a")) == ["g1", "g2"]
+    assert finish(offsets.groups_by_topic("a".__le__)) == {"a": ["g1", "g2"], "b": ["g1"]}
+    for group in ("g1", "g2"):
+        offsets.remove(group, "a")
+    assert finish(offsets.groups_of("a")) == []
+    finish(offsets.remove_group("g2"))
     assert set(offsets.all()) == {"b@g1"}
     assert offsets.dirty
 
@@ -108,11 +109,13 @@ def test_all_pairs_are_searched_in_steps_beside_others_that_change_them(open_off
     offsets = open_offsets()
     for number in range(3 * PAIRS_PER_TURN):
         offsets.keep(f"g{number}", "a", 0, 1)
-    offsets.keep("g1", "b", 0, 1)
-    for search, found in ((offsets.find_groups("b"), ["g1"]), (offsets.topics_of("g1"), ["a", "b"])):
+    for group in ("g1", "g3"):
+        offsets.keep(group, "b", 0, 1)
+    for search, found in ((offsets.groups_of("b"), ["g1", "g2"]), (offsets.topics_of("g1"), ["a", "b", "c"])):
         next(search)
-        offsets.keep(f"new {found}", "c", 0, 1)
-        next(search)
+        offsets.keep("g1", "c", 0, 1)
+        offsets.keep("g2", "b", 0, 1)
+        offsets.remove("g3", "b")
         next(search)
         assert finish(search) == found
 
@@ -126,7 +129,7 @@ def test_the_limit_of_offsets_holds_and_known_queues_still_move(open_offsets: Op
     with pytest.raises(RequestRefused):
         offsets.commit("g2", "t", 0, 1)
     offsets.commit("g", "t", 1, 7)
-    offsets.remove_group("g")
+    finish(offsets.remove_group("g"))
     offsets.commit("g2", "t", 0, 5)
     assert offsets.query("g2", "t", 0) == 5
 
@@ -181,17 +184,17 @@ def test_a_reset_is_forgotten_with_its_group_or_topic(open_offsets: Open) -> Non
     offsets = open_offsets()
     for group, topic in (("g", "t"), ("g", "u"), ("h", "t")):
         offsets.reset(group, topic, 0, 1)
-    offsets.remove_group("g")
+    finish(offsets.remove_group("g"))
     assert list(offsets.resets) == [("h", "t", 0)]
-    offsets.remove_topic("t")
+    offsets.remove("h", "t")
     assert offsets.resets == {}
 
 
 def test_point_8_resets_of_a_deleted_group_do_not_come_back_with_a_start(open_offsets: Open) -> None:
     offsets = open_offsets()
-    offsets.forget_topic("t", {"g": []}, 2)
+    offsets.forget_topic("t", (), {"g": []}, 2)
     offsets.persist_now()
-    offsets.remove_group("g")
+    finish(offsets.remove_group("g"))
     offsets.persist_now()
     assert open_offsets().resets == {}
 
@@ -199,11 +202,11 @@ def test_point_8_resets_of_a_deleted_group_do_not_come_back_with_a_start(open_of
 def test_the_groups_of_a_deleted_topic_begin_at_0_of_a_new_one_as_far_as_there_is_room(open_offsets: Open) -> None:
     offsets = open_offsets()
     offsets.commit("g", "t", 3, 10)
-    offsets.forget_topic("t", {}, 4)
+    offsets.forget_topic("t", ["g"], {}, 4)
     assert (offsets.query("g", "t", 3), offsets.begin_of("g", "t", 3), offsets.begin_of("g", "t", 2)) == (-1, 0, -1)
     offsets.commit("g", "t", 3, 10)
     assert offsets.query("g", "t", 3) == -1
-    offsets.forget_topic("t", {"h": []}, MAX_RESETS)
+    offsets.forget_topic("t", (), {"h": []}, MAX_RESETS)
     assert len(offsets.resets) == MAX_RESETS
     assert offsets.begin_of("g", "t", 3) == -1
 
@@ -284,7 +287,7 @@ def test_apaches_file_of_light_queues_is_read(tmp_path: Path) -> None:
 def test_point_6_a_broadcasting_group_of_many_members_takes_no_resets_of_others(open_offsets: Open) -> None:
     offsets = open_offsets()
     members = [f"member {number}" for number in range(1_000)]
-    offsets.forget_topic("t", {"a-broadcast": members, "orders-service": []}, 128)
+    offsets.forget_topic("t", (), {"a-broadcast": members, "orders-service": []}, 128)
     assert sum(key[0] == "orders-service" for key in offsets.resets) == 128
 
 

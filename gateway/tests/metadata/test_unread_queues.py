@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.metadata.unread_queues import MAX_GROUPS_OF_TOPIC, UnreadQueues, marked, marked_downwards
+from gateway.remoting.turns import finish
 
 QUEUES = 100
 
@@ -73,5 +74,5 @@ def test_offsets_that_change_mark_their_queue(tmp_path: Path) -> None:
     offsets.remove("group", "wide")
     assert seen(offsets.unread) == list(range(QUEUES))
     offsets.keep("group", "wide", 2, 5)
-    offsets.remove_group("group")
+    finish(offsets.remove_group("group"))
     assert seen(offsets.unread) == list(range(QUEUES))

@@ -70,7 +70,7 @@ class GroupOffsets(DeskRequests):
 
     def _lowest(self, topic: str, left_out: Container[str]) -> Work[dict[int, int]]:
         """Return the lowest offset of the groups that count in each queue of a topic."""
-        groups = yield from self._desk.offsets.find_groups(topic)
+        groups = yield from self._desk.offsets.groups_of(topic)
         first: dict[int, int] = {}
         lowest: dict[int, int] = {}
         looked_at = 0

@@ -82,7 +82,7 @@ class StatisticsRequests(DeskRequests):
     def groups_of_topic(self, _request: Request, header: QueryTopicConsumeByWhoRequest) -> Work[Answer]:
         """Answer with the groups that subscribe to a topic now, or have offsets in it."""
         topic = header.topic
-        committed = yield from self._desk.offsets.find_groups(topic)
+        committed = yield from self._desk.offsets.groups_of(topic)
         groups = {*self._desk.consumers.groups_of_topic(topic), *committed}
         text = yield from list_text(f"groups of topic {topic}", sorted(groups))
         return Answer(body=GroupList(text).build())

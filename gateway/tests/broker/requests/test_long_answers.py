@@ -106,6 +106,8 @@ def test_offsets_that_no_frame_holds_are_refused_in_words(broker: WholeBroker) -
         (RequestCode.GET_CONSUME_STATS, {"consumerGroup": "group"}),
         (RequestCode.QUERY_CORRECTION_OFFSET, {"compareGroup": "group", "topic": "orders"}),
         (RequestCode.CLONE_GROUP_OFFSET, {"srcGroup": "group", "destGroup": "group", "offline": "true"}),
+        (RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": "group", "removeOffset": "true"}),
+        (RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "orders"}),
     ],
 )
 def test_a_search_through_all_offsets_goes_on_in_later_turns(
@@ -115,8 +117,10 @@ def test_a_search_through_all_offsets_goes_on_in_later_turns(
         broker.parts.offsets.keep(f"group-{number}", "elsewhere", 0, 1)
     broker.parts.offsets.keep("group", "orders", 0, 1)
     broker.parts.groups.find("group")
+    broker.parts.topics.put_all([TopicConfig("orders")])
     peer = broker.connect()
     assert peer.ask_all(code, fields=fields) == []
+    assert broker.parts.offsets.query("group", "orders", 0) == 1
     broker.reactor.advance(0)
     assert [answer.code for answer in peer.received()] == [ResponseCode.SUCCESS]
 

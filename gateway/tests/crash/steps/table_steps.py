@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 
+from gateway.remoting.turns import finish
 from gateway.tests.crash.ledger import Fact, OffsetKey
 from gateway.tests.crash.messages import QUEUES
 from gateway.tests.crash.stage import Stage, Steps
@@ -90,7 +91,7 @@ class TableSteps(Steps):
         self._broker.groups.delete(name)
         for key in [key for key in self._offsets.values if key[0] == name]:
             self._set_offset(key, None)
-        self._broker.offsets.remove_group(name)
+        finish(self._broker.offsets.remove_group(name))
         self.persist()
         self._persist_groups()
 
@@ -113,7 +114,8 @@ class TableSteps(Steps):
         self._stage.fact(lambda ledger: ledger.begin_deletion(topic))
         for key in [key for key in self._offsets.values if key[1] == topic]:
             self._set_offset(key, None)
-        self._broker.offsets.remove_topic(topic)
+        for group in finish(self._broker.offsets.groups_of(topic)):
+            self._broker.offsets.remove(group, topic)
         self._broker.store.delete_topic(
             topic, self._broker.threads.in_pool, self._saved(lambda ledger: ledger.end_deletion(gone))
         )

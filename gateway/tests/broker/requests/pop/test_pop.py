@@ -10,6 +10,7 @@ import pytest
 
 from gateway.broker.requests.pop import pop_taking
 from gateway.in_thread import in_this_thread
+from gateway.remoting.turns import finish
 from gateway.store.message_store import MessageStore
 from gateway.tests.broker.popping import CHANGE, POP, RETRY_TOPIC, ack, bodies, filled, infos, messages, pop, popping
 from gateway.tests.broker.whole_broker import WholeBroker, sending
@@ -439,7 +440,7 @@ def test_a_topic_takes_its_retry_topics_with_it(broker: WholeBroker) -> None:
     assert len(broker.messages(RETRY_TOPIC)) == 1
     broker.ask(client, RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest(topic="orders"))
     assert broker.parts.topics.get(RETRY_TOPIC) is None
-    assert broker.parts.offsets.groups_of(RETRY_TOPIC) == []
+    assert finish(broker.parts.offsets.groups_of(RETRY_TOPIC)) == []
 
 
 def test_messages_of_a_group_that_is_gone_do_not_come_again(broker: WholeBroker) -> None:

@@ -15,6 +15,7 @@ from gateway.broker.requests.pop.pop_taking import LOOK_STEPS, LOOKS
 from gateway.delivery.filters.turns import TURN_STEPS
 from gateway.delivery.pop.pops import OPEN_STEPS
 from gateway.metadata.unread_queues import UnreadQueues
+from gateway.remoting.turns import finish
 from gateway.tests.broker.popping import POP, RETRY_TOPIC, ack, bodies, messages, pop, popping, reset
 from gateway.tests.broker.whole_broker import WholeBroker, sending
 from gateway.tests.remoting.conversation import Peer
@@ -207,7 +208,7 @@ def _set_back_by_a_tool(broker: SlowBroker, client: Peer) -> None:
 
 
 def _forgotten(broker: SlowBroker, _client: Peer) -> None:
-    broker.parts.offsets.remove_group("group")
+    finish(broker.parts.offsets.remove_group("group"))
 
 
 def _made_anew(broker: SlowBroker, client: Peer) -> None:

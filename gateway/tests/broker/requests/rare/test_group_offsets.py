@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.broker.requests.rare.group_offsets import NO_CORRECTION
+from gateway.remoting.turns import finish
 from gateway.tests.broker.whole_broker import WholeBroker
 from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.bodies.tools.statistics import ConsumerOffsetTable, CorrectionOffsets
@@ -47,7 +48,7 @@ def test_a_group_that_does_not_exist_gets_no_offsets(broker: WholeBroker) -> Non
     """As for a commit: groups have a limit, and offsets of made-up groups would take the room of others."""
     broker.parts.offsets.commit("group", "orders", 0, 2)
     assert clone(broker, dest="made-up") == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
-    assert broker.parts.offsets.groups_of("orders") == ["group"]
+    assert finish(broker.parts.offsets.groups_of("orders")) == ["group"]
     assert broker.parts.groups.get("made-up") is None
 
 

@@ -112,7 +112,7 @@ def test_unknown_topics_and_groups_are_refused_and_deleting_forgets_the_reset(br
     consumed(broker, broker.connect())
     reset(broker)
     assert len(broker.parts.offsets.resets) == 2
-    broker.parts.offsets.remove_topic("orders")
+    broker.parts.offsets.remove("group", "orders")
     assert broker.parts.offsets.resets == {}
 
 
