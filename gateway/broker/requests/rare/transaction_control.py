@@ -39,6 +39,8 @@ log = EventLog("transaction")
 MAX_LISTED = 500
 """The largest number of half messages on one page: a record is read for each."""
 MAX_GROUPS = 1_000
+MAX_ID_CHARACTERS = 32_767
+"""The longest id of a half message in characters: no property of a message is longer."""
 EVENTS = {"commit": Event.COMMIT, "rollback": Event.ROLLBACK, "discard": Event.DISCARD}
 DEFAULT_REASON = "an operator gave it up"
 
@@ -130,6 +132,7 @@ class TransactionControl(DeskRequests):
     async def resume(self, request: Request, header: ResumeTransactionRequest) -> Answer:
         """Make a given-up half message pending again."""
         text = header.id
+        _check_id(text)
         message = await self._desk.cold_reads.tool_result(lambda: self._desk.transactions.overview.find_given_up(text))
         if message is None:
             raise RequestRefused(
@@ -148,6 +151,7 @@ class TransactionControl(DeskRequests):
     # -- what they share --------------------------------------------------------------------------------------
 
     async def _found(self, text: str) -> StoredMessage:
+        _check_id(text)
         half = await self._desk.cold_reads.tool_result(lambda: self._desk.transactions.overview.find(text))
         if half is None:
             raise RequestRefused(
@@ -192,6 +196,14 @@ class TransactionControl(DeskRequests):
                 ResponseCode.SERVICE_NOT_AVAILABLE,
                 f"nothing was done: the audit log {self._audit.path} cannot be written: {result.error}",
             )
+
+
+def _check_id(text: str) -> None:
+    if len(text) > MAX_ID_CHARACTERS:
+        raise RequestRefused(
+            ResponseCode.INVALID_PARAMETER,
+            f"the id of a half message has {len(text)} characters, allowed are {MAX_ID_CHARACTERS}",
+        )
 
 
 def _page(transactions: list[ListedTransaction], next_after: int | None) -> bytes:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gateway.broker.requests.rare.transaction_control import MAX_ID_CHARACTERS
 from gateway.settings.transaction import OperatorAccess
 from gateway.tests.broker.whole_broker import WholeBroker
 from gateway.tests.remoting.conversation import Peer
+from gateway.transaction.operators.overview import Overview
 from wire.bodies.heartbeat import HeartbeatData
 from wire.bodies.tools.transactions import ListedTransaction, TransactionList, TransactionStatistics
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
+from wire.headers.declare import Header
 from wire.headers.transaction import (
     CheckTransactionRequest,
     EndTransactionRequest,
@@ -125,6 +129,29 @@ def test_a_name_that_stands_for_nothing_is_refused_with_advice(broker: WholeBrok
     answer = broker.ask(broker.connect(), RequestCode.GATEWAY_SHOW_TRANSACTION, ShowTransactionRequest(id=name))
     assert answer.code == ResponseCode.QUERY_NOT_FOUND
     assert "transactions list" in (answer.remark or "")
+
+
+@pytest.mark.parametrize(
+    ("code", "header"),
+    [
+        (RequestCode.GATEWAY_SHOW_TRANSACTION, ShowTransactionRequest),
+        (RequestCode.GATEWAY_CHECK_TRANSACTION, partial(CheckTransactionRequest, operator="alice")),
+        (RequestCode.GATEWAY_RESUME_TRANSACTION, partial(ResumeTransactionRequest, operator="alice")),
+        (RequestCode.GATEWAY_SETTLE_TRANSACTION, partial(SettleTransactionRequest, operator="alice", outcome="commit")),
+    ],
+)
+def test_an_id_that_no_message_can_have_is_refused_before_any_search(
+    broker: WholeBroker, code: RequestCode, header: Callable[..., Header], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches: list[str] = []
+    for name in ("find", "find_given_up"):
+        monkeypatch.setattr(Overview, name, lambda _, text: searches.append(text))
+    peer = broker.connect()
+    answer = broker.ask(peer, code, header(id="k" * (MAX_ID_CHARACTERS + 1)))
+    assert (answer.code, searches) == (ResponseCode.INVALID_PARAMETER, [])
+    assert len(answer.remark or "") < 100
+    assert broker.ask(peer, code, header(id="k" * MAX_ID_CHARACTERS)).code == ResponseCode.QUERY_NOT_FOUND
+    assert len(searches) == 1
 
 
 def test_a_manual_commit_delivers_once_and_is_audited(broker: WholeBroker) -> None:
