@@ -247,7 +247,7 @@ class PopAcks(Requests):
             raise RequestRefused(
                 ResponseCode.SYSTEM_BUSY, self._points.shares.refusal(group, f"open pops of group {group}")
             )
-        popped_at_ms = self._free_moment((topic, group, queue_id, offset, self._clock_ms()))
+        popped_at_ms = self._free_moment((topic, group, queue_id, offset, self._clock_ms()), receipt.popped_at_ms)
         again = CheckPointRecord(
             topic=topic,
             group=group,
@@ -292,12 +292,21 @@ class PopAcks(Requests):
 
         self._cold_reads.read(lambda: self._store.head_at(at), found, request.channel)
 
-    def _free_moment(self, key: PointKey) -> int:
-        """Return a time in milliseconds at which nothing was popped at this place: check points are named by time."""
+    def _free_moment(self, key: PointKey, popped_at_ms: int) -> int:
+        """Return a time in milliseconds at which nothing was popped at this place: check points are named by time.
+
+        :param popped_at_ms: when the message was popped, or changed last. A message that is changed again and again in
+            one millisecond has taken all moments up to here, so that a search begins after them.
+        """
         *place, moment_ms = key
-        while self._points.find((*place, moment_ms)) or self._points.is_settled((*place, moment_ms)):  # type: ignore[arg-type]
+        if self._is_taken((*place, moment_ms)):  # type: ignore[arg-type]
+            moment_ms = max(moment_ms, popped_at_ms) + 1
+        while self._is_taken((*place, moment_ms)):  # type: ignore[arg-type]
             moment_ms += 1
         return moment_ms
+
+    def _is_taken(self, key: PointKey) -> bool:
+        return self._points.find(key) is not None or self._points.is_settled(key)
 
     def _change_in_order(self, request: Request, header: ChangeInvisibleTimeRequest, receipt: Receipt) -> None:
         key = (header.topic, header.consumer_group, header.queue_id)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gateway.broker.requests.pop.pop_ack import MAX_BATCH_MESSAGES
+from gateway.delivery.pop.check_points import CheckPoints
 from gateway.tests.broker.popping import (
     ACK,
     BATCH_ACK,
@@ -245,6 +246,29 @@ def test_a_message_changed_twice_in_a_millisecond_is_still_there(broker: WholeBr
     assert twice.code == ResponseCode.SUCCESS
     broker.wait(7)
     assert bodies(pop(broker, client)) == [b"a"]
+
+
+def test_a_message_changed_again_and_again_in_a_millisecond_searches_no_taken_moments(
+    broker: WholeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = filled(broker, "a")
+    (message,) = pop(broker, client)
+    looks: list[object] = []
+    is_settled = CheckPoints.is_settled
+
+    def counted(points: CheckPoints, key: Any) -> bool:
+        looks.append(key)
+        return is_settled(points, key)
+
+    monkeypatch.setattr(CheckPoints, "is_settled", counted)
+    receipt, moments = message.receipt, []
+    for _ in range(20):
+        looks.clear()
+        answer = broker.ask(client, CHANGE, message.changing(5_000, extra_info=receipt))
+        receipt = renewed(message, answer)
+        moments.append(int(answer.ext_fields["popTime"]))
+        assert len(looks) <= 2
+    assert moments == list(range(moments[0], moments[0] + 20))
 
 
 def test_a_changed_time_survives_a_kill(broker: WholeBroker, tmp_path: Path) -> None:
