@@ -1,23 +1,25 @@
-"""The audit file: every refusal and every administrative change, one JSON object in each line.
+"""The audit files: every refusal and every administrative change, one JSON object in each line.
 
     {"time":"2026-05-04T10:11:12.345Z","event":"refused","account":"shop","host":"10.1.2.3","client":"10.1.2.3@7#1",
      "code":310,"request":"SEND_MESSAGE_V2","resource":"Topic:orders","action":"Pub","rule":"no policy matches"}
 
-Entries wait in memory until ``tick`` or a change starts a write in a thread. Equal refusals that wait together are one
-line with ``times``, so a flood costs a line a second. What finds no room in memory or on the disk is counted; the next
-line that is written, ``{"event":"left out","times":7}``, tells how many entries are missing. A failed write never
-changes a decision about access.
+Refusals and changes have a file each, ``audit.jsonl`` and ``audit.changes.jsonl``, so that no refusal pushes a change
+out of the files that are kept. Entries wait in memory until ``tick`` or a change starts a write in a thread. Equal
+refusals that wait together are one line with ``times``, and so are all those of a host that had ``MAX_LINES_PER_HOST``
+lines within a minute. Entries that find no room in memory or on the disk are counted; the next line that is written,
+``{"event":"left out","times":7}``, tells how many entries are missing. A failed write never changes a decision about
+access.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from gateway.access.alone import alone
+from gateway.access.failures import Failures, counted_host
 from gateway.clock import Milliseconds, wall_clock_ms
 from gateway.in_thread import Failed, InThread
 from gateway.readable import moment_text
@@ -30,10 +32,14 @@ log = EventLog("access")
 
 MAX_WAITING: Final = 1000
 """The number of different refusals that wait for a write, and of changes; more are counted only."""
-MAX_CHARACTERS: Final = 256
-"""The number of characters of a text; what a peer sends may be longer."""
+MAX_LINES_PER_HOST: Final = 100
+"""The lines a minute about one host, or one IPv6 network of 64 bits; one line a second counts further refusals."""
+MAX_BYTES: Final = 256
+"""The bytes of a text as it is written, with its escapes; what a peer sends may be longer."""
 REFUSED: Final = "refused"
 CHANGED: Final = "changed"
+MORE_OF_HOST: Final = "and more of this host"
+_NO_CODE: Final = -1
 
 
 class Told(NamedTuple):
@@ -54,13 +60,13 @@ class Told(NamedTuple):
     client: str = ""
 
     def cut(self) -> Told:
-        """Return the same with no text longer than ``MAX_CHARACTERS``."""
+        """Return the same with no text that takes more than ``MAX_BYTES``."""
         return self._replace(
-            account=self.account[:MAX_CHARACTERS],
-            resource=self.resource[:MAX_CHARACTERS],
-            action=self.action[:MAX_CHARACTERS],
-            rule=self.rule[:MAX_CHARACTERS],
-            client=self.client[:MAX_CHARACTERS],
+            account=_cut(self.account),
+            resource=_cut(self.resource),
+            action=_cut(self.action),
+            rule=_cut(self.rule),
+            client=_cut(self.client),
         )
 
 
@@ -81,8 +87,8 @@ class _Entry:
             "account": told.account,
             "host": told.host,
             "client": told.client,
-            "code": told.code,
-            "request": request_code_name(told.code),
+            "code": "" if told.code == _NO_CODE else told.code,
+            "request": "" if told.code == _NO_CODE else request_code_name(told.code),
             "resource": told.resource,
             "action": told.action,
             "rule": told.rule,
@@ -93,12 +99,13 @@ class _Entry:
 
 
 class Audit:
-    """Writes the audit file of one server. All methods are for the reactor's thread.
+    """Writes the audit files of one server. All methods are for the reactor's thread.
 
-    Only the owner may read the file, and several servers of a machine may have the same one.
+    Only the owner may read the files, and several servers of a machine may have the same ones.
 
+    :param path: the file of refusals; the file of changes is beside it.
     :param max_bytes: the size that no file exceeds.
-    :param files: the number of files, with the one that is being written.
+    :param files: the number of files of either kind, with the one that is being written.
     """
 
     def __init__(
@@ -110,38 +117,75 @@ class Audit:
         files: int,
         clock_ms: Milliseconds = wall_clock_ms,
     ) -> None:
-        self._file = RotatedLines(path, max_bytes=max_bytes, files=files, lock=partial(alone, path), mode=0o600)
-        self._in_thread = in_thread
+        self._refusals, self._changes = (
+            _Entries(
+                RotatedLines(each, max_bytes=max_bytes, files=files, lock=partial(alone, each), mode=0o600), in_thread
+            )
+            for each in (path, changes_file(path))
+        )
         self._clock_ms = clock_ms
-        self._refusals: dict[Told, _Entry] = {}
-        self._changes: list[_Entry] = []
-        self._writing = False
-        self._failing = False
-        self.left_out = 0
+        self._lines = Failures(MAX_LINES_PER_HOST, clock_ms)
+
+    @property
+    def left_out(self) -> int:
         """The number of entries that are in no file and have not been told of in one."""
+        return self._refusals.left_out + self._changes.left_out
 
     def refused(self, told: Told) -> None:
         """Note a refused request."""
         told = told.cut()
-        known = self._refusals.get(told)
-        if known is not None:
-            known.times += 1
-        elif len(self._refusals) >= MAX_WAITING:
-            self.left_out += 1
-        else:
-            self._refusals[told] = _Entry(self._clock_ms(), REFUSED, told)
+        if self._refusals.repeats(told):
+            return
+        if self._lines.failed(told.host):
+            told = Told("", counted_host(told.host), _NO_CODE, "", "", MORE_OF_HOST)
+            if self._refusals.repeats(told):
+                return
+        self._refusals.add(told, _Entry(self._clock_ms(), REFUSED, told))
 
     def changed(self, told: Told) -> None:
         """Note an administrative change, and start to write it."""
-        if len(self._changes) >= MAX_WAITING:
-            self.left_out += 1
-        else:
-            self._changes.append(_Entry(self._clock_ms(), CHANGED, told.cut()))
-        self.tick()
+        self._changes.add(object(), _Entry(self._clock_ms(), CHANGED, told.cut()))
+        self._changes.tick()
 
     def tick(self) -> None:
         """Start to write what waits, unless a write is under way; to be called once a second."""
-        if not self._writing and (self._refusals or self._changes or self.left_out):
+        self._refusals.tick()
+        self._changes.tick()
+
+    def close(self) -> None:
+        """Write what waits; blocks, also for a write that is under way."""
+        self._refusals.close()
+        self._changes.close()
+
+
+class _Entries:
+    """The entries that wait for one file."""
+
+    def __init__(self, file: RotatedLines, in_thread: InThread) -> None:
+        self._file = file
+        self._in_thread = in_thread
+        self._waiting: dict[object, _Entry] = {}
+        self._writing = False
+        self._failing = False
+        self.left_out = 0
+
+    def repeats(self, key: object) -> bool:
+        """Return whether an entry with this key waits; such an entry counts once more."""
+        known = self._waiting.get(key)
+        if known is not None:
+            known.times += 1
+        return known is not None
+
+    def add(self, key: object, entry: _Entry) -> None:
+        """Keep an entry until the next write, or count it if there is no room."""
+        if len(self._waiting) >= MAX_WAITING:
+            self.left_out += 1
+        else:
+            self._waiting[key] = entry
+
+    def tick(self) -> None:
+        """Start a write if something waits and none is under way."""
+        if not self._writing and (self._waiting or self.left_out):
             self._writing = True
             batch, left_out = self._take()
             lost = left_out + sum(entry.times for entry in batch)
@@ -157,12 +201,11 @@ class Audit:
                 self._written(left_out + sum(entry.times for entry in batch), Failed(error))
 
     def _take(self) -> tuple[list[_Entry], int]:
-        batch = sorted([*self._refusals.values(), *self._changes], key=_time_of)
-        left_out, self.left_out = self.left_out, 0
-        self._refusals, self._changes = {}, []
+        batch, left_out = list(self._waiting.values()), self.left_out
+        self._waiting, self.left_out = {}, 0
         return batch, left_out
 
-    def _write(self, entries: Iterable[_Entry], left_out: int) -> None:
+    def _write(self, entries: list[_Entry], left_out: int) -> None:
         """Append entries whole, or nothing; blocks.
 
         :raises OSError: the disk is full, or the file cannot be written.
@@ -185,5 +228,16 @@ class Audit:
         self._failing = True
 
 
-def _time_of(entry: _Entry) -> int:
-    return entry.time_ms
+def changes_file(path: Path) -> Path:
+    """Return the file of changes that belongs to a file of refusals: ``audit.changes.jsonl`` to ``audit.jsonl``."""
+    return path.with_name(f"{path.stem}.changes{path.suffix}")
+
+
+def _cut(text: str) -> str:
+    """Return as much of a text as takes no more than ``MAX_BYTES`` in a line."""
+    if len(text) <= MAX_BYTES // 2 and text.isascii() and text.isprintable():  # at most each quote is escaped
+        return text
+    text = text[:MAX_BYTES]
+    while (size := len(safe_json(text).encode()) - len('""')) > MAX_BYTES:
+        text = text[: len(text) * MAX_BYTES // size]
+    return text

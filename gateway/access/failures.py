@@ -31,7 +31,7 @@ class Failures:
 
     def failed(self, host: str) -> bool:
         """Note a failure; return whether its connection has to be closed."""
-        now, key = self._clock_ms(), _key(host)
+        now, key = self._clock_ms(), counted_host(host)
         begun, count = self._counts.get(key, (now, 0))
         if not 0 <= now - begun < WINDOW_MS:
             begun, count = now, 0
@@ -41,7 +41,8 @@ class Failures:
         return count >= self._limit
 
 
-def _key(host: str) -> str:
+def counted_host(host: str) -> str:
+    """Return what is counted for an address: the address itself, or its IPv6 network of 64 bits."""
     if ":" not in host:
         return host
     try:

@@ -139,7 +139,9 @@ class AccessSettings:
         marks=Mark.LIMIT,
     )
     audit_file: str = setting(
-        "", "gateway.auditFile", "File of refusals and changes of accounts; empty: audit.jsonl in storePathRootDir."
+        "",
+        "gateway.auditFile",
+        "File of refusals, changes are in audit.changes.jsonl beside it; empty: audit.jsonl in storePathRootDir.",
     )
     audit_file_bytes: int = setting(
         16_777_216,
@@ -149,7 +151,11 @@ class AccessSettings:
         marks=Mark.LIMIT,
     )
     audit_files: int = setting(
-        8, "gateway.auditFiles", "Audit files that are kept, the newest included.", Range(1, 1_000), marks=Mark.LIMIT
+        8,
+        "gateway.auditFiles",
+        "Audit files of refusals, and of changes, that are kept; the newest included.",
+        Range(1, 1_000),
+        marks=Mark.LIMIT,
     )
 
     @property

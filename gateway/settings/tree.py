@@ -141,7 +141,7 @@ class Settings(
 
     @property
     def audit_log(self) -> Path:
-        """The file of refusals and changes of accounts."""
+        """The file of refusals; the file of changes of accounts is beside it."""
         return Path(with_home(self.audit_file)) if self.audit_file else self._in_store("audit.jsonl")
 
     def _in_store(self, *names: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from gateway.access.audit import changes_file
 from gateway.cli.access.places import with_examples
 from gateway.cli.options import as_json, gathered
 from gateway.cli.output import say, say_json, say_table
@@ -45,7 +47,8 @@ class _Wanted(NamedTuple):
 
 \b
 FILE is gateway.auditFile of the server; without that setting audit.jsonl in its store directory. Its older parts,
-FILE.1, FILE.2 and so on, are read as well. TIMES: so many equal refusals within a second or so are one line.""")
+FILE.1, FILE.2 and so on, are read as well, and so are the files of changes beside it, such as audit.changes.jsonl.
+TIMES: so many equal refusals within a second or so are one line.""")
 )
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--account", default="", metavar="NAME", help="Only this account.")
@@ -66,14 +69,14 @@ FILE.1, FILE.2 and so on, are read as well. TIMES: so many equal refusals within
 )
 def audit(wanted: _Wanted, file: Path, limit: int, as_json: bool) -> None:
     """Show refusals and changes of accounts, the newest last."""
-    files = _parts(file)
-    if not files:
+    refusals, changes = _parts(file), _parts(changes_file(file))
+    if not refusals and not changes:
         raise click.UsageError(
             f"there is no file {file}: nothing was refused or changed yet, or gateway.auditFile differs"
         )
     found: list[dict[str, Any]] = []
     unreadable = 0
-    for entry in (entry for part in files for entry in _entries(part)):
+    for entry in heapq.merge(*(_entries_of(parts) for parts in (refusals, changes)), key=_time_of):
         if entry is None:
             unreadable += 1
         elif wanted.includes(entry):
@@ -100,6 +103,15 @@ def _parts(file: Path) -> list[Path]:
     ]
     older = [part for _, part in sorted(numbered, reverse=True)]
     return [*older, *([file] if file.exists() else [])]
+
+
+def _entries_of(parts: list[Path]) -> Iterator[dict[str, Any] | None]:
+    """Yield the objects of a rotated file, the oldest first."""
+    return (entry for part in parts for entry in _entries(part))
+
+
+def _time_of(entry: dict[str, Any] | None) -> str:
+    return "" if entry is None else str(entry.get("time", ""))
 
 
 def _entries(file: Path) -> Iterator[dict[str, Any] | None]:

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from gateway.access.alone import alone
-from gateway.access.audit import MAX_CHARACTERS, MAX_WAITING, Audit, Told
+from gateway.access.audit import MAX_BYTES, MAX_LINES_PER_HOST, MAX_WAITING, MORE_OF_HOST, Audit, Told, changes_file
+from gateway.access.failures import WINDOW_MS
 from gateway.in_thread import in_this_thread
 
 SEND = 310
@@ -35,8 +36,10 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def refuse(audit: Audit, topic: str = "orders", *, account: str = "shop", client: str = "10.1.2.3@7#1") -> None:
-    audit.refused(Told(account, "10.1.2.3", SEND, f"Topic:{topic}", "Pub", "no policy matches", client))
+def refuse(
+    audit: Audit, topic: str = "orders", *, host: str = "10.1.2.3", account: str = "shop", client: str = "10.1.2.3@7#1"
+) -> None:
+    audit.refused(Told(account, host, SEND, f"Topic:{topic}", "Pub", "no policy matches", client))
 
 
 def test_a_refusal_tells_who_from_where_what_and_which_rule(audit: Audit, path: Path) -> None:
@@ -67,7 +70,8 @@ def test_what_is_not_known_is_left_out_of_the_line(audit: Audit, path: Path) -> 
 def test_a_change_is_written_at_once_and_each_by_itself(audit: Audit, path: Path) -> None:
     for _ in range(2):
         audit.changed(Told("root", "10.1.2.3", 3001, "User:shop", "Create", "Super"))
-    assert [(line["event"], line["resource"]) for line in lines(path)] == [("changed", "User:shop")] * 2
+    assert not path.exists()
+    assert [(line["event"], line["resource"]) for line in lines(changes_file(path))] == [("changed", "User:shop")] * 2
 
 
 def test_only_the_owner_may_read_the_file(audit: Audit, path: Path) -> None:
@@ -99,21 +103,79 @@ def test_a_flood_of_equal_refusals_is_one_line(audit: Audit, path: Path) -> None
 
 def test_what_does_not_fit_is_counted_and_told_and_changes_have_room_of_their_own(audit: Audit, path: Path) -> None:
     for number in range(MAX_WAITING + 7):
-        refuse(audit, account=f"guess-{number}")
+        refuse(audit, host=f"10.1.{number // 250}.{number % 250}")
     audit.changed(Told("root", "10.1.2.3", 3003, "User:shop", "Delete", "Super"))
+    audit.tick()
+    assert [line["event"] for line in lines(changes_file(path))] == ["changed"]
     found = lines(path)
-    assert len(found) == MAX_WAITING + 2
-    assert [line["event"] for line in found].count("changed") == 1
+    assert len(found) == MAX_WAITING + 1
     assert found[-1] == {"event": "left out", "times": 7}
 
 
-def test_what_a_peer_sends_takes_little_room_and_breaks_no_line(audit: Audit, path: Path) -> None:
-    nasty = "\n\x1b[2J\u2028\ud800" + "x" * 100_000
+def test_a_host_gets_so_many_lines_a_minute_and_then_one_a_write_that_counts_the_rest(path: Path) -> None:
+    now = [0]
+    audit = Audit(path, in_this_thread, max_bytes=1 << 20, files=10, clock_ms=lambda: now[0])
+    networks = ["2001:db8::", "2001:db8:0:1::"]
+    for second in range(3):
+        for number in range(1000):
+            refuse(audit, f"t{number}", host=f"{networks[0]}{number:x}")
+        refuse(audit, host=f"{networks[1]}5")
+        audit.tick()
+        now[0] = 1000 * (second + 1)
+    found = lines(path)
+    assert len(found) == MAX_LINES_PER_HOST + 3 * 2
+    more = [line for line in found if line["rule"] == MORE_OF_HOST]
+    assert [line["times"] for line in more] == [1000 - MAX_LINES_PER_HOST, 1000, 1000]
+    assert more[1] == {
+        "time": "1970-01-01T00:00:01.000Z",
+        "event": "refused",
+        "host": "2001:db8::/64",
+        "rule": MORE_OF_HOST,
+        "times": 1000,
+    }
+    now[0] = WINDOW_MS
+    refuse(audit, "later", host=f"{networks[0]}1")
+    audit.tick()
+    assert lines(path)[-1]["resource"] == "Topic:later"
+
+
+def test_no_refusal_pushes_a_change_out_of_the_files(path: Path) -> None:
+    audit = Audit(path, in_this_thread, max_bytes=10_000, files=2)
+    audit.changed(Told("root", "10.1.2.3", 3001, "User:mallory", "Create", "Super"))
+    for number in range(200):
+        refuse(audit, f"t{number}", host=f"10.1.2.{number}")
+        audit.tick()
+    kept = [line for file in path.parent.glob("audit*") for line in lines(file)]
+    assert "Topic:t0" not in [line["resource"] for line in kept]
+    assert [line["resource"] for line in kept if line["event"] == "changed"] == ["User:mallory"]
+
+
+@pytest.mark.parametrize(
+    "nasty",
+    [
+        "\n\x1b[2J\u2028\ud800" + "x" * 100_000,
+        "\U000e0001" * 256,
+        '"' * 256,
+        "\u00e9" * 256,
+        "\x7f" * 127 + "\u4e2d" * 99,
+    ],
+)
+def test_what_a_peer_sends_takes_little_room_and_breaks_no_line(audit: Audit, path: Path, nasty: str) -> None:
     audit.refused(Told(nasty, "10.1.2.3", SEND, nasty, nasty, nasty, nasty))
     audit.tick()
-    assert path.stat().st_size < 10_000
-    assert all(32 <= byte < 127 for byte in path.read_bytes()[:-1])
-    assert len(lines(path)[0]["account"]) == MAX_CHARACTERS
+    (line,) = path.read_bytes().splitlines()
+    assert len(line) < 5 * MAX_BYTES + 200
+    assert not any(byte < 32 or byte == 127 for byte in line)
+    account = lines(path)[0]["account"]
+    assert account
+    assert account == nasty[: len(account)]
+
+
+def test_a_text_is_cut_no_earlier_than_it_needs_to_be(audit: Audit, path: Path) -> None:
+    for text in ("x" * 300, "\U000e0001" * 300):
+        audit.refused(Told("shop", "10.1.2.3", SEND, text, "Pub", "no policy matches"))
+    audit.tick()
+    assert [len(line["resource"]) for line in lines(path)] == [MAX_BYTES, MAX_BYTES // len("\\udb40\\udc01")]
 
 
 def test_nothing_is_written_while_nothing_happens(audit: Audit, path: Path) -> None:

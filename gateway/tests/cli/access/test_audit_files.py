@@ -63,6 +63,22 @@ def test_filters_choose_lines(file: Path, filters: list[str], found: list[str]) 
     assert resources(str(file), *filters) == found
 
 
+def test_changes_are_in_a_file_of_their_own_and_shown_among_the_refusals(tmp_path: Path) -> None:
+    now = [START_MS]
+    audit = Audit(tmp_path / "audit.jsonl", in_this_thread, max_bytes=400, files=9, clock_ms=lambda: now[0])
+    for number in range(3):
+        audit.refused(Told("shop", "10.0.0.1", 310, f"Topic:t{number}", "Pub", "no matched policies"))
+        audit.tick()
+        now[0] += 1000
+        audit.changed(Told("root", "10.0.0.9", 3001, f"User:u{number}", "Create", "Super"))
+        now[0] += 1000
+    shown = ["Topic:t0", "User:u0", "Topic:t1", "User:u1", "Topic:t2", "User:u2"]
+    assert resources(str(tmp_path / "audit.jsonl")) == shown
+    for part in tmp_path.glob("audit.jsonl*"):
+        part.unlink()
+    assert resources(str(tmp_path / "audit.jsonl")) == shown[1::2]
+
+
 def test_a_table_is_for_people(file: Path) -> None:
     lines = run(str(file), "--account", "shop").stdout.splitlines()
     assert lines[0].split()[:5] == ["TIME", "EVENT", "ACCOUNT", "HOST", "CLIENT"]

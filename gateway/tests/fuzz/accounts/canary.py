@@ -115,8 +115,9 @@ def accounts_wrong(party: Party, path: Path) -> list[str]:
 
 def audit_wrong(party: Party, directory: Path) -> list[str]:
     """Return what is wrong with the audit files: too many, too large, not readable, or with a secret."""
-    files = sorted(directory.glob("audit.jsonl*"))
-    found = [f"{len(files)} audit files"] if len(files) > AUDIT_FILES else []
+    refusals, changes = (sorted(directory.glob(f"{name}*")) for name in ("audit.jsonl", "audit.changes.jsonl"))
+    found = [f"{len(files)} audit files" for files in (refusals, changes) if len(files) > AUDIT_FILES]
+    files = refusals + changes
     if not files:
         return ["no audit file"]
     for path in files:

@@ -11,7 +11,7 @@ from functools import partial
 
 from twisted.internet.defer import Deferred
 
-from gateway.access.audit import MAX_CHARACTERS, Told
+from gateway.access.audit import MAX_BYTES, Told
 from gateway.access.policies.edits import NOT_BY_SUPER, create_user, delete_user, update_user, user_info
 from gateway.access.policies.kept_users import Edit, KeptUsers
 from gateway.access.policies.users import Users
@@ -116,7 +116,7 @@ async def changed(desk: Desk, request: Request, subject: str | None, action: str
             ResponseCode.NO_PERMISSION, "username cannot be null. Only a user changes users: sign this"
         )
     rule = caller.require(request, Need(Kind.CLUSTER, desk.settings.broker_cluster_name, UPDATE))
-    account, channel, resource = caller.name, request.channel, (subject or "")[:MAX_CHARACTERS]
+    account, channel, resource = caller.name, request.channel, (subject or "")[:MAX_BYTES]
     client = desk.heartbeats.clients.id_of(channel)
     users.change(edit, partial(settle, waiting))
     unsafe: NameNotOnDiskError | None = None

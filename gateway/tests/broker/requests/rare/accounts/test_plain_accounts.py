@@ -210,7 +210,7 @@ def test_a_change_that_a_power_failure_may_take_back_is_not_answered_as_done(
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert ": in force, but not written to disk ([Errno 5] Input/output error)" in (answer.remark or "")
     assert access.main.read_text() != FILE
-    (line,) = (access.main.parent / "audit.jsonl").read_text().splitlines()
+    (line,) = (access.main.parent / "audit.changes.jsonl").read_text().splitlines()
     assert json.loads(line)["code"] == int(code)
 
 
@@ -219,7 +219,7 @@ def test_a_change_is_in_the_audit_file(
     broker: WholeBroker, access: PlainAccess, code: Code, header: Any, failed: int
 ) -> None:
     assert ask(broker, code, header).code == ResponseCode.SUCCESS
-    (line,) = (access.main.parent / "audit.jsonl").read_text().splitlines()
+    (line,) = (access.main.parent / "audit.changes.jsonl").read_text().splitlines()
     found = json.loads(line)
     told = {210: ("account shopshop", "Delete"), 209: ("account newcomer", "Update")}
     assert (found["host"], found["client"]) == ("192.0.2.7", "tool@1")
