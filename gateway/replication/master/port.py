@@ -213,8 +213,10 @@ class SlavePort(Factory):
         """Implement ``Owner.opened``."""
         self._lines[line] = None
         if len(self._lines) > MAX_SLAVE_CONNECTIONS:
-            line.close(f"{MAX_SLAVE_CONNECTIONS} connections at most")
-            return
+            least = self._least_needed(line)
+            least.close(f"{MAX_SLAVE_CONNECTIONS} connections at most, the oldest of a host gives way")
+            if least is line:
+                return
         silent = [one for one in self._lines if not one.has_entered]
         if len(silent) > MAX_SILENT_CONNECTIONS:
             oldest = oldest_of_greediest(silent, attrgetter("host"))
@@ -224,6 +226,12 @@ class SlavePort(Factory):
             if oldest is line:
                 return
         ensureDeferred(self._admitted(line))
+
+    def _least_needed(self, newest: SlaveLine) -> SlaveLine:
+        """Return what gives way: no slave whose reports count, and the only connection of a host only if it is new."""
+        others = [one for one in self._lines if one.broker_id is None]
+        has_several = len({one.host for one in others}) < len(others)
+        return oldest_of_greediest(others, attrgetter("host")) if has_several else newest
 
     def receiver(self, line: SlaveLine, first_byte: int) -> Received | None:
         """Implement ``Owner.receiver``."""

@@ -164,13 +164,31 @@ def test_the_setting_keeps_out_a_host_that_is_listed() -> None:
     assert Master(replica_hosts="192.168.0.0/16").connect().is_closed
 
 
-def test_so_many_connections_and_no_more() -> None:
+def test_one_host_cannot_hold_all_connections(caplog: pytest.LogCaptureFixture) -> None:
+    master = Master(replica_hosts="10.0.0.0/16")
+    counted = master.joined()
+    greedy = [master.joined("10.0.0.9") for _ in range(MAX_SLAVE_CONNECTIONS - 1)]
+    with caplog.at_level(logging.WARNING):
+        others = [master.joined(f"10.0.1.{number}") for number in range(3)]
+    assert [slave.is_closed for slave in greedy[:4]] == [True, True, True, False]
+    assert not any(slave.is_closed for slave in [counted, *others, *greedy[3:]])
+    assert "64 connections at most, the oldest of a host gives way" in facts_of(caplog)[0]["reason"]
+
+
+def test_a_slave_that_counts_keeps_its_connection_whatever_its_host_opens() -> None:
     master = Master()
-    slaves = []
+    counted = master.joined()
+    greedy = []
     for _ in range(MAX_SLAVE_CONNECTIONS):
-        slaves.append(master.connect())
-        slaves[-1].line.dataReceived(bytes(1))
-    slaves.append(master.connect())
+        greedy.append(master.connect())
+        greedy[-1].line.dataReceived(bytes(1))
+    assert (counted.is_closed, greedy[-1].is_closed) == (False, False)
+    assert sum(not slave.is_closed for slave in [counted, *greedy]) == MAX_SLAVE_CONNECTIONS
+
+
+def test_the_only_connection_of_a_host_does_not_give_way_to_another_host() -> None:
+    master = Master(replica_hosts="10.0.0.0/16")
+    slaves = [master.joined(f"10.0.1.{number}") for number in range(MAX_SLAVE_CONNECTIONS + 1)]
     assert [slave.is_closed for slave in slaves] == [False] * MAX_SLAVE_CONNECTIONS + [True]
 
 
