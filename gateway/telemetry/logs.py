@@ -108,6 +108,11 @@ class EventLog:
     def __init__(self, part: str) -> None:
         self._logger = logging.getLogger(f"{ROOT}.{part}")
 
+    @property
+    def has_debug(self) -> bool:
+        """True if debug events are written: ask before facts that cost something."""
+        return self._logger.isEnabledFor(logging.DEBUG)
+
     def debug(self, event: str, /, **facts: object) -> None:
         """Log an event for a reader who follows a single request."""
         self._write(logging.DEBUG, event, facts)

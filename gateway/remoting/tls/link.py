@@ -9,12 +9,14 @@ Twisted's own TLS (``TLSMemoryBIOProtocol``) has none of these limits, see docs/
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, Protocol, cast
 
-from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.x509 import InvalidVersion
 from OpenSSL import SSL
+from OpenSSL.crypto import FILETYPE_ASN1, dump_certificate
 from twisted.internet.interfaces import IConsumer, IDelayedCall, ITransport
 
 from gateway.errors import forget_frames
@@ -143,8 +145,8 @@ class Link:
     @property
     def peer_print(self) -> bytes:
         """The fingerprint (SHA-256) of the peer's certificate; empty if it showed none."""
-        certificate = self._connection.get_peer_certificate(as_cryptography=True)
-        return b"" if certificate is None else certificate.fingerprint(SHA256())
+        certificate = self._connection.get_peer_certificate()
+        return b"" if certificate is None else hashlib.sha256(dump_certificate(FILETYPE_ASN1, certificate)).digest()
 
     # Reading
 
@@ -224,13 +226,14 @@ class Link:
         self._end_handshake(self._channel)
         if not self._channel.closed:
             self._incomplete_frames.holds(self, self._incomplete_bytes)
-        log.debug(
-            "TLS connection",
-            remote=self._channel.remote_text,
-            protocol=self._connection.get_protocol_version_name(),
-            cipher=self._connection.get_cipher_name(),
-            certificate=_name_of(self._connection),
-        )
+        if log.has_debug:
+            log.debug(
+                "TLS connection",
+                remote=self._channel.remote_text,
+                protocol=self._connection.get_protocol_version_name(),
+                cipher=self._connection.get_cipher_name(),
+                certificate=_name_of(self._connection),
+            )
         if on_open is not None:
             on_open()
 
@@ -356,6 +359,12 @@ class Link:
 
 
 def _name_of(connection: SSL.Connection) -> str | None:
-    """Return the name in the peer's certificate; None if it showed none."""
-    certificate = connection.get_peer_certificate(as_cryptography=True)
-    return None if certificate is None else certificate.subject.rfc4514_string()
+    """Return the name in the peer's certificate; None if it showed none.
+
+    OpenSSL takes certificates that cannot be read here: of another version, or with a name in no encoding.
+    """
+    try:
+        certificate = connection.get_peer_certificate(as_cryptography=True)
+        return None if certificate is None else certificate.subject.rfc4514_string()
+    except (ValueError, TypeError, InvalidVersion):
+        return "a name that cannot be read"

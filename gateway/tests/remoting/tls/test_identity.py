@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import ssl
 from pathlib import Path
@@ -9,10 +10,11 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from gateway.errors import SettingsError
 from gateway.remoting.server import RemotingServer
+from gateway.remoting.tls import link
 from gateway.remoting.tls.identity import MAX_FILE_BYTES, self_signed
 from gateway.settings import RemotingSettings
 from gateway.settings.tls import ClientCertificates
@@ -232,3 +234,52 @@ def test_a_channel_knows_the_certificate_that_its_peer_showed(tmp_path: Path, au
     assert encrypted(talk, verifying(authority)).peer.channel.peer_print == b""
     shown = encrypted(talk, verifying(authority, friend)).peer.channel.peer_print
     assert shown == friend.certificate.fingerprint(hashes.SHA256())
+
+
+def changed(one: Signed, before: bytes, after: bytes) -> bytes:
+    """Change bytes of a certificate, sign it again and put it into its file; return it as DER."""
+    assert isinstance(one.key, ec.EllipticCurvePrivateKey)
+    content = one.certificate.tbs_certificate_bytes
+    assert before in content
+    content = content.replace(before, after)
+    signature = one.key.sign(content, ec.ECDSA(hashes.SHA256()))
+    algorithm = bytes.fromhex("300a06082a8648ce3d040302")
+    content += algorithm + bytes([3, len(signature) + 1, 0]) + signature
+    der = b"\x30\x82" + len(content).to_bytes(2, "big") + content
+    one.certificate_file.write_text(ssl.DER_cert_to_PEM_cert(der))
+    return der
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x08"), (b"\x0c\x03odd", b"\x13\x03\xff\xfe\xfd")],
+    ids=["of another version", "a name in no encoding"],
+)
+def test_a_certificate_that_only_openssl_can_read_has_a_print_and_no_name(
+    before: bytes, after: bytes, tmp_path: Path, authority: Signed, caplog: pytest.LogCaptureFixture
+) -> None:
+    talk = conversation(
+        **files_of(signed(tmp_path, "own", by=authority)), tls_client_certificates=OPTIONAL, tls_verify_clients=False
+    )
+    odd = signed(tmp_path, "odd")
+    der = changed(odd, before, after)
+    with caplog.at_level(logging.DEBUG):
+        peer = encrypted(talk, verifying(authority, odd))
+    assert serves(peer)
+    assert peer.peer.channel.peer_print == hashlib.sha256(der).digest()
+    facts = [vars(record)["facts"] for record in caplog.records if record.message == "TLS connection"]
+    assert [each["certificate"] for each in facts] == ["a name that cannot be read"]
+
+
+def test_the_name_in_a_certificate_is_read_for_debug_lines_only(
+    authority: Signed, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = conversation(**files_of(signed(tmp_path, "own", by=authority)))
+    read: list[object] = []
+    monkeypatch.setattr(link, "_name_of", read.append)
+    with caplog.at_level(logging.INFO):
+        encrypted(talk, verifying(authority))
+    assert read == []
+    with caplog.at_level(logging.DEBUG):
+        encrypted(talk, verifying(authority))
+    assert len(read) == 1
