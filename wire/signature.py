@@ -18,6 +18,10 @@ from typing import Final
 from wire.command import RemotingCommand
 from wire.signed_fields import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, UNSIGNED, signed_names, values_of
 
+MAX_SIGNED_FIELDS: Final = 1_000
+"""The most fields of a signed request; known requests have thirty at most. More are neither sorted nor summed."""
+SIGNATURE_CHARACTERS: Final = 28
+"""The characters of 20 bytes in base64; never change."""
 _BLOCK_BYTES: Final = 64
 _INNER: Final = bytes(byte ^ 0x36 for byte in range(256))
 _OUTER: Final = bytes(byte ^ 0x5C for byte in range(256))
@@ -57,9 +61,11 @@ class SigningKey:
     def has_signed(self, fields: Mapping[str, str], body: bytes) -> bool:
         """Return whether the field ``Signature`` is a signature of the other fields and the body by this key.
 
-        The fields in ``UNSIGNED`` may be signed or not.
+        The fields in ``UNSIGNED`` may be signed or not. A request of more than ``MAX_SIGNED_FIELDS`` is not signed.
         """
         given = fields.get(SIGNATURE, "").encode("utf-8", "replace")
+        if len(given) != SIGNATURE_CHARACTERS or len(fields) > MAX_SIGNED_FIELDS:
+            return False
         signed = signed_names(fields)
         if self.is_signature(given, values_of(fields, signed), body):
             return True

@@ -3,11 +3,12 @@
 import base64
 import hashlib
 import hmac
+from collections.abc import Iterator
 
 import pytest
 
 from wire.command import RemotingCommand
-from wire.signature import RequestSigner, SigningKey, signature
+from wire.signature import MAX_SIGNED_FIELDS, RequestSigner, SigningKey, signature
 from wire.signed_fields import UNSIGNED
 
 BODY = b"Hello RocketMQ 0"
@@ -178,3 +179,44 @@ def test_names_sort_by_utf16_units_as_in_java() -> None:
     # U+1F680 is D83D DE80 in UTF-16 and so before U+FF5E, though after it by code point.
     fields = {"\uff5e": "b", "\U0001f680": "a"}
     assert signature(b"s", fields, b"") == base64.b64encode(hmac.new(b"s", b"ab", hashlib.sha1).digest()).decode()
+
+
+class CountedFields(dict[str, str]):
+    """Fields that count the names and values that are read."""
+
+    reads = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for name in super().__iter__():
+            self.reads += 1
+            yield name
+
+    def __getitem__(self, name: str) -> str:
+        self.reads += 1
+        return super().__getitem__(name)
+
+
+def fields_of_nobody(count: int, given: str) -> CountedFields:
+    marks = {name: "x" for names in UNSIGNED for name in names}
+    fields = {"AccessKey": "nobody", "Signature": given, **marks}
+    return CountedFields({**fields, **{f"n{number}": "v" for number in range(count - len(fields))}})
+
+
+@pytest.mark.parametrize(
+    ("count", "given"), [(MAX_SIGNED_FIELDS + 1, "A" * 28), (MAX_SIGNED_FIELDS, "AAAA"), (MAX_SIGNED_FIELDS, "A" * 29)]
+)
+def test_too_many_fields_and_what_has_no_length_of_a_signature_are_refused_before_any_sum(
+    count: int, given: str
+) -> None:
+    fields = fields_of_nobody(count, given)
+    assert not SigningKey(b"12345678").has_signed(fields, BODY)
+    assert fields.reads == 0
+
+
+def test_so_many_fields_may_be_signed() -> None:
+    fields = fields_of_nobody(MAX_SIGNED_FIELDS, "")
+    fields["Signature"] = signature(b"12345678", fields, BODY)
+    assert SigningKey(b"12345678").has_signed(fields, BODY)
+    fields = fields_of_nobody(MAX_SIGNED_FIELDS, "A" * 28)
+    assert not SigningKey(b"12345678").has_signed(fields, BODY)
+    assert fields.reads <= (2 + len(UNSIGNED)) * MAX_SIGNED_FIELDS
