@@ -28,8 +28,9 @@ A free body may be kept as long as the application likes, and does not count for
 EXCESS_LIMIT_BYTES: Final = 256 * 1024 * 1024
 """The most bytes that all kept bodies of a process may take beyond ``FREE_RATIO``: a KiB of zeros may become a MiB."""
 
-_FREE_BYTES: Final = 64 * 1024
-"""The bytes that every body may take, however small its compressed form was."""
+FREE_BYTES: Final = 64 * 1024
+"""The bytes that a body, or the inner batches of an answer together, may take, however small the compressed form was.
+"""
 _STEP_BYTES: Final = 4 * 1024 * 1024
 _ZSTD_SLICE_BYTES: Final = 256
 _ZSTD_WINDOW_BYTES: Final = 64 * 1024 * 1024
@@ -67,7 +68,7 @@ def decompress(body: bytes, sys_flag: int, hold: Hold | None = None) -> bytes:
 
     :param hold: an object that the caller keeps as long as the body; None: the body is not kept.
     :raises MessageRefused: the data is damaged, larger than ``MAX_DECOMPRESSED_BYTES``, or of an unknown kind. Also
-        raised if the package is not installed, or if bodies of this process already take ``EXCESS_LIMIT_BYTES``.
+        raised if the package is not installed; ``RoomUsedUp`` if bodies of this process take ``EXCESS_LIMIT_BYTES``.
     """
     hold = Hold() if hold is None else hold
     before = hold.byte_count
@@ -111,6 +112,10 @@ def load_package(kind: str) -> Any:
         ) from error
 
 
+class RoomUsedUp(MessageRefused):
+    """A body that can be read once other bodies of this process are gone."""
+
+
 class Room:
     """The bytes that all bodies of this process may take beyond ``FREE_RATIO`` times their compressed size."""
 
@@ -131,14 +136,14 @@ class Room:
     def take(self, byte_count: int) -> None:
         """Take bytes.
 
-        :raises MessageRefused: fewer bytes are left.
+        :raises RoomUsedUp: fewer bytes are left.
         """
         held = self.held_bytes
         with self._lock:
             if self._held + byte_count <= self.limit_bytes:
                 self._held += byte_count
                 return
-        raise MessageRefused(
+        raise RoomUsedUp(
             "body",
             f"is compressed and takes more than {FREE_RATIO} times its size; such bodies hold {held >> 20} MiB in this "
             f"process, the limit is {self.limit_bytes >> 20} MiB: let go of messages, or take fewer of them at once",
@@ -152,19 +157,40 @@ class Room:
 ROOM: Final = Room(EXCESS_LIMIT_BYTES)
 
 
+class Allowance:
+    """The bytes beyond ``FREE_RATIO`` that several bodies together may take for nothing."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = FREE_BYTES
+
+    def spend(self, byte_count: int) -> None:
+        """Reduce what is left, if the number of bytes is more than 0."""
+        self.left = max(0, self.left - max(0, byte_count))
+
+
 class Hold:
-    """The part of ``ROOM`` that decompressed bodies take, as long as this object lives: keep it beside the bodies."""
+    """The part of ``ROOM`` that decompressed bodies take, as long as this object lives: keep it beside the bodies.
 
-    __slots__ = ("_room", "byte_count")
+    :param allowance: what the bodies of several holds may take for nothing; None: each body has an allowance.
+    """
 
-    def __init__(self, room: Room = ROOM) -> None:
+    __slots__ = ("_allowance", "_room", "byte_count")
+
+    def __init__(self, room: Room = ROOM, allowance: Allowance | None = None) -> None:
         self._room = room
+        self._allowance = allowance
         self.byte_count = 0
+
+    def allowance(self) -> Allowance:
+        """Return the allowance of the next body."""
+        return Allowance() if self._allowance is None else self._allowance
 
     def take(self, byte_count: int) -> None:
         """Take more bytes.
 
-        :raises MessageRefused: the room is used up.
+        :raises RoomUsedUp: fewer bytes are left in the room.
         """
         self._room.take(byte_count)
         self.byte_count += byte_count
@@ -181,8 +207,10 @@ class Hold:
 
 def _bounded(decompressor: Any, body: bytes, hold: Hold) -> bytes:
     """Decompress with a decompressor object of zlib or LZ4; both have a maximum length, and ``eof`` at the end."""
-    free = min(len(body) * FREE_RATIO + _FREE_BYTES, MAX_DECOMPRESSED_BYTES)
+    allowance, usual = hold.allowance(), len(body) * FREE_RATIO
+    free = min(usual + allowance.left, MAX_DECOMPRESSED_BYTES)
     whole: bytes = decompressor.decompress(body, free)
+    allowance.spend(len(whole) - usual)
     if decompressor.eof:
         return whole
     if len(whole) < free:
@@ -204,7 +232,8 @@ def _bounded(decompressor: Any, body: bytes, hold: Hold) -> bytes:
 def _decompress_zstd(package: Any, body: bytes, hold: Hold) -> bytes:
     """Decompress in small slices, since this decompressor takes no limit: one slice becomes 8 MiB at most."""
     decompressor = package.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES).decompressobj()
-    free = len(body) * FREE_RATIO + _FREE_BYTES
+    allowance, usual = hold.allowance(), len(body) * FREE_RATIO
+    free, held = usual + allowance.left, hold.byte_count
     pieces: list[bytes] = []
     size = 0
     try:
@@ -212,12 +241,14 @@ def _decompress_zstd(package: Any, body: bytes, hold: Hold) -> bytes:
             pieces.append(decompressor.decompress(body[begin : begin + _ZSTD_SLICE_BYTES]))
             size += len(pieces[-1])
             _refuse_longer(size)
-            if size - free > hold.byte_count:
-                hold.take(size - free - hold.byte_count)
+            excess = size - free - (hold.byte_count - held)
+            if excess > 0:
+                hold.take(excess)
     except package.ZstdError as error:
         raise ValueError(str(error)) from error
     if not decompressor.eof:
         raise ValueError("cut off")
+    allowance.spend(size - usual)
     return b"".join(pieces)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from gateway.client.admin.admin_calls import AdminCalls
 from gateway.client.admin.admin_results import MAX_FOUND, MessageNotFound
-from gateway.client.compression import Hold
+from gateway.client.compression import Allowance, Hold
 from gateway.client.connect.answers import header_of
 from gateway.client.consume.pulled import inner_messages
 from gateway.client.errors import (
@@ -178,7 +178,7 @@ class AdminMessages:
 
 def _records(body: bytes, address: str) -> list[StoredMessage]:
     try:
-        hold = Hold()
+        hold = Hold(allowance=Allowance())
         return [
             message
             for record in parse_records(body)

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING, Final
 
-from gateway.client.consume.pulled import pulled_messages
+from gateway.client.consume.pulled import RECORDS_FOR_ONE, TakenMessages, pulled_messages
 from gateway.client.errors import BrokerNotFound, RocketMQError, broker_error
 from wire.bodies.consume_kinds import EXPRESSION_TYPE_TAG
 from wire.codes import MASTER_ID, RequestCode, ResponseCode
 from wire.errors import WireError
 from wire.headers.declare import read_header
 from wire.headers.pull import PullMessageRequest, PullMessageResponse
+from wire.message.batch import MAX_INNER_MESSAGES
 from wire.message.flags import PullFlag
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class PullLoop:
         self._code = terms.code
         self._owner = owner
         self._broker_id = MASTER_ID
+        self._told_of_left = False
         self._room = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -181,11 +183,12 @@ class PullLoop:
         code = answer.code
         if code in (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY):
             header = read_header(PullMessageResponse, answer)
-            messages, sizes = self._messages(answer) if code == ResponseCode.SUCCESS else ([], [])
+            pulled = self._messages(answer) if code == ResponseCode.SUCCESS else TakenMessages([], [])
             self._broker_id = header.suggest_which_broker_id
-            is_stuck = header.next_begin_offset <= process_queue.next_offset
-            process_queue.next_offset = header.next_begin_offset
-            self._owner.take(process_queue, messages, sizes)
+            next_offset = header.next_begin_offset if pulled.left_at is None else pulled.left_at
+            is_stuck = next_offset <= process_queue.next_offset
+            process_queue.next_offset = next_offset
+            self._owner.take(process_queue, pulled.messages, pulled.sizes)
             return is_stuck or code == ResponseCode.PULL_NOT_FOUND
         if code == ResponseCode.PULL_OFFSET_MOVED:
             header = read_header(PullMessageResponse, answer)
@@ -196,17 +199,28 @@ class PullLoop:
             return False
         raise broker_error(code, answer.remark, self._address()[1])
 
-    def _messages(self, answer: RemotingCommand) -> tuple[list[ReceivedMessage], list[int]]:
-        """Return the messages of an answer whose tag is subscribed to, compared as text, and their sizes."""
-        process_queue, subscription = self._process_queue, self.subscription
-        messages, sizes = pulled_messages(
-            answer.body, process_queue.queue, self._namespace, first_offset=process_queue.next_offset
+    def _messages(self, answer: RemotingCommand) -> TakenMessages:
+        """Return the messages of an answer whose tag is subscribed to, compared as text."""
+        process_queue, subscription, asked = self._process_queue, self.subscription, self._terms.batch_size
+        first_offset = process_queue.next_offset
+        pulled = pulled_messages(
+            answer.body, process_queue.queue, self._namespace, asked=asked, first_offset=first_offset
         )
+        if pulled.left_at is not None and not self._told_of_left:
+            self._told_of_left = True  # once: an old broker may answer each pull with many batches
+            _log.warning(
+                "group %s: %s answers more than the limit, %d records or %d messages where %d were asked for, or their "
+                "batches find no room; the rest is pulled again from offset %d on",
+                *(self._group, process_queue.queue, asked * RECORDS_FOR_ONE, asked + MAX_INNER_MESSAGES, asked),
+                pulled.left_at,
+            )
         if subscription.takes_all:
-            return messages, sizes
+            return pulled
         assert subscription.expression_type == EXPRESSION_TYPE_TAG, "the broker evaluates all others"
-        are_wanted = [subscription.accepts(message.tags or None) for message in messages]
-        return list(compress(messages, are_wanted)), list(compress(sizes, are_wanted))
+        are_wanted = [subscription.accepts(message.tags or None) for message in pulled.messages]
+        return TakenMessages(
+            list(compress(pulled.messages, are_wanted)), list(compress(pulled.sizes, are_wanted)), pulled.left_at
+        )
 
     async def _recover(self, error: RocketMQError | WireError) -> None:
         """Log the error and wait.

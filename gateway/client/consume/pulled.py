@@ -7,14 +7,14 @@ listener that reads only bodies pays only for bodies. Tags are read only if a su
 from __future__ import annotations
 
 import logging
-from typing import Final
+from typing import Final, NamedTuple
 
-from gateway.client.compression import Hold, decompress
+from gateway.client.compression import Allowance, Hold, RoomUsedUp, decompress
 from gateway.client.errors import MessageRefused
 from gateway.client.message import ReceivedMessage
 from gateway.client.message_queue import MessageQueue
 from wire.errors import BodyError, RecordError
-from wire.message.batch import INNER_BATCH, is_inner_batch, parse_batch
+from wire.message.batch import INNER_BATCH, MAX_INNER_MESSAGES, is_inner_batch, parse_batch
 from wire.message.flags import SysFlag
 from wire.message.record import HEADS, MAGIC_V1, MAGIC_V2, StoredMessage, parse_record
 from wire.message.record_layout import HEAD_BY_BYTE
@@ -92,19 +92,41 @@ class PulledMessage(ReceivedMessage):
         return self.record.reconsume_times + self.attempts
 
 
-def pulled_messages(
-    body: bytes, queue: MessageQueue, namespace: str = "", *, first_offset: int = 0
-) -> tuple[list[ReceivedMessage], list[int]]:
-    """Return the messages of a pull answer, and the size of each record in bytes; inner batches are split.
+RECORDS_FOR_ONE: Final = 2
+"""The records of an answer that are taken for each message that was asked for; brokers answer one at most."""
 
+
+class TakenMessages(NamedTuple):
+    """The part of a pull answer that was taken."""
+
+    messages: list[ReceivedMessage]
+    sizes: list[int]
+    """The bytes of the record of each message."""
+    left_at: int | None = None
+    """The offset of the first message that was not taken, and has to be asked for again; None if all were."""
+
+
+def pulled_messages(
+    body: bytes, queue: MessageQueue, namespace: str = "", *, asked: int, first_offset: int = 0
+) -> TakenMessages:
+    """Return the messages of a pull answer; inner batches are split.
+
+    A broker that counts messages answers no more than one inner batch beyond ``asked``. What is more is left: a few KB
+    of compressed batches may hold a million messages. What finds no room for its decompressed batch is left, too.
+
+    :param asked: the number of messages in the request.
     :param first_offset: the offset of the request; of an inner batch that starts earlier, only later messages are
         returned.
     :raises RecordError: a record is cut off, or the bytes are not a record.
+    :raises RoomUsedUp: there is no room for the first batch.
     """
     messages: list[ReceivedMessage] = []
     sizes: list[int] = []
+    allowance = Allowance()
     at = 0
     length = len(body)
+    records_left, most = asked * RECORDS_FOR_ONE, asked + MAX_INNER_MESSAGES
+    inner: list[ReceivedMessage] | None
     while at < length:
         if length - at < HEADS[0].size:
             raise RecordError(f"cut off: {length - at} bytes at {at} are no record")
@@ -112,23 +134,40 @@ def pulled_messages(
         if magic not in _MAGICS or size < HEADS[0].size or size > length - at:
             parse_record(body, at)
             raise RecordError(f"the record at {at} has magic {magic:#x} and {size} bytes of {length - at}")
+        if not records_left:
+            return TakenMessages(messages, sizes, max(queue_offset, first_offset))
+        records_left -= 1
         if flags & SysFlag.INNER_BATCH and is_inner_batch(flags):
-            inner = _unwrapped(body, at, first_offset, queue, namespace)
+            try:
+                inner = _unwrapped(body, at, first_offset, queue, namespace, allowance)
+            except RoomUsedUp:
+                if not messages:
+                    raise
+                inner = None
+            if inner is None or (messages and len(messages) + len(inner) > most):
+                return TakenMessages(messages, sizes, max(queue_offset, first_offset))
             messages += inner
             sizes += [size // max(1, len(inner))] * len(inner)
         else:
             messages.append(PulledMessage(body, at, flags, queue_offset, queue, namespace))
             sizes.append(size)
         at += size
-    return messages, sizes
+    return TakenMessages(messages, sizes)
 
 
-def _unwrapped(buffer: bytes, at: int, first_offset: int, queue: MessageQueue, namespace: str) -> list[ReceivedMessage]:
-    """Return the messages of an inner batch from an offset on, or the record itself if it cannot be split."""
+def _unwrapped(
+    buffer: bytes, at: int, first_offset: int, queue: MessageQueue, namespace: str, allowance: Allowance
+) -> list[ReceivedMessage]:
+    """Return the messages of an inner batch from an offset on, or the record itself if it cannot be split.
+
+    :raises RoomUsedUp: it can be split later.
+    """
     record = parse_record(buffer, at)
-    hold = Hold()
+    hold = Hold(allowance=allowance)
     try:
         inner = inner_messages(record, hold)
+    except RoomUsedUp:
+        raise
     except (BodyError, MessageRefused) as error:
         _log.warning("offset %d of %s is a batch that cannot be read: %s", record.queue_offset, queue, error)
         inner = [record]

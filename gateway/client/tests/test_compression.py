@@ -88,7 +88,7 @@ def vast(kind: str) -> bytes:
 
 def received(body: bytes, flags: int) -> list[ReceivedMessage]:
     """Return what a pull of this body brings."""
-    return pulled_messages(record(0, body, sys_flag=flags), MessageQueue("t", "b", 0))[0]
+    return pulled_messages(record(0, body, sys_flag=flags), MessageQueue("t", "b", 0), asked=1)[0]
 
 
 @pytest.mark.parametrize("kind", ["zlib", "lz4", "zstd"])

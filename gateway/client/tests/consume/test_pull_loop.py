@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from msgspec.structs import replace
+
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.settings import ClientSettings
 from gateway.client.consume.process_queue import ProcessQueue
@@ -13,6 +16,7 @@ from gateway.client.message import ReceivedMessage
 from gateway.client.tests.consuming_broker import ConsumingBroker, until
 from gateway.client.tests.scripted_broker import run
 from wire.codes import RequestCode, ResponseCode
+from wire.command import RemotingCommand
 from wire.headers.declare import build_header, parse_header
 from wire.headers.pull import PullMessageRequest, PullMessageResponse
 from wire.message.flags import PullFlag
@@ -176,3 +180,23 @@ def test_a_broker_without_route_is_looked_for() -> None:
             await scene.end()
 
     run(scenario())
+
+
+def test_what_an_answer_has_too_much_is_pulled_again_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    class Generous(ConsumingBroker):
+        def _read(self, request: RemotingCommand, header: PullMessageRequest) -> RemotingCommand:
+            return super()._read(request, replace(header, max_msg_nums=32))
+
+    async def scenario() -> None:
+        async with Generous() as broker:
+            broker.put("t", *[b"%d" % n for n in range(30)])
+            scene = await Scene(broker).begin()
+            await until(lambda: len(scene.got) == 30)
+            assert scene.got == [b"%d" % n for n in range(30)]
+            assert [pull.queue_offset for pull in scene.pulls()][:4] == [0, 8, 16, 24]
+            await scene.end()
+
+    run(scenario())
+    (told,) = [line for line in caplog.messages if "more than the limit" in line]
+    assert "8 records or 32771 messages where 4 were asked for" in told
+    assert "broker-a" in told

@@ -72,7 +72,7 @@ class Scene:
     def open(self, count: int, portion: int = 1, queue: MessageQueue = QUEUE) -> ProcessQueue:
         broker = ConsumingBroker()
         broker.put("t", *[b"%d" % n for n in range(count)])
-        messages, sizes = pulled_messages(b"".join(broker.records["t", 0]), queue)
+        messages, sizes, _ = pulled_messages(b"".join(broker.records["t", 0]), queue, asked=32)
         state = ProcessQueue(queue, count, now=0.0)
         self.turns.open(state)
         self.turns.submit(state, state.add(messages, sizes, portion))

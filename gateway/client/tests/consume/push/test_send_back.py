@@ -18,7 +18,7 @@ from wire.message.properties import parse_properties
 def message(broker: ConsumingBroker, broker_name: str = "broker-a") -> ReceivedMessage:
     broker.put("t", b"body", tags="a", reconsume_times=2)
     (row,) = broker.records["t", 0]
-    (found,), _ = pulled_messages(row, MessageQueue("t", broker_name, 0))
+    (found,), _, _ = pulled_messages(row, MessageQueue("t", broker_name, 0), asked=1)
     return found
 
 
