@@ -32,6 +32,8 @@ from wire.message.record import StoredMessage, parse_records
 TOOLS_GROUP: Final = "TOOLS_CONSUMER"
 """The consumer group of tools that pull; every broker has this group."""
 _ID: Final = re.compile("[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56}")
+MAX_ANSWER_MESSAGES: Final = 262_144
+"""The most messages of one answer: a few KB of compressed batches may hold a million."""
 LATEST_MS: Final = 2**63 - 1
 
 
@@ -179,11 +181,14 @@ class AdminMessages:
 def _records(body: bytes, address: str) -> list[StoredMessage]:
     try:
         hold = Hold(allowance=Allowance())
-        return [
-            message
-            for record in parse_records(body)
-            for message in (inner_messages(record, hold) if is_inner_batch(record.sys_flag) else [record])
-        ]
+        found: list[StoredMessage] = []
+        for record in parse_records(body):
+            found += inner_messages(record, hold) if is_inner_batch(record.sys_flag) else [record]
+            if len(found) > MAX_ANSWER_MESSAGES:
+                raise ProtocolError(
+                    address, f"an answer has {len(found)} messages and more, the limit is {MAX_ANSWER_MESSAGES}"
+                )
+        return found
     except RemoteError as error:
         raise ProtocolError(address, f"a message cannot be read: {error}") from error
 

@@ -11,7 +11,9 @@ import pytest
 from gateway.client import process
 from gateway.client.admin.admin import AdminClient
 from gateway.client.admin.admin_results import MessageNotFound, NothingConsumed
+from gateway.client.compression import Hold
 from gateway.client.connect.settings import ClientSettings
+from gateway.client.consume.pulled import inner_messages
 from gateway.client.errors import (
     BrokerError,
     ClientClosed,
@@ -23,6 +25,7 @@ from gateway.client.errors import (
     UsedAfterFork,
 )
 from gateway.client.message import MessageQueue
+from gateway.client.tests.consume.test_pulled import bomb
 from gateway.client.tests.scripted_broker import ScriptedBroker, run
 from wire.bodies.consumers import Connection, ConsumerConnection
 from wire.bodies.route import BrokerData, ClusterInfo
@@ -36,7 +39,7 @@ from wire.headers.declare import parse_header
 from wire.headers.offsets import ResetOffsetRequest, UpdateConsumerOffsetRequest
 from wire.headers.topics import CreateTopicRequest
 from wire.message.message_id import build_offset_message_id, pack_host
-from wire.message.record import OutgoingMessage, build_record
+from wire.message.record import OutgoingMessage, StoredMessage, build_record
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 Scenario = Callable[[ScriptedBroker, AdminClient], Awaitable[None]]
@@ -230,6 +233,27 @@ def test_a_header_or_a_record_that_cannot_be_read_is_a_protocol_error() -> None:
             await admin.offsets.time_spans("g", "orders")
 
     with_admin(scenario)
+
+
+def test_an_answer_of_a_million_messages_is_not_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+
+    def counting(record: StoredMessage, hold: Hold | None) -> list[StoredMessage]:
+        messages = inner_messages(record, hold)
+        taken.append(len(messages))
+        return messages
+
+    monkeypatch.setattr("gateway.client.admin.admin_messages.inner_messages", counting)
+    monkeypatch.setattr("gateway.client.admin.admin_messages.MAX_ANSWER_MESSAGES", 5_000)
+
+    async def scenario(broker: ScriptedBroker, admin: AdminClient) -> None:
+        body = bomb(0, 2_000) * 500
+        broker.on(RequestCode.QUERY_MESSAGE, lambda request: request.response(0, body=body))
+        with pytest.raises(ProtocolError, match="6000 messages and more, the limit is 5000"):
+            await admin.messages.by_key("orders", "k")
+
+    with_admin(scenario)
+    assert sum(taken) == 6_000
 
 
 def test_an_id_that_names_no_broker_is_not_asked_for() -> None:
