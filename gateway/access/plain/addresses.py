@@ -75,6 +75,12 @@ def address_of(host: str) -> Parts | None:
     return tuple(address.packed)
 
 
+def listed_in(text: str) -> int:
+    """Return how many addresses a pattern lists, or more; 0 for a pattern without a list."""
+    commas = text.count(",")
+    return commas + 1 if commas else 0
+
+
 def parse_pattern(text: str) -> AddressPattern:
     """Return the pattern of a text.
 

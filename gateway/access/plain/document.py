@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from gateway.access.plain.accounts import SHORTEST_KEY, PlainAccount
-from gateway.access.plain.addresses import AddressPattern, parse_pattern
+from gateway.access.plain.addresses import AddressPattern, listed_in, parse_pattern
 from gateway.access.plain.parsing import Node, Parsing
 from gateway.access.plain.permissions import DENY, parse_entry, parse_word
 from gateway.metadata.names import RETRY_TOPIC_PREFIX
@@ -130,6 +130,7 @@ class _Reading:
 
     def _pattern(self, node: Node, what: str) -> AddressPattern:
         text = "" if node is None else self._parsing.written(node, what)
+        self._parsing.count_addresses(node, listed_in(text))
         return self._parsed(parse_pattern, node, "" if text in ("~", "null") else text, f"{what}: ")
 
     def _parsed(self, parse: Callable[[str], T], node: Node, text: str, before: str = "") -> T:

@@ -22,6 +22,10 @@ MAX_FILE_BYTES: Final = 8 * 1024 * 1024
 """The size of a file of accounts."""
 MAX_VALUES: Final = 1_000_000
 """The number of values in a file; a value that is repeated by ``*name`` counts each time."""
+VALUE_CHARACTERS: Final = 64
+"""The characters of a text that count as one more value."""
+MAX_ADDRESSES: Final = 100_000
+"""The number of addresses in all lists of a file; a list that is repeated by ``*name`` counts each time."""
 MAX_KEY_CHARACTERS: Final = 100
 
 Node: TypeAlias = Any
@@ -53,6 +57,7 @@ class Parsing:
     def __init__(self, path: Path, content: bytes) -> None:
         self.path = path
         self._values = 0
+        self._addresses = 0
         if len(content) > MAX_FILE_BYTES:
             raise AccountsFileError(
                 path, 0, f"larger than {MAX_FILE_BYTES} bytes; distribute the accounts over several files"
@@ -80,6 +85,7 @@ class Parsing:
         found: dict[str, Node] = {}
         for key, value in node.value:
             self._count(key)
+            self._count(value, 0)
             name = key.value if isinstance(key, yaml.ScalarNode) else ""
             if key.tag == f"{_TAG}merge":
                 raise self.broken(key, "<< is not supported; write the keys out")
@@ -115,6 +121,19 @@ class Parsing:
     def written(self, node: Node, what: str) -> str:
         """Return a value as it is written, also if YAML takes it for a number or a time: an address."""
         return node.value if isinstance(node, yaml.ScalarNode) else self.text_of(node, what)
+
+    def count_addresses(self, node: Node, addresses: int) -> None:
+        """Count the addresses that a pattern lists, before they are made.
+
+        :raises AccountsFileError: they are too many for one file.
+        """
+        self._addresses += addresses
+        if self._addresses > MAX_ADDRESSES:
+            raise self.broken(
+                node,
+                f"more than {MAX_ADDRESSES} addresses in the lists of this file, counting repeated ones; write ranges "
+                "such as 10.1.2.* or 10.1.3-5.*, or use several files",
+            )
 
     def flag(self, node: Node, what: str) -> bool:
         """Return a value that is true or false; null is false."""
@@ -161,8 +180,10 @@ class Parsing:
             raise self.broken(key, f"{name or 'a list'!r} is no key of {what}{advice}")
         log.warning("unknown key without effect", file=self.path, line=line_of(key), key=name)
 
-    def _count(self, node: Node) -> None:
-        self._values += 1
+    def _count(self, node: Node, values: int = 1) -> None:
+        self._values += values
+        if isinstance(node, yaml.ScalarNode):
+            self._values += len(node.value) // VALUE_CHARACTERS
         if self._values > MAX_VALUES:
             raise self.broken(
                 node, f"more than {MAX_VALUES} values, counting repeated ones; use several files, or fewer of *name"

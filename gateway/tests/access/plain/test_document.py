@@ -7,8 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from gateway.access.plain.document import MAX_ACCOUNTS, Document, Version, read_document
-from gateway.access.plain.parsing import MAX_FILE_BYTES, MAX_VALUES, AccountsFileError, Parsing, has_names
+from gateway.access.plain import addresses
+from gateway.access.plain.document import MAX_ACCOUNTS, WHITE, Document, Version, read_document
+from gateway.access.plain.parsing import (
+    MAX_ADDRESSES,
+    MAX_FILE_BYTES,
+    MAX_VALUES,
+    VALUE_CHARACTERS,
+    AccountsFileError,
+    Parsing,
+    has_names,
+)
 
 PATH = Path("/conf/plain_acl.yml")
 SHIPPED = """# as shipped with Apache RocketMQ
@@ -174,6 +183,38 @@ def test_repeated_values_count_each_time() -> None:
     first = "- accessKey: accountX\n  secretKey: '12345678'\n  topicPerms: &all\n  " + listed.replace("\n", "\n  ")
     with pytest.raises(AccountsFileError, match=f"more than {MAX_VALUES} values"):
         read("accounts:\n" + first.rstrip(" ") + repeated)
+
+
+@pytest.mark.parametrize("braces", [True, False])
+def test_lists_of_addresses_are_limited_in_all_before_they_are_made(
+    monkeypatch: pytest.MonkeyPatch, braces: bool
+) -> None:
+    made: list[str] = []
+    address_of = addresses.address_of
+    monkeypatch.setattr(addresses, "address_of", lambda host: made.append(host) or address_of(host))
+    fill = f"1::{{{','.join('0' * 1000)}}}" if braces else ",".join(["::1"] * 1000)
+    fits = MAX_ADDRESSES // 1000
+    assert len(read(f"{WHITE}:\n- &a '{fill}'\n" + "- *a\n" * (fits - 1)).white) == fits
+    del made[:]
+    lines = [f"accounts:\n- {KEYS}\n  whiteRemoteAddress: &a '{fill}'\n{WHITE}:\n", *["- *a\n"] * 400]
+    with pytest.raises(AccountsFileError, match=f"line 4: more than {MAX_ADDRESSES} addresses in the lists"):
+        read("".join(lines))
+    assert len(made) == MAX_ADDRESSES
+
+
+def test_patterns_without_a_list_do_not_count_as_addresses() -> None:
+    many = MAX_ADDRESSES // 2 + 1
+    assert len(read(f"{WHITE}:\n- &a 10.1.3-5.*\n- &b 10.1.2.3\n" + "- *a\n- *b\n" * many).white) == 2 * many + 2
+
+
+@pytest.mark.parametrize("key", ["secretKey: *long", "secretKey: 12345678\n  topicPerms: [*long]"])
+def test_long_texts_that_are_repeated_count_as_many_values(key: str) -> None:
+    long = "x" * (VALUE_CHARACTERS * 10_000) + "=PUB"
+    text = f"accounts:\n- accessKey: firstone\n  secretKey: &long {long}\n" + "".join(
+        f"- accessKey: someone{number}\n  {key}\n" for number in range(MAX_VALUES // 10_000)
+    )
+    with pytest.raises(AccountsFileError, match=f"line 3: more than {MAX_VALUES} values"):
+        read(text)
 
 
 def test_a_value_within_itself_is_read_to_the_depth_of_a_file_of_accounts() -> None:
