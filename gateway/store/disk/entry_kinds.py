@@ -57,6 +57,8 @@ def misfits(files: FileLayer, root: Path) -> list[Misfit]:
     found = []
     for path, right in wanted:
         kind = files.kind(path)
+        if kind is EntryKind.LOOP and files.kind(path.parent) is EntryKind.LOOP:
+            continue  # the directory above is told of
         if kind not in (right, EntryKind.MISSING):
             found.append(Misfit(path, f"is a {kind}, a {right} belongs there"))
     return found

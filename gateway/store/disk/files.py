@@ -45,6 +45,7 @@ class EntryKind(StrEnum):
     FILE = "file"
     DIRECTORY = "directory"
     OTHER = "pipe, socket or device"
+    LOOP = "link that leads to itself"
 
 
 class FileLayer:
@@ -185,6 +186,10 @@ class FileLayer:
             mode = path.stat().st_mode
         except (FileNotFoundError, NotADirectoryError):
             return EntryKind.MISSING
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                return EntryKind.LOOP
+            raise
         if stat.S_ISDIR(mode):
             return EntryKind.DIRECTORY
         return EntryKind.FILE if stat.S_ISREG(mode) else EntryKind.OTHER

@@ -9,6 +9,7 @@ not noted  a queue that has no message in its files: it was deleted, or it lost 
 from __future__ import annotations
 
 from gateway.metadata.names import SYSTEM_TOPICS
+from gateway.store.disk.files import EntryKind
 from gateway.store.durability.checkpoint import CheckpointFile
 from gateway.store.queues.deleted_topics import DeletedTopics, QueueName
 from gateway.store.queues.queue_ends import QueueEnds
@@ -21,9 +22,12 @@ from gateway.store_tool.files.directory import ReadOnlyFiles, StoreDirectory
 def noted_deletions(directory: StoreDirectory) -> tuple[DeletedTopics, str | None]:
     """Return the deletions that the directory notes, and a remark if their file cannot be read."""
     files = ReadOnlyFiles()
-    deleted = DeletedTopics(files, directory.paths)
-    remark = deleted.load()
-    deleted.note_earlier(QueuesAway(files, directory.paths).topics())
+    paths = directory.paths
+    deleted = DeletedTopics(files, paths)
+    # What is of another kind has a finding of its own, and tells of no deletion.
+    remark = deleted.load() if files.kind(paths.deleted_topics) is EntryKind.FILE else None
+    if files.kind(paths.deleted) is EntryKind.DIRECTORY:
+        deleted.note_earlier(QueuesAway(files, paths).topics())
     return deleted, remark
 
 

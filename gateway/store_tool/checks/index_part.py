@@ -96,6 +96,8 @@ def shape_of(size: int, configured: IndexShape) -> IndexShape | None:
 def read_part(file: DiskFile, configured: IndexShape) -> IndexPart | str:
     """Return the file with its shape and header, or what is wrong with the file as a whole."""
     shape = shape_of(file.size, configured)
+    if not file.path.is_file():
+        return "is no file that can be read"
     if shape is None:
         return (
             f"has {file.size} bytes; with maxHashSlotNum={configured.slots} and maxIndexNum={configured.entries} "

@@ -303,7 +303,7 @@ class Verification:
                 parts.append(part)
                 continue
             remedy = f"{REPAIR} {self.directory.root}, or give the broker.conf it was written with (-c FILE)"
-            settles = self.directory.killed and file.size == 0
+            settles = self.directory.killed and file.size == 0 and file.path.is_file()
             self.findings.add(Finding(FindingKind.INDEX, file.path, part, remedy, settles=settles))
         return parts
 

@@ -40,6 +40,7 @@ _LARGEST_BYTES = (1 << 31) - 1
 A larger file does not show the size of the other files.
 """
 _BUSY = frozenset({errno.EAGAIN, errno.EACCES})
+_NO_DIRECTORY = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _FLOCK = struct.Struct("hhqqi")  # struct flock of 64-bit Linux
 
 
@@ -81,7 +82,9 @@ class StoreDirectory:
             mapped_file_size_consume_queue=self.queue_file_bytes,
         )
         self.index_files = [
-            disk_file(path, int(path.name)) for path in _listed(self.paths.index) if is_index_name(path.name)
+            disk_file(path, int(path.name)) if path.exists() else DiskFile(path, int(path.name), 0, 0)  # a link
+            for path in _listed(self.paths.index)
+            if is_index_name(path.name)
         ]
         self.killed = self.paths.abort.exists()
 
@@ -316,10 +319,13 @@ def disk_file(path: Path, start: int) -> DiskFile:
 
 
 def _listed(directory: Path) -> list[Path]:
+    """Return what is in a directory; nothing if it is none."""
     try:
         return sorted(directory.iterdir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+    except OSError as error:
+        if error.errno in _NO_DIRECTORY:
+            return []
+        raise
 
 
 def links_in(directory: Path) -> list[Path]:

@@ -115,7 +115,10 @@ class Repair:
                 for name in self._files.list(folder):
                     self._move(folder / name)
         for path in plan.index_files:
-            self._move(path)
+            if path.is_file():
+                self._move(path)
+            else:
+                self._move_entry(path)
         if plan.rebuilds:
             self._distrust_checkpoint()
 

@@ -173,6 +173,36 @@ def test_every_command_ends_with_a_sentence(
         assert all(SECRET in path.read_bytes() for path in outside.iterdir()), "a file of somebody else is changed"
 
 
+NO_DIRECTORY = ("pipe", "socket", "link to itself", "link to zeros", "link to a file outside", "empty")
+CHECKED_ON = [
+    *(("deleted", kind) for kind in NO_DIRECTORY),
+    *(("gateway-deleted", kind) for kind in ("pipe", "socket", "link to itself", "link to zeros", "folder")),
+    *(("index/20260101000000000", kind) for kind in ("pipe", "link to itself", "link to nothing", "link to zeros")),
+    *((name, "link to itself") for name in ("index", "lock", "checkpoint", "config", "config/topics.json", "abort")),
+    *((name, "link to itself") for name in ("consumequeue_ext", "transaction", "transaction/checks", "timerwheel")),
+]
+"""Entries of a wrong kind that are a finding, after which the other parts of the store are checked all the same."""
+
+
+@pytest.mark.parametrize(("name", "kind"), CHECKED_ON)
+def test_an_entry_of_a_wrong_kind_is_a_finding_and_everything_else_is_checked(
+    directory: Path, outside: Path, name: str, kind: str
+) -> None:
+    log = log_file(directory)
+    with log.open("r+b") as file:
+        file.seek(4)
+        file.write(b"\xff" * 8)
+    prepare(directory, outside, name, kind)
+    result = checked("verify", directory)
+    assert result.exit_code == 1, result.output
+    told = result.output.splitlines()
+    assert [line for line in told if f"{name}: is " in line and "fix: rocketmq-gateway store repair" in line], told
+    assert [line for line in told if f"{log.name} byte 0" in line], told
+    assert checked("inspect", directory).exit_code == 0
+    assert checked("repair", directory, "--apply").exit_code == 0
+    assert checked("verify", directory).exit_code == 0
+
+
 def test_thousands_of_foreign_names_are_passed_over(directory: Path) -> None:
     for folder in ("commitlog", "index", "config", "consumequeue", "consumequeue/orders", "consumequeue/orders/0", "."):
         for number in range(500):
