@@ -64,10 +64,14 @@ class Repair:
         """
         plan, files = self._plan, self._files
         self._refuse_full_disk()
+        misfits = [misfit.path for misfit in plan.misfits]
+        if self._paths.recovered in misfits:  # where the originals of this repair belong
+            misfits.remove(self._paths.recovered)
+            files.rename(self._paths.recovered, self._paths.root / f"recovered-before-{self.kept.name}")
         files.make_directory(self.kept)
         self._write_report()
-        for misfit in plan.misfits:  # at first: one may stand where a file of this repair belongs
-            self._move_entry(misfit.path)
+        for path in misfits:  # at first: one may stand where a file of this repair belongs
+            self._move_entry(path)
         if plan.rebuilds:
             self._keep_deletions()
             self._mark_killed()

@@ -175,7 +175,7 @@ def test_every_command_ends_with_a_sentence(
 
 NO_DIRECTORY = ("pipe", "socket", "link to itself", "link to zeros", "link to a file outside", "empty")
 CHECKED_ON = [
-    *(("deleted", kind) for kind in NO_DIRECTORY),
+    *((name, kind) for name in ("deleted", "recovered") for kind in NO_DIRECTORY),
     *(("gateway-deleted", kind) for kind in ("pipe", "socket", "link to itself", "link to zeros", "folder")),
     *(("index/20260101000000000", kind) for kind in ("pipe", "link to itself", "link to nothing", "link to zeros")),
     *((name, "link to itself") for name in ("index", "lock", "checkpoint", "config", "config/topics.json", "abort")),
