@@ -191,7 +191,12 @@ def test_lists_of_addresses_are_limited_in_all_before_they_are_made(
 ) -> None:
     made: list[str] = []
     address_of = addresses.address_of
-    monkeypatch.setattr(addresses, "address_of", lambda host: made.append(host) or address_of(host))
+
+    def noted(host: str) -> addresses.Parts | None:
+        made.append(host)
+        return address_of(host)
+
+    monkeypatch.setattr(addresses, "address_of", noted)
     fill = f"1::{{{','.join('0' * 1000)}}}" if braces else ",".join(["::1"] * 1000)
     fits = MAX_ADDRESSES // 1000
     assert len(read(f"{WHITE}:\n- &a '{fill}'\n" + "- *a\n" * (fits - 1)).white) == fits
