@@ -13,12 +13,12 @@ Unlike upstream, messages of an inner topic of the broker are covered only by en
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
 from gateway.access.model import Ruling, needs_own_name
-from gateway.access.policies.resources import Pattern, Resource, address_of, network_of
+from gateway.access.policies.resources import Networks, Pattern, Resource, address_of, network_of, networks_of
 from gateway.remoting.declared import Action, Need
 
 W = TypeVar("W", bound=StrEnum)
@@ -29,6 +29,8 @@ _UNMATCHED = Ruling(False, NO_MATCH)
 EVERY = "All"
 ACTIONS = {word.lower(): word for word in (EVERY, *(str(action.name).capitalize() for action in Action))}
 """The words of actions by their form in small letters."""
+MAX_SOURCES = 256
+"""The most source addresses and networks of an entry."""
 
 
 class PolicyType(StrEnum):
@@ -61,6 +63,10 @@ class PolicyEntry:
     actions: tuple[str, ...]
     sources: tuple[str, ...]
     decision: PolicyDecision
+    _networks: Networks = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_networks", networks_of(self.sources))
 
     @classmethod
     def of(
@@ -89,8 +95,10 @@ class PolicyEntry:
         if not self.sources:
             return True
         address = address_of(host)
-        networks = map(network_of, self.sources)
-        return address is not None and any(network is not None and address in network for network in networks)
+        if address is None:
+            return False
+        version, value = address.version, int(address)
+        return any(of == version and value >> bits in begins for of, bits, begins in self._networks)
 
     def __str__(self) -> str:
         sources = f" from {','.join(self.sources)}" if self.sources else ""
@@ -173,6 +181,11 @@ def _actions(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def _sources(texts: Sequence[str]) -> tuple[str, ...]:
+    if len(texts) > MAX_SOURCES:
+        raise EntryError(
+            f"The source ip is invalid. An entry has {len(texts)} addresses, at most {MAX_SOURCES} are allowed: "
+            "write networks such as 10.0.0.0/8"
+        )
     sources = tuple(text.strip() for text in texts)
     for source in sources:
         if not source:

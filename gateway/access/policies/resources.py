@@ -16,6 +16,8 @@ CACHED = 4_096
 """The number of addresses and networks that are kept after they were read."""
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Networks = tuple[tuple[int, int, frozenset[int]], ...]
+"""Networks by version and number of host bits: their addresses without these bits."""
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
@@ -85,6 +87,17 @@ def network_of(text: str) -> Network | None:
     if mapped is None or network.prefixlen < 96:
         return network
     return ipaddress.ip_network((mapped, network.prefixlen - 96), strict=False)
+
+
+@lru_cache(CACHED)
+def networks_of(texts: tuple[str, ...]) -> Networks:
+    """Return the networks of texts in the form in which one look for each size finds an address."""
+    found: dict[tuple[int, int], set[int]] = {}
+    for network in map(network_of, texts):
+        if network is not None:
+            bits = network.max_prefixlen - network.prefixlen
+            found.setdefault((network.version, bits), set()).add(int(network.network_address) >> bits)
+    return tuple((version, bits, frozenset(begins)) for (version, bits), begins in found.items())
 
 
 @lru_cache(CACHED)

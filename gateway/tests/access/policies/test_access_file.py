@@ -84,6 +84,11 @@ POLICY = USER % b',\n"policies": [{"entries": [\n{"resource": "*", "actions": ["
         (USER % b',\n\n"policies": [{}]', 6, "Object missing required field `entries`"),
         (POLICY % (b', "sourceIp": ["10.0.0.1"]', b""), 6, "Object contains unknown field `sourceIp`"),
         (POLICY % (b', "sourceIps": ["*"]', b""), 6, "The source ip is invalid. '*'"),
+        (
+            POLICY % (b', "sourceIps": [' + b'"::",' * 256 + b'"::"]', b""),
+            6,
+            "The source ip is invalid. An entry has 257",
+        ),
         (POLICY % (b"", b',\n{"policyType": "Own", "entries": []}'), 8, "'Own' is not Custom or Default"),
         (POLICY % (b"", b',\n{"entries": []}'), 8, "user b has two Custom policies"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.access.policies.policy import NO_MATCH, EntryError, PolicyEntry
+from gateway.access.policies.policy import MAX_SOURCES, NO_MATCH, EntryError, PolicyEntry, PolicyType
 from gateway.access.policies.users import User, UserType
 from gateway.remoting.declared import Action, Kind, Need
 from gateway.tests.access.policies.sample_users import HERE, ORDERS, need, user
@@ -143,6 +143,27 @@ def test_words_may_be_in_any_case_and_twice() -> None:
     known = PolicyEntry.of("TOPIC:Orders", ["pub", "PUB", "all"], [" 10.0.0.1 "], "deny")
 
     assert str(known) == "Topic:Orders Deny Pub,All from 10.0.0.1"
+
+
+def test_sources_are_read_once_and_an_address_is_looked_for_once_for_each_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = ",".join(f"10.0.{number // 200}.{number % 200}" for number in range(MAX_SOURCES - 2))
+    judged = user(f"Topic:orders Pub Allow {sources},2001:db8::/32,192.168.0.0/16")
+    (known,) = judged.policies[PolicyType.CUSTOM]
+    assert len(known._networks) == 3
+    reads: list[str] = []
+    monkeypatch.setattr("gateway.access.policies.policy.network_of", reads.append)
+    monkeypatch.setattr("gateway.access.policies.resources.network_of", reads.append)
+    hosts = ["10.0.1.53", "::ffff:10.0.0.0", "2001:db8::1%eth0", "192.168.255.255", "10.0.1.54", "2001:db9::", "", "a"]
+    assert [judged.judge(ORDERS, host).allowed for host in hosts] == [True] * 4 + [False] * 4
+    assert reads == []
+
+
+def test_an_entry_with_too_many_sources_is_refused_before_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[str] = []
+    monkeypatch.setattr("gateway.access.policies.policy.network_of", reads.append)
+    with pytest.raises(EntryError, match="An entry has 257 addresses, at most 256 are allowed: write networks"):
+        PolicyEntry.of("Topic:orders", ["Pub"], ["10.0.0.1"] * 257, "Allow")
+    assert reads == []
 
 
 def test_ten_thousand_entries_are_judged_as_quickly_as_ten() -> None:
