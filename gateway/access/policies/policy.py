@@ -29,6 +29,8 @@ _UNMATCHED = Ruling(False, NO_MATCH)
 EVERY = "All"
 ACTIONS = {word.lower(): word for word in (EVERY, *(str(action.name).capitalize() for action in Action))}
 """The words of actions by their form in small letters."""
+_MASKS = {str(action.name).capitalize(): action.value for action in Action}
+_ALL_ACTIONS = sum(_MASKS.values())
 MAX_SOURCES = 256
 """The most source addresses and networks of an entry."""
 
@@ -87,8 +89,7 @@ class PolicyEntry:
     @property
     def mask(self) -> int:
         """The actions as the value of their flags."""
-        flags = Action if EVERY in self.actions else (Action[word.upper()] for word in self.actions)
-        return sum(action.value for action in flags)
+        return _ALL_ACTIONS if EVERY in self.actions else sum(map(_MASKS.__getitem__, self.actions))
 
     def holds_from(self, host: str) -> bool:
         """Return whether the entry holds for a peer with this address."""
@@ -105,14 +106,15 @@ class PolicyEntry:
         return f"{self.resource} {self.decision} {','.join(self.actions)}{sources}"
 
 
-_Masked = tuple[int, PolicyEntry, Ruling]
-"""The mask of an entry's actions, the entry, and its ruling."""
+_Masked = tuple[int, PolicyEntry]
+"""The mask of an entry's actions, and the entry."""
 
 
 class Ranked:
     """The entries of one policy, found by resource: the cost does not grow with their number."""
 
     def __init__(self, policy: PolicyType, entries: Sequence[PolicyEntry]) -> None:
+        self._policy = policy
         self._literal: dict[tuple[str, str], list[_Masked]] = {}
         self._any: dict[str, list[_Masked]] = {}
         prefixed: dict[tuple[str, int], dict[str, list[_Masked]]] = {}
@@ -124,7 +126,7 @@ class Ranked:
                 found = self._literal.setdefault((kind, name), [])
             else:
                 found = prefixed.setdefault((kind, len(name)), {}).setdefault(name, [])
-            found.append((entry.mask, entry, Ruling(entry.decision is PolicyDecision.ALLOW, f"{policy} {entry}")))
+            found.append((entry.mask, entry))
         self._prefixed: dict[str, list[tuple[int, dict[str, list[_Masked]]]]] = {}
         """By kind: the lengths of prefixes, the longest first, each with its prefixes."""
         for kind, length in sorted(prefixed, reverse=True):
@@ -134,9 +136,9 @@ class Ranked:
         """Return the ruling of the entry that decides about a need, None if no entry fits."""
         wanted = need.actions.value
         for entries in self._covering(need):
-            for mask, entry, ruling in entries:
+            for mask, entry in entries:
                 if mask & wanted and entry.holds_from(host):
-                    return ruling
+                    return Ruling(entry.decision is PolicyDecision.ALLOW, f"{self._policy} {entry}")
         return None
 
     def _covering(self, need: Need) -> Iterator[Sequence[_Masked]]:

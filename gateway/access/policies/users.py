@@ -16,6 +16,8 @@ from gateway.settings.declare import MASK
 MAX_USERS = 50_000
 MAX_ENTRIES = 100_000
 """The most entries of all users."""
+MAX_USER_ENTRIES = 10_000
+"""The most entries of one user: they are ranked in one piece when the user is judged for the first time."""
 MAX_PASSWORD = 1_024
 """The most characters of a password."""
 
@@ -97,9 +99,7 @@ class Users(Mapping[str, User]):
 
     def __init__(self, users: dict[str, User] | None = None, entry_count: int | None = None) -> None:
         self._users = {} if users is None else users
-        self._entry_count = (
-            sum(user.entry_count for user in self._users.values()) if entry_count is None else entry_count
-        )
+        self._entry_count = sum(map(_counted, self._users.values())) if entry_count is None else entry_count
         if len(self._users) > MAX_USERS:
             raise TooManyError(f"more than {MAX_USERS} users")
         if self._entry_count > MAX_ENTRIES:
@@ -134,7 +134,7 @@ class Users(Mapping[str, User]):
         :raises TooManyError: they would be too many, or their entries.
         """
         before = self._users.get(user.name)
-        entry_count = self._entry_count + user.entry_count - (before.entry_count if before else 0)
+        entry_count = self._entry_count + _counted(user) - (before.entry_count if before else 0)
         return Users({**self._users, user.name: user}, entry_count)
 
     def without(self, name: str) -> Users:
@@ -142,3 +142,13 @@ class Users(Mapping[str, User]):
         users = dict(self._users)
         gone = users.pop(name)
         return Users(users, self._entry_count - gone.entry_count)
+
+
+def _counted(user: User) -> int:
+    """Return the number of a user's entries.
+
+    :raises TooManyError: they are too many.
+    """
+    if user.entry_count > MAX_USER_ENTRIES:
+        raise TooManyError(f"user {user.name} has more than {MAX_USER_ENTRIES} entries of policies")
+    return user.entry_count

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.access.policies import users as limits
+from gateway.access.policies.access_file import AccessFileError, build_users, parse_users
 from gateway.access.policies.edits import (
     acl_info,
     acl_of,
@@ -209,3 +210,15 @@ def test_users_and_entries_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None
 
     fewer = delete_acl(EVERYBODY, "User:anna", None, None)
     assert len(lines_of(merge_acl(fewer, None, acl(*(f"Topic:{n} Pub Allow" for n in range(4)))))) == 4
+
+
+def test_the_entries_of_one_user_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_USER_ENTRIES", 4)
+    many = acl(*(f"Topic:{number} Pub Allow" for number in range(5)))
+    fewer = delete_acl(EVERYBODY, "User:anna", None, None)
+    with pytest.raises(RequestRefused, match="user anna has more than 4 entries"):
+        merge_acl(fewer, None, many)
+    full = merge_acl(fewer, None, acl(*(f"Topic:{number} Pub Allow" for number in range(4))))
+    monkeypatch.setattr(limits, "MAX_USER_ENTRIES", 3)
+    with pytest.raises(AccessFileError, match="user anna has more than 3 entries"):
+        parse_users(build_users(full))

@@ -166,6 +166,19 @@ def test_an_entry_with_too_many_sources_is_refused_before_they_are_read(monkeypa
     assert reads == []
 
 
+def test_only_the_entry_that_decides_is_written_as_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged = user(*(f"Topic:t{number} Pub Allow" for number in range(100)), "Topic:orders Pub Allow")
+    write, written = PolicyEntry.__str__, list[PolicyEntry]()
+
+    def counted(entry: PolicyEntry) -> str:
+        written.append(entry)
+        return write(entry)
+
+    monkeypatch.setattr(PolicyEntry, "__str__", counted)
+    assert judged.judge(ORDERS, HERE).rule == "Custom Topic:orders Allow Pub"
+    assert written == [judged.policies[PolicyType.CUSTOM][-1]]
+
+
 def test_ten_thousand_entries_are_judged_as_quickly_as_ten() -> None:
     def seconds_to_judge(count: int) -> float:
         entries = [f"Topic:t{number} Pub Allow" for number in range(count)]
