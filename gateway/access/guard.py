@@ -10,6 +10,7 @@ changes.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -34,9 +35,13 @@ from wire.signed_fields import ACCESS_KEY
 log = EventLog("access")
 
 MAX_CALLERS: Final = 10_000
-"""The pairs of account and address that are remembered; then all are forgotten."""
+"""The pairs of account and address that are remembered; the one remembered longest is then forgotten."""
 MAX_PASSED: Final = 1_000
 """The kinds of requests of one caller that are remembered as allowed; then all are forgotten."""
+MAX_REMEMBERED_BYTES: Final = 67_108_864
+"""The memory of what all callers were allowed; the caller remembered longest is then forgotten."""
+KIND_BYTES: Final = 256
+"""The memory of one remembered kind or right besides its names, at most."""
 MAX_KIND_CHARACTERS: Final = 512
 """The characters of the names of one kind; longer ones are judged each time, because peers may send names of 16 MiB."""
 MAX_NOTED: Final = 64
@@ -104,6 +109,9 @@ class Guard:
         self._refused = refused
         self._changed = changed
         self._callers: dict[tuple[str, str], KnownCaller] = {}
+        self._remembered = 0
+        self.remembered_limit = MAX_REMEMBERED_BYTES
+        """The most bytes of memory for what callers were allowed."""
         self._noting: tuple[object, ...] = ()
         self._noted = 0
         self.client_of: Callable[[Channel], str] = _no_client
@@ -190,10 +198,33 @@ class Guard:
             return None
         known = self._callers.get((name, host))
         if known is None or known.account is not account:
-            if len(self._callers) >= MAX_CALLERS:
-                self._callers.clear()
+            if known is not None:
+                self._forget((name, host))
+            elif len(self._callers) >= MAX_CALLERS:
+                self._forget(next(iter(self._callers)))
             known = self._callers[name, host] = KnownCaller(self, self._rules, account, host)
         return known
+
+    @property
+    def remembered(self) -> int:
+        """The bytes of memory for what callers were allowed."""
+        return self._remembered
+
+    def make_room(self, caller: KnownCaller, size: int) -> bool:
+        """Count what a caller will remember; return False if the caller itself is not remembered any more."""
+        while self._remembered + size > self.remembered_limit and self._callers:
+            self._forget(next(iter(self._callers)))
+        if self._callers.get((caller.name, caller.host)) is not caller:
+            return False
+        self._remembered += size
+        return True
+
+    def give_back(self, size: int) -> None:
+        """Count no more what a caller has forgotten."""
+        self._remembered -= size
+
+    def _forget(self, key: tuple[str, str]) -> None:
+        self._callers.pop(key).forget()
 
     def _failed(self, request: Request, name: str, refusal: RequestRefused, reason: str) -> RequestRefused:
         """Note a failed attempt; after too many of them its connection is closed behind the answer."""
@@ -281,7 +312,7 @@ class LetIn:
 class KnownCaller:
     """One account at one address, with what it was allowed so far; implements ``Caller``."""
 
-    __slots__ = ("_guard", "_may", "_passed", "_rules", "account", "host", "key")
+    __slots__ = ("_guard", "_may", "_passed", "_remembered", "_rules", "account", "host", "key")
 
     def __init__(self, guard: Guard, rules: Rules, account: Account, host: str) -> None:
         self._guard = guard
@@ -291,6 +322,7 @@ class KnownCaller:
         self.key = SigningKey(account.secret)
         self._passed: set[tuple[object, ...]] = set()
         self._may: dict[Need, bool] = {}
+        self._remembered = 0
 
     @property
     def name(self) -> str:
@@ -327,11 +359,8 @@ class KnownCaller:
             self.require(request, need)
         if any(map(is_change, needs)):  # each is told of
             return
-        if sum(len(name) for name in names if name) > MAX_KIND_CHARACTERS:
-            return
-        if len(self._passed) >= MAX_PASSED:
-            self._passed.clear()
-        self._passed.add(kind)
+        if self._has_room(names):
+            self._passed.add(kind)
 
     def may(self, need: Need, /) -> bool:
         """Return whether the account, as it is now, is enabled, and has the same secret key and a right."""
@@ -344,10 +373,29 @@ class KnownCaller:
         """Return whether the account has a right; remembered, because many connections may be asked about."""
         found = self._may.get(need)
         if found is None:
-            if len(self._may) >= MAX_PASSED:
-                self._may.clear()
-            found = self._may[need] = not self._rules.judges or self.account.judge(need, self.host).allowed
+            found = not self._rules.judges or self.account.judge(need, self.host).allowed
+            if self._has_room([need.name]):
+                self._may[need] = found
         return found
+
+    def forget(self) -> None:
+        """Forget what the account was allowed: the next request is judged again."""
+        self._passed.clear()
+        self._may.clear()
+        self._guard.give_back(self._remembered)
+        self._remembered = 0
+
+    def _has_room(self, names: list[str | None]) -> bool:
+        """Count one more kind or right with these names; return False if it is not to be remembered."""
+        if sum(len(name) for name in names if name) > MAX_KIND_CHARACTERS:
+            return False
+        if len(self._passed) + len(self._may) >= MAX_PASSED:
+            self.forget()
+        size = KIND_BYTES + sum(sys.getsizeof(name) for name in names if name)
+        if not self._guard.make_room(self, size):
+            return False
+        self._remembered += size
+        return True
 
     def may_get(self, request: Request, needs: Iterable[Need], /) -> bool:
         """Return whether a client of the account may get a request of the broker; a refusal is noted."""

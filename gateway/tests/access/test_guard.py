@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.access.audit import Told
-from gateway.access.guard import MAX_KIND_CHARACTERS, MAX_PASSED, SEARCHED_BYTES, Guard
+from gateway.access.guard import MAX_CALLERS, MAX_KIND_CHARACTERS, MAX_PASSED, SEARCHED_BYTES, Guard
 from gateway.access.plain.accounts import PlainAccount
 from gateway.access.refusals import MAX_NAME
 from gateway.broker.door import RequestAdmission
@@ -281,6 +281,52 @@ def test_what_is_remembered_of_a_caller_does_not_grow_without_end(tmp_path: Path
         fields = {"topic": "t" * length, "queueId": "0"}
         asked(peer, RemotingCommand(RequestCode.GET_MIN_OFFSET, ext_fields=fields), shop)
         assert len(caller._passed) == remembered
+    broker.stop()
+
+
+def test_what_all_callers_remember_has_one_limit_and_the_oldest_caller_makes_room() -> None:
+    guard = guard_of(FakeAccount("shop", *everything()))
+    guard.remembered_limit = limit = 100_000
+    for host in range(100):
+        caller = guard.known("shop", f"10.0.0.{host}")
+        assert caller is not None
+        for number in range(20):
+            caller.has(Need(Kind.TOPIC, f"{number}".rjust(100, "t"), PUB))
+            assert guard.remembered <= limit
+        assert len(caller._may) == 20
+        if host == 0:
+            first, each = caller, guard.remembered
+    assert each > 20 * 100
+    assert len(guard._callers) == limit // each
+    assert sum(known._remembered for known in guard._callers.values()) == guard.remembered
+    assert not first._may
+    assert first.has(Need(Kind.TOPIC, "t", PUB))
+    assert not first._may, "nobody would forget it"
+    guard._accounts.accounts["shop"] = FakeAccount("shop")  # type: ignore[attr-defined]
+    before = guard.remembered
+    for known in list(guard._callers.values()):
+        guard.known("shop", known.host)
+    assert before > guard.remembered == 0
+
+
+def test_the_oldest_caller_makes_room_for_a_new_one_and_others_stay() -> None:
+    guard = guard_of(SHOP)
+    for host in range(MAX_CALLERS + 5):
+        guard.known("shop", str(host))
+    assert list(guard._callers) == [("shop", str(host)) for host in range(5, MAX_CALLERS + 5)]
+
+
+def test_a_request_is_not_remembered_beyond_the_limit_of_all(tmp_path: Path) -> None:
+    shop = FakeAccount("shop", *everything())
+    guard = guard_of(shop)
+    guard.remembered_limit = 1_000
+    broker = broker_with(tmp_path, guard)
+    for host in range(1, 9):
+        peer = broker.conversation.connect(f"10.0.0.{host}")
+        fields = {"topic": "t" * 400, "queueId": "0"}
+        asked(peer, RemotingCommand(RequestCode.GET_MIN_OFFSET, ext_fields=fields), shop)
+        assert 0 < guard.remembered <= 1_000
+    assert [caller.host for caller in guard._callers.values() if caller._passed] == ["10.0.0.8"]
     broker.stop()
 
 
