@@ -147,6 +147,8 @@ class PlainFiles:
 
     def _changed(self, path: Path, change: Change) -> PlainAccounts:
         """Change the text of a file that no other process changes meanwhile."""
+        if len(self._used.keys() | {path}) > MAX_FILES:
+            raise ValueError(f"{path} would be one more than {MAX_FILES} files of accounts")
         before, text = self._edited(path, change)
         content = text.encode()
         try:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.access.plain.changes import AccountChange
 from gateway.access.plain.files import EMPTY, MAX_FILES, MOST_UNREST, PlainFiles, main_file
 from gateway.access.plain.parsing import AccountsFileError
 from gateway.errors import SettingsError
@@ -221,6 +222,21 @@ def test_too_many_files_are_refused(files: PlainFiles, write: Write, monkeypatch
         write(f"acl/{number}.yml", f"account0{number}")
     with pytest.raises(SettingsError, match="more than 2 files of accounts"):
         files.load()
+
+
+def test_a_request_makes_no_file_that_is_one_too_many(
+    files: PlainFiles, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.access.plain.files.MAX_FILES", 2)
+    for number in range(2):
+        write(f"acl/{number}.yml", f"account0{number}")
+    files.main.unlink(missing_ok=True)
+    files.load()
+    with pytest.raises(ValueError, match="one more than 2 files of accounts"):
+        files.change(AccountChange(name="account2", secret="12345678"))
+    assert not files.main.exists()
+    files.change(AccountChange(name="account00", is_admin=True))
+    assert len(files.load().accounts) == 2
 
 
 def test_too_many_accounts_in_all_files_are_refused(
