@@ -40,6 +40,8 @@ MAX_PASSED: Final = 1_000
 """The kinds of requests of one caller that are remembered as allowed; then all are forgotten."""
 MAX_REMEMBERED_BYTES: Final = 67_108_864
 """The memory of what all callers were allowed; the caller remembered longest is then forgotten."""
+UTF8_BYTES: Final = 4
+"""The bytes of a character in UTF-8, at most."""
 KIND_BYTES: Final = 256
 """The memory of one remembered kind or right besides its names, at most."""
 MAX_KIND_CHARACTERS: Final = 512
@@ -391,7 +393,7 @@ class KnownCaller:
             return False
         if len(self._passed) + len(self._may) >= MAX_PASSED:
             self.forget()
-        size = KIND_BYTES + sum(sys.getsizeof(name) for name in names if name)
+        size = KIND_BYTES + sum(_bytes_of(name) for name in names if name)
         if not self._guard.make_room(self, size):
             return False
         self._remembered += size
@@ -473,6 +475,11 @@ class KnownCaller:
         if not account.is_admin and code not in rules.free_codes:
             self._guard.note(request, account.name, f"Cluster:{rules.cluster}", Action(0), "no admin")
             raise rules.refusals.no_admin(account.name, code, self.host, rules.cluster)
+
+
+def _bytes_of(name: str) -> int:
+    """Return the memory of a name, with its UTF-8 form, which Python keeps beside it once somebody has asked for it."""
+    return sys.getsizeof(name) + (0 if name.isascii() else UTF8_BYTES * len(name))
 
 
 def _no_client(_channel: Channel) -> str:

@@ -309,6 +309,20 @@ def test_what_all_callers_remember_has_one_limit_and_the_oldest_caller_makes_roo
     assert before > guard.remembered == 0
 
 
+def test_a_remembered_name_counts_with_the_form_that_python_keeps_beside_it() -> None:
+    guard = guard_of(FakeAccount("shop", *everything()))
+    caller = guard.known("shop", "10.0.0.9")
+    assert caller is not None
+    counted = []
+    for character in "t\u00e4\u4e2d\U0001f600":
+        name, before = character * 500, guard.remembered
+        caller.has(Need(Kind.TOPIC, name, PUB))
+        counted.append(guard.remembered - before)
+        assert counted[-1] > len(name) + (0 if name.isascii() else len(name.encode()))
+    assert counted == sorted(counted)
+    assert counted[-1] > 8 * 500
+
+
 def test_the_oldest_caller_makes_room_for_a_new_one_and_others_stay() -> None:
     guard = guard_of(SHOP)
     for host in range(MAX_CALLERS + 5):
