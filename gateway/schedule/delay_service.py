@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
@@ -462,7 +462,7 @@ class DelayService:
             return
         letter = dead_letter(message) if status.is_final else None
         if letter is not None:
-            _log_final("delayed retry goes to the dead letters", level, queue_offset, result)
+            log.error("delayed retry goes to the dead letters", **_facts(level, queue_offset, result))
             letter.queue_id = self._delivery_queue(letter.topic, 0, self._store.stored_end)
             self._store.append(letter, partial(self._stored, level, release, queue_offset))
             return
@@ -471,7 +471,7 @@ class DelayService:
             release.stored.add(queue_offset)
             release.log_end = max(release.log_end, result.commit_log_offset + result.size)
         elif status.is_final:
-            _log_final("delayed message given up", level, queue_offset, result)
+            log.error("delayed message given up", **_facts(level, queue_offset, result))
             self.given_up += 1
         else:
             log.error("release failed", delay_level=level.level, offset=queue_offset, status=status.name)
@@ -492,16 +492,15 @@ class DelayService:
             self._sleep(level, RETRY_MS if release.has_failed else level.next_due_ms - self._clock())
 
 
-def _log_final(event: str, level: _Level, queue_offset: int, result: PutResult) -> None:
-    """Log what becomes of a message that its topic can never take; its waiting copy can still be read at its offset."""
-    log.error(
-        event,
-        delay_level=level.level,
-        offset=queue_offset,
-        topic=result.topic,
-        message_id=result.message.property_map.get(PropertyName.UNIQ_KEY, ""),
-        status=result.status.name,
-    )
+def _facts(level: _Level, queue_offset: int, result: PutResult) -> dict[str, Any]:
+    """Return the facts of a message that its topic can never take; its waiting copy can still be read at its offset."""
+    return {
+        "delay_level": level.level,
+        "offset": queue_offset,
+        "topic": result.topic,
+        "message_id": result.message.property_map.get(PropertyName.UNIQ_KEY, ""),
+        "status": result.status.name,
+    }
 
 
 def _without_light_queues(message: OutgoingMessage) -> OutgoingMessage:
