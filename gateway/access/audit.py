@@ -39,13 +39,13 @@ MAX_BYTES: Final = 256
 REFUSED: Final = "refused"
 CHANGED: Final = "changed"
 MORE_OF_HOST: Final = "and more of this host"
-_NO_CODE: Final = -1
 
 
 class Told(NamedTuple):
     """A refusal, or a change that was admitted, for log and audit.
 
     :param account: the name that the peer gave, whether or not there is such an account; "" for none.
+    :param code: the request's code; None if the line stands for different requests of a host.
     :param resource: ``Topic:orders``; "" if the request did not get as far as that.
     :param rule: the rule or the reason, never with a secret or a signature.
     :param client: the client id that the peer gave; "" if it gave none.
@@ -53,7 +53,7 @@ class Told(NamedTuple):
 
     account: str
     host: str
-    code: int
+    code: int | None
     resource: str
     action: str
     rule: str
@@ -87,8 +87,8 @@ class _Entry:
             "account": told.account,
             "host": told.host,
             "client": told.client,
-            "code": "" if told.code == _NO_CODE else told.code,
-            "request": "" if told.code == _NO_CODE else request_code_name(told.code),
+            "code": "" if told.code is None else told.code,
+            "request": "" if told.code is None else request_code_name(told.code),
             "resource": told.resource,
             "action": told.action,
             "rule": told.rule,
@@ -137,7 +137,7 @@ class Audit:
         if self._refusals.repeats(told):
             return
         if self._lines.failed(told.host):
-            told = Told("", counted_host(told.host), _NO_CODE, "", "", MORE_OF_HOST)
+            told = Told("", counted_host(told.host), None, "", "", MORE_OF_HOST)
             if self._refusals.repeats(told):
                 return
         self._refusals.add(told, _Entry(self._clock_ms(), REFUSED, told))

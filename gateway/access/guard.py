@@ -253,7 +253,7 @@ class Guard:
             account=cut(name),
             remote=request.channel.remote_text,
             client=cut(refused.client),
-            code=request_code_name(refused.code),
+            code=request_code_name(request.command.code),
             resource=cut(resource),
             action=refused.action,
             rule=rule,
