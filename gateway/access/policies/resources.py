@@ -89,7 +89,6 @@ def network_of(text: str) -> Network | None:
     return ipaddress.ip_network((mapped, network.prefixlen - 96), strict=False)
 
 
-@lru_cache(CACHED)
 def networks_of(texts: tuple[str, ...]) -> Networks:
     """Return the networks of texts in the form in which one look for each size finds an address."""
     found: dict[tuple[int, int], set[int]] = {}
