@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from gateway.errors import RequestRefused
-from gateway.metadata.names import MAX_GROUP_CHARACTERS, POP_RETRY_SEPARATOR, RETRY_TOPIC_PREFIX
+from gateway.metadata.names import MAX_GROUP_CHARACTERS, POP_RETRY_SEPARATOR
 from gateway.remoting.declared import Action, Kind, Named, Need, Right
 from gateway.remoting.dispatch import Request
 from wire.message.light_queues import lite_names
 from wire.message.properties import PropertyName
 from wire.message.record import StoredMessage
+from wire.message.topic_prefixes import RETRY_TOPIC_PREFIX
 
 MAX_NAMES: Final = 1000
 """The most names of one field; a request with more needs Update of the cluster."""

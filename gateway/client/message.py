@@ -21,6 +21,7 @@ from wire.message.flags import SysFlag
 from wire.message.message_id import unpack_host
 from wire.message.properties import KEYS_SEPARATOR, PropertyName
 from wire.message.record import StoredMessage
+from wire.message.topic_prefixes import RETRY_TOPIC_PREFIX
 
 MAX_DELAY_LEVEL: Final = 64
 """The highest delay level of a message. Brokers lower a level to their own highest (18 by default).
@@ -138,7 +139,7 @@ class ReceivedMessage:
         """The topic of the message; for a redelivered message the original topic, not the retry topic."""
         record = self.record
         topic = record.topic
-        if topic[:7] == "%RETRY%":
+        if topic.startswith(RETRY_TOPIC_PREFIX):
             topic = record.property_map.get(PropertyName.RETRY_TOPIC, topic)
         return without_namespace(self._namespace, topic) if self._namespace else topic
 

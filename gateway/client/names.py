@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 from gateway.client.errors import MessageRefused
+from wire.message.topic_prefixes import DEAD_LETTER_TOPIC_PREFIX, RETRY_TOPIC_PREFIX
 
 MAX_TOPIC_CHARS: Final = 127
 """The value of upstream's ``Validators.TOPIC_MAX_LENGTH``; never change this value."""
@@ -48,8 +49,6 @@ def check_name(part: str, name: str, most_chars: int) -> None:
         raise MessageRefused(part, f"{name!r} may contain letters, digits and the characters %|_- only")
 
 
-RETRY_PREFIX: Final = "%RETRY%"
-DLQ_PREFIX: Final = "%DLQ%"
 _SEPARATOR: Final = "%"
 _SYSTEM_PREFIXES: Final = ("rmq_sys_", "CID_RMQ_SYS_")
 _SYSTEM_NAMES: Final = frozenset(
@@ -90,7 +89,7 @@ def without_namespace(namespace: str, name: str) -> str:
 
 
 def _split(name: str) -> tuple[str, str]:
-    for prefix in (RETRY_PREFIX, DLQ_PREFIX):
+    for prefix in (RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX):
         if name.startswith(prefix):
             return prefix, name[len(prefix) :]
     return "", name

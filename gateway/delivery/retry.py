@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gateway.metadata.names import DEAD_LETTER_TOPIC_PREFIX, RETRY_TOPIC_PREFIX
+from wire.message.topic_prefixes import DEAD_LETTER_TOPIC_PREFIX, RETRY_TOPIC_PREFIX
 
 FIRST_RETRY_DELAY_LEVEL = 3
 """The first delay level (3, 10 s) of a message sent back without a level; each further retry waits one level more."""

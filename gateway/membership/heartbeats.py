@@ -12,7 +12,7 @@ from gateway.membership.clients import Clients, ConnectedClient
 from gateway.membership.consumers import Consumers
 from gateway.membership.producers import Producers
 from gateway.metadata.groups import Groups
-from gateway.metadata.names import RETRY_TOPIC_PREFIX, group_name_fault, has_retry_topic
+from gateway.metadata.names import group_name_fault, has_retry_topic
 from gateway.metadata.topics import Topics
 from gateway.remoting.channel import Channel
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
@@ -21,6 +21,7 @@ from wire.bodies.heartbeat import ConsumerData, HeartbeatData
 from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.codes import ResponseCode
 from wire.message.flags import Permission, TopicFlag
+from wire.message.topic_prefixes import RETRY_TOPIC_PREFIX
 
 MAX_GROUPS_PER_HEARTBEAT = 1_000
 """The number of producer and consumer groups in one heartbeat."""

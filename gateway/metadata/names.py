@@ -11,6 +11,7 @@ from typing import Final
 
 from gateway.errors import RequestRefused
 from wire.codes import ResponseCode
+from wire.message.topic_prefixes import DEAD_LETTER_TOPIC_PREFIX, RETRY_TOPIC_PREFIX
 
 MAX_TOPIC_CHARACTERS = 127
 """The longest name of a topic. Never change: a version 1 record keeps the topic's length in one signed byte."""
@@ -19,8 +20,6 @@ MAX_GROUP_CHARACTERS = 255
 _ALLOWED = re.compile(r"[%|a-zA-Z0-9_-]+")
 _RULE = "only letters, digits, '%', '|', '_' and '-' are allowed"
 
-RETRY_TOPIC_PREFIX: Final = "%RETRY%"
-DEAD_LETTER_TOPIC_PREFIX: Final = "%DLQ%"
 POP_RETRY_SEPARATOR = "+"
 """The character between group and topic in a pop retry topic of the second form; no other name may contain it."""
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"

@@ -30,6 +30,7 @@ from wire.disk.config_json import TopicsFile
 from wire.errors import LayoutError
 from wire.message.flags import Permission
 from wire.message.light_queues import is_light_queue
+from wire.message.topic_prefixes import DEAD_LETTER_TOPIC_PREFIX, RETRY_TOPIC_PREFIX
 
 if TYPE_CHECKING:
     from gateway.clock import Milliseconds
@@ -253,7 +254,7 @@ class Topics(NamedConfigs[TopicsFile, TopicConfig]):
             log.warning("messages without a topic left alone", topic=topic, queues=queue_count, reason=fault)
             return None
         log.warning("topic restored from its messages", topic=topic, queues=queue_count)
-        is_a_groups = topic.startswith((names.RETRY_TOPIC_PREFIX, names.DEAD_LETTER_TOPIC_PREFIX))
+        is_a_groups = topic.startswith((RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX))
         least = 1 if is_a_groups else self._settings.default_topic_queue_nums
         queues = min(max(queue_count, least), MAX_QUEUES)
         config = TopicConfig(topic, queues, queues, Permission.READ_WRITE)

@@ -13,15 +13,10 @@ from typing import TypeAlias
 import msgspec
 
 from gateway.errors import GatewayError
-from gateway.metadata.names import (
-    DEAD_LETTER_TOPIC_PREFIX,
-    HALF_TOPIC,
-    RETRY_TOPIC_PREFIX,
-    SCHEDULE_TOPIC,
-    topic_name_fault,
-)
+from gateway.metadata.names import HALF_TOPIC, SCHEDULE_TOPIC, topic_name_fault
 from wire.message.properties import PropertyName, build_properties
 from wire.message.record import OutgoingMessage, StoredMessage, restated
+from wire.message.topic_prefixes import DEAD_LETTER_TOPIC_PREFIX, RETRY_TOPIC_PREFIX
 
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LEVEL = re.compile(r"(\d{1,9})([smhd])")

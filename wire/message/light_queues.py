@@ -15,11 +15,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from wire.message.properties import PropertyName
+from wire.message.topic_prefixes import RETRY_TOPIC_PREFIX
 
 LIGHT_QUEUE_PREFIX: Final = "%LMQ%"
 LIGHT_QUEUE_ID: Final = 0
 SEPARATOR: Final = ","
-UNDISPATCHED_TOPICS: Final = ("%RETRY%", "rmq_sys_", "RMQ_SYS_TRANS_", "SCHEDULE_TOPIC_XXXX")
+UNDISPATCHED_TOPICS: Final = (RETRY_TOPIC_PREFIX, "rmq_sys_", "RMQ_SYS_TRANS_", "SCHEDULE_TOPIC_XXXX")
 """The prefixes of topics whose messages are in no light queue.
 
 Such messages come to their own topic later, or were there before. Copies of a message keep the offsets of the original,

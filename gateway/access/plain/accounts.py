@@ -17,8 +17,9 @@ from typing import Final
 from gateway.access.model import Ruling, needs_own_name
 from gateway.access.plain.addresses import NOTHING, AddressPattern, address_of
 from gateway.access.plain.permissions import DENY, WORDS
-from gateway.metadata.names import RETRY_TOPIC_PREFIX, TRACE_TOPIC
+from gateway.metadata.names import TRACE_TOPIC
 from gateway.remoting.declared import Action, Kind, Need
+from wire.message.topic_prefixes import RETRY_TOPIC_PREFIX
 
 SHORTEST_KEY: Final = 7
 """The least number of characters of an access key and of a secret key (upstream: more than 6)."""

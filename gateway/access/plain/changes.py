@@ -17,8 +17,8 @@ from gateway.access.plain.addresses import parse_pattern
 from gateway.access.plain.document import ACCOUNTS, GROUPS, TOPICS, VERSION, WHITE, Document
 from gateway.access.plain.editing import Editing, member, written
 from gateway.access.plain.permissions import parse_entry, parse_word
-from gateway.metadata.names import RETRY_TOPIC_PREFIX
 from gateway.settings.declare import MASK
+from wire.message.topic_prefixes import RETRY_TOPIC_PREFIX
 from wire.safe_text import UNSAFE
 
 MAX_TEXT: Final = 1_024

@@ -16,7 +16,7 @@ from gateway.access.plain.accounts import SHORTEST_KEY, PlainAccount
 from gateway.access.plain.addresses import AddressPattern, listed_in, parse_pattern
 from gateway.access.plain.parsing import Node, Parsing
 from gateway.access.plain.permissions import DENY, parse_entry, parse_word
-from gateway.metadata.names import RETRY_TOPIC_PREFIX
+from wire.message.topic_prefixes import RETRY_TOPIC_PREFIX
 
 T = TypeVar("T")
 

@@ -15,9 +15,10 @@ from gateway.access.plain.permissions import DENY, WORDS
 from gateway.access.policies.policy import EVERY, PolicyDecision, PolicyEntry, PolicyType
 from gateway.access.policies.resources import ANY, Pattern, Resource
 from gateway.access.policies.users import User, UserType
-from gateway.metadata.names import RETRY_TOPIC_PREFIX, TRACE_TOPIC
+from gateway.metadata.names import TRACE_TOPIC
 from gateway.remoting.declared import Action
 from gateway.telemetry.logs import EventLog
+from wire.message.topic_prefixes import RETRY_TOPIC_PREFIX
 
 log = EventLog("access")
 

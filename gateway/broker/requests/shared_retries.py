@@ -14,9 +14,9 @@ from gateway.delivery.filters.turns import FilterTurns
 from gateway.delivery.pop.receipts import RETRY_V1, is_of_another, pop_retry_topic
 from gateway.delivery.retry import retry_topic
 from gateway.metadata.groups import Groups
-from gateway.metadata.names import RETRY_TOPIC_PREFIX
 from gateway.remoting.dispatch import Request
 from wire.message.properties import PropertyName
+from wire.message.topic_prefixes import RETRY_TOPIC_PREFIX
 
 
 def readable(request: Request, topic: str, group: str = "", accepts: MessageFilter = EVERYTHING) -> MessageFilter:

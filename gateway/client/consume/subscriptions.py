@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gateway.client.errors import ConfigurationError
-from gateway.client.names import RETRY_PREFIX, check_topic
+from gateway.client.names import check_topic
 from wire.bodies.consume_kinds import EXPRESSION_TYPE_SQL92, EXPRESSION_TYPE_TAG
 from wire.errors import BodyError
 from wire.message.tags import MATCH_ALL, TagExpression, parse_tag_expression
+from wire.message.topic_prefixes import RETRY_TOPIC_PREFIX
 
 if TYPE_CHECKING:
     from wire.bodies.subscriptions import SubscriptionData
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def retry_topic(group: str) -> str:
     """Return the name of the topic in which a group's failed messages come again."""
-    return RETRY_PREFIX + group
+    return RETRY_TOPIC_PREFIX + group
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from gateway.client.formats.send_form import json_text
 from gateway.client.message import Message, check_is_message, check_size, message_properties
 from wire.message.batch import MAX_BATCH_PARTS, MIN_PART_BYTES, BatchPart
 from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, build_properties
+from wire.message.topic_prefixes import RETRY_TOPIC_PREFIX
 
 _NO_MORE: Final[Mapping[str, str]] = {}
 
@@ -93,7 +94,7 @@ def check_batch(messages: Sequence[Message]) -> None:
             raise MessageRefused("batch", "has messages with and without wait_store_msg_ok")
         if message.is_delayed:
             raise MessageRefused("batch", "has a delayed message: send it alone")
-    if first.topic.startswith("%RETRY%"):
+    if first.topic.startswith(RETRY_TOPIC_PREFIX):
         raise MessageRefused("batch", "is for a retry topic: send the messages one by one")
 
 

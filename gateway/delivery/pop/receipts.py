@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.delivery.retry import retry_topic
 from gateway.errors import RequestRefused
-from gateway.metadata.names import RETRY_TOPIC_PREFIX
 from wire.codes import ResponseCode
+from wire.message.topic_prefixes import RETRY_TOPIC_PREFIX
 
 if TYPE_CHECKING:
     from gateway.metadata.groups import Groups

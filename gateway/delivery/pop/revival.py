@@ -17,7 +17,7 @@ from gateway.delivery.retry import dead_letter_topic
 from gateway.delivery.surroundings import BrokerTables, DeliverySurroundings
 from gateway.errors import RequestRefused
 from gateway.in_thread import Failed
-from gateway.metadata.names import RETRY_TOPIC_PREFIX, topic_name_fault
+from gateway.metadata.names import topic_name_fault
 from gateway.settings import Settings
 from gateway.store.message_store import MessageStore
 from gateway.store.reading.get_result import GetResult, GetStatus
@@ -26,6 +26,7 @@ from wire.errors import RecordError
 from wire.message.flags import Permission
 from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, append_properties, build_properties
 from wire.message.record import OutgoingMessage, StoredMessage, once_more, parse_records, restated
+from wire.message.topic_prefixes import RETRY_TOPIC_PREFIX
 
 AT_ONCE: Final = 16
 """The number of check points whose messages are delivered again at the same time; further check points wait."""

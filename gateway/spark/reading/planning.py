@@ -19,6 +19,7 @@ from gateway.spark.errors import Away, DataLoss, OptionRefused, SparkSourceError
 from gateway.spark.offsets import EARLIEST, LATEST, QueueNumbers
 from gateway.spark.options import Bound, Edge, ReadOptions
 from gateway.spark.spelling import did_you_mean
+from wire.message.topic_prefixes import DEAD_LETTER_TOPIC_PREFIX, RETRY_TOPIC_PREFIX
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ _SYSTEM_TOPICS: Final = frozenset(
     | {"CHECKPOINT_TOPIC", "BenchmarkTest"}
 )
 _SYSTEM_PREFIXES: Final = ("RMQ_SYS_", "rmq_sys_")
-_GROUP_PREFIXES: Final = ("%RETRY%", "%DLQ%")
+_GROUP_PREFIXES: Final = (RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from gateway.store.put_result import Places, PutOutcome
 from gateway.store.queues.consume_queue import ConsumeQueue
@@ -23,12 +22,7 @@ from wire.message.light_queues import (
 )
 from wire.message.properties import PropertyName, build_properties
 from wire.message.record import OutgoingMessage
-
-DEAD_LETTERS: Final = "%DLQ%"
-"""The prefix of topics whose messages are put into no light queue.
-
-Apache RocketMQ puts them there, so readers of the log believe the offsets of a dead letter that has some.
-"""
+from wire.message.topic_prefixes import DEAD_LETTER_TOPIC_PREFIX
 
 
 class LightQueues:
@@ -50,10 +44,11 @@ class LightQueues:
 
         Return None if there would be too many light queues. A dead letter is in no light queue, as the original is in
         them already; the dead letter loses the original's offsets, which readers of the log would take for its own.
+        Apache RocketMQ puts dead letters there, so readers of the log believe the offsets of one that has some.
 
         :param taken: the next offset of each queue in which neighbours of the same append took places; updated here.
         """
-        if message.topic.startswith(DEAD_LETTERS):
+        if message.topic.startswith(DEAD_LETTER_TOPIC_PREFIX):
             _leave_out_offsets(message)
             return ()
         if message.topic.startswith(UNDISPATCHED_TOPICS):

@@ -18,13 +18,12 @@ from gateway.store.queues.queue_ends import NOT_THERE, KnownTopic, QueueEnds, qu
 from gateway.store.queues.queue_journal import QueueJournal
 from wire.disk.consume_queue import UNIT, UNIT_BYTES
 from wire.disk.queue_extension import ExtensionUnit
+from wire.message.topic_prefixes import RETRY_TOPIC_PREFIX
 
 ExtendedMessage: TypeAlias = tuple[int, int, ExtensionUnit]
 """The message's offset in the log, its size in bytes, and the data that the queue's extension keeps of it."""
 
 
-RETRY_PREFIX: Final = "%RETRY%"
-"""The first characters of retry topics, which are deleted with the topics whose messages come again there."""
 MANY_IDS: Final = 1 << 62
 """The end of the ids of a topic that has a queue with a negative id."""
 
@@ -82,7 +81,7 @@ class ConsumeQueues:
     def _note_id(self, topic: str, queue_id: int) -> None:
         """Note that a topic has a queue, so that its queues are found without a look at all others."""
         known = self._id_ends.get(topic, 0)
-        if not known and topic.startswith(RETRY_PREFIX):
+        if not known and topic.startswith(RETRY_TOPIC_PREFIX):
             self._retry_topics[topic] = None
         end = queue_id + 1 if queue_id >= 0 else MANY_IDS
         if end > known:

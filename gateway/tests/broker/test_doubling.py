@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from gateway.metadata.names import RETRY_TOPIC_PREFIX
 from gateway.remoting.declared import Size
 from gateway.tests.broker.popping import popping
 from gateway.tests.broker.whole_broker import WholeBroker, sending
@@ -28,6 +27,7 @@ from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers import admin, groups, offsets, pop, topics
 from wire.headers.declare import Header
+from wire.message.topic_prefixes import RETRY_TOPIC_PREFIX
 
 SIZE = 400
 SILENCE_S = 500.0

@@ -21,13 +21,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC, RETRY_TOPIC_PREFIX, SCHEDULE_TOPIC
+from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC
 from gateway.store.put_result import PutOutcome, each_result
 from gateway.tests.simulation.machine import Machine
 from gateway.tests.simulation.process import Process
 from gateway.tests.simulation.world import US_PER_S, World
 from wire.message.properties import PropertyName
 from wire.message.record import END_OF_FILE_BYTES, build_blank, parse_records
+from wire.message.topic_prefixes import RETRY_TOPIC_PREFIX
 
 GROUP = "readers"
 SAVED_AFTER_US = 7 * US_PER_S

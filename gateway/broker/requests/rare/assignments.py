@@ -13,7 +13,6 @@ from gateway.broker.awaiting import saved
 from gateway.broker.desk import Desk, DeskRequests
 from gateway.delivery.assignment import OrderedQueues, assigned, assigned_for_pop
 from gateway.errors import RequestRefused
-from gateway.metadata.names import RETRY_TOPIC_PREFIX
 from gateway.remoting.declared import CLUSTER_GET, GET, SERVED, SUB, UPDATE, Size, needs
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.long_lists import list_text, table_of_texts, table_text
@@ -33,6 +32,7 @@ from wire.bodies.pop import (
 )
 from wire.bodies.route import MAX_ROUTE_QUEUES
 from wire.codes import RequestCode, ResponseCode
+from wire.message.topic_prefixes import RETRY_TOPIC_PREFIX
 
 
 class Assignments(DeskRequests):

@@ -16,7 +16,6 @@ from gateway.broker.requests.sending.put_answers import ANSWER_OF, refused_answe
 from gateway.broker.requests.sending.stored_properties import StoredProperties
 from gateway.errors import RequestRefused
 from gateway.metadata.attributes import has_batch_queues
-from gateway.metadata.names import RETRY_TOPIC_PREFIX
 from gateway.remoting.dispatch import Request
 from gateway.schedule.redirect import TIMER_PROPERTIES, delay_level
 from gateway.store.message_store import MessageStore
@@ -28,6 +27,7 @@ from wire.message.digits import write_decimal
 from wire.message.message_id import build_offset_message_ids
 from wire.message.properties import PropertyName, build_properties, parse_properties
 from wire.message.record import OutgoingMessage
+from wire.message.topic_prefixes import RETRY_TOPIC_PREFIX
 from wire.quick.answer_form import AnswerForm
 from wire.quick.message_run import MessageRun
 

@@ -38,13 +38,7 @@ from gateway.delivery.retry import (
 )
 from gateway.errors import RequestRefused
 from gateway.metadata.message_types import mismatch
-from gateway.metadata.names import (
-    DEAD_LETTER_TOPIC_PREFIX,
-    NOT_ALLOWED_SEND_TOPICS,
-    RETRY_TOPIC_PREFIX,
-    WHEEL_TIMER_TOPIC,
-    check_topic_name,
-)
+from gateway.metadata.names import NOT_ALLOWED_SEND_TOPICS, WHEEL_TIMER_TOPIC, check_topic_name
 from gateway.remoting.declared import PUB, needs, on_topic
 from gateway.remoting.dispatch import Dispatch, Request
 from gateway.schedule.redirect import redirect_delayed
@@ -62,6 +56,7 @@ from wire.message.light_queues import UNDISPATCHED_TOPICS
 from wire.message.message_id import build_offset_message_id, write_offset_message_id
 from wire.message.properties import PropertyName, append_properties, parse_properties
 from wire.message.record import NO_PROPERTIES, OutgoingMessage
+from wire.message.topic_prefixes import DEAD_LETTER_TOPIC_PREFIX, RETRY_TOPIC_PREFIX
 from wire.quick.answer_form import AnswerForm
 from wire.quick.sent import SentHeader
 

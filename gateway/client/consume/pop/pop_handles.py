@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from gateway.client.message import ReceivedMessage
-from gateway.client.names import RETRY_PREFIX
 from wire.errors import BodyError
 from wire.headers.declare import parse_int
 from wire.headers.pop import PopMessageResponse
 from wire.message.record import StoredMessage
+from wire.message.topic_prefixes import RETRY_TOPIC_PREFIX
 
 NORMAL: Final = "0"
 RETRY_V1: Final = "1"
@@ -40,12 +40,12 @@ class ReceiptWords(NamedTuple):
 
     def real_topic(self, topic: str, group: str) -> str:
         """Return the topic from which the message was read: a retry topic of the group if the message came again."""
-        if topic.startswith(RETRY_PREFIX):
+        if topic.startswith(RETRY_TOPIC_PREFIX):
             return topic
         if self.retry == RETRY_V1:
-            return f"{RETRY_PREFIX}{group}_{topic}"
+            return f"{RETRY_TOPIC_PREFIX}{group}_{topic}"
         if self.retry == RETRY_V2:
-            return f"{RETRY_PREFIX}{group}+{topic}"
+            return f"{RETRY_TOPIC_PREFIX}{group}+{topic}"
         return topic
 
     def renewed(self, popped_at_ms: int, invisible_ms: int, revive_queue_id: int) -> ReceiptWords:

@@ -11,9 +11,9 @@ from gateway.client.allocation import AllocationStrategy, Averagely
 from gateway.client.connect.settings import ClientSettings, TracedSettings, limited
 from gateway.client.consume.process_queue import CacheLimits
 from gateway.client.errors import ConfigurationError
-from gateway.client.names import RETRY_PREFIX
 from wire.bodies.consume_kinds import ConsumeFromWhere
 from wire.bodies.consume_kinds import MessageModel as MessageModel
+from wire.message.topic_prefixes import RETRY_TOPIC_PREFIX
 
 DEFAULT_DIRECTORY: Final = "~/.rocketmq_offsets"
 """The directory in which the Java client keeps offsets (``rocketmq.client.localOffsetStoreDir``)."""
@@ -44,7 +44,7 @@ def start_of(topic: str, consume_from: ConsumeFrom) -> ConsumeFrom:
     A retry topic is read from its first message, because it holds only messages that failed in this group. A Java group
     that starts at a time skips messages that its retry topic already has.
     """
-    return ConsumeFrom.FIRST_OFFSET if topic.startswith(RETRY_PREFIX) else consume_from
+    return ConsumeFrom.FIRST_OFFSET if topic.startswith(RETRY_TOPIC_PREFIX) else consume_from
 
 
 def timestamp_ms_of(when: datetime.datetime | float | None, now_ms: int) -> int:

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from gateway.client.consume.pop.pop_queue import PopQueue
 from gateway.client.consume.settings.consumer_settings import ConsumerSettings, MessageModel
 from gateway.client.errors import ConfigurationError, RocketMQError, RouteNotFound
-from gateway.client.names import RETRY_PREFIX
 from wire.bodies.consumers import ConsumerListByGroup
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import WireError
 from wire.headers.groups import GetConsumerListByGroupRequest
+from wire.message.topic_prefixes import RETRY_TOPIC_PREFIX
 
 if TYPE_CHECKING:
     from gateway.client.allocation import AllocationStrategy
@@ -168,7 +168,7 @@ class Rebalancing:
                 return False
             return await self._apply(topic, wanted)
         except RouteNotFound as error:
-            if topic.startswith(RETRY_PREFIX):
+            if topic.startswith(RETRY_TOPIC_PREFIX):
                 # Made by the broker at the first heartbeat, and told to the name server a little later, or not at all.
                 self._retry_looks += 1
                 return self._retry_looks > RETRY_TOPIC_LOOKS

@@ -7,7 +7,6 @@ from functools import partial
 from typing import NamedTuple
 
 from gateway.client.consume.pop.pop_handles import NORMAL, RETRY_V1, PopReceipts, ReceiptWords, parse_receipt
-from gateway.client.names import RETRY_PREFIX
 from gateway.metadata.names import revive_topic
 from gateway.tests.simulation.clients import LATE_TOPIC, QUEUES
 from gateway.tests.simulation.ledger import Ledger, Place
@@ -21,6 +20,7 @@ from wire.headers.declare import read_header
 from wire.headers.pop import AckMessageRequest, PopMessageRequest, PopMessageResponse
 from wire.message.properties import PropertyName
 from wire.message.record import parse_records
+from wire.message.topic_prefixes import RETRY_TOPIC_PREFIX
 
 POPPERS = "poppers"
 TOPICS = tuple(dict.fromkeys(topic for topic, _ in QUEUES))
@@ -98,7 +98,7 @@ class Poppers:
             if given is not None:
                 receipt = parse_receipt(given)
             else:
-                kind = RETRY_V1 if record.topic.startswith(RETRY_PREFIX) else NORMAL
+                kind = RETRY_V1 if record.topic.startswith(RETRY_TOPIC_PREFIX) else NORMAL
                 receipt = receipts.next_receipt(kind, record.queue_id, record.queue_offset)
             place = Place(receipt.real_topic(record.topic, POPPERS), int(receipt.queue_id), int(receipt.queue_offset))
             self._world.tell(f"popped {key} {place}")
