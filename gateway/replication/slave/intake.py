@@ -22,6 +22,8 @@ PAUSE_BYTES = 2 * MAX_STRETCH_BODY_BYTES
 """The number of held bytes above which nothing is read from the connection while records are on their way."""
 MOST_AT_ONCE_BYTES = 1024 * 1024
 """The number of bytes whose records are looked at at once, with the rest of a stretch, unless one record is larger."""
+MERGED_BYTES = 4096
+"""The number of bytes below which a stretch becomes part of the held bytes before: each object takes 33 bytes more."""
 MAX_UNDER_WAY_BYTES = 8 * MOST_AT_ONCE_BYTES
 """The number of bytes on their way to the disk from which on the next ones wait."""
 
@@ -61,7 +63,7 @@ class Intake:
         self._store = store
         self._stored = stored
         self._failed = failed
-        self._held: deque[bytes] = deque()
+        self._held: deque[bytes | bytearray] = deque()
         self._held_bytes = 0
         self._needed_bytes = 0
         self._end = 0
@@ -100,11 +102,25 @@ class Intake:
             self._fail(f"the master sends its log from {stretch.offset} on, the log here goes on at {expected}")
             return
         if stretch.body:
-            self._held.append(stretch.body)
-            self._held_bytes += len(stretch.body)
+            self._hold(stretch.body)
         self._store_some()
         if self._held_bytes > MAX_HELD_BYTES:
             self._fail(f"more than {MAX_HELD_BYTES} bytes wait until the records before are confirmed and stored")
+
+    def _hold(self, body: bytes) -> None:
+        """Hold bytes; a small stretch is copied behind the last ones, so that thousands of them take little memory."""
+        held = self._held
+        self._held_bytes += len(body)
+        if not held or len(body) >= MERGED_BYTES or len(held[-1]) >= MOST_AT_ONCE_BYTES:
+            held.append(body)
+            return
+        last = held[-1]
+        if isinstance(last, bytearray):
+            last += body
+        elif len(last) < MERGED_BYTES:
+            held[-1] = bytearray(last) + body
+        else:
+            held.append(bytearray(body))
 
     def close(self) -> None:
         """Take and tell nothing more; records that are on their way to the disk are stored all the same.
@@ -166,13 +182,14 @@ class Intake:
 
     def _taken(self, most: int) -> bytes:
         """Take held bytes out, not many more than asked for."""
-        parts: list[bytes] = []
+        parts: list[bytes | bytearray] = []
         count = 0
         while self._held and count < most:
             parts.append(self._held.popleft())
             count += len(parts[-1])
         self._held_bytes -= count
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        first = parts[0]
+        return first if len(parts) == 1 and isinstance(first, bytes) else b"".join(parts)
 
     def _copied(self, records: CopiedRecords, is_stored: bool) -> None:
         self._under_way -= 1
