@@ -106,6 +106,23 @@ def test_systemd_understands_the_unit_and_finds_it_little_exposed() -> None:
     assert judged.returncode == 0, judged.stdout[-200:]
 
 
+@pytest.mark.parametrize(("undisturbed_turn", "chosen"), [(1, 0), (6, 0), (9, 0), (10, 1)])
+def test_a_python_that_a_neighbour_slows_down_in_most_turns_is_still_known_as_the_faster_one(
+    tmp_path: Path, undisturbed_turn: int, chosen: int
+) -> None:
+    functions = (ROOT / ".ci" / "make-venv").read_text().partition("\npython=")[0]
+    stand_in = f"""
+        work_us() {{
+            [ "$1" = fast ] || {{ echo 180; return; }}
+            echo turn >> turns
+            [ "$(wc -l < turns)" -lt {undisturbed_turn} ] && echo 200 || echo 100
+        }}
+        is_faster fast slow
+    """
+    said = subprocess.run(["sh", "-c", functions + stand_in, "make-venv", "venv"], cwd=tmp_path, check=False)
+    assert said.returncode == chosen
+
+
 def test_point_20_the_image_is_compiled() -> None:
     text = " ".join((ROOT / "docker" / "gateway" / "Dockerfile").read_text().replace("\\\n", " ").split())
     assert "HATCH_BUILD_HOOKS_ENABLE=1 venv/bin/pip wheel" in text
