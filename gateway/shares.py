@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable
-from typing import Generic, TypeVar
+from ipaddress import IPv6Address, IPv6Network
+from typing import Final, Generic, TypeVar
 
 Holder = TypeVar("Holder", bound=Hashable)
 Held = TypeVar("Held")
+
+_IPV6_PREFIX: Final = 64
 
 
 class Shares(Generic[Holder]):
@@ -72,10 +75,25 @@ class Shares(Generic[Holder]):
         )
 
 
-def oldest_of_greediest(held: Collection[Held], holder_of: Callable[[Held], Hashable]) -> Held:
-    """Return what has to give way where there is too much: the oldest that the holder with most of all has.
+def counted_host(host: str) -> str:
+    """Return what counts as one host: an IPv4 address, the network of 64 bits of an IPv6 address, or another text.
+
+    One peer has a whole such network. An IPv4 address that is written as IPv6 counts as IPv4.
+    """
+    if ":" not in host:
+        return host
+    try:
+        address = IPv6Address(host.partition("%")[0])
+    except ValueError:
+        return host
+    return str(address.ipv4_mapped or IPv6Network((address, _IPV6_PREFIX), strict=False))
+
+
+def oldest_of_greediest(held: Collection[Held], host_of: Callable[[Held], str]) -> Held:
+    """Return what has to give way where there is too much: the oldest that the host with most of all has.
 
     :param held: not empty, the oldest first.
     """
-    ((greediest, _),) = Counter(map(holder_of, held)).most_common(1)
-    return next(each for each in held if holder_of(each) == greediest)
+    hosts = [counted_host(host_of(each)) for each in held]
+    ((greediest, _),) = Counter(hosts).most_common(1)
+    return next(each for each, host in zip(held, hosts, strict=True) if host == greediest)

@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from gateway.access.alone import alone
-from gateway.access.failures import Failures, counted_host
+from gateway.access.failures import Failures
 from gateway.clock import Milliseconds, wall_clock_ms
 from gateway.in_thread import Failed, InThread
 from gateway.readable import moment_text
 from gateway.rotated_lines import RotatedLines
+from gateway.shares import counted_host
 from gateway.telemetry.logs import EventLog
 from wire.codes import request_code_name
 from wire.safe_text import safe_json

@@ -7,15 +7,14 @@ somebody who sends the owner's name.
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Final
 
 from gateway.clock import Milliseconds
+from gateway.shares import counted_host
 
 WINDOW_MS: Final = 60_000
 MAX_ADDRESSES: Final = 10_000
 """The number of addresses whose failures are counted; the one that failed first is then forgotten."""
-_IPV6_PREFIX: Final = 64
 
 
 class Failures:
@@ -39,13 +38,3 @@ class Failures:
             del self._counts[next(iter(self._counts))]
         self._counts[key] = begun, count + 1
         return count >= self._limit
-
-
-def counted_host(host: str) -> str:
-    """Return what is counted for an address: the address itself, or its IPv6 network of 64 bits."""
-    if ":" not in host:
-        return host
-    try:
-        return str(ipaddress.ip_network(f"{host.partition('%')[0]}/{_IPV6_PREFIX}", strict=False))
-    except ValueError:
-        return host

@@ -14,7 +14,7 @@ from gateway.errors import RequestRefused
 from gateway.in_thread import InThread
 from gateway.metadata.saved.config_disk import ConfigDisk
 from gateway.metadata.saved.saved_table import Content, SavedTable, next_version
-from gateway.shares import Shares
+from gateway.shares import Shares, counted_host
 from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.codes import ResponseCode
@@ -50,20 +50,21 @@ class Makers:
 
         :raises RequestRefused: SYSTEM_BUSY, the limit or the share of the host is reached.
         """
-        shares = self._shares
+        shares, holder = self._shares, counted_host(host)
         if host == NOBODY:
             if new and shares.used + new > shares.total:
                 raise RequestRefused(ResponseCode.SYSTEM_BUSY, f"the broker has {shares.total} {self.what}, the limit")
-        elif not shares.has_room(host, new):
+        elif not shares.has_room(holder, new):
             raise RequestRefused(
-                ResponseCode.SYSTEM_BUSY, shares.refusal(host, f"{self.what} made automatically for {host}")
+                ResponseCode.SYSTEM_BUSY, shares.refusal(holder, f"{self.what} made automatically for {host}")
             )
 
     def made(self, name: str, host: str = NOBODY) -> None:
         """Count a new name."""
-        self._shares.add(host)
-        if host != NOBODY:
-            self._hosts[name] = host
+        holder = counted_host(host)
+        self._shares.add(holder)
+        if holder != NOBODY:
+            self._hosts[name] = holder
 
     def gone(self, name: str) -> None:
         """Stop counting a name that does not exist any more."""

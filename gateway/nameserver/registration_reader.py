@@ -23,7 +23,7 @@ from gateway.fair_line import FairLine
 from gateway.nameserver.addresses import BrokerAddress
 from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.turns import T, Turns, Work, fail
-from gateway.shares import Shares
+from gateway.shares import Shares, counted_host
 from wire.bodies.registration import RegisterBrokerBody, likely_bytes
 from wire.codes import ResponseCode
 
@@ -95,7 +95,7 @@ class RegistrationReader:
         :raises BodyError: as ``RegisterBrokerBody.parse_in_steps``.
         :raises RequestRefused: SYSTEM_BUSY, too much waits already; SYSTEM_ERROR, the broker left meanwhile.
         """
-        host, channel, body = request.channel.remote[0], request.channel, request.command.body
+        host, channel, body = counted_host(request.channel.remote[0]), request.channel, request.command.body
         cost = likely_bytes(body, compressed)
         is_large = cost > SMALL_BYTES
         held = self._take(host, body)
@@ -159,7 +159,7 @@ class RegistrationReader:
             del self._behind[address]
 
     async def _change_later(self, request: Request, change: Callable[[], Answer]) -> Answer:
-        host = request.channel.remote[0]
+        host = counted_host(request.channel.remote[0])
         held = self._take(host, request.command.body)
         turn: Deferred[None] = Deferred()
         self._changes.append((self._number, turn))

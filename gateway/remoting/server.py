@@ -35,7 +35,7 @@ from gateway.remoting.proxied import Proxies
 from gateway.remoting.tls.first_byte import FirstByte, renewed_identity
 from gateway.remoting.tls.renewal import Renewal
 from gateway.settings import Address, RemotingSettings
-from gateway.shares import Shares
+from gateway.shares import Shares, counted_host
 from gateway.telemetry.logs import EventLog
 from wire.connection import Connection
 from wire.quick.whole import whole_headers
@@ -171,7 +171,7 @@ class RemotingServer(Service):
     def new_protocol(self, address: IAddress | None) -> RemotingProtocol | None:
         """Return a protocol for a connection that arrived, or None if there are too many connections."""
         host, _ = host_of(address)
-        holder = _network_of(host)
+        holder = counted_host(host)
         is_full = self._connected >= self._settings.max_connections
         if is_full or not (self.proxies.lists(host) or self._shares.has_room(holder)):
             reason = self._shares.refusal(holder, "connections of this host (gateway.maxConnections)")
@@ -297,15 +297,6 @@ class _Connections(Factory):
 
     def buildProtocol(self, addr: IAddress | None) -> RemotingProtocol | None:  # noqa: N802
         return self._server.new_protocol(addr)
-
-
-def _network_of(host: str) -> str:
-    """Return a host itself, or the network of 64 bits of an IPv6 address: one peer has many of these."""
-    if ":" not in host:
-        return host
-    from ipaddress import ip_network
-
-    return str(ip_network((host, 64), strict=False))
 
 
 def _port_of(listening: IListeningPort) -> int:

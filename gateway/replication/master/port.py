@@ -45,7 +45,7 @@ from gateway.settings import Address, Settings
 from gateway.settings.addresses import parse_address
 from gateway.settings.replication import REGISTERED
 from gateway.settings.tls import TlsMode
-from gateway.shares import oldest_of_greediest
+from gateway.shares import counted_host, oldest_of_greediest
 from gateway.telemetry.logs import EventLog
 from wire.headers.admin import EnterReplicaResponse
 
@@ -230,7 +230,7 @@ class SlavePort(Factory):
     def _least_needed(self, newest: SlaveLine) -> SlaveLine:
         """Return what gives way: no slave whose reports count, and the only connection of a host only if it is new."""
         others = [one for one in self._lines if one.broker_id is None]
-        has_several = len({one.host for one in others}) < len(others)
+        has_several = len({counted_host(one.host) for one in others}) < len(others)
         return oldest_of_greediest(others, attrgetter("host")) if has_several else newest
 
     def receiver(self, line: SlaveLine, first_byte: int) -> Received | None:
@@ -292,7 +292,7 @@ class SlavePort(Factory):
 
     def _refusal(self, line: SlaveLine, reason: str) -> None:
         """Log once for each host and kind of reason: a slave tries again every 5 s."""
-        kind = line.host, _NUMBER.sub("", reason)
+        kind = counted_host(line.host), _NUMBER.sub("", reason)
         if kind not in self._refused:
             if len(self._refused) >= MAX_SLAVE_CONNECTIONS:
                 self._refused.clear()
@@ -380,7 +380,8 @@ class SlavePort(Factory):
         return fault
 
     def _begin(self, line: SlaveLine, first: int) -> None:
-        self._refused = {kind for kind in self._refused if kind[0] != line.host}
+        host = counted_host(line.host)
+        self._refused = {kind for kind in self._refused if kind[0] != host}
         before = None if line.broker_id is None else self._line_of(line.broker_id)
         if before is not None:
             before.close(f"slave {line.broker_id} has a new connection")

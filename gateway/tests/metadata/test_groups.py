@@ -121,6 +121,17 @@ def test_a_greedy_host_is_refused_while_others_make_groups(open_groups: Open) ->
     assert groups.find("again", "192.0.2.1") is not None
 
 
+def test_the_addresses_of_one_ipv6_network_make_groups_as_one_host(open_groups: Open) -> None:
+    groups = open_groups(max_groups=100)
+    for number in range(75):
+        groups.find(f"g{number}", f"2001:db8::{number:x}")
+    with pytest.raises(RequestRefused, match=r"made automatically for 2001:db8::ffff: 75, of all: 75"):
+        groups.find("more", "2001:db8::ffff")
+    assert groups.find("more", "2001:db8:0:1::1") is not None
+    groups.delete("g0")
+    assert groups.find("again", "2001:db8::ffff") is not None
+
+
 def test_what_apache_wrote_and_we_do_not_know_survives_a_change(open_groups: Open, tmp_path: Path) -> None:
     path = tmp_path / "subscriptionGroup.json"
     path.write_text(

@@ -121,6 +121,13 @@ def test_one_host_leaves_room_for_others(tmp_path: Path) -> None:
     assert len(readings.outcomes) == 5
 
 
+def test_the_addresses_of_one_ipv6_network_are_one_host_whose_registrations_wait(tmp_path: Path) -> None:
+    readings = Readings(tmp_path, 100 * SIZE)
+    for number in range(80):
+        readings.read(f"2001:db8::{number + 1:x}")
+    assert [type(outcome) for outcome in readings.outcomes] == [RequestRefused] * 5
+
+
 def test_changes_that_wait_count_too(tmp_path: Path) -> None:
     readings = Readings(tmp_path, SIZE + 100 * REQUEST_BYTES)
     readings.change("192.0.2.1")

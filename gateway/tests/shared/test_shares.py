@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.shares import Shares, oldest_of_greediest
+from gateway.shares import Shares, counted_host, oldest_of_greediest
 
 
 def taken_by(shares: Shares[str], holder: str) -> int:
@@ -103,3 +103,27 @@ def test_the_oldest_of_who_has_most_gives_way() -> None:
     held = [("b", 1), ("a", 2), ("a", 3), ("c", 4)]
     assert oldest_of_greediest(held, itemgetter(0)) == ("a", 2)
     assert oldest_of_greediest(held[:1], itemgetter(0)) == ("b", 1)
+
+
+def test_the_addresses_of_one_ipv6_network_are_one_host_where_the_greediest_gives_way() -> None:
+    held = [("192.0.2.1", 1), ("192.0.2.1", 2), ("2001:db8::1", 3), ("2001:db8::2", 4), ("2001:db8::3", 5)]
+    assert oldest_of_greediest(held, itemgetter(0)) == ("2001:db8::1", 3)
+
+
+@pytest.mark.parametrize(
+    ("host", "counted"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("2001:db8::ffff:0:0:1", "2001:db8::/64"),
+        ("2001:db8:0:1::1", "2001:db8:0:1::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("::ffff:c000:207", "192.0.2.7"),
+        ("", ""),
+        ("broker-a", "broker-a"),
+        ("a:b", "a:b"),
+    ],
+)
+def test_what_counts_as_one_host(host: str, counted: str) -> None:
+    assert counted_host(host) == counted

@@ -175,6 +175,22 @@ def test_one_host_cannot_hold_all_connections(caplog: pytest.LogCaptureFixture) 
     assert "64 connections at most, the oldest of a host gives way" in facts_of(caplog)[0]["reason"]
 
 
+def test_the_addresses_of_one_ipv6_network_hold_connections_as_one_host() -> None:
+    master = Master(replica_hosts="10.0.0.0/16,2001:db8::/32")
+    counted, other = master.joined(), master.joined("10.0.1.1")
+    greedy = [master.joined(f"2001:db8::{number:x}") for number in range(1, MAX_SLAVE_CONNECTIONS)]
+    others = [master.joined(f"2001:db8:0:{number}::1") for number in (1, 2)]
+    assert [slave.is_closed for slave in greedy[:4]] == [True, True, True, False]
+    assert not any(slave.is_closed for slave in [counted, other, *others, *greedy[3:]])
+
+
+def test_the_addresses_of_one_ipv6_network_are_refused_in_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    master = Master()
+    with caplog.at_level(logging.WARNING):
+        assert all(master.connect(f"2001:db8::{number}").is_closed for number in range(1, 4))
+    assert [facts["peer"] for facts in facts_of(caplog)] == ["2001:db8::1:40000"]
+
+
 def test_a_slave_that_counts_keeps_its_connection_whatever_its_host_opens() -> None:
     master = Master()
     counted = master.joined()

@@ -50,6 +50,14 @@ def test_whoever_asks_too_often_loses_tokens_and_others_keep_theirs() -> None:
     assert tokens.redeem(honest, OTHER, 0.0) == 1
 
 
+def test_whoever_asks_with_many_addresses_of_one_ipv6_network_loses_tokens_and_others_keep_theirs() -> None:
+    tokens = EntryTokens(counted())
+    honest = [tokens.give(OTHER, number, 0.0) for number in range(2)]
+    many = [tokens.give(f"2001:db8::{number:x}", 2, 0.0) for number in range(3 * MAX_TOKENS)]
+    assert tokens.redeem(many[-1], "2001:db8::1", 0.0) is None, "a token counts for its address"
+    assert [tokens.redeem(value, OTHER, 0.0) for value in honest] == [0, 1]
+
+
 def test_other_bytes_are_no_token() -> None:
     tokens = EntryTokens(counted())
     tokens.give(HOST, 1, 0.0)
