@@ -17,8 +17,6 @@ from itertools import pairwise
 from multiprocessing.sharedctypes import Synchronized
 from typing import Any
 
-from gateway.store.disk.entry_kinds import misfits
-from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import offset_name, parse_offset_name
 from gateway.store_tool.checks.checkpoint_check import check_checkpoint, expected_begin, read_checkpoint
 from gateway.store_tool.checks.config_check import check_configs, known_topics
@@ -138,7 +136,7 @@ class Verification:
         self._progress.end()
 
     def _check_kinds(self) -> None:
-        for misfit in misfits(FileLayer(), self.directory.root):
+        for misfit in self.directory.misfits:
             remedy = f"{REPAIR} {self.directory.root} moves it away"
             self.findings.add(Finding(FindingKind.ENTRY_KIND, misfit.path, misfit.what, remedy))
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gateway.settings.store import StoreSettings
+from gateway.store.disk.entry_kinds import Misfit, misfits
 from gateway.store.disk.files import EntryKind, FileLayer
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.mapped_file_queue import MappedFileQueue
@@ -39,6 +40,7 @@ _LARGEST_BYTES = (1 << 31) - 1
 
 A larger file does not show the size of the other files.
 """
+_MAX_OFFSET = (1 << 63) - 1
 _BUSY = frozenset({errno.EAGAIN, errno.EACCES})
 _NO_DIRECTORY = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _FLOCK = struct.Struct("hhqqi")  # struct flock of 64-bit Linux
@@ -68,7 +70,13 @@ class StoreDirectory:
 
     def __init__(self, root: Path, settings: StoreSettings) -> None:
         self.paths = StorePaths(root, settings.commit_log_below(root))
-        self.log_files = _offset_files(self.paths.commit_log)
+        named = _offset_files(self.paths.commit_log)
+        self.log_files = [file for file in named if file.start <= _MAX_OFFSET]
+        self.misfits = misfits(FileLayer(), root)
+        """Entries that no server takes: of a wrong kind, or with a number in their name that is no offset of a log."""
+        named += _offset_files(root / "timerlog")
+        too_large = f"has a number in its name that is larger than {_MAX_OFFSET}, the last offset of a log"
+        self.misfits += [Misfit(file.path, too_large) for file in named if file.start > _MAX_OFFSET]
         self.log_file_bytes = _common_size(self.log_files, settings.mapped_file_size_commit_log)
         self.queues = _queue_folders(self.paths.consume_queue)
         extensions = _queue_folders(self.paths.consume_queue_extension)

@@ -71,7 +71,7 @@ class Repair:
         files.make_directory(self.kept)
         self._write_report()
         for path in misfits:  # at first: one may stand where a file of this repair belongs
-            self._move_entry(path)
+            self._move_any(path)
         if plan.rebuilds:
             self._keep_deletions()
             self._mark_killed()
@@ -119,10 +119,7 @@ class Repair:
                 for name in self._files.list(folder):
                     self._move(folder / name)
         for path in plan.index_files:
-            if path.is_file():
-                self._move(path)
-            else:
-                self._move_entry(path)
+            self._move_any(path)
         if plan.rebuilds:
             self._distrust_checkpoint()
 
@@ -219,6 +216,13 @@ class Repair:
             self._files.unlink(path)
         self._files.fsync_directory(target.parent)
         self._files.fsync_directory(path.parent)
+
+    def _move_any(self, path: Path) -> None:
+        """Move a file, which may be on another disk, or an entry of another kind."""
+        if path.is_file():
+            self._move(path)
+        else:
+            self._move_entry(path)
 
     def _move_entry(self, path: Path) -> None:
         """Move an entry of any kind as a whole. A link is moved as a link."""

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from pathlib import Path
 
-from gateway.store.disk.entry_kinds import Misfit, misfits
-from gateway.store.disk.files import FileLayer
+from gateway.store.disk.entry_kinds import Misfit
 from gateway.store.disk.paths import offset_name, printable
 from gateway.store.queues.deleted_topics import QueueName
 from gateway.store_tool.checks.checkpoint_check import read_checkpoint
@@ -133,7 +132,7 @@ def make_plan(verification: Verification) -> RepairPlan:
     """
     directory = verification.directory
     plan = RepairPlan(directory)
-    plan.misfits = misfits(FileLayer(), directory.root)
+    plan.misfits = directory.misfits
     plan.lost_begin = verification.lost_begin
     plan.hidden, plan.another = verification.queues.hidden, verification.queues.empty_queues.another
     plan.surplus = _surplus(verification)

@@ -203,6 +203,29 @@ def test_an_entry_of_a_wrong_kind_is_a_finding_and_everything_else_is_checked(
     assert checked("verify", directory).exit_code == 0
 
 
+NUMBERED = [
+    *("commitlog/09223372036854775808", "commitlog/99999999999999999999", "index/99999999999999999"),
+    *("consumequeue/orders/0/99999999999999999999", "consumequeue/orders/0/09223372036854775808"),
+    "timerlog/99999999999999999999",
+]
+
+
+@pytest.mark.parametrize("name", NUMBERED)
+def test_a_number_in_a_name_that_is_too_large_is_a_finding_and_the_file_is_moved_away(
+    directory: Path, outside: Path, name: str
+) -> None:
+    prepare(directory, outside, name, "ones")
+    result = checked("verify", directory)
+    assert result.exit_code == 1
+    assert [line for line in result.output.splitlines() if name in line and "store repair" in line]
+    assert checked("inspect", directory).exit_code == 0
+    assert checked("repair", directory, "--apply").exit_code == 0
+    assert not (directory / name).exists()
+    assert [*directory.glob(f"recovered/repair-*/{name}")]
+    assert checked("verify", directory).exit_code == 0
+    WholeBroker(directory).stop()
+
+
 def test_thousands_of_foreign_names_are_passed_over(directory: Path) -> None:
     for folder in ("commitlog", "index", "config", "consumequeue", "consumequeue/orders", "consumequeue/orders/0", "."):
         for number in range(500):
