@@ -5,10 +5,10 @@
 
 Refusals and changes have a file each, ``audit.jsonl`` and ``audit.changes.jsonl``, so that no refusal pushes a change
 out of the files that are kept. Entries wait in memory until ``tick`` or a change starts a write in a thread. Equal
-refusals that wait together are one line with ``times``, and so are all those of a host that had ``MAX_LINES_PER_HOST``
-lines within a minute. Entries that find no room in memory or on the disk are counted; the next line that is written,
-``{"event":"left out","times":7}``, tells how many entries are missing. A failed write never changes a decision about
-access.
+refusals that wait together become one line, and ``times`` counts them. All further refusals of a host become one line
+as well, once the host had ``MAX_LINES_PER_HOST`` lines within a minute. Entries that find no room in memory or on the
+disk are counted, and the next line that is written has their number: ``{"event":"left out","times":7}``. A failed write
+never changes a decision about access.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from wire.safe_text import safe_json
 log = EventLog("access")
 
 MAX_WAITING: Final = 1000
-"""The number of different refusals that wait for a write, and of changes; more are counted only."""
+"""The most different refusals that wait for a write, and the most changes; further ones are only counted."""
 MAX_LINES_PER_HOST: Final = 100
-"""The lines a minute about one host, or one IPv6 network of 64 bits; one line a second counts further refusals."""
+"""The most lines a minute about one host, or one /64 network of IPv6. One line a second counts further refusals."""
 MAX_BYTES: Final = 256
-"""The bytes of a text as it is written, with its escapes; what a peer sends may be longer."""
+"""The most bytes of a text in a line, escapes included. Longer texts of a peer are cut."""
 REFUSED: Final = "refused"
 CHANGED: Final = "changed"
 MORE_OF_HOST: Final = "and more of this host"
 
 
 class Told(NamedTuple):
-    """A refusal, or a change that was admitted, for log and audit.
+    """One refusal or one permitted change, for the log and the audit files.
 
     :param account: the name that the peer gave, whether or not there is such an account; "" for none.
     :param code: the request's code; None if the line stands for different requests of a host.
-    :param resource: ``Topic:orders``; "" if the request did not get as far as that.
+    :param resource: ``Topic:orders``; "" if the request was refused before its resources were known.
     :param rule: the rule or the reason, never with a secret or a signature.
     :param client: the client id that the peer gave; "" if it gave none.
     """
@@ -61,7 +61,7 @@ class Told(NamedTuple):
     client: str = ""
 
     def cut(self) -> Told:
-        """Return the same with no text that takes more than ``MAX_BYTES``."""
+        """Return a copy in which every text is cut to ``MAX_BYTES``."""
         return self._replace(
             account=_cut(self.account),
             resource=_cut(self.resource),

@@ -1,8 +1,10 @@
 """The command ``rocketmq-gateway``: its subcommands, joined by ``main``.
 
-    serving   the commands that run servers      clients   the commands that are clients of a cluster
-    store, migrate_transactions   a directory that nobody serves      transactions   half messages of a running broker
+    serving                       commands that run servers
+    clients                       commands that connect to a cluster as clients
+    store, migrate_transactions   commands for the directory of a stopped server
+    transactions                  commands for the half messages of a running broker
 
-Commands read settings, start servers and print; the work of a server is elsewhere. Only ``serving.run`` touches
-Twisted, and only if a server runs: ``version`` and ``--help`` must answer at once.
+Commands read settings, start servers and print; the work of a server is in other packages. Only ``serving.run`` imports
+Twisted, and only to run a server, because ``version`` and ``--help`` must answer at once.
 """

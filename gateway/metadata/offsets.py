@@ -238,11 +238,11 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         return dict(self._table.get(f"{topic}{SEPARATOR}{group}", {}))
 
     def all(self) -> Mapping[str, Mapping[int, int]]:
-        """Return every offset: ``topic@group`` to queue to offset; a view that changes with the table."""
+        """Return every offset by ``topic@group`` and queue id. The result is a view: later commits change it."""
         return MappingProxyType(self._table)
 
     def copy(self) -> dict[str, dict[int, int]]:
-        """Return ``all`` as a table of its own, whose queues change with this table all the same."""
+        """Return a copy of ``all``. Later commits change offsets in it too, but add no pair of topic and group."""
         return self._table.copy()
 
     @property
@@ -251,13 +251,13 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         return self._version
 
     def topics_of(self, group: str) -> Generator[None, None, list[str]]:
-        """Return the topics in which a group has offsets when the search ends, sorted; in steps, as a ``Work``."""
+        """Find the topics in which a group has offsets, in the steps of a ``Work``; return them sorted."""
         end = f"{SEPARATOR}{group}"
         pairs = yield from self._find(lambda key: key.endswith(end))
         return sorted(topic for topic, owner in pairs if owner == group)
 
     def groups_of(self, topic: str) -> Generator[None, None, list[str]]:
-        """Return the groups that have offsets in a topic when the search ends, sorted; in steps, as a ``Work``."""
+        """Find the groups that have offsets in a topic, in the steps of a ``Work``; return them sorted."""
         start = f"{topic}{SEPARATOR}"
         pairs = yield from self._find(lambda key: key.startswith(start))
         return sorted(group for _, group in pairs)

@@ -93,17 +93,18 @@ class QuickEpollReactor(EPollReactor, QuickReactor):
             os.eventfd_write(self._bell, 1)
 
     def expect_call(self, expected: bool) -> None:
-        """Say whether a thread will call within moments; until then an idle reactor sleeps for that call alone.
+        """Say whether another thread will call within moments. An idle reactor then waits for that call only.
 
-        Senders that wait for the disk send more meanwhile, one by one. If each was read at once, each would wake the
-        server.
+        While some senders wait for the disk, others send one by one. If each message was read at once, each would wake
+        the server.
         """
         self._expects_call = expected
 
     def wait_for(self, work: Callable[[], Any], outcome: Callable[[Any], None]) -> None:
-        """Call ``work``, which must not raise, on this thread at the start of the next turn, then ``outcome``.
+        """At the start of the next turn, call ``work`` on this thread, and then ``outcome`` with its result.
 
-        ``work`` waits for a quick disk. If the disk is slow for once, a deputy runs the reactor meanwhile.
+        ``work`` waits for the disk and must not raise. Most waits are short. During a long wait a second thread, the
+        deputy, runs the reactor.
         """
         self._waited_for.append((work, outcome))
 

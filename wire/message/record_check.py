@@ -1,4 +1,4 @@
-"""The check whether bytes are a whole record, and the fault if they are not: for recovery and for error messages.
+"""The check whether bytes are a whole record. If they are not, the check names the fault.
 
 The check is stricter than a client's reader. As in upstream's ``CommitLog.checkMessageAndReturnSize``, the parts must
 match the size, and the body must match its checksum.
@@ -35,8 +35,8 @@ def check_record(
 
     The check makes no objects except numbers, because recovery calls it for every record since the last checkpoint.
 
-    :param expected_commit_log_offset: the place that the record must state for itself; None for no such check.
-    :raises RecordError: the first fault in the order of the checks: cut off, magic, sizes, place, checksum.
+    :param expected_commit_log_offset: the commit log offset that the record must contain; None skips this check.
+    :raises RecordError: the first fault found. The checks run in this order: cut off, magic, sizes, offset, checksum.
     """
     problem = find_damage(buffer, offset)
     if problem is not None:

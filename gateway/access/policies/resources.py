@@ -1,4 +1,4 @@
-"""Resources of policies, and the addresses from which an entry of a policy holds."""
+"""The resources that policies name, and the source addresses for which an entry of a policy applies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import lru_cache
 
 ANY = "*"
 KINDS = {kind.lower(): kind for kind in ("Topic", "Group", "Cluster", "Namespace")}
-"""The kinds of resources by their words in small letters; no request needs a ``Namespace``."""
+"""The kinds of resources by their names in small letters; no request needs a ``Namespace``."""
 MAX_NAME = 255
 """The most characters of a resource's or user's name."""
 CACHED = 4_096
@@ -17,12 +17,12 @@ CACHED = 4_096
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Networks = tuple[tuple[int, int, frozenset[int]], ...]
-"""Networks by version and number of host bits: their addresses without these bits."""
+"""Networks in groups of IP version, number of host bits, and network addresses without the host bits."""
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Pattern(Enum):
-    """The ways in which a resource names what it stands for."""
+    """The ways in which the name of a resource is compared with a request's."""
 
     LITERAL = "the name itself"
     PREFIXED = "every name that begins so"
@@ -42,9 +42,9 @@ class Resource:
 
     @classmethod
     def parse(cls, text: str) -> Resource | None:
-        """Return the resource of a text, None if the text names none.
+        """Return the resource that a text names; None if the text names none.
 
-        A name counts only up to its first star if it ends in a star, as upstream's ``Resource.of`` has it.
+        If a name ends in a star, only the characters before its first star count, as in upstream's ``Resource.of``.
         """
         if text == ANY:
             return ANYTHING
@@ -90,7 +90,7 @@ def network_of(text: str) -> Network | None:
 
 
 def networks_of(texts: tuple[str, ...]) -> Networks:
-    """Return the networks of texts in the form in which one look for each size finds an address."""
+    """Return the networks of texts, grouped so that an address is found by one look-up for each size of network."""
     found: dict[tuple[int, int], set[int]] = {}
     for network in map(network_of, texts):
         if network is not None:

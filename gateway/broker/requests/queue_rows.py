@@ -78,12 +78,12 @@ def _read_piece(read: Callable[[Key], Row], piece: Sequence[Key]) -> list[Row]:
 
 
 def row_text(queue: MessageQueue, row: JsonObject) -> str:
-    """Return the text of one row of a table from queues to rows."""
+    """Return the JSON text of one entry of a table: the queue as the key, and its row."""
     return member_text(object_key(queue.to_json()), row.to_json())
 
 
 def queue_table(what: str, rows: Iterable[tuple[MessageQueue, JsonObject | int]]) -> Work[PreparedText]:
-    """Make the text of a table from queues to rows or numbers; raises the errors of ``list_text``."""
+    """Make the JSON text of a table with queues as keys, and rows or numbers as values. Raise as ``list_text`` does."""
     return table_text(what, ((object_key(queue.to_json()), _plain(row)) for queue, row in rows))
 
 

@@ -1,4 +1,4 @@
-"""Messages by id, by key and by place, for people who look for a message."""
+"""Finding stored messages by id, by key, or by queue and offset."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LATEST_MS: Final = 2**63 - 1
 
 
 class AdminMessages:
-    """Looks up messages."""
+    """Finds stored messages."""
 
     def __init__(self, calls: AdminCalls) -> None:
         self._calls = calls
@@ -85,7 +85,7 @@ class AdminMessages:
         end: datetime | None = None,
         max_num: int = MAX_FOUND,
     ) -> list[ReceivedMessage]:
-        """Return the messages of a topic with a key, in the order of storage; at most ``max_num`` of each broker.
+        """Return the messages of a topic that have a key, in the order of storage. ``max_num`` limits each broker.
 
         :param begin: only messages stored at this time or later; with a time zone.
         :param end: only messages stored at this time or earlier; with a time zone.
@@ -194,7 +194,7 @@ def _records(body: bytes, address: str) -> list[StoredMessage]:
 
 
 def _place_of(msg_id: str) -> tuple[str, int] | None:
-    """Return the broker's address and the place in its log from an offset id; None for another text."""
+    """Return the broker's address and the commit log offset that an offset id names; None for any other text."""
     try:
         packed, commit_log_offset = parse_offset_message_id(msg_id)
         _, port = unpack_host(packed)

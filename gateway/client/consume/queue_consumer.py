@@ -54,10 +54,12 @@ class QueueConsumer(GroupConsumer, Generic[P]):
     # --- what is consumed -----------------------------------------------------------------------------------
 
     def subscribe(self, topic: str, expression: str | Sql = "*") -> None:
-        """Subscribe to a topic, or replace its expression; also allowed while the consumer runs. Not for threads.
+        """Subscribe to a topic, or replace its expression. Also allowed while the consumer runs, on its loop's thread.
 
-        :param expression: ``"*"``, tags as ``"A || B"``, or ``Sql(...)`` (not checked by the broker while running).
-        :raises ConfigurationError: the expression is not usable; ``MessageRefused``: the topic's name is refused.
+        :param expression: ``"*"``, tags as ``"A || B"``, or ``Sql(...)``. While the consumer runs, the broker does not
+            check an SQL expression before it is used.
+        :raises ConfigurationError: the expression is not usable.
+        :raises MessageRefused: the topic's name is not allowed.
         """
         self._check_usable()
         self._check_loop()

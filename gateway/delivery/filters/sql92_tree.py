@@ -16,9 +16,9 @@ import msgspec
 from gateway.delivery.filters.java_numbers import INT_MAX, LONG_MAX
 
 MAX_DEPTH = 128
-"""The depth of parts within parts, and of brackets within brackets.
+"""The most levels of parts within parts, and of brackets within brackets.
 
-Upstream has no number; its limit is Java's stack.
+Upstream has no such number: the limit there is Java's stack.
 """
 MAX_SHOWN_CHARACTERS = 200
 _DOUBLE_MAX = 1.7976931348623157e308
@@ -189,12 +189,12 @@ def size(part: Part) -> int:
 
 
 def searches(part: Part) -> int:
-    """Count the searches in texts, each once more for every 16 characters searched for."""
+    """Count the searches in texts. A search counts once, and once more for every 16 characters of the searched text."""
     return sum(1 + len(each.text) // 16 for each in every(part) if isinstance(each, Search))
 
 
 def requirements(part: Part) -> list[Part]:
-    """Return parts that are all TRUE exactly if the whole part is TRUE; no two parts read the same set of properties.
+    """Split a part: all returned parts are TRUE exactly if the whole part is. No two read the same set of properties.
 
     Parts that read the fewest properties come first. A part without a value is not TRUE either, so any order is
     allowed.
@@ -248,9 +248,9 @@ def negated(operand: Part) -> Not:
 
 
 def as_truth(part: Part) -> Part:
-    """Return the part in the form for a place that needs a truth value.
+    """Return the part as an operand of AND, OR or NOT, or as a whole expression: a property becomes a ``Truth``.
 
-    :raises ExpressionError: the part can never be a truth value.
+    :raises ExpressionError: the part can never be true or false.
     """
     if isinstance(part, Property):
         return Truth(part, _around(part))
@@ -262,7 +262,7 @@ def as_truth(part: Part) -> Part:
 
 
 def junction(operands: list[Part], *, is_or: bool) -> Part:
-    """Return the operands joined; a single operand stays unchanged."""
+    """Return the operands joined by AND or OR; return a single operand unchanged."""
     if len(operands) == 1:
         return operands[0]
     truths = tuple(map(as_truth, operands))

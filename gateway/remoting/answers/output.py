@@ -41,15 +41,15 @@ class Output:
         self.unsent_bytes = 0
 
     def write(self, data: bytes) -> None:
-        """Send; call this only while not blocked."""
+        """Send the bytes of an answer; call this only while the output is not blocked."""
         raise NotImplementedError
 
     def write_own(self, data: bytes) -> None:
-        """Send bytes of the encryption itself, after everything that was written; blocked or not."""
+        """Send bytes that TLS itself needs, after all earlier bytes. May be called while the output is blocked, too."""
         raise NotImplementedError
 
     def untaken_bytes(self) -> int:
-        """Return how many bytes the peer has not taken, as exactly as is known.
+        """Return how many bytes the peer has not taken, as exactly as the system can tell.
 
         While the output is blocked, a changed number means that the peer took some. This call costs some system calls;
         ``unsent_bytes`` costs none and falls only when all bytes are gone.

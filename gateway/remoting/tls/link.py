@@ -333,7 +333,7 @@ class Link:
         cast(Any, self.raw).resumeProducing()
 
     def registerProducer(self, producer: Any, streaming: bool) -> None:  # noqa: N802 (Twisted's name)
-        """Let a producer be paused while the transport has enough bytes."""
+        """Register a producer, which the transport pauses while its buffer is full."""
         cast(IConsumer, self.raw).registerProducer(producer, streaming)
 
     def unregisterProducer(self) -> None:  # noqa: N802 (Twisted's name)

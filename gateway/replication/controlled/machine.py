@@ -149,7 +149,7 @@ class RoleTaken:
 
 @dataclass(frozen=True, slots=True)
 class RoleFailed:
-    """A role could not be taken; it is tried again."""
+    """The broker could not take its role, and will try again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ class QueueExtension:
         return self._directory
 
     def path(self, start: int) -> Path:
-        """Return the path of the file that starts at a byte of the extension."""
+        """Return the path of the file whose first byte is byte ``start`` of the extension."""
         return self._directory / offset_name(start)
 
     # --- reading -------------------------------------------------------------------------------------------------

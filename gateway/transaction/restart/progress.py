@@ -1,4 +1,6 @@
-"""The progress of outcomes: up to where everything is settled, written for the next start and for Apache RocketMQ.
+"""The progress of outcomes: the offsets below which every half message is settled.
+
+The next start reads the progress, and so does Apache RocketMQ if it takes the directory over.
 
 The consumer offsets of CID_RMQ_SYS_TRANS get the half offset (the oldest open half message) and the op offset (the
 first op record still needed). The check journal gets a mark of the commit log. All three are written only after the
@@ -28,7 +30,7 @@ MARK_STEP_BYTES = 64 << 20
 
 
 class OutcomeProgress:
-    """Follow the outcomes, one second late; asleep while nothing happens."""
+    """Write the progress a second or two after outcomes have changed it; no timer runs while nothing changes."""
 
     def __init__(
         self,
@@ -53,7 +55,7 @@ class OutcomeProgress:
         settling.moved.append(self._moved)
 
     def start(self) -> None:
-        """Start to follow."""
+        """Start to write the progress."""
         self._running = True
         self._moved()
 

@@ -34,7 +34,7 @@ LOCK_RETRY_S: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class OrderlyTerms(TurnTerms):
-    """The limits and the name with which a consumer gives turns in order."""
+    """The settings for the turns of an orderly consumer."""
 
     most_attempts: int | None
     """The number of redeliveries before a message is given up; None: a message is never given up."""
@@ -43,9 +43,9 @@ class OrderlyTerms(TurnTerms):
 
 
 class OrderlyTurns:
-    """Consumes queues in order, many queues at once.
+    """Consumes many queues at once, and the messages of each queue one after the other.
 
-    A listener that is late is only logged, because in order no other message may overtake.
+    If a listener does not return in time, its queue waits and an error is logged: no later message may overtake.
 
     :param locks: None with BROADCASTING: no other member competes for these queues.
     :param settled: called after a turn was finished.
@@ -225,7 +225,7 @@ class _Lane:
         self.told_of: Turn | None = None
 
     def late_turn(self, begun_before: float) -> Turn | None:
-        """Return the turn that the listener got before ``begun_before`` and still has; return each turn once."""
+        """Return the turn that began before ``begun_before`` and still runs; return each turn only once."""
         turn = self.turn
         if turn is None or not self.is_calling or turn is self.told_of:
             return None

@@ -1,8 +1,8 @@
-"""The POP side of a push consumer: pops, consumes and acknowledges when brokers hand out messages.
+"""The POP side of a push consumer, used when brokers choose who gets a message: pop, consume, acknowledge.
 
 A popped message that could not be consumed stays hidden for a while and then comes again; the delays grow with each
-delivery (upstream ``popDelayLevel``). Upstream's ``ConsumeMessagePopConcurrentlyService`` acknowledges a message that
-failed too often after hours, which loses the message. Here the message becomes a dead letter, as a pulled message does.
+delivery (upstream ``popDelayLevel``). A message that failed too often becomes a dead letter, as a pulled message
+does. Upstream's ``ConsumeMessagePopConcurrentlyService`` acknowledges such a message after some hours, and so loses it.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ POP_DELAYS: Final = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 12
 def pop_delay(delay_level: int, reconsume_times: int) -> int:
     """Return the seconds until the message comes again.
 
-    :param delay_level: the level of ``RetryLater``; 0: ``reconsume_times`` is the level.
+    :param delay_level: the level of ``RetryLater``; with 0, ``reconsume_times`` is the level.
     """
     level = delay_level or reconsume_times
     return POP_DELAYS[min(level, len(POP_DELAYS) - 1)]
 
 
 class PopBack:
-    """Gives back the messages of one group.
+    """Makes failed messages of one group come again.
 
-    :param bury: makes dead letters.
+    :param bury: turns messages into dead letters.
     """
 
     def __init__(self, pops: GroupPops, bury: GroupSendBack) -> None:

@@ -1,7 +1,7 @@
 """Changes of the accounts of ACL 1.0 by tools: requests 50 to 53 of `mqadmin` 4.x, and 54, which is refused.
 
-Upstream 4.9.8: ``AdminBrokerProcessor``, where every account may send them. Here they need an admin. A request from an
-address of a white list needs an admin's signature as well, so that no address alone can make an admin.
+Upstream 4.9.8: ``AdminBrokerProcessor``, where every account may send these requests. Here they need an admin. A
+request from an address of a white list needs an admin's signature as well, so that no address alone can make an admin.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class PlainAccountRequests(DeskRequests):
 
     @answers(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, UpdateAccountRequest, ADMIN, slave=SERVED)
     async def update(self, request: Request, header: UpdateAccountRequest) -> Answer:
-        """Create an account, or change what is given; an empty text is as if it were not given."""
+        """Create an account, or change the fields that are given. Empty fields are not given, except the white list."""
         failed = ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED
         access = self._plain(failed)
         from gateway.access.plain.changes import AccountChange
@@ -148,12 +148,12 @@ class PlainAccountRequests(DeskRequests):
 
 
 def _entries(text: str | None, field: str) -> tuple[str, ...] | None:
-    """Return the entries of a list with commas; None if nothing is given."""
+    """Return the entries of a list that is separated by commas; None if there are none."""
     return tuple(part.strip() for part in listed(text, ",", field) if part.strip()) or None
 
 
 def _admin(request: Request, access: PlainAccess, code: ResponseCode) -> str:
-    """Return the name of the admin that sent a request: the guard has looked, unless a white list let it pass.
+    """Return the name of the admin that sent a request. Check the signature if a white list let the request pass.
 
     :raises RequestRefused: the request has no admin's signature.
     """
