@@ -21,12 +21,12 @@ from compat_tests.python_program import PythonProgram
 Started = tuple[ClientProgram, str]
 """A running program, and the address its client is to be told."""
 
-NO_SIMPLE = "a simple consumer is of the gRPC clients"
-NO_LITE = "lite topics are of the gRPC clients"
+NO_SIMPLE = "only gRPC clients, and the Python client, have a simple consumer"
+NO_LITE = "only gRPC clients have lite topics"
 NO_GRPC = {"simple": NO_SIMPLE, "lite-topics": NO_LITE}
 _LITE_PULL = "its lite pull consumer came with 4.6"
 _REQUESTS = "request() came with 4.6"
-_TIMER = "its messages have delay levels only (a time came with 5.0)"
+_TIMER = "its messages have only delay levels; times came with 5.0"
 _RECALL = "recallMessage() came with 5.3.2"
 _POP = "POP came with 5.0"
 
@@ -99,9 +99,9 @@ _BEFORE_5 = {"timer": _TIMER, "recall": _RECALL, "pop": _POP}
 _BEFORE_4_6 = {**_BEFORE_5, "lite-pull": _LITE_PULL, "request-reply": _REQUESTS}
 
 _NO_API = "it has no such call"
-_LEVELS_ONLY = "its messages have delay levels only"
-_NO_ORDERLY = "messages of a key go to one queue, but no consumer locks it"
-_DEAF = "it answers no requests of a broker"
+_LEVELS_ONLY = "its messages have only delay levels"
+_NO_ORDERLY = "messages of a key go to one queue, but the consumer does not lock the queue"
+_DEAF = "it does not answer requests from brokers"
 _NOT_OF_NODE = (
     "send-oneway",
     "send-batch",
@@ -127,7 +127,7 @@ _NOT_OF_GRPC = (
     "query",
 )
 _NO_TLS = frozenset(door.name for door in DOORS.values() if door.is_encrypted)
-_PROXY = "the proxy stands between, for which this is no matter of the client"
+_PROXY = "the proxy does this, and not the client"
 
 CLIENTS: dict[str, Client] = {
     client.name: client
@@ -149,7 +149,7 @@ CLIENTS: dict[str, Client] = {
                 "timer": _LEVELS_ONLY,
                 "recall": _NO_API,
                 "pop": _NO_API,
-                "lite-pull": "its pull consumer, which polls, is in the row below",
+                "lite-pull": 'its polling pull consumer is in the row "pull from queues"',
                 "query": _NO_API,
             },
         ),
@@ -162,7 +162,7 @@ CLIENTS: dict[str, Client] = {
                 **dict.fromkeys(_NOT_OF_NODE, _NO_API),
                 "orderly": _NO_ORDERLY,
                 "orderly-retry": _NO_ORDERLY,
-                "timer": "a time of delivery is told in Alibaba Cloud's own way only",
+                "timer": "it sets a time of delivery only in the way of Alibaba Cloud",
                 "reset-online": _DEAF,
                 "running-info": _DEAF,
             },
@@ -181,8 +181,8 @@ CLIENTS: dict[str, Client] = {
             {
                 **dict.fromkeys(_NOT_OF_GRPC, _NO_API),
                 **dict.fromkeys(("auto-topic", "reset-online", "running-info", "rebalance"), _PROXY),
-                "delay-level": "its messages have times only",
-                "pop": "it does nothing else, in every row",
+                "delay-level": "its messages have only times",
+                "pop": "the proxy pops in every row, so there is no row of its own",
             },
             behind_proxy=True,
             settings={"enableLmq": "true", "enableMultiDispatch": "true"},

@@ -14,11 +14,11 @@ PAGE = REPOSITORY / "docs" / "compatibility.md"
 PASSED, FAILED, ABSENT, UNKNOWN = "✔", "✘", "–", "?"
 
 _OLD_REQUEST = (
-    "request() of clients 5.3.1 to 5.3.3 does not get its answer, whatever the broker ([issue 9319]"
+    "request() of clients 5.3.1 to 5.3.3 gets no answer from any broker ([issue 9319]"
     "(https://github.com/apache/rocketmq/issues/9319)); 4.9.8 and 5.5.0 get theirs"
 )
 _UNSIGNED = (
-    "servers up to 4.9.8 leave a field out of what they verify that clients since 4.9.4 sign ([issue 5310]"
+    "clients since 4.9.4 sign a field that servers up to 4.9.8 leave out when they verify ([issue 5310]"
     "(https://github.com/apache/rocketmq/issues/5310)); the gateway accepts both"
 )
 KNOWN = {
@@ -30,43 +30,45 @@ KNOWN = {
         "auto-topic",
     ): "the client asks the name server for the topic's route before it sends, and there is none yet",
     ("grpc", "dead-letters"): (
-        "a message becomes a dead letter when a consumer of its group would get it once too often, and the row's has "
-        "stopped by then; they are all there 2 s after another has started"
+        "a message becomes a dead letter when a consumer of its group would get the message once too often, and the "
+        "consumer of this test has stopped by then; all dead letters exist 2 s after another consumer has started"
     ),
 }
 """Failures with a known cause, which is not the gateway's: the control fails too."""
 
-_NOTES = """- offsets set back while the group consumes: the gateway tells its clients at once, Apache RocketMQ when the
-  pull that they hold is over, up to 20 s later. Java 5.x then begins anew at once; older ones and Go let go of the
-  queue for 10 s, and take it again when they next share out the queues, within 20 s."""
+_NOTES = """- offsets set back while the group consumes: the gateway tells its clients at once. Apache RocketMQ
+  tells them when their waiting pull ends, up to 20 s later. Java 5.x then starts at the new offset at once. Older Java
+  clients and Go release the queue for 10 s, and take it again at their next rebalance, within 20 s."""
 
 _HEAD = """# Compatibility
 
-Which stock clients can do what with the gateway, and with Apache RocketMQ 5.5.0, the control. Every cell was executed:
-{executed} of them, {days}. The first mark is the gateway's, the second the control's. [TLS and
-accounts](#with-tls-and-accounts) have a table of their own.
+This page shows what stock clients can do with the gateway, and with Apache RocketMQ 5.5.0 for comparison. Each mark is
+the result of a test: {executed} tests were run, {days}. The first mark of a cell is the
+gateway's, the second Apache RocketMQ's. [TLS and accounts](#with-tls-and-accounts) have a table of their own.
 
-✔ holds · ✘ does not (the reasons are below) · – the client cannot say it (the reasons are below){unknown}
+✔ works · ✘ does not work (the reasons are below) · – the client has no such feature (the reasons are below){unknown}
 
-This page is written by `python -m compat_tests.matrix`, which needs Docker and an hour or so; `--client`, `--feature`
-and `--peer` execute some of the cells. What a row means in detail is in `compat_tests/matrix/features.py`: each counts
-lost, repeated, damaged and foreign messages. [Deliberate differences](differences.md) are on a page of their own.
+`python -m compat_tests.matrix` writes this page. It needs Docker and about an hour; `--client`, `--feature` and
+`--peer` run only some of the tests. `compat_tests/matrix/features.py` says what each row means in detail. A test fails
+if it gets a message twice, a damaged message or a message of another test, or if a message is missing. [Deliberate
+differences](differences.md) are on a page of their own.
 """
 
 
 _SECURED = """
 ## With TLS and accounts
 
-The account may send to and receive from every topic, with every group, and nothing else; an administrator makes the
-topics. Over TLS the gateway refuses plain connections. The control is Apache RocketMQ with the same settings: 4.9.8 for
-ACL 1.0, which pops nothing, else 5.5.0. The clients of Node and C++ have no TLS. No release of Go's has it: over TLS
-the rows are those of its sources of 2025-12-26. `python -m compat_tests.matrix --secured` executes these cells.
-`compat_tests/access` has `mqadmin` of both generations, with keys and over TLS.
+The client's account may send to every topic and receive from every topic, with every group, and may do nothing else. An
+administrator creates the topics. In the columns with TLS, the gateway refuses plain connections. The second mark is
+that of Apache RocketMQ with the same settings: 4.9.8 for ACL 1.0, which has no POP, and otherwise 5.5.0. The clients of
+Node and C++ have no TLS. No release of the Go client has TLS, so those marks are of its sources of 2025-12-26.
+`python -m compat_tests.matrix --secured` runs these tests. `compat_tests/access` tests `mqadmin` of both generations,
+with keys and over TLS.
 """
 
 
 def page(results: Results) -> str:
-    """The whole text."""
+    """Return the whole text."""
     days = sorted({each.day for each in results.all()})
     rows = list(_table(results))
     unknown = f" · {UNKNOWN} not executed" if any(UNKNOWN in row for row in rows) else ""
@@ -75,11 +77,11 @@ def page(results: Results) -> str:
             executed=len(results.all()), days=" to ".join(dict.fromkeys(days[:1] + days[-1:])), unknown=unknown
         ),
         "\n".join(rows),
-        "\n## What does not hold\n",
+        "\n## What does not work\n",
         "\n".join(dict.fromkeys(_failures(results))) or "Nothing.",
         "\n## How long it takes\n",
         _NOTES,
-        "\n## What clients cannot say\n",
+        "\n## What clients do not have\n",
         "\n".join(_absences()),
         _SECURED,
         "\n".join(_secured(results)),
@@ -154,4 +156,4 @@ def _absences() -> Iterator[str]:
             titles += [client.title] if client.title not in titles else []
             features += [FEATURES[feature].title] if FEATURES[feature].title not in features else []
     for reason, (titles, features) in reasons.items():
-        yield f"- {', '.join(titles)}: {'; '.join(features)}: {reason}"
+        yield f"- {', '.join(titles)}: {'; '.join(f'*{feature}*' for feature in features)}: {reason}"
