@@ -106,13 +106,13 @@ class _Places(Generic[R]):
 
 
 class Lists(Generic[R]):
-    """The lists of one server. Only the reactor's thread uses this class.
+    """The requests of one server whose answers are lists. Only the reactor's thread uses this class.
 
     :param answer: carries a request out and never raises; returns a Deferred that fires when the request is answered,
         or None if it is answered already.
     :param refuse: answers a request with an error.
     :param is_change: returns whether a request changes what it lists (``Size.CHANGING_LIST``). Such a request is never
-        dropped once begun, so it is made where long lists are made.
+        dropped after its work has begun, so it takes one of the places for long lists.
     """
 
     def __init__(

@@ -105,9 +105,9 @@ def worker_problems(spark: SparkSession) -> list[str]:
 
 
 def java_before_start() -> str | None:
-    """Return why a session cannot start without a suitable Java; None if Java is suitable.
+    """Return an error text if this machine has no suitable Java for a Spark session, otherwise None.
 
-    Used by programs that make their session themselves: PySpark's own error does not name a missing Java.
+    Programs that make a session call this first, because PySpark's own error does not say that Java is missing.
     """
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")

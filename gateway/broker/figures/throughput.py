@@ -110,16 +110,16 @@ class Throughput:
         self._samples.append((now_ms, totals))
 
     def rates(self, of: Callable[[Totals], int]) -> str:
-        """Return one rate over the three windows, for example ``"12.5 11.0 3.2"``."""
+        """Return the rate of one of the totals in each of the three windows, for example ``"12.5 11.0 3.2"``."""
         now_ms, now = self._clock_ms(), of(self._totals())
         return " ".join(str(self._rate(of, now_ms, now, window_ms)) for window_ms in WINDOWS_MS)
 
     def rate(self, of: Callable[[Totals], int]) -> float:
-        """Return one rate over the first window."""
+        """Return the rate of one of the totals in the first window."""
         return self._rate(of, self._clock_ms(), of(self._totals()), WINDOWS_MS[0])
 
     def day(self, of: Callable[[Totals], int]) -> DayTotals:
-        """Return one total at the last two midnights and now."""
+        """Return the values that one of the totals had at the last two midnights, and has now."""
         return DayTotals(of(self._yesterday_morning), of(self._today_morning), of(self._totals()))
 
     def _rate(self, of: Callable[[Totals], int], now_ms: int, now: int, window_ms: int) -> float:

@@ -85,7 +85,7 @@ class AdminMessages:
         end: datetime | None = None,
         max_num: int = MAX_FOUND,
     ) -> list[ReceivedMessage]:
-        """Return the messages of a topic that have a key, in the order of storage. ``max_num`` limits each broker.
+        """Return a topic's messages with a key, in the order of storage; at most ``max_num`` from each broker.
 
         :param begin: only messages stored at this time or later; with a time zone.
         :param end: only messages stored at this time or earlier; with a time zone.

@@ -189,7 +189,7 @@ def size(part: Part) -> int:
 
 
 def searches(part: Part) -> int:
-    """Count the searches in texts. A search counts once, and once more for every 16 characters of the searched text."""
+    """Count the searches in texts. A search counts once, and once more for every 16 characters that it looks for."""
     return sum(1 + len(each.text) // 16 for each in every(part) if isinstance(each, Search))
 
 

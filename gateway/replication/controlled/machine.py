@@ -253,7 +253,7 @@ class MemberState:
         return HeldRole(view.master_id == own, view.epoch, view.master_id, view.master_address)
 
     def silent_ms(self, now_ms: int) -> int:
-        """Return for how long the leader has answered nothing; the time counts from the last answered question."""
+        """Return the milliseconds since the controller's leader last answered."""
         return now_ms - self.heard_at_ms
 
 

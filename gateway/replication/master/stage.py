@@ -179,7 +179,7 @@ class ReplicatedStage:
                 callback()
 
     def let_all_pass(self) -> None:
-        """Hold nothing from now on: the broker stops, and nobody reads any more."""
+        """Hold back no more batches, because the broker stops and nobody reads any more."""
         if self._held:
             log.warning("too few slaves have the last messages, the next start hides them", bytes=self.held_bytes)
         while self._waiting:

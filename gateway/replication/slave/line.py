@@ -49,12 +49,13 @@ class LineOwner(Protocol):
 
 
 class MasterLine(TwistedProtocol):
-    """The protocol of one connection.
+    """A slave's connection to its master.
 
-    :param talk: knows the words of the protocol.
-    :param seal: makes this side of TLS from the transport, the line and what takes plain bytes; None: plain.
-    :param entry: the first bytes, before those of the protocol.
-    :param make_intake: makes the place where stretches go, from the functions to call when it stored some or failed.
+    :param talk: makes and reads the messages of the protocol.
+    :param seal: makes the slave's side of TLS; None: the connection is not encrypted.
+    :param entry: the bytes to send before the protocol begins.
+    :param make_intake: makes the object that stores the received parts of the log. Its arguments are two functions: one
+        to call after parts were stored, and one to call after a failure.
     """
 
     def __init__(

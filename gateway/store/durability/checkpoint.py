@@ -164,14 +164,14 @@ class CheckpointFile:
         self._files.fdatasync(fd)
 
     def forget_stale(self) -> None:
-        """Erase the gateway's marks from before another broker served the directory; on disk at return."""
+        """Erase the gateway's marks, which are older than what another broker wrote since; sync the file."""
         with self._lock:
             self._files.pwrite(self._fd, bytes(FILE_BYTES - MARKS_AT), MARKS_AT)
             fd = self._fd
         self._files.fdatasync(fd)
 
     def forget(self) -> None:
-        """Drop the marks after recovery found another end of the log: the next ``save`` starts again without them."""
+        """Drop the marks, because recovery found another end of the log. The next ``save`` makes new marks."""
         with self._lock:
             self.marks = None
 

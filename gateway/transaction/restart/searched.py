@@ -1,7 +1,7 @@
-"""The end of the time in which a start searches the log for outcomes that no op record names.
+"""The note that a start must search the log for outcomes that no op record names, and the note's removal.
 
-A takeover finds such outcomes in a log that was written with a table or a database. The file ``state-store`` says so
-until the op records are on disk. Without that note, a kill in between would make settled half messages pending again.
+Such outcomes are in a log that was written with a table or a database. The note is in the file ``state-store`` until
+their op records are on disk. Without the note, a kill before that would make settled half messages pending again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ log = EventLog("transaction")
 
 
 class SearchedLog:
-    """The note of one start.
+    """The note of one start, in the file ``state-store``.
 
     :param has: the content of the file, with the note.
     """
@@ -31,7 +31,7 @@ class SearchedLog:
         self._idle: Callable[[], None] | None = None
 
     def end(self) -> None:
-        """Remove the note, because all op records are on disk."""
+        """Remove the note. Call this when all op records are on disk."""
         self._is_saving = True
         self._in_thread(partial(self._remembered.save, replace(self._has, is_searched=False)), self._saved)
 

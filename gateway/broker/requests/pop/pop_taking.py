@@ -99,15 +99,15 @@ class Pop:
 
 
 MAX_WAITING_BYTES = 64 * 1024 * 1024
-"""Bytes of popped messages that may wait for the disk before they are given out; above them no pop takes messages."""
+"""The most bytes of popped messages that wait for the disk. Above this number no pop takes messages."""
 
 
 class PopTaking:
-    """Takes messages from queues.
+    """Takes the messages for pops from queues.
 
-    :param finish: gets a pop that has taken all it gets.
-    :param was_read: gets a queue that other pops skipped while it was read from the disk.
-    :param give_up: gets a pop that an error ends, or that waits until its peer has read, perhaps for ever.
+    :param finish: called with a pop that has all its messages.
+    :param was_read: called with a queue after it was read from the disk; other pops skipped it meanwhile.
+    :param give_up: called with a pop that failed, or that must wait until its peer reads, which may never happen.
     """
 
     def __init__(

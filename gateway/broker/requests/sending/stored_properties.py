@@ -54,20 +54,20 @@ def check_text(text: str) -> None:
 
 
 class PlainProperties:
-    """The meanings of endings, learned from the messages that have these endings.
+    """What the texts of properties mean after the unique key. A text after the key, its ending, is parsed only once.
 
         UNIQ_KEY 0x01 key 0x02 ending
         TRAN_MSG 0x01 true 0x02 UNIQ_KEY 0x01 key 0x02 ending
 
     Stock producers write the unique key first, or directly after the mark of a half message. The ending is the same in
-    most of a producer's messages. A message is plain if its type is NORMAL and it goes where it is sent.
+    most of a producer's messages. A message is plain if its type is NORMAL and it is stored in the topic and queue to
+    which it is sent.
 
     :param added: properties that every message gets.
     :param special: names of properties that a plain message never has in its ending.
     :param mark: the text before the unique key.
     :param learns: False if every text has to be parsed.
-    :param takes: returns whether messages with the given properties of an ending are taken as plain; all are when left
-        out.
+    :param takes: returns whether a message is plain whose ending has the given properties; None: each is.
     """
 
     __slots__ = ("_added", "_known", "_last", "_learns", "_marks", "_special", "_takes", "start")

@@ -52,7 +52,7 @@ class PlainAccountRequests(DeskRequests):
 
     @answers(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, UpdateAccountRequest, ADMIN, slave=SERVED)
     async def update(self, request: Request, header: UpdateAccountRequest) -> Answer:
-        """Create an account, or change the fields that are given. Empty fields are not given, except the white list."""
+        """Create an account, or change the fields that are given. Only the white list can be set to empty."""
         failed = ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED
         access = self._plain(failed)
         from gateway.access.plain.changes import AccountChange
