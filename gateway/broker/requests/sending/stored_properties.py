@@ -54,7 +54,7 @@ def check_text(text: str) -> None:
 
 
 class PlainProperties:
-    """What the texts of properties mean after the unique key. A text after the key, its ending, is parsed only once.
+    """The meanings of the texts of properties after the unique key. Such a text, the ending, is parsed only once.
 
         UNIQ_KEY 0x01 key 0x02 ending
         TRAN_MSG 0x01 true 0x02 UNIQ_KEY 0x01 key 0x02 ending
