@@ -7,7 +7,7 @@ master: at the address of a lost master its machine may have come back as a slav
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from twisted.internet.defer import Deferred
@@ -25,6 +25,8 @@ from wire.headers.pull import ViewMessageRequest
 
 VISIBLE_END = "commitLogVisibleOffset"
 """The figure of a master of ours that says from where on its messages are not shown yet."""
+MAX_LOG_OFFSET = 2**63 - 1
+"""The largest offset of a log, which is a signed 64-bit number."""
 
 
 class MasterAddresses(NamedTuple):
@@ -119,10 +121,20 @@ async def span_of_master(master: MasterAddresses, call: Call) -> tuple[int, int,
     answer = await call(master.remoting, RequestCode.GET_BROKER_RUNTIME_INFO, None)
     if answer.code != ResponseCode.SUCCESS:
         raise CannotFollow(f"the master does not tell its figures: {response_code_name(answer.code)} {answer.remark}")
-    table = KVTable.parse(answer.body).table
+    return log_figures(KVTable.parse(answer.body).table)
+
+
+def log_figures(table: Mapping[str, str]) -> tuple[int, int, int | None]:
+    """Return where a master's log begins and ends, and from where on it is hidden; None if it shows everything.
+
+    :raises CannotFollow: a figure is missing, or is no offset of a log.
+    """
     try:
-        hidden_from = int(table[VISIBLE_END]) if VISIBLE_END in table else None
         first, end = int(table["commitLogMinOffset"]), int(table["commitLogMaxOffset"])
-        return max(first, 0), end, hidden_from  # an empty log of upstream's says that it begins at -1
+        hidden_from = int(table[VISIBLE_END]) if VISIBLE_END in table else None
     except (KeyError, ValueError):
         raise CannotFollow("the master does not tell where its log begins and ends") from None
+    for figure in (first, end, hidden_from or 0):
+        if not -1 <= figure <= MAX_LOG_OFFSET:
+            raise CannotFollow(f"the master tells a figure of its log that is no offset: {str(figure)[:32]}")
+    return max(first, 0), max(end, 0), hidden_from  # an empty log of upstream's says that it begins at -1

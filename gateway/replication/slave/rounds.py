@@ -25,7 +25,7 @@ from gateway.metadata.request_modes import RequestModes
 from gateway.metadata.topics import Topics
 from gateway.remoting.pending import CallFailed
 from gateway.replication.slave.asking import ask, check_role
-from gateway.replication.slave.beginning import VISIBLE_END
+from gateway.replication.slave.beginning import log_figures
 from gateway.replication.slave.pages import PAGE_NAMES, Pages
 from gateway.replication.surroundings import ReplicationSurroundings
 from gateway.settings import Address
@@ -304,22 +304,18 @@ class TableRounds:
 
     async def _copy_log_begin(self, master: Address) -> None:
         answer = await self._ask(master, RequestCode.GET_BROKER_RUNTIME_INFO)
-        try:
-            table = KVTable.parse(answer.body).table
-            begin, end = int(table["commitLogMinOffset"]), int(table["commitLogMaxOffset"])
-            shown_end = int(table.get(VISIBLE_END, end))  # Apache RocketMQ shows all at once
-        except (KeyError, ValueError):
-            raise GatewayError("the master does not tell where its log begins") from None
-        self.log_end, self.log_end_at_ms = max(end, 0), self._around.clock_ms()
-        for topic in [topic for topic, gone_end in self._gone.items() if gone_end is None]:
+        table = (await self._around.off_reactor(partial(KVTable.parse, answer.body))).table
+        self.log_begin, self.log_end, hidden_from = log_figures(table)
+        self.log_end_at_ms = self._around.clock_ms()
+        for topic in [topic for topic, end in self._gone.items() if end is None or end > self.log_end]:
             self._gone[topic] = self.log_end
-        self.log_begin = max(begin, 0)  # upstream says -1 as long as the log is empty
         if (role := table.get(ROLE, "")) != BrokerRole.SLAVE:  # a former master tells that it is one now
             self.master_role = role
-        if self._waiting is None:
+        if self._waiting is None or self._waiting.log_end > self.log_end:  # a log that ends earlier never ended there
             self._waiting = AwaitedOffsets(master, self.log_end, self._consumers, self._levels)
         if self._told is not None:
-            self._told(master, shown_end)
+            # Apache RocketMQ shows all at once.
+            self._told(master, self.log_end if hidden_from is None else hidden_from)
 
     async def _take(self, *, waits: bool) -> None:
         """Take the offsets that were told, as soon as the log is here.

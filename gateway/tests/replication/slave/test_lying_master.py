@@ -1,0 +1,91 @@
+"""What a slave takes of a master whose answers no broker could give: nothing that stays, and the truth afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from gateway.replication.slave.beginning import CannotFollow, MasterAddresses, span_of_master
+from gateway.settings import Address
+from gateway.tests.replication.slave.test_rounds import MASTER, Pair, changed
+from wire.bodies.tools.statistics import KVTable
+from wire.codes import RequestCode as Code
+from wire.command import RemotingCommand
+from wire.headers.declare import Header
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    """Return a master and a slave, which are stopped in the end."""
+    made = Pair(tmp_path)
+    yield made
+    made.slave.stop()
+    made.master.stop()
+
+
+def lies(pair: Pair, lie: int, body: bytes, fields: Mapping[str, str] | None = None) -> None:
+    """Let the master answer one request with this body."""
+
+    def answer(code: int, honest: RemotingCommand) -> RemotingCommand:
+        if code != lie:
+            return honest
+        if fields is not None:
+            honest.ext_fields.update(fields)
+        return changed(honest, body=body)
+
+    pair.answer = answer
+
+
+def is_honest(pair: Pair) -> None:
+    pair.answer = lambda _, answer: answer
+
+
+def figures(begin: int, end: int, visible: int) -> bytes:
+    """Return the figures of a master."""
+    names = ("commitLogMinOffset", "commitLogMaxOffset", "commitLogVisibleOffset")
+    return KVTable(dict(zip(names, map(str, (begin, end, visible)), strict=True))).build()
+
+
+ODD_FIGURES = [  # begin, end, shown end
+    (10**30,) * 3,
+    (0, 10**30, 0),
+    (0, 0, 1 << 63),
+    (-99, 0, 0),
+    (0, -(10**30), 0),
+]
+
+
+@pytest.mark.parametrize("odd", ODD_FIGURES)
+def test_figures_that_no_log_has_are_none_and_the_next_ones_count(pair: Pair, odd: tuple[int, int, int]) -> None:
+    pair.fill()
+    lies(pair, Code.GET_BROKER_RUNTIME_INFO, figures(*odd))
+    pair.round()
+    assert not pair.rounds.is_complete
+    assert pair.rounds.log_end == -1
+    is_honest(pair)
+    pair.round()
+    assert pair.rounds.is_complete
+    pair.assert_equal()
+
+
+@pytest.mark.parametrize("end", [2**63 - 1, 10**6])
+def test_offsets_do_not_wait_for_an_end_that_the_master_takes_back(pair: Pair, end: int) -> None:
+    pair.fill()
+    lies(pair, Code.GET_BROKER_RUNTIME_INFO, figures(0, end, 0))
+    pair.round()
+    assert not pair.rounds.is_complete
+    is_honest(pair)
+    pair.round()
+    assert pair.rounds.is_complete
+    pair.assert_equal()
+
+
+@pytest.mark.parametrize("odd", ODD_FIGURES)
+def test_a_log_is_not_compared_with_figures_that_no_log_has(odd: tuple[int, int, int]) -> None:
+    async def call(_address: Address, _code: int, _header: Header | None) -> RemotingCommand:
+        return RemotingCommand(0, body=figures(*odd))
+
+    with pytest.raises(CannotFollow, match="no offset"):
+        span_of_master(MasterAddresses(MASTER, MASTER), call).send(None)
