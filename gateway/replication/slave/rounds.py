@@ -50,6 +50,8 @@ TAKE_S: Final = 1.0
 TAKE_AGAIN_MS: Final = 10
 ROLE: Final = "brokerRole"
 """The figure in which a master of ours names its role."""
+MAX_LEVELS = 10_000
+"""The number of delay levels that a master may have; offsets of others, and negative ones, are left out."""
 MAX_GONE = 10_000
 """The number of deleted topics of which queues are deleted that come later; the one deleted first is then forgotten."""
 
@@ -300,7 +302,11 @@ class TableRounds:
 
     async def _copy_levels(self, master: Address) -> None:
         answer = await self._ask(master, RequestCode.GET_ALL_DELAY_OFFSET)
-        self._levels = DelayOffsetsFile.parse(answer.body).offset_table
+        told = (await self._around.off_reactor(partial(DelayOffsetsFile.parse, answer.body))).offset_table
+        self._levels = {level: told[level] for level in range(1, MAX_LEVELS + 1) if told.get(level, -1) >= 0}
+        if len(self._levels) < len(told):
+            left_out = len(told) - len(self._levels)
+            log.warning("delay levels of the master left out", master=master, left_out=left_out)
 
     async def _copy_log_begin(self, master: Address) -> None:
         answer = await self._ask(master, RequestCode.GET_BROKER_RUNTIME_INFO)

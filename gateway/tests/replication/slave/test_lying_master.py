@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from gateway.replication.slave.beginning import CannotFollow, MasterAddresses, span_of_master
+from gateway.replication.slave.rounds import MAX_LEVELS
 from gateway.settings import Address
 from gateway.tests.replication.slave.test_rounds import MASTER, Pair, changed
 from wire.bodies.tools.statistics import KVTable
 from wire.codes import RequestCode as Code
 from wire.command import RemotingCommand
+from wire.disk.config_json import DelayOffsetsFile
 from wire.headers.declare import Header
 
 
@@ -89,3 +91,13 @@ def test_a_log_is_not_compared_with_figures_that_no_log_has(odd: tuple[int, int,
 
     with pytest.raises(CannotFollow, match="no offset"):
         span_of_master(MasterAddresses(MASTER, MASTER), call).send(None)
+
+
+def test_delay_levels_that_no_broker_has_are_left_out(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    made_up = {**{-number: 9 for number in range(1000)}, **dict.fromkeys(range(50_000), 9), 3: -5, 4: 7}
+    lies(pair, Code.GET_ALL_DELAY_OFFSET, DelayOffsetsFile(made_up).build())
+    pair.round()
+    kept = pair.slave.parts.delays.offsets()
+    assert (kept[1], kept[4], kept.get(3)) == (9, 7, None)
+    assert set(kept) == set(range(1, MAX_LEVELS + 1)) - {3}
+    assert [record.message for record in caplog.records].count("delay levels of the master left out") == 1
