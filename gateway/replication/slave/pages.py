@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Generic, TypeVar
 
+from gateway.errors import GatewayError
+from gateway.metadata.named_configs import MAX_FOLLOWED
 from wire.bodies.topics import DataVersion
 
 Config = TypeVar("Config")
@@ -18,6 +20,8 @@ PAGE_NAMES = 2_000
 """The names that are asked for at once, as upstream does; the answer may have fewer."""
 MAX_PAGES = 1_000
 """The pages of one table; a master whose table takes more, or that changes all the time, is asked again later."""
+MAX_TABLE_BYTES = 134_217_728
+"""The bytes of all pages of one table: 670 for each of ``MAX_FOLLOWED`` names."""
 
 
 class Pages(Generic[Config]):
@@ -30,6 +34,7 @@ class Pages(Generic[Config]):
         self._known = known
         self._total = 0
         self._left = MAX_PAGES
+        self._bytes = 0
         self.version: DataVersion | None = None
         """The version of the pages so far; None before the first, and after pages of two versions."""
         self.configs: dict[str, Config] = {}
@@ -54,12 +59,22 @@ class Pages(Generic[Config]):
         """Return whether to ask for another page, from the ``len(configs)``-th name on."""
         return self._left > 0 and not self.is_known and not self.is_whole
 
-    def add(self, configs: Mapping[str, Config], version: DataVersion, total: int | None) -> None:
-        """Take a page of a table of ``total`` names; None if the page is the whole table."""
+    def add(self, configs: Mapping[str, Config], version: DataVersion, total: int | None, size: int = 0) -> None:
+        """Take a page of a table of ``total`` names; None if the page is the whole table.
+
+        :param size: the bytes of the page.
+        :raises GatewayError: the table has more names or bytes than a slave takes; its first page may tell already.
+        """
         self._left = self._left - 1 if configs else 0
         self._total = len(configs) if total is None else total
         if self.version is not None and version != self.version:
-            self.configs, self.version = {}, None  # the table changed: its pages are asked for from the start
+            self.configs, self.version, self._bytes = {}, None, 0  # the table changed: asked for from the start
             return
         self.version = version
+        self._bytes += size
+        names = max(self._total, len(self.configs) + len(configs))
+        if names > MAX_FOLLOWED:
+            raise GatewayError(f"the master has a table of {names} names, a slave takes {MAX_FOLLOWED} at most")
+        if self._bytes > MAX_TABLE_BYTES:
+            raise GatewayError(f"the master has a table of more than {MAX_TABLE_BYTES} bytes, a slave takes no more")
         self.configs.update(configs)

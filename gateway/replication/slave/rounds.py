@@ -246,7 +246,7 @@ class TableRounds:
             answer = await self._ask(master, RequestCode.GET_ALL_TOPIC_CONFIG, header)
             table: TopicConfigTable = await self._around.off_reactor(partial(TopicConfigTable.parse, answer.body))
             total = parse_header(GetAllTopicConfigResponse, answer.ext_fields).total_topic_num
-            pages.add(table.configs, table.data_version, total)
+            pages.add(table.configs, table.data_version, total, len(answer.body))
         if not (pages.is_known or pages.is_whole):
             return  # which topics exist now is not known
         is_followed = self._topics_of == master
@@ -280,7 +280,7 @@ class TableRounds:
                 partial(SubscriptionGroupTable.parse, answer.body)
             )
             total = parse_header(GetAllSubscriptionGroupResponse, answer.ext_fields).total_group_num
-            pages.add(table.configs, table.data_version, total)
+            pages.add(table.configs, table.data_version, total, len(answer.body))
             forbidden |= table.forbidden_table
         if pages.version is not None and pages.is_whole and not pages.is_known:
             gone = self._tables.groups.follow(SubscriptionGroupTable(pages.configs, pages.version, forbidden))

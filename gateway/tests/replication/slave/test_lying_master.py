@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from gateway.replication.slave.beginning import CannotFollow, MasterAddresses, span_of_master
+from gateway.replication.slave.pages import MAX_TABLE_BYTES
 from gateway.replication.slave.rounds import MAX_LEVELS
 from gateway.settings import Address
 from gateway.tests.replication.slave.test_rounds import MASTER, Pair, changed
 from wire.bodies.tools.statistics import KVTable
+from wire.bodies.topics import DataVersion, TopicConfig, TopicConfigTable
 from wire.codes import RequestCode as Code
 from wire.command import RemotingCommand
 from wire.disk.config_json import DelayOffsetsFile
@@ -101,3 +103,45 @@ def test_delay_levels_that_no_broker_has_are_left_out(pair: Pair, caplog: pytest
     assert (kept[1], kept[4], kept.get(3)) == (9, 7, None)
     assert set(kept) == set(range(1, MAX_LEVELS + 1)) - {3}
     assert [record.message for record in caplog.records].count("delay levels of the master left out") == 1
+
+
+def topics(begin: int, count: int) -> bytes:
+    """Return a page of a table of topics."""
+    names = [f"t{number}" for number in range(begin, begin + count)]
+    return TopicConfigTable({name: TopicConfig(name) for name in names}, DataVersion(9, 9)).build()
+
+
+def test_a_table_with_more_names_than_a_slave_takes_is_refused_at_its_first_page(
+    pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    lies(pair, Code.GET_ALL_TOPIC_CONFIG, topics(0, 3), {"totalTopicNum": "1000000000"})
+    pair.round()
+    assert pair.asked.count(Code.GET_ALL_TOPIC_CONFIG) == 1
+    assert "names" in str([record.__dict__ for record in caplog.records])
+    assert not pair.rounds.is_complete
+    is_honest(pair)
+    pair.round()
+    pair.assert_equal()
+
+
+@pytest.mark.parametrize("limit", ["MAX_FOLLOWED", "MAX_TABLE_BYTES"])
+def test_pages_that_have_more_names_or_bytes_than_a_slave_takes_are_refused(
+    pair: Pair, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert MAX_TABLE_BYTES == 128 << 20
+    monkeypatch.setattr(f"gateway.replication.slave.pages.{limit}", 1000 if limit == "MAX_FOLLOWED" else 100_000)
+    given = [0]
+
+    def growing(code: int, honest: RemotingCommand) -> RemotingCommand:
+        if code != Code.GET_ALL_TOPIC_CONFIG:
+            return honest
+        given[0] += 400
+        honest.ext_fields["totalTopicNum"] = "1000" if given[0] < 1000 else "1201"
+        return changed(honest, body=topics(given[0], 400))
+
+    pair.answer = growing
+    before = dict(pair.slave.parts.topics.table())
+    pair.round()
+    assert not pair.rounds.is_complete
+    assert given[0] <= 1200
+    assert dict(pair.slave.parts.topics.table()) == before
