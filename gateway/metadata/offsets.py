@@ -22,6 +22,7 @@ import msgspec
 from gateway.errors import RequestRefused
 from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata.member_resets import MemberResets, Row
+from gateway.metadata.names import group_name_fault, topic_name_fault
 from gateway.metadata.saved.config_disk import ConfigDisk
 from gateway.metadata.saved.json_file import JsonFile
 from gateway.metadata.saved.saved_table import FILE_DEPTH, KnownTexts, SavedTable, next_version
@@ -53,6 +54,8 @@ LIGHT_TABLE = "lmqOffsetTable"
 LIGHT_FILE_NAME = "lmqConsumerOffset.json"
 SEPARATOR = "@"
 """The character between topic and group in a key; neither may contain it. Never change: it is on disk."""
+BROADCAST_ENDING = "@broadcast"
+"""The end of the group's part of a key in which Apache RocketMQ keeps the offset of a broadcasting group."""
 
 
 def saved_offsets(path: Path, disk: ConfigDisk | None = None) -> ConsumerOffsetsFile | None:
@@ -63,6 +66,30 @@ def saved_offsets(path: Path, disk: ConfigDisk | None = None) -> ConsumerOffsets
     files = [JsonFile(file, disk).load(ConsumerOffsetsFile.parse) for file in (path, path.with_name(LIGHT_FILE_NAME))]
     found = [content for content in files if content is not None]
     return max(found, key=lambda content: content.data_version.timestamp, default=None)
+
+
+def sound_offsets(
+    table: Mapping[str, Mapping[int, int]], is_topic: Callable[[str], bool]
+) -> tuple[dict[str, dict[int, int]], int]:
+    """Return those offsets of another broker's table that a broker can have, and how many others there are.
+
+    :param is_topic: whether a topic exists here: the broker's own ones may have names that no client may give.
+    """
+    sound: dict[str, dict[int, int]] = {}
+    others = 0
+    for key, queues in table.items():
+        topic, _, group = key.partition(SEPARATOR)
+        group = group.removesuffix(BROADCAST_ENDING)
+        if (topic_name_fault(topic) is None or is_light_queue(topic) or is_topic(topic)) and (
+            group_name_fault(group) is None or is_light_queue(group)
+        ):
+            kept = {queue: offset for queue, offset in queues.items() if 0 <= queue < 1 << 31 and offset >= 0}
+            others += len(queues) - len(kept)
+            if kept or not queues:
+                sound[key] = kept
+        else:
+            others += max(len(queues), 1)
+    return sound, others
 
 
 def _light_offsets(table: object) -> dict[str, dict[int, int]]:

@@ -16,11 +16,12 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
+from msgspec.structs import replace
 from twisted.internet.defer import Deferred, DeferredLock
 
 from gateway.errors import GatewayError
 from gateway.metadata.groups import Groups
-from gateway.metadata.offsets import NOT_KNOWN, ConsumerOffsets
+from gateway.metadata.offsets import NOT_KNOWN, ConsumerOffsets, sound_offsets
 from gateway.metadata.request_modes import RequestModes
 from gateway.metadata.topics import Topics
 from gateway.remoting.pending import CallFailed
@@ -290,7 +291,15 @@ class TableRounds:
 
     async def _copy_offsets(self, master: Address) -> None:
         answer = await self._ask(master, RequestCode.GET_ALL_CONSUMER_OFFSET)
-        self._consumers = await self._around.off_reactor(partial(ConsumerOffsetTable.parse, answer.body))
+
+        def told() -> tuple[ConsumerOffsetTable, int]:
+            table = ConsumerOffsetTable.parse(answer.body)
+            sound, others = sound_offsets(table.offset_table, lambda topic: self._tables.topics.get(topic) is not None)
+            return replace(table, offset_table=sound), others
+
+        self._consumers, left_out = await self._around.off_reactor(told)
+        if left_out:
+            log.warning("consumer offsets of the master left out", master=master, left_out=left_out)
 
     async def _copy_modes(self, master: Address) -> None:
         answer = await self._ask(
@@ -346,7 +355,7 @@ class TableRounds:
             try:
                 applied_end = told.consumers.applied_end
                 self._tables.offsets.follow(
-                    told.consumers.offset_table, NOT_KNOWN if applied_end is None else applied_end
+                    told.consumers.offset_table, NOT_KNOWN if applied_end is None else max(applied_end, NOT_KNOWN)
                 )
             except GatewayError as error:
                 self._failed("consumer offsets", told.master, str(error))

@@ -12,7 +12,7 @@ from gateway.replication.slave.pages import MAX_TABLE_BYTES
 from gateway.replication.slave.rounds import MAX_LEVELS
 from gateway.settings import Address
 from gateway.tests.replication.slave.test_rounds import MASTER, Pair, changed
-from wire.bodies.tools.statistics import KVTable
+from wire.bodies.tools.statistics import ConsumerOffsetTable, KVTable
 from wire.bodies.topics import DataVersion, TopicConfig, TopicConfigTable
 from wire.codes import RequestCode as Code
 from wire.command import RemotingCommand
@@ -145,3 +145,23 @@ def test_pages_that_have_more_names_or_bytes_than_a_slave_takes_are_refused(
     assert not pair.rounds.is_complete
     assert given[0] <= 1200
     assert dict(pair.slave.parts.topics.table()) == before
+
+
+def test_offsets_that_no_broker_has_are_left_out_and_counted(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    good = {
+        "T@g": {0: 5, 7: 2**63 - 1},
+        "T@g@broadcast": {0: 3},
+        "%RETRY%g+T@g": {0: 1},
+        "%LMQ%$parent$lite@g": {0: 4},
+        "%LMQ%q@%LMQ%q": {0: 4},
+        f"rmq_sys_REVIVE_LOG_{pair.slave.parts.settings.broker_cluster_name}@CID_RMQ_SYS_REVIVE_GROUP": {0: 9},
+    }
+    bad = {"nokey": {0: 5}, "@": {0: 5}, "T@": {0: 1}, "@g": {0: 1}, "..@../..": {0: 1}, f"{'x' * 300}@g": {0: 1}}
+    told = {**good, **bad, "T@g": {**good["T@g"], -1: 7, 1: -7, 1 << 31: 3}}
+    lies(pair, Code.GET_ALL_CONSUMER_OFFSET, ConsumerOffsetTable(told, applied_end=-(2**63)).build())
+    pair.round()
+    assert dict(pair.slave.parts.offsets.all()) == good
+    assert pair.slave.parts.offsets.applied_end == -1
+    lines = [vars(record)["facts"] for record in caplog.records if "offsets of the master left out" in record.message]
+    assert [line["left_out"] for line in lines] == [len(bad) + 3]
+    assert not [record for record in caplog.records if record.exc_info]
