@@ -54,6 +54,8 @@ MOST_RELEASED = 64
 Further messages that were read follow in the next turns, without waiting for the disk.
 """
 MENDED_UNITS = 256
+MAX_LEVELS = 10_000
+"""The highest level whose offset is kept though there is no such level here: it may come back with the settings."""
 READ_BYTES = 1 << 20
 RETRY_MS = 10_000
 """The milliseconds until a message that could not be stored is tried again, as in upstream."""
@@ -184,7 +186,8 @@ class DelayService:
         for number, offset in offsets.items():
             level = self._levels.get(number)
             if level is None:
-                self._kept[number] = offset
+                if 0 < number <= MAX_LEVELS and offset >= 0:
+                    self._kept[number] = offset
             else:
                 level.offset = offset
                 self._mend_begin(level)

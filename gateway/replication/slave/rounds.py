@@ -29,6 +29,7 @@ from gateway.replication.slave.asking import ask, check_role
 from gateway.replication.slave.beginning import log_figures
 from gateway.replication.slave.pages import PAGE_NAMES, Pages
 from gateway.replication.surroundings import ReplicationSurroundings
+from gateway.schedule.delay_service import MAX_LEVELS
 from gateway.settings import Address
 from gateway.settings.replication import BrokerRole
 from gateway.telemetry.logs import EventLog
@@ -51,8 +52,6 @@ TAKE_S: Final = 1.0
 TAKE_AGAIN_MS: Final = 10
 ROLE: Final = "brokerRole"
 """The figure in which a master of ours names its role."""
-MAX_LEVELS = 10_000
-"""The number of delay levels that a master may have; offsets of others, and negative ones, are left out."""
 MAX_GONE = 10_000
 """The number of deleted topics of which queues are deleted that come later; the one deleted first is then forgotten."""
 

@@ -12,7 +12,7 @@ from twisted.internet.task import Clock
 
 from gateway.in_thread import in_this_thread
 from gateway.metadata.names import HALF_TOPIC, SCHEDULE_TOPIC
-from gateway.schedule.delay_service import RETRY_MS, DelayService
+from gateway.schedule.delay_service import MAX_LEVELS, RETRY_MS, DelayService
 from gateway.schedule.redirect import DelayLevels, redirect_delayed
 from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.disk.files import FileLayer
@@ -507,3 +507,9 @@ def test_an_offset_is_saved_only_when_the_released_messages_are_on_disk(delays: 
     assert delays.service.durable_offsets() == {1: 0}, "a power failure now must not lose it"
     delays.store.flush()
     assert delays.service.durable_offsets() == {1: 1}
+
+
+def test_offsets_of_levels_that_no_broker_has_are_not_kept(tmp_path: Path) -> None:
+    odd = {-(2**63): 1, -1: 5, 0: 7, 19: 4, 20: -3, MAX_LEVELS: 2, MAX_LEVELS + 1: 9}
+    delays = Delays(tmp_path / "store", odd)
+    assert delays.service.offsets() == {19: 4, MAX_LEVELS: 2}

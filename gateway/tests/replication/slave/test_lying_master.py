@@ -9,7 +9,7 @@ import pytest
 
 from gateway.replication.slave.beginning import CannotFollow, MasterAddresses, span_of_master
 from gateway.replication.slave.pages import MAX_TABLE_BYTES
-from gateway.replication.slave.rounds import MAX_LEVELS
+from gateway.schedule.delay_service import MAX_LEVELS
 from gateway.settings import Address
 from gateway.tests.replication.slave.test_rounds import MASTER, Pair, changed
 from wire.bodies.tools.statistics import ConsumerOffsetTable, KVTable
