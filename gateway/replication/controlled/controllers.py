@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from twisted.internet.defer import DeferredList, ensureDeferred
@@ -31,7 +32,7 @@ from gateway.telemetry.logs import EventLog
 from wire.bodies.controller import MAX_MEMBERS, SyncStateSet
 from wire.codes import RequestCode, ResponseCode, request_code_name, response_code_name
 from wire.command import RemotingCommand
-from wire.errors import RemoteError
+from wire.errors import BodyError, FieldError, RemoteError
 from wire.headers.controller import (
     AlterSyncStateSetRequest,
     AlterSyncStateSetResponse,
@@ -59,6 +60,10 @@ FORGOTTEN = frozenset(
     {ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST, ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED}
 )
 NOBODY = GroupView(None, "", 0)
+MAX_ADDRESS_CHARACTERS = 261
+"""The length of an address in an answer of a controller: a name of 255 characters, and a port."""
+_MAX_EPOCH = 2**31 - 1
+_MAX_ID = 2**63 - 1
 
 
 class ControllerClient(Protocol):
@@ -138,7 +143,9 @@ class Controllers:
                 self._tell_fault(_refusal(RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET, answer))
                 return None
             changed = parse_header(AlterSyncStateSetResponse, answer.ext_fields)
-            return asked.members, changed.new_sync_state_set_epoch
+            set_epoch = changed.new_sync_state_set_epoch
+            _check("the epoch of the changed sync state set", set_epoch, asked.set_epoch + 1, _MAX_EPOCH)
+            return asked.members, set_epoch
         except (CallFailed, RemoteError, ValueError) as error:
             self._tell_fault(f"{state.leader}: {error}")
             return None
@@ -170,7 +177,7 @@ class Controllers:
                 if answer.code != ResponseCode.SUCCESS or not found:
                     faults.append(f"{address}: no leader is known there")
                     return None
-                return str(parse_address(found))
+                return _address("controllerLeaderAddress", found)
             except (CallFailed, RemoteError, ValueError) as error:
                 faults.append(f"{address}: {error}")
                 return None
@@ -215,7 +222,15 @@ class Controllers:
         still_lives = question is Question.ELECT and answer.code == ResponseCode.CONTROLLER_MASTER_STILL_EXIST
         if answer.code != ResponseCode.SUCCESS and not still_lives:
             return self._refused(question, answer)
+        event = self._understood(question, answer, channel)
         self._last_fault = ""
+        return event
+
+    def _understood(self, question: Question, answer: RemotingCommand, channel: Channel) -> MemberEvent:
+        """Return what an answer that is no refusal means.
+
+        :raises RemoteError: it has a value that no controller gives.
+        """
         match question:
             case Question.NEXT_ID:
                 offered = parse_header(NextBrokerIdResponse, answer.ext_fields).next_broker_id
@@ -256,21 +271,43 @@ def view_of(
 ) -> GroupView:
     """Return the group as an answer or a notice shows it.
 
-    :raises RemoteError: the body is no set, or names too many members.
+    :raises RemoteError: the body is no set or names too many members, or a value is one that no controller gives.
     """
     if header.master_broker_id is None or not header.master_address or header.master_epoch is None:
         return NOBODY
     told = SyncStateSet.parse(body) if body else SyncStateSet()
     if len(told.sync_state_set) > MAX_MEMBERS:
-        raise CallFailed(f"the sync state set has {len(told.sync_state_set)} members, the limit is {MAX_MEMBERS}")
+        raise BodyError(f"the sync state set has {len(told.sync_state_set)} members, the limit is {MAX_MEMBERS}")
     own_epoch = None if isinstance(header, ReplicaInfoResponse) else header.sync_state_set_epoch
-    return GroupView(
-        header.master_broker_id,
-        header.master_address,
-        header.master_epoch,
-        frozenset(told.sync_state_set),
-        told.sync_state_set_epoch if own_epoch is None else own_epoch,
-    )
+    set_epoch = told.sync_state_set_epoch if own_epoch is None else own_epoch
+    _check("the master's id", header.master_broker_id, 1, _MAX_ID)
+    _check("the master's epoch", header.master_epoch, 0, _MAX_EPOCH)
+    _check("the epoch of the sync state set", set_epoch, 0, _MAX_EPOCH)
+    for broker_id in told.sync_state_set:
+        _check("a member of the sync state set", broker_id, 1, _MAX_ID)
+    address = _address("masterAddress", header.master_address)
+    return GroupView(header.master_broker_id, address, header.master_epoch, frozenset(told.sync_state_set), set_epoch)
+
+
+def _check(what: str, value: int, lowest: int, highest: int) -> None:
+    """Refuse a number that no controller gives.
+
+    :raises BodyError: it is out of its range.
+    """
+    if not lowest <= value <= highest:
+        shown = str(value) if value.bit_length() < 65 else f"a number of {value.bit_length()} bits"
+        raise BodyError(f"{what} is {shown}, expected {lowest} to {highest}")
+
+
+def _address(field: str, text: str) -> str:
+    """Return an address of a controller's answer as it is written in settings.
+
+    :raises FieldError: it is none.
+    """
+    if len(text) <= MAX_ADDRESS_CHARACTERS:
+        with suppress(ValueError):
+            return str(parse_address(text))
+    raise FieldError("the answer", field, text, f"HOST:PORT, of {MAX_ADDRESS_CHARACTERS} characters at most")
 
 
 def _refusal(asked: RequestCode | str, answer: RemotingCommand) -> str:

@@ -4,7 +4,8 @@
         the leader of the controllers   an id, in two steps      a master: found, or elected     a role is held
 
 One question is asked at a time. A controller that does not answer is asked again, and its leader is looked for again.
-A member acts on a master only if its epoch is not below the last one: answers may overtake each other. Until it has
+A member acts on a master only if its epoch is not below the last one: answers may overtake each other. A notice of a
+new master is a hint only: anybody at a controller's host can send one, so the leader is asked at once. Until it has
 a role a member serves nothing, and a master serves nothing after the leader was silent for its lifetime.
 Upstream: ``ReplicasManager``.
 """
@@ -20,6 +21,8 @@ from gateway.replication.controlled.identity import AppliedIdentity, BrokerIdent
 
 RETRY_MS = 1_000
 """The time between two questions that had no useful answer."""
+NOTICE_EVERY_MS = 100
+"""The time between two questions that notices cause: a burst of notices is one question, and one more after it."""
 NOT_YET = -1
 
 
@@ -127,9 +130,9 @@ class NotAnswered:
 
 @dataclass(frozen=True, slots=True)
 class RoleChanged:
-    """A notice of the controller: it elected a master."""
+    """A notice that a master was elected in an epoch; anybody at a controller's host can send it."""
 
-    view: GroupView
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +241,10 @@ class MemberState:
     """The time at which the last question was asked that the leader answered."""
     leader_due_ms: int = 0
     ask_due_ms: int = 0
+    noticed_due_ms: int | None = None
+    """The time at which the question that a notice causes may be asked; None if no notice waits for one."""
+    next_notice_ms: int = 0
+    """The time before which no further notice causes a question."""
 
     @property
     def broker_id(self) -> int | None:
@@ -284,11 +291,18 @@ def _noted(state: MemberState, event: MemberEvent, now_ms: int, actions: list[Me
             return _with_id(state, event, now_ms, actions)
         case GroupTold(view):
             return _with_view(replace(state, ask_due_ms=now_ms + state.timing.group_every_ms), view, now_ms)
-        case RoleChanged(view):
-            known = state.view is not None and view.epoch <= state.view.epoch
-            return state if known or state.identity is None else _with_view(state, view, now_ms)
+        case RoleChanged(epoch):
+            return _with_notice(state, epoch, now_ms)
         case _:
             return _with_result(state, event)
+
+
+def _with_notice(state: MemberState, epoch: int, now_ms: int) -> MemberState:
+    """Return the state in which the question about a notice is due, if it tells of a later epoch."""
+    is_known = state.view is not None and epoch <= state.view.epoch
+    if is_known or state.identity is None or state.noticed_due_ms is not None:
+        return state
+    return replace(state, noticed_due_ms=max(now_ms, state.next_notice_ms))
 
 
 def _with_controller(state: MemberState, event: LeaderNamed | NotKnown | NotAnswered, now_ms: int) -> MemberState:
@@ -398,10 +412,23 @@ _QUESTIONS = {
 }
 
 
+def _hurried(state: MemberState, now_ms: int) -> MemberState:
+    """Return the state in which the next question is due now, because of a notice."""
+    return replace(
+        state,
+        leader_due_ms=now_ms if state.leader is None else state.leader_due_ms,
+        ask_due_ms=now_ms,
+        noticed_due_ms=None,
+        next_notice_ms=now_ms + NOTICE_EVERY_MS,
+    )
+
+
 def _asking(state: MemberState, now_ms: int, actions: list[MemberAction]) -> Stepped:
     """Ask the question that is due, unless another one waits for its answer."""
     if state.asked is not None:
         return state, actions
+    if state.noticed_due_ms is not None and now_ms >= state.noticed_due_ms:
+        state = _hurried(state, now_ms)
     if now_ms >= state.leader_due_ms:
         question = Question.LEADER
         state = replace(state, leader_due_ms=now_ms + RETRY_MS)

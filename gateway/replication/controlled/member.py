@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.interfaces import IDelayedCall
 
+from gateway.errors import GatewayError
 from gateway.in_thread import InThread
 from gateway.reactor.interface import TimeSource
 from gateway.reactor.thread_result import thread_result
@@ -153,13 +154,13 @@ class ControllerMember:
             self._feed(RoleFailed())
 
     def notice(self, header: RoleChangedRequest, body: bytes) -> None:
-        """Take the notice of a controller that a master was elected.
+        """Ask the controllers' leader at once, because of a notice that a master was elected.
 
-        :raises RemoteError: the body is no sync state set.
+        :raises RemoteError: it names no group.
         """
         view = view_of(header, body)
         if view.master_id is not None:
-            self._feed(RoleChanged(view))
+            self._feed(RoleChanged(view.epoch))
 
     # -- the machine --------------------------------------------------------------------------------------------
 
@@ -248,7 +249,10 @@ class ControllerMember:
                 self._has_stopped = True
                 self._first.errback(error)
                 return
-            log.error("the role cannot be taken", failure=error)
+            if isinstance(error, GatewayError):
+                log.error("the role cannot be taken", reason=str(error))
+            else:
+                log.error("the role cannot be taken", failure=error)
             self._reactor.callLater(RETRY_MS / 1_000, lambda: self._feed(RoleFailed()))
             return
         self._feed(RoleTaken(role))

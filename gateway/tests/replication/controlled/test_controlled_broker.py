@@ -21,6 +21,7 @@ from gateway.settings import Settings
 from gateway.settings.replication import BrokerRole
 from gateway.store.recovery.log_cut import LogCut
 from gateway.tests.replication.controlled.one_controller import ADDRESS, Line, OneController
+from wire.codes import RequestCode
 from wire.headers.controller import RoleChangedRequest
 
 
@@ -154,8 +155,15 @@ def test_a_notice_of_another_host_is_none(world: World) -> None:
     world.passed(2)
     notice = Service.made[0].group.notice
     header = RoleChangedRequest(master_address="6.6.6.6:1", master_epoch=9, sync_state_set_epoch=9, master_broker_id=6)
+    asked = len(world.controller.asked)
     assert not notice("6.6.6.6", header, b"")
-    assert len(Service.made) == 1
+    assert (len(Service.made), len(world.controller.asked)) == (1, asked)
+    assert notice("10.0.0.9", header, b"")
+    assert len(Service.made) == 1, "a notice is a hint"
+    assert world.controller.asked[asked:] == [RequestCode.CONTROLLER_GET_REPLICA_INFO]
+    world.controller.addresses[6] = "6.6.6.6:1"
+    world.controller.master, world.controller.epoch = 6, 9
+    world.passed(0.25)
     assert notice("10.0.0.9", header, b"")
     assert roles()[1:] == [(BrokerRole.SLAVE, 1)]
 

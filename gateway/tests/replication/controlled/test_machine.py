@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.replication.controlled.identity import AppliedIdentity, BrokerIdentity
 from gateway.replication.controlled.machine import (
+    NOTICE_EVERY_MS,
     Ask,
     Fence,
     GroupTold,
@@ -141,24 +142,45 @@ ROWS: list[tuple[str, MemberState, MemberEvent, MemberPhase, list[MemberAction]]
         [],
     ),
     (
-        "a notice of a later master is acted on",
+        "a notice of a later master is asked about at once",
         RUNNING,
-        RoleChanged(replace(OTHERS, epoch=4)),
+        RoleChanged(4),
         MemberPhase.RUNNING,
-        [TakeRole(replace(SLAVE, epoch=4))],
+        [Ask(Question.GROUP)],
     ),
-    ("a notice of the same epoch is none", RUNNING, RoleChanged(OTHERS), MemberPhase.RUNNING, []),
+    (
+        "a notice without a known leader lets the leader be looked for at once",
+        replace(RUNNING, leader=None),
+        RoleChanged(4),
+        MemberPhase.RUNNING,
+        [Ask(Question.LEADER)],
+    ),
+    (
+        "a notice while an election is asked for brings the next question forward",
+        replace(RUNNING, phase=MemberPhase.ELECTING),
+        RoleChanged(4),
+        MemberPhase.ELECTING,
+        [Ask(Question.ELECT)],
+    ),
+    (
+        "a notice while a question waits for its answer waits, too",
+        asking(RUNNING, Question.GROUP),
+        RoleChanged(4),
+        MemberPhase.RUNNING,
+        [],
+    ),
+    ("a notice of the same epoch is none", RUNNING, RoleChanged(3), MemberPhase.RUNNING, []),
     (
         "a notice of an earlier epoch is none",
         RUNNING,
-        RoleChanged(replace(OTHERS, epoch=2)),
+        RoleChanged(2),
         MemberPhase.RUNNING,
         [],
     ),
     (
         "a notice before there is an id is none",
         replace(NEW, leader_due_ms=LATER),
-        RoleChanged(OTHERS),
+        RoleChanged(3),
         MemberPhase.SEARCHING,
         [],
     ),
@@ -192,8 +214,8 @@ ROWS: list[tuple[str, MemberState, MemberEvent, MemberPhase, list[MemberAction]]
     ),
     (
         "one role is taken at a time",
-        replace(RUNNING, taking=MASTER, held=None),
-        RoleChanged(replace(OTHERS, epoch=4)),
+        asking(replace(RUNNING, taking=MASTER, held=None), Question.GROUP),
+        GroupTold(replace(OTHERS, epoch=4)),
         MemberPhase.RUNNING,
         [],
     ),
@@ -263,10 +285,60 @@ def test_the_lifetime_begins_when_the_answered_question_was_asked() -> None:
 
 
 def test_nobody_becomes_the_master_by_an_old_word() -> None:
-    state, actions = step(replace(RUNNING, held=None, heard_at_ms=-1), RoleChanged(replace(OWN, epoch=4)), 20_000)
-    assert list(actions) == []
-    _, actions = step(asking(state, Question.GROUP, 20_100), GroupTold(replace(OWN, epoch=4)), 20_200)
+    state, actions = step(replace(RUNNING, held=None, heard_at_ms=-1), RoleChanged(4), 20_000)
+    assert list(actions) == [Ask(Question.GROUP)]
+    state, actions = step(state, GroupTold(replace(OWN, epoch=4)), 30_001)
+    assert list(actions) == [], "the answer is as old as its question"
+    _, actions = step(asking(state, Question.GROUP, 30_100), GroupTold(replace(OWN, epoch=4)), 30_200)
     assert list(actions) == [TakeRole(replace(MASTER, epoch=4))]
+
+
+@pytest.mark.parametrize("told", [replace(OTHERS, epoch=4), OWN])
+def test_after_a_notice_only_the_answer_of_the_leader_counts(told: GroupView) -> None:
+    state, actions = step(RUNNING, RoleChanged(2**31 - 1), 1_000)
+    assert list(actions) == [Ask(Question.GROUP)]
+    assert (state.view, state.held) == (OWN, MASTER)
+    state, actions = step(state, GroupTold(told), 1_010)
+    assert state.view == told
+    assert list(actions) == ([] if told is OWN else [TakeRole(replace(SLAVE, epoch=4))])
+
+
+def test_a_burst_of_notices_is_one_question_and_one_more_after_it() -> None:
+    state, asked = RUNNING, 0
+    for at_ms in range(1_000, 1_010):
+        state, actions = step(state, RoleChanged(at_ms), at_ms)
+        asked += len(actions)
+    assert asked == 1
+    state, actions = step(state, GroupTold(OWN), 1_010)
+    assert list(actions) == [], "the second question has to wait"
+    state, actions = step(state, Tick(), 1_000 + NOTICE_EVERY_MS - 1)
+    assert list(actions) == []
+    state, actions = step(state, Tick(), 1_000 + NOTICE_EVERY_MS)
+    assert list(actions) == [Ask(Question.GROUP)]
+    state, actions = step(state, GroupTold(OWN), 1_110)
+    state, actions = step(state, Tick(), 1_500)
+    assert list(actions) == [], "two questions for the whole burst"
+
+
+def test_a_notice_whose_leader_is_lost_finds_the_next_leader_without_a_pause() -> None:
+    state, _ = step(asking(RUNNING, Question.GROUP), RoleChanged(4), 1_000)
+    state, actions = step(state, NotAnswered(), 1_010)
+    assert list(actions) == [Ask(Question.LEADER)]
+    state, actions = step(state, LeaderNamed("k:2"), 1_020)
+    assert list(actions) == [Ask(Question.GROUP)]
+    state, actions = step(state, GroupTold(replace(OTHERS, epoch=4)), 1_030)
+    assert list(actions) == [TakeRole(replace(SLAVE, epoch=4))]
+
+
+def test_notices_do_not_let_a_lost_controller_be_asked_without_a_pause() -> None:
+    state, asked = RUNNING, 0
+    for at_ms in range(1_000, 3_000, 10):
+        state, actions = step(state, RoleChanged(4), at_ms)
+        asked += sum(isinstance(action, Ask) for action in actions)
+        if state.asked is not None:
+            state, actions = step(state, NotAnswered(), at_ms)
+            asked += sum(isinstance(action, Ask) for action in actions)
+    assert asked <= 2 * (2_000 // NOTICE_EVERY_MS + 1)
 
 
 def test_a_slave_is_not_fenced() -> None:
@@ -296,7 +368,7 @@ EVENTS = st.one_of(
     st.builds(NotKnown),
     st.builds(NotAnswered, st.booleans()),
     st.builds(GroupTold, VIEWS),
-    st.builds(RoleChanged, VIEWS),
+    st.builds(RoleChanged, st.integers(0, 2**31 - 1)),
     st.builds(SetChanged, st.frozensets(st.integers(1, 3)), st.integers(0, 5)),
     st.builds(Tick),
 )

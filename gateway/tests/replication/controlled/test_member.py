@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -12,13 +16,21 @@ from gateway.errors import GatewayError
 from gateway.in_thread import in_this_thread
 from gateway.replication.controlled.controllers import Controllers
 from gateway.replication.controlled.identity import AppliedIdentity, BrokerIdentity, IdentityFiles
-from gateway.replication.controlled.machine import GroupView, HeldRole
+from gateway.replication.controlled.machine import GroupView, HeldRole, MemberPhase
 from gateway.replication.controlled.member import ControllerMember, LogEnds
 from gateway.replication.controlled.sync_set import InSyncMembers
 from gateway.settings import Settings
 from gateway.tests.replication.controlled.one_controller import ADDRESS, Line, OneController
 from wire.codes import RequestCode, ResponseCode
-from wire.headers.controller import NextBrokerIdResponse, ReplicaInfoResponse
+from wire.errors import RemoteError
+from wire.headers.controller import (
+    AlterSyncStateSetResponse,
+    ControllerMetadataResponse,
+    NextBrokerIdResponse,
+    RegisterToControllerResponse,
+    ReplicaInfoResponse,
+    RoleChangedRequest,
+)
 
 
 class StandIn:
@@ -162,7 +174,7 @@ def test_a_master_without_a_controller_is_fenced_and_serves_again_as_it_is_told(
 ) -> None:
     one, two = pair(controller, tmp_path, clock)
     one.line.is_cut = True
-    passed(clock, 9)
+    passed(clock, 7)  # the last answer may be 2.5 s old
     assert one.role is not None
     passed(clock, 4)
     assert one.role is None
@@ -272,3 +284,141 @@ def test_a_set_that_is_none_is_not_taken(tmp_path: Path, clock: Clock, controlle
     controller.answers_only = RequestCode.CONTROLLER_GET_REPLICA_INFO, (0, header, body)
     passed(clock, 5)
     assert one.role == HeldRole(True, 1, 1, "10.0.0.1:10911")
+
+
+def notice(address: str, epoch: int, master_id: int) -> RoleChangedRequest:
+    return RoleChangedRequest(
+        master_address=address, master_epoch=epoch, sync_state_set_epoch=9, master_broker_id=master_id
+    )
+
+
+SET_OF_ONE = b'{"syncStateSet":[1],"syncStateSetEpoch":9}'
+FORGED = {
+    "the master itself, in the last epoch": (notice("10.0.0.1:10911", 2**31 - 1, 1), SET_OF_ONE),
+    "a master elsewhere": (notice("6.6.6.6:1", 2, 2), b""),
+    "no address": (notice("x", 2, 2), b""),
+    "an epoch below zero": (notice("10.0.0.1:10911", -1, 1), SET_OF_ONE),
+}
+
+
+@pytest.mark.parametrize(("header", "body"), FORGED.values(), ids=FORGED)
+def test_a_forged_notice_changes_nothing(
+    tmp_path: Path, clock: Clock, controller: OneController, header: RoleChangedRequest, body: bytes
+) -> None:
+    one, two = pair(controller, tmp_path, clock)
+    before, roles = one.member.state.view, [*one.broker.roles]
+    with suppress(RemoteError):
+        one.member.notice(header, body)
+    assert (one.member.state.view, one.broker.roles) == (before, roles)
+    passed(clock, 5)
+    assert (one.member.state.view, one.broker.roles) == (before, roles)
+    one.line.is_cut = True
+    controller.die(1)
+    assert two.role == HeldRole(True, 2, 2, "10.0.0.1:10921"), "the true notice is as fast as ever"
+    one.line.is_cut = False
+    passed(clock, 4)
+    assert one.role == HeldRole(False, 2, 2, "10.0.0.1:10921"), "what the controller decides later is followed"
+
+
+def test_a_thousand_notices_are_a_few_questions(tmp_path: Path, clock: Clock, controller: OneController) -> None:
+    one, _ = pair(controller, tmp_path, clock)
+    before = len(controller.asked)
+    for epoch in range(2, 1_002):
+        one.member.notice(notice("10.0.0.1:10921", epoch, 2), b"")
+    assert len(controller.asked) == before + 1
+    passed(clock, 0.25)
+    assert len(controller.asked) - before <= 3
+
+
+def test_a_notice_of_too_many_members_is_refused(tmp_path: Path, clock: Clock, controller: OneController) -> None:
+    one, _ = pair(controller, tmp_path, clock)
+    before = len(controller.asked)
+    body = b'{"syncStateSet":[' + b"1," * 29_999 + b'1],"syncStateSetEpoch":9}'
+    with pytest.raises(RemoteError, match="the sync state set has 30000 members, the limit is 1024"):
+        one.member.notice(notice("10.0.0.1:10921", 9, 2), body)
+    assert len(controller.asked) == before
+
+
+def body_of(members: object, set_epoch: object) -> bytes:
+    return json.dumps({"syncStateSet": members, "syncStateSetEpoch": set_epoch}).encode()
+
+
+WRONG = {
+    "no port": ("x", 9, 2, body_of([2], 9)),
+    "a port too large": ("10.0.0.1:65536", 9, 2, body_of([2], 9)),
+    "a long address": (".".join(["a" * 60] * 5) + ":1", 9, 2, body_of([2], 9)),
+    "an epoch below zero": ("10.0.0.1:10921", -9, 2, body_of([2], 9)),
+    "an id below one": ("10.0.0.1:10921", 9, 0, body_of([2], 9)),
+    "a set epoch below zero": ("10.0.0.1:10921", 9, 2, body_of([2], -1)),
+    "a set epoch of 32 bits": ("10.0.0.1:10921", 9, 2, body_of([2], 2**31)),
+    "a set epoch without end": (
+        "10.0.0.1:10921",
+        9,
+        2,
+        b'{"syncStateSet":[2],"syncStateSetEpoch":1' + b"0" * 99 + b"}",
+    ),
+    "a member below one": ("10.0.0.1:10921", 9, 2, body_of([2, 0], 9)),
+    "a member of 64 bits": ("10.0.0.1:10921", 9, 2, body_of([2, 2**63], 9)),
+}
+
+
+@pytest.mark.parametrize(("address", "epoch", "master_id", "body"), WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize("code", [RequestCode.CONTROLLER_GET_REPLICA_INFO, RequestCode.CONTROLLER_REGISTER_BROKER])
+def test_an_answer_with_a_wrong_value_changes_nothing_and_is_told_once(
+    tmp_path: Path,
+    clock: Clock,
+    controller: OneController,
+    caplog: pytest.LogCaptureFixture,
+    code: RequestCode,
+    address: str,
+    epoch: int,
+    master_id: int,
+    body: bytes,
+) -> None:
+    four: dict[str, Any] = {"master_address": address, "master_epoch": epoch, "master_broker_id": master_id}
+    is_registration = code is RequestCode.CONTROLLER_REGISTER_BROKER
+    header = RegisterToControllerResponse(**four) if is_registration else ReplicaInfoResponse(**four)
+    one, _ = pair(controller, tmp_path, clock)
+    before, roles = one.member.state.view, [*one.broker.roles]
+    if is_registration:
+        one.member.state = replace(one.member.state, phase=MemberPhase.REGISTERING, ask_due_ms=0)
+    caplog.clear()
+    controller.answers_only = code, (0, header, body)
+    passed(clock, 6)  # a master is fenced later
+    assert (one.member.state.view, one.broker.roles) == (before, roles)
+    assert controller.asked.count(code) > 2
+    told = [record.getMessage() for record in caplog.records]
+    assert sum("no use of a controller" in line for line in told) <= 2, "once for each member"
+    assert any("no use of a controller" in line for line in told)
+    assert "Traceback" not in caplog.text
+    controller.answers_only = None
+    passed(clock, 3)
+    assert one.member.state.view == before
+
+
+@pytest.mark.parametrize("leader", ["x", "x" * 60 + ":1" + "1" * 9, ".".join(["a" * 60] * 5) + ":9878"])
+def test_a_leader_without_an_address_is_none(
+    tmp_path: Path, clock: Clock, controller: OneController, leader: str
+) -> None:
+    header = ControllerMetadataResponse(controller_leader_address=leader, is_leader=True)
+    controller.answers_only = RequestCode.CONTROLLER_GET_METADATA_INFO, (0, header, b"")
+    node = Node(controller, tmp_path, clock, 10911)
+    passed(clock, 5)
+    assert node.member.state.leader is None
+
+
+@pytest.mark.parametrize("set_epoch", [-1, 0])
+def test_a_changed_set_whose_epoch_does_not_grow_is_not_taken(
+    tmp_path: Path, clock: Clock, controller: OneController, set_epoch: int
+) -> None:
+    one = Node(controller, tmp_path / "1", clock, 10911)
+    passed(clock, 2)
+    in_sync = one.broker.in_sync
+    assert in_sync is not None
+    answer = AlterSyncStateSetResponse(new_sync_state_set_epoch=set_epoch)
+    controller.answers_only = RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET, (0, answer, b"")
+    before = one.broker.changes
+    in_sync.connect(2, 0, 0, 0)
+    passed(clock, 0.5)
+    assert (in_sync.told, in_sync.counting) == (frozenset({1}), frozenset({1, 2}))
+    assert one.broker.changes == before
