@@ -120,6 +120,8 @@ class Ledger:
     :param waiting: delayed messages by queue and offset of the schedule topic; they may be delivered more than once.
     :param timers: timer messages by offset of their topic's queue; they are delivered once.
     :param cut: while the log is being cut, the messages that are all there or all gone.
+    :param cut_waiting: while the log is being cut, the bodies of delayed messages that the cut takes away; as long as
+        the log is the old one, it has each as often as it was delivered before.
     :param taken_back: bodies of timer messages that somebody asked to take back, each with the end of the marker when
         the answer came before its time; −1 otherwise.
     """
@@ -137,6 +139,7 @@ class Ledger:
     timers: dict[int, Waiting] = field(default_factory=dict)
     taken_back: dict[bytes, int] = field(default_factory=dict)
     cut: list[tuple[QueueName, Shown]] = field(default_factory=list)
+    cut_waiting: set[bytes] = field(default_factory=set)
 
     def allow(self, queue: QueueName, body: bytes) -> None:
         """A message is on its way to a queue."""
@@ -201,7 +204,8 @@ class Ledger:
         self.halves = {number: half for number, half in self.halves.items() if half.shown.end <= offset}
         for half in self.halves.values():
             half.told_at = half.told_at if half.told_at <= offset else -1
-        self.waiting = {key: waiting for key, waiting in self.waiting.items() if waiting.shown.end <= offset}
+        for key in [key for key, waiting in self.waiting.items() if waiting.shown.end > offset]:
+            self.cut_waiting.add(self.waiting.pop(key).shown.body)
         self.timers = {key: waiting for key, waiting in self.timers.items() if waiting.shown.end <= offset}
         self.taken_back = {body: end if end <= offset else -1 for body, end in self.taken_back.items()}
         self.flushed = min(self.flushed, offset)
@@ -211,6 +215,7 @@ class Ledger:
         for queue, shown in self.cut:
             self.allowed.get(queue, set()).discard(shown.body)
         self.cut.clear()
+        self.cut_waiting.clear()
         for half in self.halves.values():
             if half.asked is Outcome.COMMIT:
                 self.allow(half.final, half.shown.body)

@@ -170,7 +170,7 @@ class Oracle:
     def _check_content(self, queue: QueueName, messages: list[StoredMessage]) -> None:
         place = -1
         bodies: set[bytes] = set()
-        repeated = {waiting.shown.body for waiting in self._ledger.waiting.values()}
+        repeated = {waiting.shown.body for waiting in self._ledger.waiting.values()} | self._ledger.cut_waiting
         allowed = self._ledger.allowed.get(queue, set())
         for message in messages:
             if message.commit_log_offset < place + (not is_inner_batch(message.sys_flag)):
